@@ -1,0 +1,46 @@
+# Everything runs in .venv, which is made anew when the lock or the project file changes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONFIG ?= default
+
+.PHONY: help run test check faults bench ui lock clean
+.DEFAULT_GOAL := help
+
+help:  ## List the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(VENV)/installed: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+run: $(VENV)/installed  ## Select features of the embedded example (CONFIG=my.yaml for another)
+	$(BIN)/swarm select $(CONFIG)
+
+test: $(VENV)/installed  ## Run the test suite
+	$(BIN)/python -m pytest
+
+check: $(VENV)/installed  ## Lint, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+faults: $(VENV)/installed  ## The long form of the fault tests
+	SWARM_FAULTS=long $(BIN)/python -m pytest -m faults
+
+bench: $(VENV)/installed  ## Benchmarks (some need the benchmark data)
+	$(BIN)/python benchmarks/bench_musk.py
+
+ui: $(VENV)/installed  ## Open the MLflow UI on http://127.0.0.1:5000
+	$(BIN)/swarm ui
+
+lock:  ## Resolve the dependencies anew (needs uv)
+	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-emit-index-url \
+		--python-version 3.11 --custom-compile-command "make lock" --quiet -o requirements.lock
+
+clean:  ## Remove the environment
+	rm -rf $(VENV)
