@@ -1,0 +1,36 @@
+"""Wrapper feature selection: search strategies on one contract, and what they need.
+
+The first things to know: :class:`SubsetSelector` for one call, :class:`Problem`,
+:class:`Search` and :func:`run` for full control.
+"""
+
+from __future__ import annotations
+
+from swarm.archive import Archive
+from swarm.budget import Budget
+from swarm.ensemble import SubsetEnsemble
+from swarm.evaluation.crossval import CrossValidation
+from swarm.hints import prepare_hints
+from swarm.problem import Problem
+from swarm.search import Search, SearchResult, run
+from swarm.selector import SubsetSelector
+from swarm.space import SearchSpace
+from swarm.strategy import Hints
+from swarm.registry import make, registry
+
+__all__ = [
+    "Archive",
+    "Budget",
+    "CrossValidation",
+    "Hints",
+    "Problem",
+    "Search",
+    "SearchResult",
+    "SearchSpace",
+    "SubsetEnsemble",
+    "SubsetSelector",
+    "make",
+    "prepare_hints",
+    "registry",
+    "run",
+]

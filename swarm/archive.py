@@ -1,0 +1,290 @@
+"""The archive: every evaluation ever paid for, keyed by problem and mask.
+
+The only durable state of a search. Rows are added and never changed: a mask that was
+trained on two folds and later on the other three has two rows, which are merged when read.
+Arrays are stored as plain little-endian bytes; nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from swarm.errors import StoreError
+from swarm.evaluation.types import Record
+
+if TYPE_CHECKING:
+    from swarm.problem import Problem
+
+__all__ = ["Archive", "KnownEvaluations"]
+
+Bool = NDArray[np.bool_]
+
+_FORMAT = "swarm-archive-1"
+_CHUNK = 400
+_META = sa.MetaData()
+_ABOUT = sa.Table(
+    "archive_about",
+    _META,
+    sa.Column("format", sa.String(40), primary_key=True),
+)
+_PROBLEMS = sa.Table(
+    "archive_problems",
+    _META,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("fingerprint", sa.String(64), unique=True, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("about", sa.Text, nullable=False),
+)
+_EVALUATIONS = sa.Table(
+    "archive_evaluations",
+    _META,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("problem", sa.ForeignKey("archive_problems.id"), nullable=False),
+    sa.Column("mask", sa.LargeBinary, nullable=False),
+    sa.Column("folds", sa.LargeBinary, nullable=False),
+    sa.Column("fold_costs", sa.LargeBinary, nullable=False),
+    sa.Column("used", sa.LargeBinary, nullable=False),
+    sa.Column("importance_folds", sa.LargeBinary, nullable=False),
+    sa.Column("importances", sa.LargeBinary, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("error", sa.Text),
+    sa.UniqueConstraint("problem", "mask", "folds"),
+)
+
+
+class Archive:
+    """Durable store of evaluations.
+
+    Parameters
+    ----------
+    url : str
+        SQLAlchemy URL: SQLite or PostgreSQL. Default: in memory, gone with the process.
+
+    Raises
+    ------
+    StoreError
+        If the database is out of reach, or holds something else.
+    """
+
+    def __init__(self, url: str = "sqlite://") -> None:
+        try:
+            self._url = sa.make_url(url)
+        except sa.exc.ArgumentError as error:
+            raise StoreError(f"{url!r} is not a database URL; use e.g. sqlite:///a.db") from error
+        self._name = self._url.render_as_string(hide_password=True)
+        self._engine = self._connect()
+        try:
+            self._create()
+        except sa.exc.DatabaseError as error:
+            raise StoreError(
+                f"cannot open the archive {self._name}: {_reason(error)}; "
+                "check the address, or name another archive"
+            ) from error
+
+    def open_problem(self, problem: Problem) -> KnownEvaluations:
+        """Return what is known of `problem`, creating its entry where it is new."""
+        about = {
+            "rows": len(problem.target),
+            "columns": problem.space.n_columns,
+            "units": list(problem.space.names),
+            "folds": problem.n_folds,
+            "estimator": type(problem.estimator).__name__,
+            "scoring": problem.scoring.name,
+            "importance": problem.importance,
+        }
+        row = {
+            "fingerprint": problem.fingerprint(),
+            "created": time.time(),
+            "about": json.dumps(about),
+        }
+        with self._engine.begin() as connection:
+            connection.execute(self._insert(_PROBLEMS).on_conflict_do_nothing(), row)
+            found = sa.select(_PROBLEMS.c.id).where(
+                _PROBLEMS.c.fingerprint == row["fingerprint"]
+            )
+            number = connection.execute(found).scalar_one()
+        return KnownEvaluations(self, number, problem.n_folds, problem.space.n_units)
+
+    def check(self) -> None:
+        """Raise StoreError unless the database says that it is whole."""
+        if self._url.get_backend_name() != "sqlite":
+            return
+        with self._engine.connect() as connection:
+            verdict = connection.execute(sa.text("PRAGMA integrity_check")).scalar_one()
+        if verdict != "ok":
+            raise StoreError(f"the archive {self._name} is damaged: {verdict}; restore a copy of it")
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    def _connect(self) -> sa.Engine:
+        if self._url.get_backend_name() != "sqlite":
+            return sa.create_engine(self._url, pool_pre_ping=True)
+        if self._url.database in (None, "", ":memory:"):
+            return sa.create_engine(
+                self._url,
+                poolclass=sa.StaticPool,
+                connect_args={"check_same_thread": False},
+            )
+        folder = Path(str(self._url.database)).expanduser().parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"cannot make the folder of the archive {self._name}: {error.strerror}; "
+                "name a place that can be written"
+            ) from error
+        engine = sa.create_engine(self._url, connect_args={"timeout": 60})
+        sa.event.listen(engine, "connect", _tune_sqlite)
+        return engine
+
+    def _create(self) -> None:
+        with self._engine.begin() as connection:
+            tables = set(sa.inspect(connection).get_table_names())
+        if tables and _ABOUT.name not in tables:
+            raise StoreError(
+                f"{self._name} is a database of something else "
+                f"(it has the table {min(tables)!r}); name another archive"
+            )
+        try:
+            _META.create_all(self._engine)
+        except (sa.exc.OperationalError, sa.exc.ProgrammingError, sa.exc.IntegrityError):
+            # Another process may have made the tables between our look and our call.
+            _META.create_all(self._engine)
+        with self._engine.begin() as connection:
+            connection.execute(
+                self._insert(_ABOUT).on_conflict_do_nothing(), {"format": _FORMAT}
+            )
+            formats = set(connection.execute(sa.select(_ABOUT.c.format)).scalars())
+        if formats != {_FORMAT}:
+            raise StoreError(
+                f"the archive {self._name} has the format {min(formats - {_FORMAT})!r} of another "
+                f"version; this one reads {_FORMAT!r}"
+            )
+
+    def _insert(self, table: sa.Table) -> Any:
+        """An INSERT that can skip rows which are there already."""
+        if self._url.get_backend_name() == "postgresql":
+            from sqlalchemy.dialects import postgresql
+
+            return postgresql.insert(table)
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.insert(table)
+
+
+class KnownEvaluations:
+    """The part of an archive that belongs to one problem. Made by :meth:`Archive.open_problem`."""
+
+    def __init__(self, archive: Archive, number: int, n_folds: int, n_units: int) -> None:
+        self._archive = archive
+        self._number = number
+        self._n_folds = n_folds
+        self._n_units = n_units
+
+    def lookup(self, masks: Bool) -> list[Record]:
+        """Return what is known of each of the masks (n, n_units); blank records for new ones."""
+        keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
+        found: dict[bytes, Record] = {}
+        table = _EVALUATIONS
+        with self._archive._engine.connect() as connection:
+            for start in range(0, len(keys), _CHUNK):
+                query = (
+                    sa.select(table)
+                    .where(table.c.problem == self._number)
+                    .where(table.c.mask.in_(keys[start : start + _CHUNK]))
+                    .order_by(table.c.id)
+                )
+                for row in connection.execute(query):
+                    _, record = self._decode(row)
+                    known = found.get(bytes(row.mask))
+                    found[bytes(row.mask)] = record if known is None else known.merge(record)
+        blank = Record.unknown(self._n_folds, self._n_units)
+        return [found.get(key, blank) for key in keys]
+
+    def add(self, evaluations: Sequence[tuple[Bool, Record]]) -> None:
+        """Add what was found out of masks; a row that is there already stays as it is."""
+        rows = [self._encode(mask, record) for mask, record in evaluations]
+        if not rows:
+            return
+        try:
+            with self._archive._engine.begin() as connection:
+                connection.execute(
+                    self._archive._insert(_EVALUATIONS).on_conflict_do_nothing(), rows
+                )
+        except sa.exc.DatabaseError as error:
+            raise StoreError(
+                f"cannot write to the archive {self._archive._name}: {_reason(error)}; "
+                "make room or restore access, then resume"
+            ) from error
+
+    def all(self) -> Iterator[tuple[Bool, Record]]:
+        """Every mask (n_units,) with its record, in the order of the first evaluation."""
+        table = _EVALUATIONS
+        query = sa.select(table).where(table.c.problem == self._number).order_by(table.c.id)
+        found: dict[bytes, tuple[Bool, Record]] = {}
+        with self._archive._engine.connect() as connection:
+            for row in connection.execute(query):
+                mask, record = self._decode(row)
+                key = bytes(row.mask)
+                if key in found:
+                    record = found[key][1].merge(record)
+                found[key] = (mask, record)
+        yield from found.values()
+
+    def _encode(self, mask: Bool, record: Record) -> dict[str, object]:
+        known = record.known
+        told = ~np.isnan(record.importances).any(axis=1)
+        return {
+            "problem": self._number,
+            "mask": np.packbits(mask).tobytes(),
+            "folds": np.packbits(known).tobytes(),
+            "fold_costs": record.fold_costs[known].astype("<f8").tobytes(),
+            "used": np.packbits(record.used[known][:, mask]).tobytes(),
+            "importance_folds": np.packbits(told).tobytes(),
+            "importances": record.importances[told][:, mask].astype("<f8").tobytes(),
+            "seconds": record.seconds,
+            "error": record.error,
+        }
+
+    def _decode(self, row: Any) -> tuple[Bool, Record]:
+        mask = _unpack(row.mask, self._n_units)
+        known = _unpack(row.folds, self._n_folds)
+        told = _unpack(row.importance_folds, self._n_folds)
+        size = int(mask.sum())
+        record = Record.unknown(self._n_folds, self._n_units)
+        record.fold_costs[known] = np.frombuffer(row.fold_costs, dtype="<f8")
+        flags = _unpack(row.used, int(known.sum()) * size).reshape(-1, size)
+        record.used[np.ix_(known, mask)] = flags
+        values = np.frombuffer(row.importances, dtype="<f8").reshape(-1, size)
+        record.importances[told] = 0.0
+        record.importances[np.ix_(told, mask)] = values
+        return mask, Record(
+            record.fold_costs, record.importances, record.used, row.seconds, row.error
+        )
+
+
+def _unpack(data: bytes, count: int) -> Bool:
+    return np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=count).astype(bool)
+
+
+def _tune_sqlite(connection: Any, _record: object) -> None:
+    """Let readers and one writer work at once, and survive a kill at any moment."""
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _reason(error: sa.exc.DatabaseError) -> str:
+    """The driver's own words, first line only: the rest repeats the statement."""
+    return str(error.orig).strip().splitlines()[0] if error.orig else str(error).splitlines()[0]

@@ -1,0 +1,39 @@
+"""One way to check a parameter and to say what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["require"]
+
+
+def require(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    one_of: Sequence[object] | None = None,
+    whole: bool = False,
+    truth: bool = False,
+) -> None:
+    """Raise ValueError ``"velocity_bound must be > 0, got -1.0"`` unless `value` is in range."""
+    if one_of is not None:
+        if value not in one_of:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, one_of))}, got {value!r}")
+        return
+    if truth:
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} must be true or false, got {value!r}")
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    if whole and not isinstance(value, int):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    if above is not None and not value > above:
+        raise ValueError(f"{name} must be > {above}, got {value!r}")
+    if at_least is not None and not value >= at_least:
+        raise ValueError(f"{name} must be >= {at_least}, got {value!r}")
+    if at_most is not None and not value <= at_most:
+        raise ValueError(f"{name} must be <= {at_most}, got {value!r}")

@@ -1,0 +1,1 @@
+"""From a mask to its cost."""

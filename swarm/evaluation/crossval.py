@@ -1,0 +1,223 @@
+"""The generic evaluator: cross-validation of any estimator, remembered for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.archive import Archive
+from swarm.errors import EvaluationError
+from swarm.evaluation.fitting import Fitted, Job
+from swarm.evaluation.types import Evaluations, Record, Work
+from swarm.evaluation.workers import Workers
+from swarm.problem import Problem
+
+__all__ = ["CrossValidation"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# Sums in another order differ in the last digits; a mask is dropped only beyond doubt.
+_MARGIN = 1e-10
+# How long finished evaluations may wait for their commit.
+_COMMIT_SECONDS = 0.2
+
+
+class CrossValidation:
+    """Cross-validate masks of a problem, asking the archive first.
+
+    Parameters
+    ----------
+    problem : Problem
+    archive : Archive, optional
+        Default: one in memory.
+    n_jobs, backend
+        See :class:`swarm.evaluation.workers.Workers`.
+    pruning : bool
+        Stop training a mask once it cannot reach its incumbent any more. Never changes
+        which masks win; off, the costs of losing masks are exact too.
+    on_fit : callable, optional
+        Called with each :class:`Fitted` as it comes in, for progress.
+
+    Attributes
+    ----------
+    known : KnownEvaluations
+        The archive's part for this problem.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        archive: Archive | None = None,
+        *,
+        n_jobs: int = 1,
+        backend: str = "loky",
+        pruning: bool = True,
+        on_fit: Callable[[Fitted], None] | None = None,
+    ) -> None:
+        self.problem = problem
+        self.archive = Archive() if archive is None else archive
+        self.n_folds = problem.n_folds
+        # Without a lower bound on the fold costs a later fold could make up for the others.
+        self.pruning = pruning and problem.scoring.bounded
+        self.workers = Workers(problem, n_jobs, backend)
+        self._on_fit = on_fit
+        self.known = self.archive.open_problem(problem)
+
+    def __enter__(self) -> CrossValidation:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers."""
+        self.workers.close()
+
+    def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
+        """Evaluate a batch; see :class:`swarm.evaluation.types.Evaluator`.
+
+        Raises
+        ------
+        EvaluationError
+            If a cost is NaN or below the bound its scorer promised, or workers keep dying.
+        """
+        started = time.perf_counter()
+        limits = incumbents if self.pruning else np.full(len(masks), np.inf)
+        unique, row_of = np.unique(np.packbits(masks, axis=1), axis=0, return_inverse=True)
+        row_of = row_of.reshape(-1)
+        highest = np.full(len(unique), -np.inf)
+        np.maximum.at(highest, row_of, limits)
+        distinct = np.zeros((len(unique), masks.shape[1]), dtype=bool)
+        distinct[row_of] = masks
+        records = self.known.lookup(distinct)
+        jobs = [
+            Job(i, distinct[i], records[i].fold_costs, fold_order, _limit(highest[i]))
+            for i in range(len(unique))
+            if self._unsettled(records[i], highest[i])
+        ]
+        fits, seconds = self._train(jobs, records)
+        work = Work(fits, len(unique) - len(jobs), time.perf_counter() - started, seconds)
+        rows = [records[i] for i in row_of]
+        return self._answer(masks, limits, fold_order, rows, work)
+
+    def _unsettled(self, record: Record, incumbent: float) -> bool:
+        if not record.settled(_limit(incumbent)):
+            return True
+        wants_refit = self.problem.importance == "refit" and record.complete and not record.failed
+        return (
+            wants_refit
+            and record.cost <= incumbent
+            and bool(np.isnan(record.importances).any(axis=1).all())
+        )
+
+    def _train(self, jobs: list[Job], records: list[Record]) -> tuple[int, float]:
+        """Train the jobs, archive what comes in, and update `records` in place."""
+        fits, seconds = 0, 0.0
+        waiting: list[tuple[Bool, Record]] = []
+        committed = time.monotonic()
+        masks = {job.number: job.mask for job in jobs}
+        try:
+            for fitted in self.workers.run(jobs):
+                mask = masks[fitted.number]
+                self._refuse_nonsense(mask, fitted)
+                piece = self._record(fitted)
+                records[fitted.number] = records[fitted.number].merge(piece)
+                waiting.append((mask, piece))
+                fits += len(fitted.folds) + (fitted.refit is not None)
+                seconds += fitted.seconds
+                if self._on_fit is not None:
+                    self._on_fit(fitted)
+                if time.monotonic() - committed > _COMMIT_SECONDS:
+                    self.known.add(waiting)
+                    waiting, committed = [], time.monotonic()
+        finally:
+            # Also after Ctrl-C or an error: whatever was paid for is kept.
+            self.known.add(waiting)
+        return fits, seconds
+
+    def _record(self, fitted: Fitted) -> Record:
+        blank = Record.unknown(self.n_folds, self.problem.space.n_units)
+        for place, fold in enumerate(fitted.folds):
+            blank.fold_costs[fold] = fitted.costs[place]
+            blank.used[fold] = fitted.used[place]
+            values = fitted.importances[place]
+            if values is not None:
+                blank.importances[fold] = values
+        if fitted.refit is not None:
+            blank.importances[0] = fitted.refit
+        return replace(blank, seconds=fitted.seconds, error=fitted.error)
+
+    def _refuse_nonsense(self, mask: Bool, fitted: Fitted) -> None:
+        for fold, cost in zip(fitted.folds, fitted.costs, strict=True):
+            bad = "NaN" if np.isnan(cost) else f"{cost:.6g}, below its bound of 0"
+            if np.isnan(cost) or (self.problem.scoring.bounded and cost < -_MARGIN):
+                names = self.problem.space.subset(mask)
+                listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+                raise EvaluationError(
+                    f"the cost of the subset of {len(names)} features ({listed}) is {bad} on "
+                    f"fold {fold}; check the scorer {self.problem.scoring.name!r} on those rows"
+                )
+
+    def _answer(
+        self, masks: Bool, limits: Float, fold_order: Int, rows: list[Record], work: Work
+    ) -> Evaluations:
+        n = len(rows)
+        costs = np.full(n, np.inf)
+        fold_costs = np.full((n, self.n_folds), np.nan)
+        importances = np.zeros(masks.shape)
+        used = masks.copy()
+        censored = np.zeros(n, dtype=bool)
+        failed = np.zeros(n, dtype=bool)
+        needed = np.zeros((n, self.n_folds), dtype=bool)
+        for i, record in enumerate(rows):
+            needed[i] = record.needed(fold_order, _limit(limits[i]))
+            if not record.complete or record.cost > limits[i]:
+                censored[i] = True
+                continue
+            failed[i] = record.failed
+            costs[i] = record.cost
+            if not record.failed:
+                fold_costs[i] = record.fold_costs
+                importances[i], used[i] = self._importance(masks[i], record)
+        return Evaluations(
+            costs=costs,
+            fold_costs=fold_costs,
+            importances=importances,
+            used=used,
+            censored=censored,
+            failed=failed,
+            needed=needed,
+            exact_shrink=self.problem.exact_shrink,
+            work=work,
+            first_error=next((r.error for r in rows if r.failed), None),
+        )
+
+    def _importance(self, mask: Bool, record: Record) -> tuple[Float, Bool]:
+        kind = self.problem.importance
+        if kind == "none":
+            return np.zeros(mask.shape), mask
+        if self.problem.relevance is not None:
+            return self.problem.relevance * mask, mask & (self.problem.relevance != 0)
+        values = record.importance
+        if kind == "refit":
+            return values, mask & (values != 0)
+        return values, mask & record.used.any(axis=0)
+
+
+def _limit(incumbent: float) -> float:
+    """The mean cost above which a mask cannot tie with its incumbent, whatever the rounding."""
+    if not np.isfinite(incumbent):
+        return float(incumbent)
+    return float(incumbent + _MARGIN * max(1.0, abs(incumbent)))

@@ -1,0 +1,151 @@
+"""Train one mask on the folds it still needs. Runs inside a worker."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.evaluation.models import model_importances, used_by
+from swarm.problem import Problem
+
+__all__ = ["Fitted", "Job", "fit_mask"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One mask and what is left to train of it.
+
+    Attributes
+    ----------
+    number : int
+        Row of the batch.
+    mask : bool (n_units,)
+    fold_costs : float64 (n_folds,)
+        Costs that are known already; NaN where not.
+    fold_order : int (n_folds,)
+    limit : float
+        Training stops as soon as the known costs put the mean above it.
+    """
+
+    number: int
+    mask: NDArray[np.bool_]
+    fold_costs: NDArray[np.float64]
+    fold_order: NDArray[np.int64]
+    limit: float
+
+
+@dataclass
+class Fitted:
+    """What a worker found out: one entry a fold trained.
+
+    `importances` and `used` are float64 and bool (n_units,) each; `refit` is the importances
+    of one model on all rows.
+    """
+
+    number: int
+    folds: list[int] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+    importances: list[NDArray[np.float64] | None] = field(default_factory=list)
+    used: list[NDArray[np.bool_]] = field(default_factory=list)
+    refit: NDArray[np.float64] | None = None
+    seconds: float = 0.0
+    error: str | None = None
+
+
+def fit_mask(problem: Problem, job: Job) -> Fitted:
+    """Train the folds of `job` in order, until its cost is known or known to be too high.
+
+    A fit that raises makes the cost inf and ends the work on the mask; its traceback is kept.
+    """
+    started = time.perf_counter()
+    result = Fitted(job.number)
+    positions = problem.space.positions(job.mask)
+    columns = problem.features.iloc[:, positions]
+    total = float(np.nansum(job.fold_costs))
+    with warnings.catch_warnings():
+        # A worker's warnings repeat for every mask of a search and reach nobody.
+        warnings.simplefilter("ignore")
+        for fold in job.fold_order:
+            if not np.isnan(job.fold_costs[fold]):
+                continue
+            if total / problem.n_folds > job.limit:
+                break
+            try:
+                cost = _fit_fold(problem, columns, positions, int(fold), job.mask, result)
+            except Exception:
+                result.error = traceback.format_exc()
+                result.folds.append(int(fold))
+                result.costs.append(float("inf"))
+                result.importances.append(None)
+                result.used.append(job.mask)
+                break
+            total += cost
+        if problem.importance == "refit" and total / problem.n_folds <= job.limit:
+            _refit(problem, columns, positions, result)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _fit_fold(
+    problem: Problem, columns: Any, positions: Sequence[int], fold: int,
+    mask: NDArray[np.bool_], result: Fitted,
+) -> float:
+    train, test = problem.folds[fold]
+    model = _fit(problem, columns, train)
+    tested, truth = columns.iloc[test], problem.target[test]
+    cost = problem.scoring.cost(model, tested, truth)
+    importances, used = None, mask
+    if problem.importance == "fold":
+        values = model_importances(model, len(positions))
+        importances = problem.space.by_unit(values, positions)
+        flags = used_by(model, values).astype(np.float64)
+        used = problem.space.by_unit(flags, positions) > 0
+    elif problem.importance == "permutation":
+        importances = _permuted(problem, model, tested, truth, positions)
+        used = importances != 0
+    result.folds.append(fold)
+    result.costs.append(cost)
+    result.importances.append(importances)
+    result.used.append(used)
+    return cost
+
+
+def _fit(problem: Problem, columns: Any, rows: NDArray[np.int64]) -> Any:
+    from sklearn.base import clone
+
+    model = clone(problem.estimator)
+    weight = {}
+    if problem.weight is not None:
+        steps = getattr(model, "steps", None)
+        name = f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
+        weight = {name: problem.weight[rows]}
+    return model.fit(columns.iloc[rows], problem.target[rows], **weight)
+
+
+def _refit(
+    problem: Problem, columns: Any, positions: Sequence[int], result: Fitted
+) -> None:
+    try:
+        model = _fit(problem, columns, np.arange(len(problem.target)))
+        values = model_importances(model, len(positions))
+        result.refit = problem.space.by_unit(values, positions)
+    except Exception:
+        result.error = traceback.format_exc()
+
+
+def _permuted(
+    problem: Problem, model: Any, tested: Any, truth: Any, positions: Sequence[int]
+) -> NDArray[np.float64]:
+    from sklearn.inspection import permutation_importance
+
+    found = permutation_importance(
+        model, tested, truth, scoring=problem.scoring.scorer, n_repeats=3, random_state=0
+    )
+    return problem.space.by_unit(np.asarray(found.importances_mean, dtype=np.float64), positions)

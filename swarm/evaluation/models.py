@@ -1,0 +1,170 @@
+"""What has to be known of an estimator: determinism, importances, exactness of a shrink."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.errors import ConfigError
+
+__all__ = ["describe", "has_importances", "made_deterministic", "model_importances", "used_by",
+           "shrinks_exactly"]
+
+# LightGBM settings under which the features a tree may split on, or how they are binned,
+# depend on the other features, so that dropping an unused one could change a model.
+_COLUMN_SAMPLING = {
+    "colsample_bytree": 1.0,
+    "feature_fraction": 1.0,
+    "sub_feature": 1.0,
+    "feature_fraction_bynode": 1.0,
+    "sub_feature_bynode": 1.0,
+    "colsample_bynode": 1.0,
+    "extra_trees": False,
+    "extra_tree": False,
+}
+_BY_FEATURE = ("monotone_constraints", "interaction_constraints", "feature_contri",
+               "max_bin_by_feature", "forcedsplits_filename", "forcedbins_filename",
+               "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled", "linear_tree")
+
+
+def made_deterministic(estimator: Any, seed: int) -> Any:
+    """Clone `estimator` so that equal data give equal models, whatever the machine does.
+
+    Every ``random_state`` left at None becomes `seed`; LightGBM models get
+    ``deterministic=True``, ``force_col_wise=True``, one thread and no output, unless set.
+
+    Raises
+    ------
+    ConfigError
+        If a ``random_state`` is a generator, which would advance from fit to fit.
+    """
+    from sklearn.base import clone
+
+    clean = clone(estimator)
+    fixed: dict[str, object] = {}
+    for name, value in clean.get_params(deep=True).items():
+        if name.endswith("random_state"):
+            if value is None:
+                fixed[name] = seed
+            elif not isinstance(value, (int, np.integer)):
+                raise ConfigError(f"{name} must be an integer, got {value!r}; generators never repeat")
+        if name == "n_jobs" or name.endswith("__n_jobs"):
+            fixed[name] = 1
+        if _is_lightgbm(value):
+            fixed.update({f"{name}__{k}": v for k, v in _lightgbm_settings(value).items()})
+    if _is_lightgbm(clean):
+        fixed.update(_lightgbm_settings(clean))
+    return clean.set_params(**fixed) if fixed else clean
+
+
+def _is_lightgbm(estimator: object) -> bool:
+    return any(cls.__module__.startswith("lightgbm") for cls in type(estimator).__mro__)
+
+
+def _lightgbm_settings(estimator: Any) -> dict[str, object]:
+    given = estimator.get_params(deep=False)
+    settings: dict[str, object] = {"deterministic": True, "verbosity": -1, "n_jobs": 1}
+    if not given.get("force_row_wise"):
+        settings["force_col_wise"] = True
+    kept = {key: given[key] for key in ("deterministic", "verbosity") if key in given}
+    return {**settings, **kept}
+
+
+def has_importances(model: Any) -> bool:
+    """Whether a fitted model tells importances or coefficients, one for each column."""
+    return hasattr(_last(model), "feature_importances_") or hasattr(_last(model), "coef_")
+
+
+def model_importances(model: Any, n_columns: int) -> NDArray[np.float64]:
+    """Importances of a fitted model in float64: float64 (n_columns,).
+
+    ``feature_importances_``, or the mean over outputs of ``|coef_|``. They are never rounded:
+    a gain below one is still a gain.
+    """
+    last = _last(model)
+    if hasattr(last, "feature_importances_"):
+        values = np.asarray(last.feature_importances_, dtype=np.float64)
+    else:
+        values = np.abs(np.asarray(last.coef_, dtype=np.float64))
+        values = values.reshape(-1, values.shape[-1]).mean(axis=0)
+    if values.shape != (n_columns,):
+        raise ConfigError(
+            f"the model has {values.size} importances for {n_columns} features; "
+            "use importance 'permutation' for a pipeline that makes new columns"
+        )
+    return values
+
+
+def used_by(model: Any, importances: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which columns a fitted model uses: bool (n_columns,)."""
+    booster = getattr(_last(model), "booster_", None)
+    if booster is not None:
+        used: NDArray[np.bool_] = np.asarray(booster.feature_importance("split")) > 0
+        return used
+    return importances != 0
+
+
+def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
+    """Whether dropping columns that no tree splits on leaves every model bit for bit the same.
+
+    True for LightGBM without column sampling and without settings by feature, on data whose
+    columns cannot be bundled: LightGBM merges columns that are rarely non-zero together, and
+    then a column's histogram depends on which others are there.
+    """
+    if not _is_lightgbm(estimator):
+        return False
+    params = estimator.get_params(deep=False)
+    for name, neutral in _COLUMN_SAMPLING.items():
+        if params.get(name, neutral) not in (neutral, None):
+            return False
+    if any(params.get(name) for name in _BY_FEATURE):
+        return False
+    return params.get("enable_bundle") is False or not _could_be_bundled(features)
+
+
+def _could_be_bundled(features: pd.DataFrame) -> bool:
+    if features.shape[1] < 2:
+        return False
+    rare = [
+        1.0 - features.iloc[:, i].value_counts(normalize=True, dropna=False).iloc[0]
+        for i in range(features.shape[1])
+    ]
+    first, second = np.partition(np.array(rare), 1)[:2]
+    return bool(first + second <= 1.01)
+
+
+def _last(model: Any) -> Any:
+    steps = getattr(model, "steps", None)
+    return steps[-1][1] if steps else model
+
+
+def describe(estimator: Any) -> object:
+    """Describe an estimator by plain JSON values, equal for equal settings.
+
+    Raises
+    ------
+    ConfigError
+        For a parameter that has no stable description, such as a lambda.
+    """
+    if estimator is None or isinstance(estimator, (bool, int, float, str)):
+        return estimator
+    if isinstance(estimator, np.generic):
+        return estimator.item()
+    if isinstance(estimator, np.ndarray):
+        return [str(estimator.dtype), estimator.tolist()]
+    if isinstance(estimator, (list, tuple)):
+        return [describe(item) for item in estimator]
+    if isinstance(estimator, dict):
+        return {str(key): describe(value) for key, value in sorted(estimator.items())}
+    if hasattr(estimator, "get_params") and not isinstance(estimator, type):
+        cls = type(estimator)
+        params = estimator.get_params(deep=False)
+        return {"class": f"{cls.__module__}.{cls.__qualname__}", "params": describe(params)}
+    name = getattr(estimator, "__qualname__", "")
+    if name and "<" not in name:
+        return f"{estimator.__module__}.{name}"
+    raise ConfigError(f"{estimator!r} has no stable name, so its results cannot be archived; "
+                      "define it by name in a module")

@@ -1,0 +1,123 @@
+"""From a scorer to a cost that is minimised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from swarm.errors import ConfigError, nearest
+
+__all__ = ["Scoring", "resolve_scoring"]
+
+# Scorers that take one class as positive, and fail without it on string labels.
+_ONE_CLASS = ("f1", "jaccard", "precision", "recall")
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A scorer and how its score becomes a cost.
+
+    Attributes
+    ----------
+    name : str
+    scorer : callable ``(estimator, X, y) -> float``
+        Higher is better, as in scikit-learn.
+    upper : float or None
+        The highest score there is: 1 gives ``cost = 1 - score``, 0 gives ``cost = -score``;
+        both are at least 0, which exact pruning needs. None: ``cost = -score``, no bound.
+    pos_label : str, int or None
+        The class that counts as positive.
+    """
+
+    name: str
+    scorer: Callable[..., float]
+    upper: float | None
+    pos_label: str | int | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a cost is never below zero."""
+        return self.upper is not None
+
+    def cost(self, estimator: Any, features: Any, target: Any) -> float:
+        """Cost of a fitted estimator on test rows."""
+        score = float(self.scorer(estimator, features, target))
+        return (self.upper or 0.0) - score
+
+
+def resolve_scoring(
+    scoring: str | Callable[..., float] | Scoring | None,
+    estimator: Any,
+    target: np.ndarray[Any, Any],
+    task: str,
+    pos_label: str | int | None = None,
+) -> Scoring:
+    """Turn a scorer name or callable into a :class:`Scoring`.
+
+    Parameters
+    ----------
+    scoring
+        Scikit-learn's name of a scorer, a callable ``(estimator, X, y) -> float``, or a
+        ready :class:`Scoring`. None: accuracy, or r2 for regression.
+    target : (n_rows,) or (n_rows, n_labels)
+    task
+        ``"binary"``, ``"multiclass"``, ``"regression"`` or ``"multilabel"``.
+    pos_label
+        Positive class of f1, jaccard, precision and recall, by default 1; other scorers have
+        none, and pass it on to votes and test figures only.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown name, or a scorer that does not fit the target.
+    """
+    if isinstance(scoring, Scoring):
+        return scoring
+    if scoring is None:
+        scoring = "r2" if task == "regression" else "accuracy"
+    if not isinstance(scoring, str):
+        name = getattr(scoring, "__name__", type(scoring).__name__)
+        return Scoring(name, scoring, upper=None)
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    known = get_scorer_names()
+    if scoring not in known:
+        raise ConfigError(
+            f"unknown scorer {scoring!r}{nearest(scoring, known)}; "
+            f"there are: {', '.join(sorted(known))}"
+        )
+    if scoring in _ONE_CLASS:
+        return _one_class(scoring, target, task, pos_label)
+    return Scoring(scoring, get_scorer(scoring), upper=_upper(scoring), pos_label=pos_label)
+
+
+def _upper(name: str) -> float | None:
+    if name.startswith("neg_"):
+        return 0.0
+    return None if name == "positive_likelihood_ratio" else 1.0
+
+
+def _one_class(
+    name: str, target: np.ndarray[Any, Any], task: str, pos_label: str | int | None
+) -> Scoring:
+    from sklearn import metrics
+
+    if task != "binary":
+        raise ConfigError(
+            f"scorer {name!r} is for two classes but the target is {task}; "
+            f"use {name + '_macro'!r} or {name + '_weighted'!r}"
+        )
+    classes = np.unique(target).tolist()
+    label = 1 if pos_label is None else pos_label
+    if label not in classes:
+        said = "no pos_label is set" if pos_label is None else f"pos_label is {pos_label!r}"
+        raise ConfigError(
+            f"scorer {name!r} needs the positive class but {said}; "
+            f"set pos_label to one of {', '.join(map(repr, classes))}"
+        )
+    function = getattr(metrics, f"{name}_score")
+    scorer = metrics.make_scorer(function, pos_label=label, zero_division=0)
+    return Scoring(name, scorer, upper=1.0, pos_label=label)

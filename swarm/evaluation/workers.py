@@ -1,0 +1,129 @@
+"""Workers that train masks: one thread a fit, the data shipped once."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from swarm.errors import ConfigError, EvaluationError
+from swarm.evaluation.fitting import Fitted, Job, fit_mask
+from swarm.problem import Problem
+
+__all__ = ["BACKENDS", "Workers"]
+
+BACKENDS = ("loky", "threading", "sequential")
+_DEATHS = 3
+
+
+class Workers:
+    """A pool that trains masks of one problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    n_jobs : int
+        Workers; -1 for one per core.
+    backend : str
+        ``loky`` (processes), ``threading`` or ``sequential``.
+    """
+
+    def __init__(self, problem: Problem, n_jobs: int = 1, backend: str = "loky") -> None:
+        from joblib import cpu_count
+
+        if backend not in BACKENDS:
+            listed = ", ".join(BACKENDS)
+            raise ConfigError(f"unknown worker backend {backend!r}; there are: {listed}")
+        if n_jobs != -1 and n_jobs < 1:
+            raise ConfigError(f"n_jobs must be -1 or at least 1, got {n_jobs}")
+        self.problem = problem
+        self.n_jobs = cpu_count() if n_jobs == -1 else n_jobs
+        self.backend = "sequential" if self.n_jobs == 1 else backend
+        self._shipment: str | None = None
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Fitted]:
+        """Train every job; results come as they finish, in any order.
+
+        A worker that dies loses its mask, which is trained again; results that were there
+        stay. After three deaths in one batch the batch is given up.
+        """
+        # Largest first: a big mask that starts last would keep one core busy alone.
+        left = {job.number: job for job in sorted(jobs, key=lambda job: -int(job.mask.sum()))}
+        if self.backend == "sequential" or len(left) == 1 and self.backend != "loky":
+            yield from self._in_process(left)
+            return
+        from joblib.externals.loky.process_executor import BrokenProcessPool
+
+        for death in range(1, _DEATHS + 1):
+            try:
+                for fitted in self._parallel(list(left.values())):
+                    del left[fitted.number]
+                    yield fitted
+                return
+            except BrokenProcessPool as error:
+                if death == _DEATHS:
+                    raise EvaluationError(
+                        f"workers died {death} times with {len(left)} masks left to train, "
+                        "perhaps out of memory; use fewer workers"
+                    ) from error
+
+    def close(self) -> None:
+        """End the worker processes and remove what was shipped to them."""
+        if self.backend == "loky":
+            from joblib.externals.loky import get_reusable_executor
+
+            get_reusable_executor().shutdown(wait=True, kill_workers=True)
+        if self._shipment is not None:
+            shutil.rmtree(self._shipment, ignore_errors=True)
+            self._shipment = None
+
+    def _in_process(self, left: dict[int, Job]) -> Iterator[Fitted]:
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(limits=1):
+            for job in left.values():
+                yield fit_mask(self.problem, job)
+
+    def _parallel(self, jobs: Sequence[Job]) -> Iterator[Fitted]:
+        from joblib import Parallel, delayed, parallel_config
+
+        threads = {"inner_max_num_threads": 1} if self.backend == "loky" else {}
+        with parallel_config(self.backend, n_jobs=self.n_jobs, **threads):
+            pool = Parallel(
+                return_as="generator_unordered",
+                batch_size=1,
+                pre_dispatch="all",
+                max_nbytes=None,
+            )
+            if self.backend == "loky":
+                shipped = self._ship()
+                yield from pool(delayed(_fit_shipped)(shipped, job) for job in jobs)
+            else:
+                yield from pool(delayed(fit_mask)(self.problem, job) for job in jobs)
+
+    def _ship(self) -> str:
+        """Write the problem where every worker reads it once; say where."""
+        if self._shipment is None:
+            import cloudpickle
+
+            folder = tempfile.mkdtemp(prefix="swarm-problem-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            # cloudpickle takes estimators and scorers that were defined in a notebook.
+            (Path(folder) / "problem").write_bytes(cloudpickle.dumps(self.problem))
+            self._shipment = folder
+        return self._shipment
+
+
+def _fit_shipped(folder: str, job: Job) -> Fitted:
+    return fit_mask(_unpack(folder), job)
+
+
+@lru_cache(maxsize=1)
+def _unpack(folder: str) -> Problem:
+    import cloudpickle
+
+    problem: Problem = cloudpickle.loads((Path(folder) / "problem").read_bytes())
+    return problem

@@ -1,0 +1,1 @@
+"""Pure functions on arrays that strategies are composed of."""

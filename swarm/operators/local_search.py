@@ -1,0 +1,94 @@
+"""Local search of the multi-swarm: drop what is unimportant, add what is independent."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["lowest", "search_locally"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Bool:
+    """Mark the `count` lowest keys of each row among the marked units.
+
+    Ties are broken at random, so that exactly ``min(count, available)`` are marked however
+    many units share a value.
+
+    Parameters
+    ----------
+    key : float64 (n, n_units)
+    among : bool (n, n_units)
+    count : int (n,)
+
+    Returns
+    -------
+    bool (n, n_units)
+    """
+    masked = np.where(among, key, np.inf)
+    order = np.lexsort((rng.random(key.shape), masked, ~among), axis=1)
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(key.shape[1])[None, :], axis=1)
+    marked: Bool = (rank < count[:, None]) & among
+    return marked
+
+
+def search_locally(
+    pbest: Bool,
+    importance: Float,
+    squared_distance: Float,
+    rng: np.random.Generator,
+    *,
+    fixed: Bool,
+    forbidden: Bool,
+    addition_bound: Literal["min", "max"] = "min",
+) -> Bool:
+    """Search around pbest subsets S of size l among d units.
+
+    ``xi ~ U{1..l}`` units of S with the lowest importance are candidates for removal and
+    ``eta ~ U{1..min(l, d - l)}`` units outside S with the largest total distance
+    ``d_total(S, j)^2 = sum_{i in S} d(i, j)^2`` are candidates for addition; each candidate
+    flips with probability 0.5. The text of the document bounds eta by ``max(l, d - l)``;
+    ``min`` keeps a sparse subset sparse. Fixed and forbidden units are never candidates.
+
+    Parameters
+    ----------
+    pbest : bool (n, n_units)
+    importance : float64 (n, n_units)
+        Higher is more important; read where `pbest` is set.
+    squared_distance : float64 (n_units, n_units)
+        Squared pairwise distances.
+    fixed, forbidden : bool (n_units,)
+
+    Returns
+    -------
+    bool (n, n_units)
+        Not repaired: a row may be empty.
+
+    References
+    ----------
+    Document 000, section 2 (local search mechanism).
+    """
+    removable = pbest & ~fixed
+    addable = ~pbest & ~forbidden
+    size = pbest.sum(axis=1)
+    outside = pbest.shape[1] - size
+    bound = np.minimum if addition_bound == "min" else np.maximum
+    most_added = bound(size, outside)
+    removals = _uniform_count(np.minimum(size, removable.sum(axis=1)), rng)
+    additions = _uniform_count(np.minimum(most_added, addable.sum(axis=1)), rng)
+    total = pbest.astype(np.float64) @ squared_distance
+    candidates = lowest(importance, removable, removals, rng)
+    candidates |= lowest(-total, addable, additions, rng)
+    return pbest ^ (candidates & (rng.random(pbest.shape) < 0.5))
+
+
+def _uniform_count(most: Int, rng: np.random.Generator) -> Int:
+    """Draw from ``U{1..most}`` for each row, and 0 where `most` is 0."""
+    drawn = 1 + np.floor(rng.random(most.shape) * most).astype(np.int64)
+    return np.minimum(drawn, most)

@@ -1,0 +1,49 @@
+"""Velocity of binary particle swarms."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["update_velocity"]
+
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+
+def update_velocity(
+    velocity: Float,
+    position: Bool,
+    pbest: Bool,
+    gbest: Bool,
+    rng: np.random.Generator,
+    *,
+    inertia: float,
+    c1: float,
+    c2: float,
+    bound: float,
+) -> Float:
+    """Move velocities towards the personal and the swarm's best positions.
+
+    ``v = w v + c1 r1 (pbest - x) + c2 r2 (gbest - x)``, clamped to ``[-bound, bound]``,
+    with r1 and r2 uniform in [0, 1), drawn anew for every particle and unit.
+
+    Parameters
+    ----------
+    velocity : float64 (n_particles, n_units)
+    position, pbest, gbest : bool (n_particles, n_units)
+        `gbest` has one row per particle: the best position of its swarm.
+
+    Returns
+    -------
+    float64 (n_particles, n_units)
+
+    References
+    ----------
+    Document 000, section 2 (velocity update); Kennedy and Eberhart (1997).
+    """
+    here = position.astype(np.float64)
+    r1 = rng.random(velocity.shape)
+    r2 = rng.random(velocity.shape)
+    moved = inertia * velocity + c1 * r1 * (pbest - here) + c2 * r2 * (gbest - here)
+    return np.clip(moved, -bound, bound)

@@ -1,0 +1,345 @@
+"""The driver: a strategy on a problem with a seed and a budget.
+
+The driver alone makes generators, one per epoch, from (seed, epoch), so an epoch depends on
+the state before it and on nothing else. To resume a search is to run it again: the archive
+answers what was evaluated, and the first mask that it does not know is where work starts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.budget import Budget, Counts
+from swarm.errors import EvaluationError
+from swarm.evaluation.types import Evaluations, Evaluator, Work
+from swarm.history import EpochRecord, history_table, record_epoch, work_table
+from swarm.operators.memory import shrink
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Proposal, Strategy
+
+__all__ = ["Search", "SearchResult", "SearchState", "run"]
+
+Bool = NDArray[np.bool_]
+
+# More than this share of failed evaluations is a mistake, not bad luck.
+_FAILED_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """A search between two epochs. Frozen: an epoch makes the next one.
+
+    Attributes
+    ----------
+    epoch : int
+        Epochs finished.
+    strategy : state of the strategy
+    best_mask : bool (n_units,) or None
+        None until a finite cost was seen.
+    best_cost : float
+    stalled : int
+        Epochs since the best cost improved.
+    counts : Counts
+    asked : mapping of packed mask to packed folds
+        What this search has been charged for.
+    fold_sums : float64 (n_folds,)
+        Sums of fold costs over exact answers: the folds with the highest are trained first.
+    """
+
+    epoch: int
+    strategy: Any
+    best_mask: Bool | None
+    best_cost: float
+    stalled: int
+    counts: Counts
+    asked: Mapping[bytes, int] = field(repr=False)
+    fold_sums: NDArray[np.float64] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Search:
+    """A strategy on a space, answered by an evaluator.
+
+    Parameters
+    ----------
+    strategy : Strategy
+    space : SearchSpace
+    evaluator : Evaluator
+    hints : Hints
+    seed : int
+    budget : Budget
+    """
+
+    strategy: Strategy
+    space: SearchSpace
+    evaluator: Evaluator
+    hints: Hints
+    seed: int
+    budget: Budget
+
+    def start(self) -> SearchState:
+        """State before the first epoch."""
+        state = self.strategy.start(self.space, self.hints, self._generator(0))
+        n_folds = self.evaluator.n_folds
+        return SearchState(0, state, None, float("inf"), 0, Counts(), {}, np.zeros(n_folds))
+
+    def step(self, state: SearchState) -> tuple[SearchState, EpochRecord]:
+        """Run one epoch: propose, evaluate, observe.
+
+        Running it twice from one state gives the same state twice: a retry is the same epoch.
+
+        Raises
+        ------
+        EvaluationError
+            If a cost is NaN, or more than a tenth of the evaluations failed.
+        """
+        epoch = state.epoch + 1
+        moved, proposal = self.strategy.propose(state.strategy, self._generator(epoch))
+        affordable = self._affordable(state, proposal)
+        evaluations = self._evaluate(proposal, affordable, state)
+        observed = self.strategy.observe(moved, proposal, evaluations)
+        asked, counts = _charge(state, proposal.masks[:affordable], evaluations)
+        _refuse_too_many_failures(counts, evaluations)
+        best_mask, best_cost = self._best(state, proposal, evaluations)
+        improved = best_cost < state.best_cost
+        after = SearchState(
+            epoch=epoch,
+            strategy=observed,
+            best_mask=best_mask,
+            best_cost=best_cost,
+            stalled=0 if improved else state.stalled + 1,
+            counts=counts,
+            asked=asked,
+            fold_sums=state.fold_sums + np.nansum(evaluations.fold_costs, axis=0),
+        )
+        size = 0 if best_mask is None else int(best_mask.sum())
+        record = record_epoch(
+            epoch, proposal, evaluations, observed.members, (best_cost, size), counts
+        )
+        return after, record
+
+    def stop(self, state: SearchState, seconds: float) -> str | None:
+        """Say why the search ends here, or None: a limit of the budget, or ``"finished"``."""
+        if state.epoch > 0 and self.strategy.finished(state.strategy):
+            return "finished"
+        return self.budget.reached(state.epoch, state.counts, seconds, state.stalled)
+
+    def _generator(self, epoch: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, epoch])
+
+    def _affordable(self, state: SearchState, proposal: Proposal) -> int:
+        """How many rows of the proposal the budget still pays for."""
+        count = len(proposal.masks)
+        if self.budget.evaluations is not None:
+            count = min(count, self.budget.evaluations - state.counts.evaluations)
+        if self.budget.distinct is not None:
+            seen = set(state.asked)
+            for row, key in enumerate(_keys(proposal.masks[:count])):
+                if key not in seen and len(seen) == self.budget.distinct:
+                    return row
+                seen.add(key)
+        return count
+
+    def _evaluate(
+        self, proposal: Proposal, affordable: int, state: SearchState
+    ) -> Evaluations:
+        order = np.argsort(-state.fold_sums, kind="stable")
+        answers = self.evaluator.evaluate(
+            proposal.masks[:affordable], proposal.incumbents[:affordable], order
+        )
+        return answers if affordable == len(proposal.masks) else _padded(answers, proposal)
+
+    def _best(
+        self, state: SearchState, proposal: Proposal, evaluations: Evaluations
+    ) -> tuple[Bool | None, float]:
+        """Lowest cost, then fewest units, then first; without the units no model used."""
+        masks = proposal.masks
+        if evaluations.exact_shrink:
+            masks = shrink(masks, evaluations.used, self.space)
+        size = masks.sum(axis=1)
+        row = int(np.lexsort((size, evaluations.costs))[0])
+        cost = float(evaluations.costs[row])
+        if not np.isfinite(cost):
+            return state.best_mask, state.best_cost
+        if state.best_mask is not None and (cost, size[row]) >= (
+            state.best_cost,
+            state.best_mask.sum(),
+        ):
+            return state.best_mask, state.best_cost
+        best = masks[row].copy()
+        best.setflags(write=False)
+        return best, cost
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes
+    ----------
+    state : SearchState
+        The last state.
+    records : tuple of EpochRecord
+    reason : str
+        The limit that ended it, ``"finished"`` or ``"interrupted"``.
+    space : SearchSpace
+    """
+
+    state: SearchState
+    records: tuple[EpochRecord, ...]
+    reason: str
+    space: SearchSpace
+
+    @property
+    def best_mask(self) -> Bool:
+        """Mask (n_units,) of the best subset.
+
+        Raises
+        ------
+        EvaluationError
+            If no mask had a finite cost.
+        """
+        if self.state.best_mask is None:
+            raise EvaluationError(
+                f"no subset has a finite cost after {self.state.epoch} epochs; "
+                "give the search a larger budget, or look at the failed fits"
+            )
+        return self.state.best_mask
+
+    @property
+    def features(self) -> list[str]:
+        """Feature names of the best subset."""
+        return self.space.subset(self.best_mask)
+
+    @property
+    def cost(self) -> float:
+        """Measured cost of the best subset."""
+        return self.state.best_cost
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.reason == "interrupted"
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """One row per epoch; byte for byte the same after any interruption."""
+        return history_table(self.records)
+
+    @property
+    def work(self) -> pd.DataFrame:
+        """One row per epoch: what this machine did."""
+        return work_table(self.records)
+
+    def best_members(self, n: int | None = None) -> tuple[Bool, NDArray[np.float64]]:
+        """Return the `n` best different masks the strategy holds, and their costs.
+
+        The best subset of the search comes first, also where no member holds it any more.
+
+        Returns
+        -------
+        masks : bool (m, n_units), costs : float64 (m,)
+            With ``m <= n``: members that hold the same mask count once.
+        """
+        members = self.state.strategy.members
+        masks = np.vstack([self.best_mask[None, :], members.masks])
+        costs = np.concatenate([[self.cost], members.costs])
+        order = np.lexsort((masks.sum(axis=1), costs))
+        order = order[np.isfinite(costs[order])]
+        first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
+        chosen = order[np.sort(first)][:n]
+        return masks[chosen], costs[chosen]
+
+
+def run(
+    search: Search,
+    *,
+    callbacks: Sequence[Callable[[EpochRecord, SearchState], None]] = (),
+) -> SearchResult:
+    """Run a search to its end.
+
+    Ctrl-C ends it after the last finished epoch with a usable result; what the unfinished
+    epoch had evaluated is in the archive.
+
+    Parameters
+    ----------
+    callbacks
+        Called after every epoch with its record and the state.
+    """
+    started = time.monotonic()
+    state, records, reason = search.start(), [], None
+    try:
+        while (reason := search.stop(state, time.monotonic() - started)) is None:
+            state, record = search.step(state)
+            records.append(record)
+            for callback in callbacks:
+                callback(record, state)
+    except KeyboardInterrupt:
+        if not records:
+            raise
+        reason = "interrupted"
+    return SearchResult(state, tuple(records), reason, search.space)
+
+
+def _keys(masks: Bool) -> list[bytes]:
+    return [row.tobytes() for row in np.packbits(masks, axis=1)]
+
+
+def _charge(
+    state: SearchState, masks: Bool, evaluations: Evaluations
+) -> tuple[dict[bytes, int], Counts]:
+    """Count what the answers needed beyond what this search had been charged for."""
+    asked = dict(state.asked)
+    fits = 0
+    for key, needed in zip(_keys(masks), evaluations.needed, strict=False):
+        folds = int.from_bytes(np.packbits(needed).tobytes(), "big")
+        before = asked.get(key, 0)
+        fits += (folds & ~before).bit_count()
+        asked[key] = before | folds
+    counts = Counts(
+        evaluations=state.counts.evaluations + len(masks),
+        distinct=len(asked),
+        fits=state.counts.fits + fits,
+        failed=state.counts.failed + int(evaluations.failed.sum()),
+    )
+    return asked, counts
+
+
+def _padded(answers: Evaluations, proposal: Proposal) -> Evaluations:
+    """Answer rows that the budget did not pay for as not better than their incumbents."""
+    n, given = len(proposal.masks), len(answers.costs)
+
+    def fill(array: NDArray[Any], value: object) -> NDArray[Any]:
+        rest = np.full((n - given, *array.shape[1:]), value, dtype=array.dtype)
+        return np.concatenate([array, rest])
+
+    return replace(
+        answers,
+        costs=fill(answers.costs, np.inf),
+        fold_costs=fill(answers.fold_costs, np.nan),
+        importances=fill(answers.importances, 0.0),
+        used=np.concatenate([answers.used, proposal.masks[given:]]),
+        censored=fill(answers.censored, True),
+        failed=fill(answers.failed, False),
+        needed=fill(answers.needed, False),
+    )
+
+
+def _refuse_too_many_failures(counts: Counts, evaluations: Evaluations) -> None:
+    if counts.failed <= _FAILED_SHARE * counts.evaluations:
+        return
+    trace = evaluations.first_error or ""
+    cause = trace.strip().splitlines()[-1] if trace.strip() else "an unknown error"
+    error = EvaluationError(
+        f"{counts.failed} of {counts.evaluations} evaluations failed, more than a tenth; "
+        f"the first: {cause}"
+    )
+    error.add_note(trace)
+    raise error

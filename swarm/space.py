@@ -1,0 +1,259 @@
+"""What can be chosen: units, and the constraints every strategy obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.errors import SpaceError, nearest
+
+__all__ = ["SearchSpace"]
+
+BoolArray = NDArray[np.bool_]
+
+
+def _read_only(array: NDArray[np.generic]) -> None:
+    array.setflags(write=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SearchSpace:
+    """The units of a problem and which sets of them are allowed.
+
+    Use :meth:`build`; the constructor expects checked arrays.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Feature names in the order of the data.
+    names : tuple of str
+        Unit names: the feature, or the group of features that go together.
+    units : tuple of tuple of int
+        Column positions of each unit.
+    fixed, forbidden : bool (n_units,)
+        Units that are in every subset, and in none.
+    min_size, max_size : int
+        Bounds on the number of units of a subset.
+    """
+
+    columns: tuple[str, ...]
+    names: tuple[str, ...]
+    units: tuple[tuple[int, ...], ...]
+    fixed: BoolArray
+    forbidden: BoolArray
+    min_size: int
+    max_size: int
+
+    @classmethod
+    def build(
+        cls,
+        columns: Sequence[str],
+        *,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        fixed: Iterable[str] = (),
+        forbidden: Iterable[str] = (),
+        min_size: int = 1,
+        max_size: int | None = None,
+    ) -> SearchSpace:
+        """Build a space from feature names and constraints.
+
+        Parameters
+        ----------
+        columns
+            Feature names, unique, in the order of the data.
+        groups
+            Group name to the features that are chosen together. Features in no group
+            are units of their own. A group stands where its first feature stands.
+        fixed, forbidden
+            Features, or groups by name, that are always in, or never in.
+        min_size, max_size
+            Bounds on the number of units (a group counts once). Default: 1 and all.
+
+        Raises
+        ------
+        SpaceError
+            If names are unknown or repeated, a group is split by a constraint, or no
+            mask can satisfy all constraints together.
+        """
+        columns = tuple(columns)
+        _refuse_repeats(columns)
+        names, units = _units(columns, groups or {})
+        fixed_mask = _unit_mask("fixed", fixed, columns, names, units)
+        forbidden_mask = _unit_mask("forbidden", forbidden, columns, names, units)
+        for both in np.flatnonzero(fixed_mask & forbidden_mask):
+            raise SpaceError(f"{names[both]!r} is both fixed and forbidden; remove it from one list")
+        allowed = len(names) - int(forbidden_mask.sum())
+        if allowed == 0:
+            raise SpaceError("every feature is forbidden; allow at least one")
+        largest = allowed if max_size is None else max_size
+        if min_size < 1:
+            raise SpaceError(f"min_size must be at least 1, got {min_size}")
+        if largest < min_size:
+            raise SpaceError(
+                f"max_size {largest} is below min_size {min_size}; "
+                f"{allowed} of {len(names)} units are allowed"
+            )
+        if largest > allowed:
+            raise SpaceError(f"max_size {largest} is above the {allowed} units that are allowed")
+        if int(fixed_mask.sum()) > largest:
+            raise SpaceError(
+                f"{int(fixed_mask.sum())} units are fixed but max_size is {largest}; "
+                "raise max_size or fix fewer"
+            )
+        smallest = max(min_size, int(fixed_mask.sum()))
+        return cls(columns, names, units, fixed_mask, forbidden_mask, smallest, largest)
+
+    def __post_init__(self) -> None:
+        _read_only(self.fixed)
+        _read_only(self.forbidden)
+
+    @property
+    def n_units(self) -> int:
+        """Number of units: the length of a mask."""
+        return len(self.names)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of feature columns."""
+        return len(self.columns)
+
+    def positions(self, mask: BoolArray) -> list[int]:
+        """Column positions that `mask` (n_units,) stands for, ascending."""
+        return sorted(p for unit in np.flatnonzero(mask) for p in self.units[unit])
+
+    def subset(self, mask: BoolArray) -> list[str]:
+        """Feature names that `mask` (n_units,) stands for, in the order of the data."""
+        return [self.columns[p] for p in self.positions(mask)]
+
+    def mask(self, names: Iterable[str]) -> BoolArray:
+        """Mask (n_units,) of the named features or groups; the inverse of :meth:`subset`."""
+        return _unit_mask("subset", names, self.columns, self.names, self.units)
+
+    def by_unit(self, values: NDArray[np.float64], positions: Sequence[int]) -> NDArray[np.float64]:
+        """Sum column values up to unit values.
+
+        Parameters
+        ----------
+        values : float64 (len(positions),)
+            One value for each of the columns at `positions`.
+
+        Returns
+        -------
+        float64 (n_units,)
+            Zero for units that have none of the columns.
+        """
+        full = np.zeros(self.n_columns)
+        full[list(positions)] = values
+        if self.n_units == self.n_columns:
+            return full
+        return np.array([full[list(unit)].sum() for unit in self.units])
+
+    def repair(self, masks: BoolArray, rng: np.random.Generator) -> BoolArray:
+        """Return the masks changed as little as possible so that they obey every constraint.
+
+        Fixed units are switched on and forbidden ones off; then units drawn at random are
+        added up to `min_size` or dropped down to `max_size`. A mask that obeys stays as it is.
+
+        Parameters
+        ----------
+        masks : bool (n, n_units)
+        rng
+            Draws one number per unit of each mask that has a wrong size, none otherwise.
+        """
+        repaired: BoolArray = (masks | self.fixed) & ~self.forbidden
+        size = repaired.sum(axis=1)
+        wrong = np.flatnonzero((size < self.min_size) | (size > self.max_size))
+        if wrong.size == 0:
+            return repaired
+        # Ranking random keys within "fixed", "on", "off", "forbidden" keeps what is on
+        # before adding what is off, and cuts both cases by the same rule.
+        key = rng.random((wrong.size, self.n_units))
+        key += np.where(self.fixed, 0.0, np.where(repaired[wrong], 1.0, 2.0))
+        key[:, self.forbidden] = np.inf
+        target = np.clip(size[wrong], self.min_size, self.max_size)
+        order = np.argsort(key, axis=1)
+        rank = np.empty_like(order)
+        np.put_along_axis(rank, order, np.arange(self.n_units)[None, :], axis=1)
+        repaired[wrong] = rank < target[:, None]
+        return repaired
+
+    def obeys(self, masks: BoolArray) -> BoolArray:
+        """Which of the masks (n, n_units) obey every constraint: bool (n,)."""
+        size = masks.sum(axis=1)
+        inside = (size >= self.min_size) & (size <= self.max_size)
+        result: BoolArray = (
+            inside & (masks | ~self.fixed).all(axis=1) & ~(masks & self.forbidden).any(axis=1)
+        )
+        return result
+
+
+def _refuse_repeats(columns: tuple[str, ...]) -> None:
+    if not columns:
+        raise SpaceError("there is no feature to choose from; give at least one column")
+    seen: set[str] = set()
+    for name in columns:
+        if name in seen:
+            raise SpaceError(f"column {name!r} appears more than once; rename or drop one")
+        seen.add(name)
+
+
+def _units(
+    columns: tuple[str, ...], groups: Mapping[str, Sequence[str]]
+) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
+    place = {name: position for position, name in enumerate(columns)}
+    owner: dict[str, str] = {}
+    for group, members in groups.items():
+        if not members:
+            raise SpaceError(f"group {group!r} has no feature; name some or remove it")
+        if group in place and list(members) != [group]:
+            raise SpaceError(f"group {group!r} has the name of a feature; rename the group")
+        for member in members:
+            if member not in place:
+                raise SpaceError(
+                    f"group {group!r} names an unknown feature {member!r}{nearest(member, columns)}"
+                )
+            if member in owner:
+                raise SpaceError(
+                    f"feature {member!r} is in the groups {owner[member]!r} and {group!r}; "
+                    "leave it in one"
+                )
+            owner[member] = group
+    members_of: dict[str, list[int]] = {}
+    for position, name in enumerate(columns):
+        members_of.setdefault(owner.get(name, name), []).append(position)
+    return tuple(members_of), tuple(tuple(unit) for unit in members_of.values())
+
+
+def _unit_mask(
+    role: str,
+    names: Iterable[str],
+    columns: tuple[str, ...],
+    unit_names: tuple[str, ...],
+    units: tuple[tuple[int, ...], ...],
+) -> BoolArray:
+    """Mask of the units that `names` cover; a group must be covered whole."""
+    place = {name: position for position, name in enumerate(columns)}
+    unit_place = {name: index for index, name in enumerate(unit_names)}
+    chosen: set[int] = set()
+    for name in names:
+        if name in unit_place:
+            chosen.update(units[unit_place[name]])
+        elif name in place:
+            chosen.add(place[name])
+        else:
+            known = [*columns, *unit_names]
+            raise SpaceError(f"{role} names an unknown feature {name!r}{nearest(name, known)}")
+    mask = np.zeros(len(units), dtype=bool)
+    for index, unit in enumerate(units):
+        inside = chosen.intersection(unit)
+        if inside and len(inside) < len(unit):
+            missing = next(columns[p] for p in unit if p not in chosen)
+            raise SpaceError(
+                f"{role} splits the group {unit_names[index]!r}: it lacks {missing!r}; "
+                "name the whole group"
+            )
+        mask[index] = bool(inside)
+    return mask

@@ -1,0 +1,62 @@
+"""All units that are allowed: what selection has to beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from swarm.evaluation.types import Evaluations
+from swarm.operators.memory import Memory, remember
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Members, Proposal
+
+__all__ = ["FullSet", "FullSetState"]
+
+
+@dataclass(frozen=True)
+class FullSetState:
+    """The one mask, and whether it was proposed."""
+
+    space: SearchSpace
+    memory: Memory
+    proposed: bool
+
+    @property
+    def members(self) -> Members:
+        """The one mask."""
+        return Members(self.memory.masks, self.memory.costs, np.zeros(1, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class FullSet:
+    """All allowed units, evaluated once; with `max_size` a random set of that size."""
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> FullSetState:
+        """Switch everything on."""
+        mask = space.repair(np.ones((1, space.n_units), dtype=bool), rng)
+        return FullSetState(space, Memory.blank(mask), proposed=False)
+
+    def propose(
+        self, state: FullSetState, rng: np.random.Generator
+    ) -> tuple[FullSetState, Proposal]:
+        """Propose the one mask."""
+        proposal = Proposal.plain(state.memory.masks, "full")
+        return replace(state, proposed=True), proposal
+
+    def observe(
+        self, state: FullSetState, proposal: Proposal, evaluations: Evaluations
+    ) -> FullSetState:
+        """Take in its cost."""
+        memory = remember(
+            state.memory,
+            np.zeros(len(proposal.masks), dtype=np.int64),
+            proposal.masks,
+            evaluations.costs,
+            evaluations.importances,
+        )
+        return replace(state, memory=memory)
+
+    def finished(self, state: FullSetState) -> bool:
+        """After the one proposal."""
+        return state.proposed

@@ -1,0 +1,246 @@
+"""Multi-swarm binary PSO with local search and random regrouping.
+
+Subswarms search on their own and are shuffled every few epochs. The leader of each, and
+with some probability the next ones, search locally around their pbest by importances and
+distances; the others take the step of the binary PSO. A pbest keeps only the units that
+the models used.
+
+Source: document 000; Liang and Suganthan (2005), Dynamic multi-swarm particle swarm
+optimizer. Where the document is silent: initial velocities are zero; a particle that
+searches locally keeps its velocity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.evaluation.types import Evaluations
+from swarm.operators.initialise import bernoulli, one_per_cluster, warm_first
+from swarm.operators.local_search import search_locally
+from swarm.operators.memory import Memory, remember, shrink
+from swarm.operators.regroup import (
+    leader_of_each,
+    local_searchers,
+    rank_in_group,
+    regroup,
+    split_evenly,
+)
+from swarm.operators.transfer import sample_position
+from swarm.operators.velocity import update_velocity
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Members, Proposal
+
+__all__ = ["MultiSwarm", "MultiSwarmState"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MultiSwarmState:
+    """State of the multi-swarm after `epoch` proposals.
+
+    Attributes
+    ----------
+    position : bool (n_particles, n_units)
+    velocity : float64 (n_particles, n_units)
+    memory : Memory
+        Pbests.
+    group : int (n_particles,)
+        Subswarm of each particle.
+    squared_distance : float64 (n_units, n_units)
+    pending : bool (n_pending, n_units)
+        Pbests without their unused units, to be evaluated before they are believed.
+    pending_owner : int (n_pending,)
+    """
+
+    space: SearchSpace
+    epoch: int
+    position: Bool
+    velocity: Float
+    memory: Memory
+    group: Int
+    squared_distance: Float
+    pending: Bool
+    pending_owner: Int
+
+    def __post_init__(self) -> None:
+        for array in (self.position, self.velocity, self.group, self.pending, self.pending_owner):
+            array.setflags(write=False)
+
+    @property
+    def members(self) -> Members:
+        """The pbests."""
+        return Members(self.memory.masks, self.memory.costs, self.group)
+
+
+@dataclass(frozen=True)
+class MultiSwarm:
+    """Multi-swarm binary PSO with local search and random regrouping (document 000).
+
+    Parameters
+    ----------
+    n_particles, n_swarms
+        Particles and subswarms; the sizes of subswarms differ by one at most.
+    inertia, c1, c2
+        Weights of the velocity update.
+    velocity_bound
+        Velocities are clamped to ``[-velocity_bound, velocity_bound]``. At 2 every unit is
+        on with a probability of at least 0.119, so no BPSO move is sparse among a thousand.
+    regroup_every
+        Epochs between regroupings; 0 for never.
+    n_extra, local_search_prob
+        How many besides the leader may search locally, each with this probability.
+    local_search
+        Whether anyone searches locally at all.
+    init
+        ``"clusters"``: one unit of every cluster; ``"bernoulli"``: each unit with 0.5.
+    shrink
+        Whether pbests drop the units that the models did not use.
+    addition_bound
+        Bound of the number of candidates for addition, see
+        :func:`swarm.operators.local_search.search_locally`.
+    """
+
+    n_particles: int = 16
+    n_swarms: int = 4
+    inertia: float = 0.5
+    c1: float = 0.5
+    c2: float = 0.5
+    velocity_bound: float = 2.0
+    regroup_every: int = 10
+    n_extra: int = 1
+    local_search_prob: float = 0.5
+    local_search: bool = True
+    init: Literal["clusters", "bernoulli"] = "clusters"
+    shrink: bool = True
+    addition_bound: Literal["min", "max"] = "min"
+
+    def __post_init__(self) -> None:
+        require("n_particles", self.n_particles, at_least=1, whole=True)
+        require("n_swarms", self.n_swarms, at_least=1, at_most=self.n_particles, whole=True)
+        require("inertia", self.inertia, at_least=0)
+        require("c1", self.c1, at_least=0)
+        require("c2", self.c2, at_least=0)
+        require("velocity_bound", self.velocity_bound, above=0)
+        require("regroup_every", self.regroup_every, at_least=0, whole=True)
+        require("n_extra", self.n_extra, at_least=0, whole=True)
+        require("local_search_prob", self.local_search_prob, at_least=0, at_most=1)
+        require("local_search", self.local_search, truth=True)
+        require("shrink", self.shrink, truth=True)
+        require("init", self.init, one_of=("clusters", "bernoulli"))
+        require("addition_bound", self.addition_bound, one_of=("min", "max"))
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MultiSwarmState:
+        """Place the particles; warm-start masks first where given."""
+        if self.init == "clusters":
+            clusters = hints.need("clusters", "multiswarm")
+            position = one_per_cluster(self.n_particles, space, clusters, rng)
+        else:
+            position = bernoulli(self.n_particles, space, rng)
+        position = warm_first(position, hints.warm, space, rng)
+        nothing = np.zeros((0, 0))
+        squared = (
+            np.square(hints.need("distance", "multiswarm")) if self.local_search else nothing
+        )
+        squared.setflags(write=False)
+        return MultiSwarmState(
+            space=space,
+            epoch=0,
+            position=position,
+            velocity=np.zeros(position.shape),
+            memory=Memory.blank(position),
+            group=split_evenly(self.n_particles, self.n_swarms),
+            squared_distance=squared,
+            pending=np.zeros((0, space.n_units), dtype=bool),
+            pending_owner=np.zeros(0, dtype=np.int64),
+        )
+
+    def propose(
+        self, state: MultiSwarmState, rng: np.random.Generator
+    ) -> tuple[MultiSwarmState, Proposal]:
+        """Move every particle, then append the shrunk pbests that wait to be confirmed."""
+        role = ("init",) * self.n_particles
+        if state.epoch > 0:
+            state, role = self._move(self._regrouped(state, rng), rng)
+        owner = np.concatenate([np.arange(self.n_particles), state.pending_owner])
+        proposal = Proposal(
+            masks=np.vstack([state.position, state.pending]),
+            incumbents=state.memory.costs[owner],
+            owner=owner,
+            role=role + ("shrink",) * len(state.pending_owner),
+        )
+        return replace(state, epoch=state.epoch + 1), proposal
+
+    def observe(
+        self, state: MultiSwarmState, proposal: Proposal, evaluations: Evaluations
+    ) -> MultiSwarmState:
+        """Update the pbests, and shrink them to the units that were used."""
+        masks, owner = proposal.masks, proposal.owner
+        smaller = shrink(masks, evaluations.used, state.space) if self.shrink else masks
+        believed = smaller if evaluations.exact_shrink else masks
+        memory = remember(
+            state.memory, owner, believed, evaluations.costs, evaluations.importances
+        )
+        waiting = np.zeros(len(owner), dtype=bool)
+        if not evaluations.exact_shrink:
+            # Only a mask that became a pbest just now is worth a smaller copy of itself.
+            won = (memory.masks[owner] == masks).all(axis=1) & np.isfinite(evaluations.costs)
+            waiting = won & (smaller != masks).any(axis=1)
+        return replace(
+            state, memory=memory, pending=smaller[waiting], pending_owner=owner[waiting]
+        )
+
+    def finished(self, state: MultiSwarmState) -> bool:
+        """Never: a budget ends the search."""
+        return False
+
+    def _regrouped(self, state: MultiSwarmState, rng: np.random.Generator) -> MultiSwarmState:
+        due = self.regroup_every > 0 and state.epoch % self.regroup_every == 0
+        if not due or self.n_swarms == 1:
+            return state
+        return replace(state, group=regroup(state.group, rng))
+
+    def _move(
+        self, state: MultiSwarmState, rng: np.random.Generator
+    ) -> tuple[MultiSwarmState, tuple[str, ...]]:
+        memory = state.memory
+        rank = rank_in_group(state.group, memory.costs, memory.masks.sum(axis=1))
+        leader = leader_of_each(state.group, rank)
+        velocity = update_velocity(
+            state.velocity,
+            state.position,
+            memory.masks,
+            memory.masks[leader],
+            rng,
+            inertia=self.inertia,
+            c1=self.c1,
+            c2=self.c2,
+            bound=self.velocity_bound,
+        )
+        position = sample_position(velocity, rng)
+        searching = np.zeros(self.n_particles, dtype=bool)
+        if self.local_search:
+            searching = local_searchers(rank, self.n_extra, self.local_search_prob, rng)
+            position[searching] = search_locally(
+                memory.masks[searching],
+                memory.importances[searching],
+                state.squared_distance,
+                rng,
+                fixed=state.space.fixed,
+                forbidden=state.space.forbidden,
+                addition_bound=self.addition_bound,
+            )
+            velocity[searching] = state.velocity[searching]
+        role = tuple(
+            ("leader" if first else "local") if local else "bpso"
+            for local, first in zip(searching, rank == 0, strict=True)
+        )
+        moved = replace(state, position=state.space.repair(position, rng), velocity=velocity)
+        return moved, role

@@ -1,0 +1,94 @@
+"""Random search: subsets of uniformly drawn sizes. The floor of every comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from swarm.checks import require
+from swarm.evaluation.types import Evaluations
+from swarm.operators.initialise import warm_first
+from swarm.operators.memory import Memory, remember
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Members, Proposal
+
+__all__ = ["RandomSearch", "RandomSearchState"]
+
+
+@dataclass(frozen=True)
+class RandomSearchState:
+    """The best masks drawn so far, one for each place in a batch."""
+
+    space: SearchSpace
+    epoch: int
+    warm: Memory | None
+    memory: Memory
+
+    @property
+    def members(self) -> Members:
+        """The best mask of each place."""
+        memory = self.memory
+        return Members(memory.masks, memory.costs, np.zeros(len(memory.costs), dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class RandomSearch:
+    """Random subsets: a size uniform within the bounds, then units uniform without replacement.
+
+    Parameters
+    ----------
+    batch_size
+        Masks an epoch; also how many of the best are held.
+    """
+
+    batch_size: int = 16
+
+    def __post_init__(self) -> None:
+        require("batch_size", self.batch_size, at_least=1, whole=True)
+
+    def start(
+        self, space: SearchSpace, hints: Hints, rng: np.random.Generator
+    ) -> RandomSearchState:
+        """Hold nothing yet."""
+        warm = None if hints.warm is None else Memory.blank(hints.warm)
+        blank = space.repair(np.zeros((self.batch_size, space.n_units), dtype=bool), rng)
+        return RandomSearchState(space, 0, warm, Memory.blank(blank))
+
+    def propose(
+        self, state: RandomSearchState, rng: np.random.Generator
+    ) -> tuple[RandomSearchState, Proposal]:
+        """Draw a batch; in the first epoch warm-start masks come first."""
+        space = state.space
+        size = rng.integers(space.min_size, space.max_size, size=self.batch_size, endpoint=True)
+        key = rng.random((self.batch_size, space.n_units))
+        key += np.where(space.fixed, -1.0, 0.0)
+        key[:, space.forbidden] = np.inf
+        rank = np.argsort(np.argsort(key, axis=1), axis=1)
+        masks = space.repair(rank < size[:, None], rng)
+        if state.epoch == 0 and state.warm is not None:
+            masks = warm_first(masks, state.warm.masks, space, rng)
+        proposal = Proposal(
+            masks=masks,
+            incumbents=state.memory.costs,
+            owner=np.arange(self.batch_size),
+            role=("random",) * self.batch_size,
+        )
+        return replace(state, epoch=state.epoch + 1), proposal
+
+    def observe(
+        self, state: RandomSearchState, proposal: Proposal, evaluations: Evaluations
+    ) -> RandomSearchState:
+        """Keep the better mask of each place."""
+        memory = remember(
+            state.memory,
+            proposal.owner,
+            proposal.masks,
+            evaluations.costs,
+            evaluations.importances,
+        )
+        return replace(state, memory=memory)
+
+    def finished(self, state: RandomSearchState) -> bool:
+        """Never: a budget ends the search."""
+        return False

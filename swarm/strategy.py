@@ -1,0 +1,136 @@
+"""The contract between a search algorithm and everything around it.
+
+A strategy proposes masks and observes what they cost; it never evaluates, and it never
+draws a random number that was not handed to it. The driver (:mod:`swarm.search`) calls::
+
+    state = strategy.start(space, hints, rng)                 # once
+    while not strategy.finished(state):
+        state, proposal = strategy.propose(state, rng)        # all other randomness
+        state = strategy.observe(state, proposal, evaluations)  # deterministic
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.errors import InputError
+from swarm.evaluation.types import Evaluations
+from swarm.space import SearchSpace
+
+__all__ = ["Hints", "Members", "Proposal", "State", "Strategy"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What was prepared from the training data before the search.
+
+    Attributes
+    ----------
+    distance : float64 (n_units, n_units) or None
+        ``1 - |Spearman correlation|``.
+    clusters : int (n_units,) or None
+        Cluster label of each unit.
+    relevance : float64 (n_units,) or None
+        Mutual information of each unit with the target.
+    warm : bool (n, n_units) or None
+        Masks to start from, best first.
+    """
+
+    distance: Float | None = None
+    clusters: Int | None = None
+    relevance: Float | None = None
+    warm: Bool | None = None
+
+    def need(self, name: str, strategy: str) -> NDArray[Any]:
+        """Return the hint called `name`, or say which strategy misses it."""
+        value: NDArray[Any] | None = getattr(self, name)
+        if value is None:
+            raise InputError(f"strategy {strategy!r} needs the hint {name!r}, which was not given")
+        return value
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Masks to evaluate, in any number.
+
+    Attributes
+    ----------
+    masks : bool (n, n_units)
+        Obeying every constraint of the space.
+    incumbents : float64 (n,)
+        The cost each mask must reach to matter to the strategy. The cost of a mask that is
+        worse is reported as inf, so that its training can stop early. inf: always exact.
+    owner : int (n,)
+        The member each mask belongs to, -1 for none.
+    role : tuple of str, length n
+        What produced each mask, for the record: ``"leader"``, ``"bpso"``, ...
+    """
+
+    masks: Bool
+    incumbents: Float
+    owner: Int
+    role: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for array in (self.masks, self.incumbents, self.owner):
+            array.setflags(write=False)
+
+    @classmethod
+    def plain(cls, masks: Bool, role: str) -> Proposal:
+        """Masks without owner whose exact cost is wanted."""
+        n = len(masks)
+        return cls(masks, np.full(n, np.inf), np.full(n, -1), (role,) * n)
+
+
+@dataclass(frozen=True)
+class Members:
+    """The solutions a strategy holds: pbests of a swarm, a population, the best so far.
+
+    Attributes
+    ----------
+    masks : bool (n_members, n_units)
+    costs : float64 (n_members,)
+        Measured cost of exactly these masks; inf where nothing was measured yet.
+    group : int (n_members,)
+        Subswarm of each member, 0 where there are none.
+    """
+
+    masks: Bool
+    costs: Float
+    group: Int
+
+
+class State(Protocol):
+    """A frozen dataclass of read-only arrays; the next state is made by ``replace``."""
+
+    @property
+    def space(self) -> SearchSpace:
+        """The space the search moves in."""
+
+    @property
+    def members(self) -> Members:
+        """The solutions held now."""
+
+
+class Strategy(Protocol):
+    """A search algorithm: stateless, its parameters a frozen dataclass."""
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Any:
+        """Make the first state. Called once, before the first proposal."""
+
+    def propose(self, state: Any, rng: np.random.Generator) -> tuple[Any, Proposal]:
+        """Propose masks. Called once an epoch; the state returned goes to `observe`."""
+
+    def observe(self, state: Any, proposal: Proposal, evaluations: Evaluations) -> Any:
+        """Take in the costs of the proposal, row by row. Must not draw random numbers."""
+
+    def finished(self, state: Any) -> bool:
+        """Whether there is nothing left to propose; a budget may end the search earlier."""

@@ -1,0 +1,80 @@
+"""What kind of problem a target poses."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import type_of_target
+
+from swarm.errors import DataError
+
+__all__ = ["Task", "task_of"]
+
+Task = Literal["binary", "multiclass", "regression", "multilabel"]
+
+
+def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic]) -> Task:
+    """Tell the task from the values of the target.
+
+    The rule: several 0/1 columns are ``multilabel``; floats with fractions are ``regression``;
+    whole numbers with more than 20 different values that make up more than 20 % of the rows are
+    ``regression``; everything else (text, booleans, categories, other whole numbers) is
+    ``binary`` up to two different values and ``multiclass`` above.
+
+    Parameters
+    ----------
+    target : (n_rows,) or (n_rows, n_labels)
+        Without missing values.
+
+    Raises
+    ------
+    DataError
+        If values are missing, or of a kind no model can predict (dates, mixed types).
+
+    Examples
+    --------
+    >>> task_of(np.array(["musk", "non-musk", "musk"]))
+    'binary'
+    >>> task_of(np.arange(100))
+    'regression'
+    """
+    if bool(np.any(pd.isna(target))):
+        raise DataError("the target has missing values; drop or fill them first")
+    values = target.to_numpy() if isinstance(target, pd.Series | pd.DataFrame) else target
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim == 1 and values.dtype.kind in "iuf" and _counts(values):
+        return "regression"
+    if values.dtype.kind in "mM":
+        raise DataError(f"a target of type {values.dtype} cannot be predicted; use numbers")
+    with warnings.catch_warnings():
+        # "more classes than half of the samples": true of a short table, and no one's mistake.
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            kind = type_of_target(values)
+        except ValueError as error:
+            raise DataError(f"the target cannot be predicted ({error}); use one type") from error
+    tasks: dict[str, Task] = {
+        "binary": "binary",
+        "multiclass": "multiclass",
+        "continuous": "regression",
+        "multilabel-indicator": "multilabel",
+    }
+    if kind not in tasks:
+        raise DataError(
+            f"a target of kind {kind!r} cannot be predicted; "
+            "use one column of classes or numbers, or several columns of 0 and 1"
+        )
+    return tasks[kind]
+
+
+def _counts(values: NDArray[np.generic]) -> bool:
+    """Whole numbers that measure rather than name."""
+    if values.dtype.kind == "f" and np.any(np.mod(values, 1)):
+        return False
+    distinct = len(np.unique(values))
+    return distinct > 20 and distinct > 0.2 * len(values)
