@@ -1,0 +1,338 @@
+"""One model per subset, and one vote over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from swarm.errors import DataError, InputError, nearest
+
+__all__ = ["SubsetEnsemble", "one_thread", "plain_target"]
+
+FloatArray = NDArray[np.float64]
+AnyArray = NDArray[Any]
+
+VOTES = ("auto", "hard", "soft", "any", "mean")
+
+
+def one_thread(estimator: BaseEstimator) -> BaseEstimator:
+    """Return a clone whose LightGBM models train on one thread, unless they name a number.
+
+    Their default is every core at once, which many small models in parallel pay dearly for.
+    """
+    model = clone(estimator)
+    parts = {"": model, **{f"{k}__": v for k, v in model.get_params(deep=True).items()}}
+    for prefix, part in parts.items():
+        if not hasattr(part, "get_params") or isinstance(part, type):
+            continue
+        light = any(base.__module__.startswith("lightgbm.") for base in type(part).__mro__)
+        if light and part.get_params().get("n_jobs", 1) is None:
+            model.set_params(**{f"{prefix}n_jobs": 1})
+    return model
+
+
+def plain_target(y: ArrayLike) -> AnyArray:
+    """Return `y` as an array of a plain dtype, a single column as (n_rows,).
+
+    scikit-learn refuses numbers held as objects.
+    """
+    target = np.asarray(y)
+    target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
+    return np.array(target.tolist()) if target.dtype == object else target
+
+
+def _classifies(ensemble: SubsetEnsemble) -> bool:
+    return bool(is_classifier(ensemble.estimator))
+
+
+class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
+    """Train a clone of one estimator on each subset of the columns, and let them vote.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Classifier or regressor. LightGBM models get one thread unless they name a number.
+    subsets : list of lists of str
+        Column names of each member. Each member sees its own columns only, as they are.
+    vote : {"auto", "hard", "soft", "any", "mean"}, default="auto"
+        ``hard``: majority of the predicted classes, a tie goes to the first in the order of
+        `classes_`. ``soft``: the class of the highest mean probability. ``any``: two classes
+        only, the positive class as soon as one member predicts it. ``mean``: mean prediction,
+        for regressors. ``auto``: hard for classifiers, mean for regressors. With several
+        labels hard and any vote on each label by itself; soft is for one target.
+    pos_label : class, default=None
+        The positive class of the ``any`` vote; None means ``classes_[1]``.
+
+    Attributes
+    ----------
+    models_ : list of estimators
+        Fitted members, in the order of `subsets`.
+    subsets_ : list of lists of str
+        Columns of each member.
+    classes_ : array (n_classes,), or a list of arrays, one per label
+        Classes in ascending order. Classifiers only.
+    feature_names_in_ : array of str (n_features_in_,)
+        Columns of the table seen in `fit`. `predict` needs those of the subsets only.
+    n_features_in_ : int
+        Number of those columns.
+    vote_ : str
+        The vote in use: `vote` with ``auto`` decided.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> X = pd.DataFrame({"a": [0, 1, 8, 9], "b": [1, 0, 9, 8], "c": [5, 6, 5, 6]})
+    >>> ensemble = SubsetEnsemble(KNeighborsClassifier(1), [["a"], ["a", "b"]])
+    >>> ensemble.fit(X, ["low", "low", "high", "high"]).predict(X[["a", "b"]]).tolist()
+    ['low', 'low', 'high', 'high']
+    """
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        subsets: Sequence[Sequence[str]],
+        vote: str = "auto",
+        pos_label: object = None,
+    ) -> None:
+        self.estimator = estimator
+        self.subsets = subsets
+        self.vote = vote
+        self.pos_label = pos_label
+
+    def fit(
+        self,
+        X: pd.DataFrame,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        rows: Sequence[NDArray[np.integer]] | None = None,
+    ) -> SubsetEnsemble:
+        """Train every member on its columns.
+
+        Parameters
+        ----------
+        X : DataFrame (n_rows, n_features)
+            Table that has every column of the subsets.
+        y : (n_rows,) or (n_rows, n_labels)
+            Target.
+        sample_weight : float (n_rows,), optional
+            Weights that each member is trained with.
+        rows : one int array per member, optional
+            Positions of the rows that each member is trained on. Default: all rows.
+
+        Raises
+        ------
+        InputError
+            If a subset is empty or repeats a column, the vote does not fit the estimator or the
+            target, or weights are given to an estimator that takes none.
+        DataError
+            If `X` is not a DataFrame or lacks a column.
+        """
+        self.vote_ = self.decided_vote()
+        self.subsets_ = [list(subset) for subset in self.subsets]
+        self._check_subsets(X)
+        target = plain_target(y)
+        if len(target) != len(X):
+            raise DataError(f"X has {len(X)} rows but y has {len(target)}; give as many")
+        if _classifies(self):
+            self._learn_classes(target)
+        if sample_weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
+            raise InputError(
+                f"{type(self.estimator).__name__} takes no sample weights; leave them out or "
+                "choose another estimator"
+            )
+        if rows is not None and len(rows) != len(self.subsets_):
+            raise InputError(
+                f"rows has {len(rows)} entries for {len(self.subsets_)} subsets; give one each"
+            )
+        model = one_thread(self.estimator)
+        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        self.models_ = []
+        for member, subset in enumerate(self.subsets_):
+            taken = slice(None) if rows is None else rows[member]
+            extra = {} if weight is None else {"sample_weight": weight[taken]}
+            columns = X[subset] if rows is None else X[subset].iloc[rows[member]]
+            self.models_.append(clone(model).fit(columns, target[taken], **extra))
+        self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X: pd.DataFrame) -> AnyArray:
+        """Predict the target of each row by the vote.
+
+        Parameters
+        ----------
+        X : DataFrame (n_rows, any)
+            Table that has every column of the subsets, in any order, among any others.
+
+        Returns
+        -------
+        (n_rows,) or (n_rows, n_labels)
+            Classes, or numbers for a regressor.
+
+        Raises
+        ------
+        DataError
+            If `X` is not a DataFrame or lacks a column.
+        """
+        self._check_columns(X)
+        if not _classifies(self):
+            result: AnyArray = np.mean(self._predictions(X), axis=0)
+            return result
+        if not isinstance(self.classes_, list):
+            return self._elected(self.predict_proba(X), self.classes_)
+        shares = self.predict_proba(X)
+        labels = [self._elected(s, c) for s, c in zip(shares, self.classes_, strict=True)]
+        return np.column_stack(labels)
+
+    @available_if(_classifies)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: pd.DataFrame) -> Any:
+        """Mean probability of each class (soft), or the share of members that vote for it.
+
+        Returns
+        -------
+        float64 (n_rows, n_classes), or a list of them, one per label
+            Columns in the order of `classes_`. Under the ``any`` vote the positive class is
+            predicted wherever its share is above 0.
+
+        Raises
+        ------
+        DataError
+            If `X` is not a DataFrame or lacks a column.
+        """
+        self._check_columns(X)
+        if self.vote_ == "soft":
+            return np.mean(self._probabilities(X), axis=0)
+        votes = np.asarray(self._predictions(X))
+        if not isinstance(self.classes_, list):
+            return _shares(votes, self.classes_)
+        return [_shares(votes[:, :, i], classes) for i, classes in enumerate(self.classes_)]
+
+    def score(self, X: pd.DataFrame, y: ArrayLike) -> float:
+        """Accuracy of a classifier, R2 of a regressor: scikit-learn's default scores."""
+        from sklearn.metrics import accuracy_score, r2_score
+
+        metric = accuracy_score if _classifies(self) else r2_score
+        return float(metric(plain_target(y), self.predict(X)))
+
+    def decided_vote(self) -> str:
+        """Return the vote with ``auto`` decided.
+
+        Raises
+        ------
+        InputError
+            If the vote is unknown or does not fit the estimator.
+        """
+        if self.vote not in VOTES:
+            raise InputError(
+                f"unknown vote {self.vote!r}{nearest(str(self.vote), VOTES)}; "
+                f"choose from {', '.join(VOTES)}"
+            )
+        name = type(self.estimator).__name__
+        classifies = _classifies(self)
+        if not classifies and not is_regressor(self.estimator):
+            raise InputError(f"{name} is neither a classifier nor a regressor; choose one that is")
+        if self.vote == "auto":
+            return "hard" if classifies else "mean"
+        if classifies == (self.vote == "mean"):
+            fitting = "hard, soft or any" if classifies else "mean"
+            raise InputError(f"the vote {self.vote!r} does not fit {name}; use {fitting}")
+        if self.vote == "soft" and not hasattr(self.estimator, "predict_proba"):
+            raise InputError(f"{name} has no predict_proba for the soft vote; use the hard vote")
+        return self.vote
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        member = get_tags(self.estimator)
+        tags.estimator_type = member.estimator_type
+        tags.classifier_tags = member.classifier_tags
+        tags.regressor_tags = member.regressor_tags
+        tags.target_tags = member.target_tags
+        tags.input_tags.allow_nan = member.input_tags.allow_nan
+        return tags
+
+    def _check_subsets(self, X: pd.DataFrame) -> None:
+        if not self.subsets_:
+            raise InputError("the ensemble has no subset; give at least one")
+        for position, subset in enumerate(self.subsets_):
+            if not subset:
+                raise InputError(f"subset {position} is empty; name at least one column")
+            if len(set(subset)) < len(subset):
+                twice = next(name for name in subset if subset.count(name) > 1)
+                raise InputError(f"subset {position} names the column {twice!r} twice; drop one")
+        _check_table(X, self.subsets_)
+
+    def _check_columns(self, X: pd.DataFrame) -> None:
+        check_is_fitted(self, "models_")
+        _check_table(X, self.subsets_)
+
+    def _learn_classes(self, target: AnyArray) -> None:
+        several = target.ndim == 2
+        labels = target.T if several else target[None, :]
+        classes = [np.unique(label) for label in labels]
+        self.classes_ = classes if several else classes[0]
+        if self.vote_ == "soft" and several:
+            raise InputError(
+                f"the soft vote is for one target, but y has {len(classes)} labels; use hard"
+            )
+        if self.vote_ != "any":
+            return
+        for found in classes:
+            if len(found) != 2:
+                raise InputError(
+                    f"the any vote needs exactly 2 classes, but y has {len(found)}; "
+                    "use the hard or soft vote"
+                )
+            if self.pos_label is not None and self.pos_label not in found.tolist():
+                raise InputError(
+                    f"pos_label {self.pos_label!r} is not a class of y; "
+                    f"choose from {', '.join(map(repr, found.tolist()))}"
+                )
+
+    def _predictions(self, X: pd.DataFrame) -> list[AnyArray]:
+        members = zip(self.models_, self.subsets_, strict=True)
+        return [np.asarray(model.predict(X[subset])) for model, subset in members]
+
+    def _probabilities(self, X: pd.DataFrame) -> list[FloatArray]:
+        aligned = []
+        for model, subset in zip(self.models_, self.subsets_, strict=True):
+            # A member trained on part of the rows may not have met every class.
+            full = np.zeros((len(X), len(self.classes_)))
+            full[:, np.searchsorted(self.classes_, model.classes_)] = model.predict_proba(X[subset])
+            aligned.append(full)
+        return aligned
+
+    def _elected(self, shares: FloatArray, classes: AnyArray) -> AnyArray:
+        chosen = np.argmax(shares, axis=1)
+        if self.vote_ == "any":
+            positive = 1 if self.pos_label is None else classes.tolist().index(self.pos_label)
+            chosen = np.where(shares[:, positive] > 0.0, positive, 1 - positive)
+        elected: AnyArray = classes[chosen]
+        return elected
+
+
+def _shares(votes: AnyArray, classes: AnyArray) -> FloatArray:
+    """Share of the members' votes (n_models, n_rows) for each class."""
+    shares: FloatArray = np.mean(votes[:, :, None] == classes, axis=0)
+    return shares
+
+
+def _check_table(X: pd.DataFrame, subsets: Sequence[Sequence[str]]) -> None:
+    if not isinstance(X, pd.DataFrame):
+        raise DataError(
+            f"the ensemble finds its columns by name, got a {type(X).__name__}; give a DataFrame"
+        )
+    known = set(X.columns)
+    for subset in subsets:
+        for name in subset:
+            if name not in known:
+                near = nearest(str(name), map(str, X.columns))
+                raise DataError(f"the table has no column {name!r}{near}")

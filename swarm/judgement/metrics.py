@@ -1,0 +1,264 @@
+"""Metrics of predicted labels and numbers as functions of sums over rows.
+
+Every metric here is a function of a few sums over the rows, for example the counts of each
+class in truth, in prediction and in both. So all resamples of a bootstrap are one product of
+their row counts with those statistics, and a metric is computed for all of them at once. The
+values are those of the functions of the same names in `sklearn.metrics`, with `zero_division=0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.errors import InputError, nearest
+
+__all__ = [
+    "LOWER_IS_BETTER",
+    "check_metrics",
+    "default_metrics",
+    "metric_values",
+    "row_statistics",
+]
+
+FloatArray = NDArray[np.float64]
+AnyArray = NDArray[Any]
+# Sums (..., n_statistics) and the position of the positive class to values (...).
+Value = Callable[[FloatArray, int], FloatArray]
+
+LOWER_IS_BETTER = frozenset({"hamming_loss"})
+
+
+def default_metrics(task: str) -> list[str]:
+    """Metrics reported when none are asked for; the first is the one the verdict is about."""
+    return {
+        "binary": ["f1", "accuracy", "recall", "precision", "balanced_accuracy"],
+        "multiclass": ["f1_macro", "accuracy", "balanced_accuracy"],
+        "multilabel": ["f1_samples", "subset_accuracy", "hamming_loss"],
+        "regression": ["r2", "neg_root_mean_squared_error", "neg_mean_absolute_error"],
+    }[task]
+
+
+def check_metrics(metrics: Sequence[str], task: str) -> list[str]:
+    """Return the metrics as a list.
+
+    Raises
+    ------
+    InputError
+        If there is none, or one is unknown for the task.
+    """
+    known = METRICS[task]
+    for name in metrics:
+        if name not in known:
+            raise InputError(
+                f"unknown metric {name!r} for a {task} target{nearest(name, known)}; "
+                f"choose from {', '.join(known)}"
+            )
+    if not metrics:
+        raise InputError(f"no metric is asked for; choose from {', '.join(known)}")
+    return list(dict.fromkeys(metrics))
+
+
+def metric_values(name: str, task: str, sums: FloatArray, positive: int) -> FloatArray:
+    """Value of a metric from sums of row statistics.
+
+    Parameters
+    ----------
+    name, task : str
+        The metric, and the task that the statistics are of.
+    sums : float64 (..., n_statistics)
+        Weighted sums over the rows of :func:`row_statistics`.
+    positive : int
+        Position of the positive class. Used for binary targets only.
+
+    Returns
+    -------
+    float64 (...)
+    """
+    return METRICS[task][name](sums, positive)
+
+
+def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyArray) -> FloatArray:
+    """Statistics of each row that every metric of the task is a function of the sums of.
+
+    Parameters
+    ----------
+    task : str
+        "binary", "multiclass", "multilabel" or "regression".
+    y_true, y_pred : (n_rows,), or (n_rows, n_labels) of 0 and 1
+        Truth and prediction.
+    classes : (n_classes,)
+        All classes, ascending. Used for binary and multi-class targets only.
+
+    Returns
+    -------
+    float64 (n_rows, n_statistics)
+    """
+    if task == "regression":
+        # Centred, because r2 is a difference of large sums otherwise.
+        truth = y_true - y_true.mean()
+        error = y_pred - y_true
+        columns = [np.ones_like(truth), truth, truth**2, error**2, np.abs(error)]
+        return np.column_stack(columns).astype(np.float64)
+    if task == "multilabel":
+        return _label_statistics(y_true != 0, y_pred != 0)
+    truth = y_true[:, None] == classes
+    guess = y_pred[:, None] == classes
+    return np.concatenate([truth, guess, truth & guess], axis=1).astype(np.float64)
+
+
+def _label_statistics(truth: NDArray[np.bool_], guess: NDArray[np.bool_]) -> FloatArray:
+    both = truth & guess
+    f1 = _ratio(2.0 * both.sum(axis=1), truth.sum(axis=1) + guess.sum(axis=1))
+    per_row = np.column_stack(
+        [np.ones(len(truth)), (truth == guess).all(axis=1), (truth != guess).mean(axis=1), f1]
+    )
+    return np.concatenate([per_row, truth, guess, both], axis=1).astype(np.float64)
+
+
+def _ratio(above: AnyArray, below: AnyArray) -> FloatArray:
+    """Quotient, 0 where the divisor is 0."""
+    below = np.asarray(below, dtype=np.float64)
+    return np.divide(above, below, out=np.zeros_like(below), where=below != 0.0)
+
+
+def _counts(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Rows of each class in truth, in prediction, and in both: (..., n_classes) each."""
+    n_classes = sums.shape[-1] // 3
+    return sums[..., :n_classes], sums[..., n_classes : 2 * n_classes], sums[..., 2 * n_classes :]
+
+
+def _mean_where(values: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
+    return _ratio((values * present).sum(axis=-1), present.sum(axis=-1))
+
+
+def _accuracy(sums: FloatArray, _: int) -> FloatArray:
+    truth, _guess, both = _counts(sums)
+    return _ratio(both.sum(axis=-1), truth.sum(axis=-1))
+
+
+def _balanced_accuracy(sums: FloatArray, _: int) -> FloatArray:
+    truth, _guess, both = _counts(sums)
+    return _mean_where(_ratio(both, truth), truth > 0)
+
+
+def _matthews(sums: FloatArray, _: int) -> FloatArray:
+    truth, guess, both = _counts(sums)
+    rows = truth.sum(axis=-1)
+    spread_truth = rows**2 - (truth**2).sum(axis=-1)
+    spread_guess = rows**2 - (guess**2).sum(axis=-1)
+    covariance = both.sum(axis=-1) * rows - (truth * guess).sum(axis=-1)
+    return _ratio(covariance, np.sqrt(spread_truth * spread_guess))
+
+
+def _f1(truth: FloatArray, guess: FloatArray, both: FloatArray) -> FloatArray:
+    return _ratio(2.0 * both, truth + guess)
+
+
+def _recall(truth: FloatArray, guess: FloatArray, both: FloatArray) -> FloatArray:
+    return _ratio(both, truth)
+
+
+def _precision(truth: FloatArray, guess: FloatArray, both: FloatArray) -> FloatArray:
+    return _ratio(both, guess)
+
+
+PerClass = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+
+def _of_positive(per_class: PerClass) -> Value:
+    return lambda sums, positive: per_class(*_counts(sums))[..., positive]
+
+
+def _macro(per_class: PerClass) -> Value:
+    def value(sums: FloatArray, _: int) -> FloatArray:
+        truth, guess, both = _counts(sums)
+        return _mean_where(per_class(truth, guess, both), truth + guess > 0)
+
+    return value
+
+
+def _weighted(per_class: PerClass) -> Value:
+    def value(sums: FloatArray, _: int) -> FloatArray:
+        truth, guess, both = _counts(sums)
+        weighted = (per_class(truth, guess, both) * truth).sum(axis=-1)
+        return _ratio(weighted, truth.sum(axis=-1))
+
+    return value
+
+
+def _row_mean(position: int, sign: float = 1.0) -> Value:
+    return lambda sums, _: sign * _ratio(sums[..., position], sums[..., 0])
+
+
+def _labels_macro(sums: FloatArray, _: int) -> FloatArray:
+    value: FloatArray = _f1(*_counts(sums[..., 4:])).mean(axis=-1)
+    return value
+
+
+def _labels_micro(sums: FloatArray, _: int) -> FloatArray:
+    truth, guess, both = (counts.sum(axis=-1) for counts in _counts(sums[..., 4:]))
+    return _f1(truth, guess, both)
+
+
+def _r2(sums: FloatArray, _: int) -> FloatArray:
+    rows, truth, squares, errors = (sums[..., i] for i in range(4))
+    spread = np.maximum(squares - truth**2 / rows, 0.0)
+    # scikit-learn: a constant truth scores 1 if met exactly and 0 otherwise. A resample of one
+    # repeated row is constant up to rounding.
+    constant = np.where(errors == 0.0, 1.0, 0.0)
+    varied = 1.0 - _ratio(errors, spread)
+    value: FloatArray = np.where(spread > 1e-12 * squares, varied, constant)
+    return value
+
+
+def _root_mean_square(sums: FloatArray, _: int) -> FloatArray:
+    return -np.sqrt(sums[..., 3] / sums[..., 0])
+
+
+_OF_CLASSES: Mapping[str, Value] = MappingProxyType(
+    {
+        "accuracy": _accuracy,
+        "balanced_accuracy": _balanced_accuracy,
+        "f1_macro": _macro(_f1),
+        "f1_weighted": _weighted(_f1),
+        "recall_macro": _macro(_recall),
+        "precision_macro": _macro(_precision),
+        "matthews_corrcoef": _matthews,
+    }
+)
+
+METRICS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
+    {
+        "binary": MappingProxyType(
+            {
+                "f1": _of_positive(_f1),
+                "recall": _of_positive(_recall),
+                "precision": _of_positive(_precision),
+                **_OF_CLASSES,
+            }
+        ),
+        "multiclass": _OF_CLASSES,
+        "multilabel": MappingProxyType(
+            {
+                "subset_accuracy": _row_mean(1),
+                "hamming_loss": _row_mean(2),
+                "f1_samples": _row_mean(3),
+                "f1_macro": _labels_macro,
+                "f1_micro": _labels_micro,
+            }
+        ),
+        "regression": MappingProxyType(
+            {
+                "r2": _r2,
+                "neg_mean_squared_error": _row_mean(3, -1.0),
+                "neg_root_mean_squared_error": _root_mean_square,
+                "neg_mean_absolute_error": _row_mean(4, -1.0),
+            }
+        ),
+    }
+)

@@ -1,0 +1,82 @@
+"""What the target of the test rows is, and what kind of answer it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, is_regressor
+
+from swarm.ensemble import plain_target
+from swarm.errors import DataError, InputError
+
+__all__ = ["Truth"]
+
+AnyArray = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The target and what kind of answer it asks for.
+
+    Attributes
+    ----------
+    task : str
+        "binary", "multiclass", "multilabel" or "regression".
+    train, test : (n_rows,) or (n_rows, n_labels)
+        Target of the training and of the test rows, of a plain dtype.
+    classes : (n_classes,)
+        All classes, ascending; empty for a regression.
+    pos_label : class, optional
+        Positive class of a binary target.
+    """
+
+    task: str
+    train: AnyArray
+    test: AnyArray
+    classes: AnyArray
+    pos_label: Any
+
+    @classmethod
+    def of(
+        cls, estimator: BaseEstimator, train: ArrayLike, test: ArrayLike, pos_label: Any
+    ) -> Truth:
+        """Look at the target.
+
+        Raises
+        ------
+        DataError
+            If it is a regression of several targets, has labels other than 0 and 1, or one
+            class only.
+        InputError
+            If the positive class is none of the classes.
+        """
+        y_train, y_test = plain_target(train), plain_target(test)
+        several = y_train.ndim == 2
+        if is_regressor(estimator):
+            if several:
+                raise DataError("a regression of several targets cannot be judged; give one")
+            return cls("regression", y_train, y_test.astype(np.float64), np.empty(0), None)
+        classes = np.unique(np.concatenate([y_train, y_test]))
+        if several:
+            if not np.isin(classes, [0, 1]).all():
+                raise DataError("several labels must be columns of 0 and 1; encode them so")
+            return cls("multilabel", y_train, y_test, classes, None)
+        if len(classes) < 2:
+            raise DataError(f"the target has the one class {classes.tolist()[0]!r}; give two")
+        if len(classes) > 2:
+            return cls("multiclass", y_train, y_test, classes, None)
+        known = classes.tolist()
+        if pos_label is not None and pos_label not in known:
+            raise InputError(
+                f"pos_label {pos_label!r} is not a class of the target; "
+                f"choose from {', '.join(map(repr, known))}"
+            )
+        return cls("binary", y_train, y_test, classes, known[1] if pos_label is None else pos_label)
+
+    @property
+    def positive(self) -> int:
+        """Position of the positive class; 0 where there is none."""
+        return self.classes.tolist().index(self.pos_label) if self.task == "binary" else 0

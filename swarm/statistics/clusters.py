@@ -1,0 +1,53 @@
+"""Clusters of units that are close to each other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.errors import InputError
+
+__all__ = ["clusters"]
+
+
+def clusters(distance: NDArray[np.float64], n_clusters: int) -> NDArray[np.intp]:
+    """Cut the units into clusters by agglomeration with complete linkage.
+
+    Parameters
+    ----------
+    distance : float64 (d, d)
+        Distance between units.
+    n_clusters : int
+        Number of clusters, from 1 to d.
+
+    Returns
+    -------
+    int (d,)
+        Cluster of each unit, numbered from 0 in the order in which the clusters first occur.
+
+    Raises
+    ------
+    InputError
+        If `n_clusters` is below 1 or above d.
+    """
+    n_units = len(distance)
+    if n_clusters < 1:
+        raise InputError(f"n_clusters must be at least 1, got {n_clusters}")
+    if n_clusters > n_units:
+        raise InputError(
+            f"n_clusters {n_clusters} is above the {n_units} units there are; "
+            f"ask for at most {n_units}"
+        )
+    if n_clusters in (1, n_units):
+        # Also the case of one unit, which AgglomerativeClustering refuses.
+        return np.arange(n_units) if n_clusters == n_units else np.zeros(n_units, dtype=np.intp)
+    from sklearn.cluster import AgglomerativeClustering
+
+    model = AgglomerativeClustering(n_clusters, metric="precomputed", linkage="complete")
+    _, first, labels = np.unique(
+        model.fit_predict(distance), return_index=True, return_inverse=True
+    )
+    number = np.empty_like(first)
+    number[np.argsort(first)] = np.arange(len(first))
+    renumbered: NDArray[np.intp] = number[labels]
+    return renumbered

@@ -1,0 +1,66 @@
+"""Columns of any dtype as numbers, for statistics that need numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api import types
+
+from swarm.errors import DataError
+
+__all__ = ["as_numbers", "is_nominal"]
+
+
+def as_numbers(features: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the table as float64 (n_rows, n_columns), missing cells as NaN.
+
+    Numbers stay as they are and bool becomes 0 and 1. Dates become numbers in their order.
+    Category columns become their category codes and strings the position of their first
+    occurrence: such an order is arbitrary unless the categories are ordered.
+
+    Raises
+    ------
+    DataError
+        If a column is of a dtype that has no such form.
+    """
+    if all(
+        types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype)
+        for dtype in features.dtypes
+    ):
+        return features.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = np.empty(features.shape, dtype=np.float64)
+    for position in range(features.shape[1]):
+        values[:, position] = _numbers(features.iloc[:, position])
+    return values
+
+
+def is_nominal(dtype: object) -> bool:
+    """Whether the codes of a column stand for names (category, string, bool), not amounts."""
+    return bool(
+        isinstance(dtype, pd.CategoricalDtype)
+        or types.is_bool_dtype(dtype)  # type: ignore[arg-type]
+        or types.is_string_dtype(dtype)  # type: ignore[arg-type]
+        or types.is_object_dtype(dtype)  # type: ignore[arg-type]
+    )
+
+
+def _numbers(column: pd.Series) -> NDArray[np.float64]:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _with_missing(column.cat.codes.to_numpy())
+    if types.is_datetime64_any_dtype(dtype) or types.is_timedelta64_dtype(dtype):
+        missing = column.isna().to_numpy()
+        return np.where(missing, np.nan, column.astype("int64").to_numpy().astype(np.float64))
+    if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if is_nominal(dtype):
+        return _with_missing(pd.factorize(column)[0])
+    raise DataError(
+        f"column {column.name!r} has the dtype {dtype}, which has no order and no categories; "
+        "convert it to numbers or to a category, or drop it"
+    )
+
+
+def _with_missing(codes: NDArray[np.integer]) -> NDArray[np.float64]:
+    return np.where(codes < 0, np.nan, codes.astype(np.float64))

@@ -1,0 +1,98 @@
+"""Relevance of each feature by its mutual information with the target."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api import types
+
+from swarm.errors import InputError, nearest
+from swarm.statistics.encoding import as_numbers, is_nominal
+
+__all__ = ["relevance"]
+
+FloatArray = NDArray[np.float64]
+
+TASKS = ("binary", "multiclass", "classification", "multilabel", "regression")
+FEW_VALUES = 20
+
+
+def relevance(
+    features: pd.DataFrame, target: pd.Series | pd.DataFrame, task: str, seed: int
+) -> FloatArray:
+    """Mutual information of each feature with the target, in nats.
+
+    The k-nearest-neighbour estimates of scikit-learn. Category, string and bool columns, and
+    integer columns of at most 20 distinct values, are taken as discrete; a constant column
+    has relevance 0. Missing values are replaced by the lower median of their column, for this
+    purpose only. With several labels: the mean over the labels.
+
+    Parameters
+    ----------
+    features : (n_rows, d)
+        Table of features.
+    target : (n_rows,) or (n_rows, n_labels)
+        Classes, numbers, or labels of 0 and 1.
+    task : str
+        "binary", "multiclass" or "classification", "multilabel", "regression".
+    seed : int
+        Seed of the small noise that the estimator adds to break ties.
+
+    Returns
+    -------
+    float64 (d,)
+        At least 0; higher is more relevant.
+
+    Raises
+    ------
+    InputError
+        If the task is unknown, or does not fit the shape of the target.
+    DataError
+        If a column can neither be ranked nor coded.
+    """
+    from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
+
+    if task not in TASKS:
+        raise InputError(
+            f"unknown task {task!r}{nearest(task, TASKS)}; choose from {', '.join(TASKS)}"
+        )
+    wanted = np.asarray(target)
+    if wanted.ndim == 2 and wanted.shape[1] == 1 and task != "multilabel":
+        wanted = wanted[:, 0]
+    if (wanted.ndim == 2) != (task == "multilabel"):
+        raise InputError(
+            f"a target of shape {wanted.shape} does not fit the task {task!r}; "
+            "give one column, or the task 'multilabel' for several"
+        )
+    labels = wanted.T if wanted.ndim == 2 else wanted[None, :]
+    values = _filled(as_numbers(features))
+    estimate = mutual_info_regression if task == "regression" else mutual_info_classif
+    discrete = _discrete(features, values)
+    total = np.zeros(values.shape[1])
+    for label in labels:
+        total += estimate(values, label, discrete_features=discrete, random_state=seed)
+    # A constant column tells nothing; the estimators leave rounding errors of 1e-16.
+    constant = (values == values[0]).all(axis=0)
+    result: FloatArray = np.where(constant, 0.0, total / len(labels))
+    return result
+
+
+def _filled(values: FloatArray) -> FloatArray:
+    """Missing cells replaced by the lower median, which is a value that occurs."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
+        median = np.nanquantile(values, 0.5, axis=0, method="lower")
+    filled: FloatArray = np.where(np.isnan(values), np.nan_to_num(median), values)
+    return filled
+
+
+def _discrete(features: pd.DataFrame, values: FloatArray) -> NDArray[np.bool_]:
+    discrete = [
+        is_nominal(dtype)
+        or (types.is_integer_dtype(dtype) and len(np.unique(values[:, position])) <= FEW_VALUES)
+        for position, dtype in enumerate(features.dtypes)
+    ]
+    return np.array(discrete, dtype=bool)

@@ -1,0 +1,111 @@
+"""Distance between features by the strength of their rank correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from swarm.errors import InputError
+from swarm.statistics.encoding import as_numbers
+
+__all__ = ["spearman_distance", "unit_distance"]
+
+FloatArray = NDArray[np.float64]
+
+
+def spearman_distance(features: pd.DataFrame) -> FloatArray:
+    """Distance ``1 - |rho|`` between all columns, rho being Spearman's rank correlation.
+
+    Equal values share their average rank. A constant column has distance 1 to all others.
+
+    Missing values: a column is ranked among its present values, and its missing cells get the
+    mean rank, so they pull no correlation up or down. This is not the pairwise-complete
+    coefficient, which needs the ranks anew for every pair of columns: quadratic in passes.
+
+    Category and string columns enter by their codes, bool as 0 and 1 (see
+    :func:`swarm.statistics.encoding.as_numbers`). The order of nominal codes is arbitrary, and
+    so is the distance between a nominal column of more than two values and any other.
+
+    The ranks are centred on integers, so their products are summed without rounding (up to
+    about 200,000 rows): the result is the same to the last bit for any BLAS and thread count.
+
+    Parameters
+    ----------
+    features : (n_rows, d)
+        Table of features.
+
+    Returns
+    -------
+    float64 (d, d)
+        Within [0, 1], symmetric, zero diagonal, read-only.
+
+    Raises
+    ------
+    DataError
+        If a column can neither be ranked nor coded.
+    """
+    ranks = _centred_ranks(as_numbers(features))
+    products = ranks.T @ ranks
+    squares = np.diag(products).copy()
+    scale = np.sqrt(squares[:, None] * squares[None, :])
+    # A constant column has only zero products; any divisor gives rho 0.
+    scale[scale == 0.0] = 1.0
+    distance: FloatArray = np.clip(1.0 - np.abs(products) / scale, 0.0, 1.0)
+    np.fill_diagonal(distance, 0.0)
+    distance.setflags(write=False)
+    return distance
+
+
+def unit_distance(distance: FloatArray, units: Sequence[Sequence[int]]) -> FloatArray:
+    """Distance between units: the root mean square over their pairs of columns.
+
+    Parameters
+    ----------
+    distance : float64 (d, d)
+        Distance between columns.
+    units : n_units sequences of int
+        Column positions of each unit. With one unit per column the distance stays as it is.
+
+    Returns
+    -------
+    float64 (n_units, n_units)
+        Symmetric, zero diagonal, read-only.
+
+    Raises
+    ------
+    InputError
+        If a unit has no column.
+    """
+    sizes = np.array([len(unit) for unit in units])
+    if not sizes.all():
+        empty = int(np.argmin(sizes))
+        raise InputError(f"unit {empty} has no column; give every unit at least one")
+    columns = np.concatenate([np.asarray(unit, dtype=np.intp) for unit in units])
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    squares = distance[np.ix_(columns, columns)] ** 2
+    sums = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
+    # The two halves are summed in different orders, so they may differ in the last bit.
+    means = (sums + sums.T) / (2.0 * sizes[:, None] * sizes[None, :])
+    between: FloatArray = np.sqrt(means)
+    np.fill_diagonal(between, 0.0)
+    between.setflags(write=False)
+    return between
+
+
+def _centred_ranks(values: FloatArray) -> FloatArray:
+    """Twice the centred average ranks: integers, 0 for missing cells."""
+    missing = np.isnan(values)
+    gaps = np.flatnonzero(missing.any(axis=0))
+    ranks = np.empty_like(values)
+    complete = ~missing.any(axis=0)
+    ranks[:, complete] = 2.0 * stats.rankdata(values[:, complete], axis=0) - (len(values) + 1)
+    for position in gaps:
+        present = ~missing[:, position]
+        among = stats.rankdata(values[present, position])
+        ranks[:, position] = 0.0
+        ranks[present, position] = 2.0 * among - (int(present.sum()) + 1)
+    return ranks

@@ -1,0 +1,234 @@
+"""Claims on the ensemble over subsets."""
+
+from __future__ import annotations
+
+import doctest
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import swarm.ensemble
+from swarm.ensemble import SubsetEnsemble, one_thread
+from swarm.errors import DataError, InputError
+
+
+class Echo(ClassifierMixin, BaseEstimator):
+    """Predict whatever its only column says."""
+
+    def fit(self, X: pd.DataFrame, y: Any) -> Echo:
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: pd.DataFrame) -> Any:
+        return X.iloc[:, 0].to_numpy()
+
+    def predict_proba(self, X: pd.DataFrame) -> Any:
+        return np.array([[0.4, 0.6] if c == "yes" else [1.0, 0.0] for c in self.predict(X)])
+
+
+@pytest.fixture
+def said() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "a": ["yes", "yes", "no", "no"],
+            "b": ["yes", "yes", "yes", "no"],
+            "c": ["yes", "no", "no", "no"],
+            "d": ["no", "no", "no", "no"],
+        }
+    )
+
+
+Y = ["no", "yes", "no", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("vote", "columns", "expected"),
+    [
+        ("hard", "abc", ["yes", "yes", "no", "no"]),
+        ("hard", "abcd", ["yes", "no", "no", "no"]),
+        ("auto", "abcd", ["yes", "no", "no", "no"]),
+        ("any", "abcd", ["yes", "yes", "yes", "no"]),
+        ("soft", "abc", ["yes", "no", "no", "no"]),
+    ],
+)
+def test_every_vote_elects_what_it_says(
+    said: pd.DataFrame, vote: str, columns: str, expected: list[str]
+) -> None:
+    ensemble = SubsetEnsemble(Echo(), [[c] for c in columns], vote).fit(said, Y)
+    assert ensemble.predict(said).tolist() == expected
+
+
+def test_a_tie_goes_to_the_first_class(said: pd.DataFrame) -> None:
+    ensemble = SubsetEnsemble(Echo(), [["a"], ["d"]], "hard").fit(said, Y)
+    assert ensemble.predict(said).tolist() == ["no"] * 4
+
+
+def test_any_vote_obeys_the_positive_class(said: pd.DataFrame) -> None:
+    ensemble = SubsetEnsemble(Echo(), [["a"], ["b"]], "any", pos_label="no").fit(said, Y)
+    assert ensemble.predict(said).tolist() == ["yes", "yes", "no", "no"]
+
+
+def test_probabilities_are_shares_of_votes_or_mean_probabilities(said: pd.DataFrame) -> None:
+    subsets = [["a"], ["b"], ["c"]]
+    hard = SubsetEnsemble(Echo(), subsets, "hard").fit(said, Y)
+    np.testing.assert_allclose(hard.predict_proba(said)[:, 1], [1, 2 / 3, 1 / 3, 0])
+    soft = SubsetEnsemble(Echo(), subsets, "soft").fit(said, Y)
+    np.testing.assert_allclose(soft.predict_proba(said)[:, 1], [0.6, 0.4, 0.2, 0])
+
+
+@pytest.fixture
+def numbers() -> tuple[pd.DataFrame, pd.Series]:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(120, 6)), columns=list("abcdef"))
+    return table, pd.Series(table["a"] + table["b"] > 0, name="y")
+
+
+def test_members_equal_the_estimator_on_their_own_columns(numbers: Any) -> None:
+    X, y = numbers
+    subsets = [["a", "c"], ["b"], ["f", "a", "b"]]
+    estimator = DecisionTreeClassifier(max_depth=3, random_state=0)
+    ensemble = SubsetEnsemble(estimator, subsets).fit(X, y)
+    for model, subset in zip(ensemble.models_, subsets, strict=True):
+        alone = clone(estimator).fit(X[subset], y)
+        assert (alone.predict(X[subset]) == model.predict(X[subset])).all()
+        assert model.feature_names_in_.tolist() == subset
+    assert ensemble.n_features_in_ == 6
+    assert ensemble.feature_names_in_.tolist() == list("abcdef")
+    assert not hasattr(estimator, "classes_")
+
+
+def test_prediction_needs_only_the_columns_of_the_subsets_in_any_order(numbers: Any) -> None:
+    X, y = numbers
+    ensemble = SubsetEnsemble(KNeighborsClassifier(3), [["a", "c"], ["b"], ["d"]]).fit(X, y)
+    assert (ensemble.predict(X) == ensemble.predict(X[["d", "b", "c", "a"]])).all()
+    with pytest.raises(DataError, match="no column 'b'"):
+        ensemble.predict(X[["a", "c", "d"]])
+
+
+def test_regressors_vote_by_their_mean(numbers: Any) -> None:
+    X, _ = numbers
+    y = 2 * X["a"] - X["b"]
+    ensemble = SubsetEnsemble(LinearRegression(), [["a"], ["a", "b"]]).fit(X, y)
+    expected = (
+        LinearRegression().fit(X[["a"]], y).predict(X[["a"]])
+        + LinearRegression().fit(X[["a", "b"]], y).predict(X[["a", "b"]])
+    ) / 2
+    np.testing.assert_allclose(ensemble.predict(X), expected)
+    assert is_regressor(ensemble)
+    assert not hasattr(ensemble, "predict_proba")
+
+
+def test_labels_are_voted_on_one_by_one(numbers: Any) -> None:
+    X, _ = numbers
+    y = pd.DataFrame({"p": X["a"] > 0, "q": X["b"] > 0}).astype(int)
+    subsets = [["a", "b"], ["a", "c"], ["b", "c"]]
+    ensemble = SubsetEnsemble(KNeighborsClassifier(3), subsets).fit(X, y)
+    votes = np.array(
+        [KNeighborsClassifier(3).fit(X[s], y).predict(X[s]) for s in subsets], dtype=int
+    )
+    assert (ensemble.predict(X) == (votes.sum(axis=0) >= 2)).all()
+    assert [share.shape for share in ensemble.predict_proba(X)] == [(120, 2), (120, 2)]
+    joined = SubsetEnsemble(KNeighborsClassifier(3), subsets, "any").fit(X, y)
+    assert (joined.predict(X) == votes.any(axis=0)).all()
+
+
+def test_weights_and_rows_reach_the_members(numbers: Any) -> None:
+    X, y = numbers
+    rng = np.random.default_rng(1)
+    weight = rng.random(120)
+    rows = [np.arange(0, 90), np.arange(30, 120)]
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    ensemble = SubsetEnsemble(tree, [["a"], ["b"]]).fit(X, y, weight, rows)
+    alone = clone(tree).fit(X[["b"]].iloc[30:], y.iloc[30:], sample_weight=weight[30:])
+    assert (ensemble.models_[1].tree_.threshold == alone.tree_.threshold).all()
+    with pytest.raises(InputError, match="KNeighborsClassifier takes no sample weights"):
+        SubsetEnsemble(KNeighborsClassifier(), [["a"]]).fit(X, y, weight)
+
+
+def test_a_member_that_never_met_a_class_gives_it_no_probability(numbers: Any) -> None:
+    X, y = numbers
+    rows = [np.flatnonzero(y), np.arange(120)]
+    ensemble = SubsetEnsemble(DecisionTreeClassifier(), [["a"], ["a"]], "soft")
+    shares = ensemble.fit(X, y, rows=rows).predict_proba(X)
+    np.testing.assert_allclose(shares[:, 1], np.where(y, 1.0, 0.5))
+
+
+def test_dtypes_reach_the_members_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    colour = pd.Categorical(rng.choice(["red", "green", "blue"], 200))
+    X = pd.DataFrame({"colour": colour, "x": rng.normal(size=200), "n": np.nan})
+    y = pd.Series(np.where(X["colour"] == "red", "hot", "cold"))
+    light = LGBMClassifier(n_estimators=20, min_child_samples=5, verbosity=-1)
+    ensemble = SubsetEnsemble(light, [["colour"], ["colour", "n"], ["x"]]).fit(X, y)
+    assert (ensemble.predict(X) == y).all()
+
+
+def test_lightgbm_members_get_one_thread_unless_said_otherwise() -> None:
+    assert one_thread(LGBMClassifier()).n_jobs == 1
+    assert one_thread(LGBMClassifier(n_jobs=2)).n_jobs == 2
+    assert one_thread(KNeighborsClassifier()).n_jobs is None
+    nested = one_thread(make_pipeline(StandardScaler(), LGBMClassifier()))
+    assert nested[-1].n_jobs == 1
+
+
+def test_it_is_a_scikit_learn_estimator(numbers: Any) -> None:
+    X, y = numbers
+    ensemble = SubsetEnsemble(KNeighborsClassifier(3), [["a"], ["b"], ["a", "b"]], "soft")
+    assert is_classifier(ensemble)
+    twin = clone(ensemble)
+    assert twin.subsets == ensemble.subsets
+    assert twin.vote == "soft"
+    assert cross_val_score(ensemble, X, y, cv=3).mean() > 0.8
+    assert cross_val_score(ensemble, X, y, cv=3, scoring="roc_auc").mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("estimator", "subsets", "vote", "y", "message"),
+    [
+        (Echo(), [["a"], ["alpa"]], "hard", "ab", "no column 'alpa'; did you mean 'alpha'"),
+        (Echo(), [["a"], []], "hard", "ab", "subset 1 is empty"),
+        (Echo(), [], "hard", "ab", "has no subset"),
+        (Echo(), [["a", "a"]], "hard", "ab", "names the column 'a' twice"),
+        (Echo(), [["a"]], "any", "abc", "needs exactly 2 classes, but y has 3"),
+        (LinearSVC(), [["a"]], "soft", "ab", "LinearSVC has no predict_proba"),
+        (LinearRegression(), [["a"]], "hard", "ab", "'hard' does not fit LinearRegression"),
+        (Echo(), [["a"]], "mean", "ab", "'mean' does not fit Echo; use hard, soft or any"),
+        (Echo(), [["a"]], "sofd", "ab", "did you mean 'soft'"),
+        (StandardScaler(), [["a"]], "auto", "ab", "neither a classifier nor a regressor"),
+    ],
+)
+def test_what_cannot_vote_is_refused_in_one_sentence(
+    estimator: Any, subsets: Any, vote: str, y: str, message: str
+) -> None:
+    X = pd.DataFrame({"a": range(6), "alpha": range(6)})
+    with pytest.raises(InputError, match=message):
+        SubsetEnsemble(estimator, subsets, vote).fit(X, list(y * 6)[:6])
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "str", "category", "int8"])
+def test_targets_of_any_dtype_are_learnt(numbers: Any, dtype: str) -> None:
+    X, y = numbers
+    target = y.astype(int).astype(dtype)
+    ensemble = SubsetEnsemble(KNeighborsClassifier(1), [["a", "b"], ["a"]]).fit(X, target)
+    assert ensemble.classes_.tolist() == sorted(set(target.tolist()))
+    assert ensemble.predict(X).tolist() == target.tolist()
+
+
+def test_an_array_without_names_is_refused() -> None:
+    with pytest.raises(DataError, match="got a ndarray; give a DataFrame"):
+        SubsetEnsemble(Echo(), [["a"]]).fit(np.zeros((4, 1)), Y)  # type: ignore[arg-type]
+
+
+def test_the_docstring_example_holds() -> None:
+    assert doctest.testmod(swarm.ensemble).failed == 0
