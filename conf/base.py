@@ -1,0 +1,55 @@
+"""What every section of the configuration shares: its base class and its bounded types."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, JsonValue
+from pydantic_core import PydanticCustomError
+
+__all__ = [
+    "Column",
+    "Fraction",
+    "Location",
+    "Params",
+    "PositiveCount",
+    "Section",
+    "Seed",
+    "Workers",
+    "sentence",
+]
+
+_SECRET = re.compile(
+    r"://[^/@\s:]*:(?!\$\{\w+\}@)[^/@\s]+@|[?&](?:password|passwd|pwd|token|secret)=(?!\$\{\w+\})[^&\s]",
+    re.IGNORECASE,
+)
+
+
+class Section(BaseModel):
+    """A frozen group of keys: unknown keys are refused, and no value is quietly converted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def sentence(text: str) -> PydanticCustomError:
+    """Return a validation error whose text is already the whole sentence for the user."""
+    return PydanticCustomError("sentence", "{text}", {"text": text})
+
+
+def _without_secret(value: str) -> str:
+    if _SECRET.search(value):
+        raise ValueError(
+            "holds a password or a token; write ${NAME} in its place"
+            " and set the environment variable NAME"
+        )
+    return value
+
+
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+PositiveCount = Annotated[int, Field(ge=1)]
+Fraction = Annotated[FiniteFloat, Field(gt=0, lt=1)]
+Workers = Annotated[int, Field(ge=1)] | Literal[-1]
+Column = Annotated[str, Field(min_length=1)]
+Location = Annotated[str, Field(min_length=1), AfterValidator(_without_secret)]
+Params = dict[str, JsonValue]

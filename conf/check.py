@@ -1,0 +1,153 @@
+"""What can be known to be wrong with a configuration before any data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conf.estimator import build_estimator
+from conf.schema import SelectConfig
+from conf.strategy import build_strategy
+from swarm.errors import ConfigError, nearest
+
+__all__ = ["check"]
+
+
+def check(config: SelectConfig, strategies: Mapping[str, type] | None = None) -> None:
+    """Check what takes several keys, or the installed packages, to know.
+
+    Parameters
+    ----------
+    config : SelectConfig
+        What :func:`conf.load.load` returned.
+    strategies : mapping of str to dataclass, optional
+        The strategies to choose from, by default all registered ones.
+
+    Raises
+    ------
+    ConfigError
+        The first problem: columns with two roles, a split or folds without the column they need,
+        an estimator, scorer or strategy that cannot be used, a vote that does not suit the
+        estimator, or features that are both fixed and forbidden.
+    """
+    _columns_have_one_role(config)
+    _rows_can_be_told_apart(config)
+    _features_are_not_contradictory(config)
+    estimator = build_estimator(config.model)
+    _estimator_suits(config, estimator)
+    _scorers_exist(config)
+    build_strategy(config.strategy, strategies)
+
+
+def _columns_have_one_role(config: SelectConfig) -> None:
+    data = config.data
+    targets = [data.target] if isinstance(data.target, str) else data.target or []
+    named = [
+        *(("data.target", name) for name in targets),
+        *((f"data.{role}", getattr(data, role)) for role in ("group", "time", "weight", "part")),
+        ("folds.column", config.folds.column),
+    ]
+    roles: dict[str, str] = {}
+    for role, name in named:
+        if name is None:
+            continue
+        if name in roles:
+            raise ConfigError(
+                f"column {name!r} is both {roles[name]} and {role}; take it out of one of them"
+            )
+        roles[name] = role
+    for key in ("data.drop", "data.categorical"):
+        for name in getattr(data, key.removeprefix("data.")):
+            if name in roles:
+                raise ConfigError(
+                    f"column {name!r} is both {roles[name]} and in {key}; take it out of {key}"
+                )
+
+
+def _rows_can_be_told_apart(config: SelectConfig) -> None:
+    needs = {"group": "group", "stratified_group": "group", "time": "time", "column": "part"}
+    for section, kind in (("split", config.split.kind), ("folds", config.folds.kind)):
+        if section == "folds" and kind == "column":
+            continue
+        role = needs.get(kind)
+        if role and getattr(config.data, role) is None:
+            raise ConfigError(
+                f"{section}.kind {kind!r} needs data.{role}, which is null; set it to a column"
+            )
+
+
+def _features_are_not_contradictory(config: SelectConfig) -> None:
+    groups = config.space.groups
+
+    def columns(names: list[str]) -> dict[str, str]:
+        return {column: name for name in names for column in groups.get(name, [name])}
+
+    fixed, forbidden = columns(config.space.fixed), columns(config.space.forbidden)
+    for column, name in fixed.items():
+        if column in forbidden:
+            other = forbidden[column]
+            both = repr(name) if name == other else f"{name!r} and {other!r}"
+            raise ConfigError(
+                f"space.fixed and space.forbidden both cover {column!r}, by {both};"
+                " take it out of one of them"
+            )
+
+
+def _estimator_suits(config: SelectConfig, estimator: Any) -> None:
+    path, vote = config.model.estimator, config.ensemble.vote
+    if _classifies(estimator, path):
+        if vote == "mean":
+            raise ConfigError(
+                f"ensemble.vote 'mean' needs a regressor, got the classifier {path};"
+                " set it to 'hard', 'soft', 'any' or 'auto'"
+            )
+        if vote == "soft" and not hasattr(estimator, "predict_proba"):
+            raise ConfigError(
+                f"ensemble.vote 'soft' needs probabilities, which {path} with these model.params"
+                " does not give; set it to 'hard'"
+            )
+        return
+    if vote in ("hard", "soft", "any"):
+        raise ConfigError(
+            f"ensemble.vote {vote!r} needs a classifier, got the regressor {path};"
+            " set it to 'mean' or 'auto'"
+        )
+    if config.pos_label is not None:
+        raise ConfigError(
+            f"pos_label {config.pos_label!r} needs a classifier, got the regressor {path};"
+            " set it to null"
+        )
+    for section in ("split", "folds"):
+        kind = getattr(config, section).kind
+        if kind.startswith("stratified"):
+            raise ConfigError(
+                f"{section}.kind {kind!r} needs a classifier, got the regressor {path};"
+                f" set it to {'group' if kind.endswith('group') else 'random'!r}"
+            )
+
+
+def _classifies(estimator: Any, path: str) -> bool:
+    from sklearn.base import is_classifier, is_regressor
+
+    try:
+        classifies, regresses = is_classifier(estimator), is_regressor(estimator)
+    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
+        classifies = regresses = False
+    if not (classifies or regresses):
+        raise ConfigError(
+            f"model.estimator {path!r} is neither a classifier nor a regressor of scikit-learn's"
+            " kind; name one that is"
+        )
+    return bool(classifies)
+
+
+def _scorers_exist(config: SelectConfig) -> None:
+    from sklearn.metrics import get_scorer_names
+
+    known = get_scorer_names()
+    named = [("scoring", config.scoring)]
+    named += [("test.metrics", metric) for metric in config.test.metrics or []]
+    for key, name in named:
+        if name is not None and name not in known:
+            hint = nearest(name, known) or "; choose one of them"
+            raise ConfigError(f"{key} must be one of {', '.join(known)}, got {name!r}{hint}")

@@ -1,0 +1,100 @@
+"""The estimator that a configuration names, built without importing anything else."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from conf.problem_sections import ModelSection
+from swarm.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+__all__ = ["build_estimator"]
+
+# How scikit-learn words a refused parameter.
+_TOLD = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
+_PACKAGES = ("sklearn", "lightgbm", "swarm")
+
+
+def build_estimator(model: ModelSection) -> BaseEstimator:
+    """Build the estimator of `model`, unfitted.
+
+    Raises
+    ------
+    ConfigError
+        The path is outside the allowed packages, cannot be imported, is not a classifier or
+        regressor, or a parameter is unknown or has a value the estimator refuses. Parameters of
+        LightGBM models are not checked by name: every native one, and every alias, is legal.
+    """
+    kind = _import(model)
+    _refuse_unknown(model, kind)
+    try:
+        estimator = kind(**model.params)
+        if hasattr(kind, "_parameter_constraints"):
+            estimator._validate_params()
+    except (TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        if told := _TOLD.fullmatch(reason):
+            key, wanted, got = told.groups()
+            raise ConfigError(f"model.params.{key} must be {wanted}, got {got}") from None
+        raise ConfigError(
+            f"{model.estimator} cannot be made with model.params {model.params!r}:"
+            f" {_one_line(error)}; correct model.params"
+        ) from None
+    return estimator
+
+
+def _import(model: ModelSection) -> type[Any]:
+    path, prefixes = model.estimator, [*_PACKAGES, *(each.rstrip(".") for each in model.allow)]
+    if not any(path.startswith(f"{prefix}.") for prefix in prefixes):
+        raise ConfigError(
+            f"model.estimator {path!r} is outside {', '.join(prefixes)}; add its package to"
+            " model.allow if you trust it"
+        )
+    module, _, name = path.rpartition(".")
+    try:
+        found = import_module(module)
+        kind = getattr(found, name, None)
+    except Exception as error:
+        raise ConfigError(
+            f"model.estimator {path!r} cannot be imported,"
+            f" {type(error).__name__}: {_one_line(error)};"
+            " correct the path or install its package"
+        ) from None
+    if not inspect.isclass(kind):
+        classes = [each for each, value in vars(found).items() if inspect.isclass(value)]
+        public = [*getattr(found, "__all__", []), *classes]
+        hint = nearest(name, public) or "; name a class, such as lightgbm.LGBMClassifier"
+        raise ConfigError(f"model.estimator {path!r} is not a class of {module}{hint}")
+    return _refuse_other(kind, path)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".").replace(". ", "; ")
+
+
+def _refuse_other(kind: type[Any], path: str) -> type[Any]:
+    needed = ("fit", "predict", "get_params", "set_params")
+    if not all(callable(getattr(kind, each, None)) for each in needed):
+        raise ConfigError(
+            f"model.estimator {path!r} has no fit, predict and get_params; name a classifier or"
+            " regressor that follows scikit-learn"
+        )
+    return kind
+
+
+def _refuse_unknown(model: ModelSection, kind: type[Any]) -> None:
+    from lightgbm import LGBMModel
+
+    known = inspect.signature(kind).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in known.values())
+    if takes_any or issubclass(kind, LGBMModel):
+        return
+    for key in model.params:
+        if key not in known:
+            hint = nearest(key, known) or f"; it knows {', '.join(known)}"
+            raise ConfigError(f"unknown parameter 'model.params.{key}' of {model.estimator}{hint}")

@@ -1,0 +1,168 @@
+"""A pydantic error as one sentence that names the key, the value and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from swarm.errors import nearest
+
+__all__ = ["explain", "hide_secrets", "shown"]
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "dict_type": "a mapping of keys",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "invalid-json-value": "text, a number, true, false, null, a list or a mapping",
+    "list_type": "a list",
+    "model_type": "a mapping of keys",
+    "recursion_loop": "nested less deeply and not inside itself",
+    "string_type": "text",
+    "too_short": "a list that is not empty",
+}
+_SHORTER = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+}
+_PASSWORD = re.compile(
+    r"(://[^/@\s:]*:)[^/@\s]+(?=@)|([?&](?:password|passwd|pwd|token|secret)=)[^&\s'\"]+",
+    re.IGNORECASE,
+)
+
+
+def hide_secrets(text: str) -> str:
+    """Return `text` with the passwords and tokens of its URLs replaced by ``***``."""
+    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}***", text)
+
+
+def explain(
+    error: ValidationError,
+    data: Mapping[str, Any],
+    model: type[BaseModel],
+    origin: Callable[[tuple[str, ...]], str],
+) -> str:
+    """Return one sentence for the first problem, and how many more there are.
+
+    Parameters
+    ----------
+    error : ValidationError
+        What pydantic found wrong with `data`.
+    data : Mapping
+        The merged configuration that was refused.
+    model : type of BaseModel
+        The model that refused it.
+    origin : callable
+        Gives the file, variable or option that the key at a path came from.
+    """
+    problems: dict[tuple[str, ...], list[ErrorDetails]] = {}
+    for detail in error.errors(include_url=False):
+        problems.setdefault(_path(detail, data), []).append(detail)
+    # A misspelt key is often the reason why another one is missing: it is named first.
+    order = sorted(problems, key=lambda path: problems[path][0]["type"] != "extra_forbidden")
+    first = order[0]
+    text = _sentence(first, problems[first], model, origin(first))
+    more = f" (and {len(order) - 1} more)" if len(order) > 1 else ""
+    return " ".join(hide_secrets(text + more).split())
+
+
+def _path(detail: ErrorDetails, data: Any) -> tuple[str, ...]:
+    """Keep the part of the location that is a place in the data, not a member of a union."""
+    path = []
+    for part in detail["loc"]:
+        inside = dict(enumerate(data)) if isinstance(data, list) else data
+        if isinstance(inside, Mapping) and part in inside:
+            data = inside[part]
+        elif detail["type"] != "missing":
+            break
+        path.append(str(part))
+    return tuple(path)
+
+
+def _sentence(
+    path: tuple[str, ...], details: list[ErrorDetails], model: type[BaseModel], origin: str
+) -> str:
+    key, detail = ".".join(path), details[-1]
+    match detail["type"]:
+        case "sentence":
+            return detail["msg"]
+        case "value_error":
+            return f"{key} {detail['ctx']['error']}"
+        case "extra_forbidden":
+            return f"unknown key {key!r} in {origin}; {_suggestion(path, model)}"
+        case "missing":
+            about = dict(_leaves(model))[path].rstrip(".")
+            return f"key {key!r} is missing from {origin}; add it ({about})"
+        case "invalid_key":
+            return f"key {key!r} in {origin} is not text; put it in quotes"
+    expected = " or ".join(dict.fromkeys(_expected(each) for each in details))
+    return f"{key} must be {expected}, got {shown(detail['input'])} in {origin}{_remedy(detail)}"
+
+
+def _expected(detail: ErrorDetails) -> str:
+    match detail["type"]:
+        case "string_pattern_mismatch" if detail["loc"] == ("name",):
+            return "letters, digits, '.', '_' or '-'"
+        case "string_pattern_mismatch":
+            return "a dotted Python name"
+        case "string_too_short":
+            return "text that is not empty"
+        case "string_too_long":
+            return f"at most {detail['ctx']['max_length']} characters long"
+        case kind if kind in _EXPECTED:
+            return _EXPECTED[kind]
+    text = detail["msg"].removeprefix("Input should be ").rstrip(".")
+    for wordy, short in _SHORTER.items():
+        text = text.replace(wordy, short)
+    return text
+
+
+def _remedy(detail: ErrorDetails) -> str:
+    value = detail["input"]
+    match detail["type"]:
+        case "literal_error" if isinstance(value, str):
+            return nearest(value, re.findall(r"'([^']*)'", detail["ctx"]["expected"]))
+        case "string_type" if value is not None and not isinstance(value, list | dict):
+            return "; put it in quotes"
+        case "list_type" if isinstance(value, str | int | float):
+            return f"; write [{value}]"
+    return ""
+
+
+def _suggestion(path: tuple[str, ...], model: type[BaseModel]) -> str:
+    section, name = path[:-1], path[-1]
+    paths = [leaf for leaf, _ in _leaves(model)]
+    siblings = [leaf[-1] for leaf in paths if leaf[:-1] == section]
+    elsewhere = [leaf for leaf in paths if leaf[-1] == name]
+    if close := difflib.get_close_matches(name, siblings, n=1):
+        return f"did you mean {'.'.join((*section, close[0]))!r}?"
+    if elsewhere:
+        return f"did you mean {'.'.join(elsewhere[0])!r}?"
+    return f"the keys known there are {', '.join(siblings)}"
+
+
+def _leaves(
+    model: type[BaseModel], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Give the path and the description of every field, sections included."""
+    for name, field in model.model_fields.items():
+        path = (*above, field.alias or name)
+        yield path, field.description or ""
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _leaves(field.annotation, path)
+
+
+def shown(value: Any) -> str:
+    """Return `value` as it stands in YAML, cut at 80 characters and without passwords."""
+    words = {None: "null", True: "true", False: "false"}
+    text = words[value] if value is None or isinstance(value, bool) else repr(value)
+    text = hide_secrets(text)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,165 @@
+"""Read a configuration: shipped or own YAML, then the environment, then `--set`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue, ValidationError
+
+from conf.check import check
+from conf.estimator import build_estimator
+from conf.explain import explain
+from conf.overrides import from_environment, paths, split, with_value
+from conf.schema import SelectConfig
+from conf.strategy import build_strategy
+from conf.text import parse, render
+from swarm.errors import ConfigError, nearest
+
+__all__ = [
+    "SelectConfig",
+    "as_yaml",
+    "build_estimator",
+    "build_strategy",
+    "check",
+    "difference",
+    "flatten",
+    "from_yaml",
+    "json_schema",
+    "load",
+    "shipped",
+]
+
+
+def load(
+    path: str | Path, overrides: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> SelectConfig:
+    """Read a configuration file, with what overrides it.
+
+    What is set in `overrides` wins over the environment, the environment over the file, the file
+    over the defaults. Nothing outside the configuration is looked at: see :func:`check`.
+
+    Parameters
+    ----------
+    path : str or Path
+        A YAML file. Where there is none of that name, a configuration that ships with the project:
+        ``default``, ``default.yaml`` and ``conf/default.yaml`` are the same.
+    overrides : sequence of str
+        ``section.key=value`` each, the value in YAML; a later one wins over an earlier one.
+    env : mapping of str to str, optional
+        The environment, by default the process's own. ``SWARM_BUDGET__EPOCHS=5`` sets
+        ``budget.epochs``; a name without ``__`` counts only where it is a key of its own, such as
+        ``SWARM_SEED``. Keys are in lower case; one that is not (``model.params.C``) is set by
+        giving its section as a mapping, ``SWARM_MODEL__PARAMS={C: 1}``.
+
+    Returns
+    -------
+    SelectConfig
+        ``${NAME}`` in addresses stays as it is: it is replaced where the address is used.
+
+    Raises
+    ------
+    ConfigError
+        A file that cannot be read, an unknown key, or a value that is not allowed.
+    """
+    text, shown = _read(path)
+    return from_yaml(text, shown, overrides, env)
+
+
+def from_yaml(
+    text: str,
+    origin: str = "the configuration",
+    overrides: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> SelectConfig:
+    """Read a configuration from YAML text, which errors call `origin`; else as :func:`load`."""
+    data = parse(text, origin)
+    if not isinstance(data, dict):
+        got = "nothing" if data is None else f"a {type(data).__name__}"
+        raise ConfigError(f"{origin} must hold a mapping of keys such as 'name: mine', got {got}")
+    in_file = set(paths(data))
+    origins: dict[tuple[str, ...], str] = {}
+    settings = [*from_environment(os.environ if env is None else env), *map(split, overrides)]
+    for keys, value, option in settings:
+        data = with_value(data, keys, parse(value, option), option)
+        origins = {known: name for known, name in origins.items() if known[: len(keys)] != keys}
+        origins[keys] = option
+    # A section whose keys are all commented out is null in YAML, and means its defaults.
+    data = {key: value for key, value in data.items() if value is not None}
+
+    def where(key: tuple[str, ...]) -> str:
+        above = (key[:length] for length in range(len(key), 0, -1))
+        below = (known for known in origins if known[: len(key)] == key and key not in in_file)
+        return next((origins[part] for part in (*above, *below) if part in origins), origin)
+
+    try:
+        return SelectConfig.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(explain(error, data, SelectConfig, where)) from None
+
+
+def as_yaml(config: SelectConfig) -> str:
+    """Return the whole configuration as YAML, which :func:`from_yaml` reads back as the same."""
+    return render(config.model_dump(mode="json", by_alias=True))
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of a configuration file, with the description of every key."""
+    return SelectConfig.model_json_schema(by_alias=True)
+
+
+def flatten(config: SelectConfig) -> dict[str, JsonValue]:
+    """Return every value under its dotted key; lists and empty mappings are values."""
+
+    def leaves(key: str, value: JsonValue) -> dict[str, JsonValue]:
+        if not isinstance(value, dict) or not value:
+            return {key: value}
+        below = (leaves(f"{key}.{name}", each) for name, each in value.items())
+        return {name: each for part in below for name, each in part.items()}
+
+    dumped = config.model_dump(mode="json", by_alias=True)
+    return {name: each for key in dumped for name, each in leaves(key, dumped[key]).items()}
+
+
+def difference(old: SelectConfig, new: SelectConfig) -> list[str]:
+    """Return one ``key: old -> new`` for every dotted key whose value differs, in file order."""
+    before, after = flatten(old), flatten(new)
+    # As text, so that 1 and true differ, and not-a-number does not differ from itself.
+    keys = dict.fromkeys([*before, *after])
+    lines = ((key, _text(before, key), _text(after, key)) for key in keys)
+    return [f"{key}: {was} -> {now}" for key, was, now in lines if was != now]
+
+
+def shipped() -> list[str]:
+    """Return the names of the configurations that come with the project."""
+    files = (file.name for file in resources.files("conf").iterdir())
+    return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
+
+
+def _text(values: Mapping[str, JsonValue], key: str) -> str:
+    return json.dumps(values[key], ensure_ascii=False) if key in values else "not set"
+
+
+def _read(path: str | Path) -> tuple[str, str]:
+    file: Path | Traversable = Path(path)
+    shown = str(path)
+    if not file.is_file():
+        name = Path(path).name.removesuffix(".yaml")
+        if str(Path(path).parent) not in (".", "conf") or name not in shipped():
+            hint = nearest(name, shipped()) or "; give the path of a YAML file"
+            raise ConfigError(
+                f"configuration {shown!r} is neither a file nor one of those that ship,"
+                f" {', '.join(shipped())}{hint}"
+            )
+        shown = f"conf/{name}.yaml"
+        file = resources.files("conf") / f"{name}.yaml"
+    try:
+        return file.read_text(encoding="utf-8"), shown
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"cannot read {shown}: {reason}; give a readable YAML file") from None

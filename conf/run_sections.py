@@ -1,0 +1,164 @@
+"""The sections that say how a search is run, judged, recorded and repeated."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import ConfigDict, Field, FiniteFloat, model_validator
+
+from conf.base import Fraction, Location, Params, PositiveCount, Section, Workers, sentence
+
+__all__ = [
+    "ArchiveSection",
+    "BudgetSection",
+    "EnsembleSection",
+    "EvaluationSection",
+    "HoldoutSection",
+    "RetriesSection",
+    "StrategySection",
+    "TrackingSection",
+]
+
+
+Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
+
+
+class StrategySection(Section):
+    """The search algorithm."""
+
+    name: Annotated[str, Field(min_length=1)] = Field(
+        default="multiswarm", description="Name of a registered strategy"
+    )
+    params: Params = Field(
+        default={}, description="Parameters of the strategy; the others keep defaults"
+    )
+
+
+class BudgetSection(Section):
+    """When a search ends: at the first limit that is reached."""
+
+    epochs: PositiveCount | None = Field(default=30, description="Most epochs")
+    evaluations: PositiveCount | None = Field(
+        default=None, description="Most evaluations asked for; a repeated mask counts"
+    )
+    distinct: PositiveCount | None = Field(default=None, description="Most distinct evaluations")
+    fits: PositiveCount | None = Field(default=None, description="Most models trained")
+    seconds: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None, description="Most seconds of searching"
+    )
+    patience: PositiveCount | None = Field(
+        default=None, description="Epochs without a better cost that end the search"
+    )
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> Self:
+        limits = ("epochs", "evaluations", "distinct", "fits", "seconds")
+        if all(getattr(self, key) is None for key in limits):
+            raise sentence(
+                "budget must limit epochs, evaluations, distinct, fits or seconds, got null for"
+                " all of them; set one, such as budget.epochs to 30"
+            )
+        return self
+
+
+class EvaluationSection(Section):
+    """How subsets are evaluated."""
+
+    importance: Importance = Field(
+        default="auto",
+        description="Where feature importances come from: the fold models, one more fit on all"
+        " training rows, permutation, mutual information or nowhere; auto takes the fold models'"
+        " where the model has importances",
+    )
+    pruning: bool = Field(
+        default=True,
+        description="Skip the folds of a subset that can no longer win; the search stays the same",
+    )
+    n_jobs: Workers = Field(
+        default=-1, description="Workers that evaluate subsets; -1 for one per core"
+    )
+    backend: Literal["loky", "threading", "sequential"] = Field(
+        default="loky", description="Kind of workers: processes, threads, or none"
+    )
+
+
+class EnsembleSection(Section):
+    """The models of the best subsets, and how they agree."""
+
+    n_models: PositiveCount = Field(default=8, description="Number of best subsets, one model each")
+    vote: Literal["hard", "soft", "any", "mean", "auto"] = Field(
+        default="auto",
+        description="How predictions are joined: the majority, the mean probability, the positive"
+        " class as soon as any model says so, or the mean; auto is hard for classifiers and mean"
+        " for regressors",
+    )
+
+
+class HoldoutSection(Section):
+    """How the answer is judged on the test rows."""
+
+    metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None, description="Scorers reported on the test rows; null takes the usual ones"
+    )
+    bootstrap: Annotated[int, Field(ge=1)] = Field(
+        default=1000, description="Resamples behind each interval"
+    )
+    confidence: Fraction = Field(default=0.95, description="Confidence of the intervals")
+    random_subsets: Annotated[int, Field(ge=1)] = Field(
+        default=5, description="Ensembles of random subsets of the same sizes to compare with"
+    )
+
+
+class TrackingSection(Section):
+    """Where MLflow keeps the runs."""
+
+    # `register` itself is taken: every pydantic class has it from its metaclass.
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    uri: Location = Field(
+        default="sqlite:///mlruns/mlflow.db",
+        description="MLflow tracking URI; ${NAME} is replaced by an environment variable when used",
+    )
+    artifacts: Location = Field(
+        default="mlruns/artifacts", description="Folder or URL of a new experiment's artifacts"
+    )
+    experiment: Annotated[str, Field(min_length=1)] = Field(
+        default="swarm", description="MLflow experiment"
+    )
+    spool: Annotated[str, Field(min_length=1)] = Field(
+        default="mlruns/spool", description="Folder where what could not be sent waits"
+    )
+    register_model: bool = Field(
+        default=True,
+        alias="register",
+        description="Register the ensemble under the name of the run",
+    )
+    required: bool = Field(
+        default=True, description="Refuse to start when the tracking server is out of reach"
+    )
+
+    @property
+    def register(self) -> bool:
+        """Whether the ensemble is registered: the key ``tracking.register``."""
+        return self.register_model
+
+
+class ArchiveSection(Section):
+    """Where evaluations are kept for good."""
+
+    url: Location = Field(
+        default="sqlite:///mlruns/archive.db",
+        description="SQLAlchemy URL of the archive; ${NAME} is replaced by an environment variable"
+        " when used",
+    )
+
+
+class RetriesSection(Section):
+    """How often an epoch is tried."""
+
+    attempts: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=3, description="Attempts at one epoch before the run fails"
+    )
+    delay_seconds: Annotated[FiniteFloat, Field(ge=0, le=3600)] = Field(
+        default=1.0, description="Seconds between two attempts"
+    )

@@ -1,0 +1,495 @@
+"""The configuration: where values come from, what is refused and how, what ships."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conf.load import (
+    SelectConfig,
+    as_yaml,
+    build_estimator,
+    check,
+    difference,
+    flatten,
+    from_yaml,
+    json_schema,
+    load,
+    shipped,
+)
+from conf.text import render
+from swarm.errors import ConfigError
+
+WINE = "name: a\ndata: {source: bundled, name: wine}\n"
+
+
+@dataclass(frozen=True)
+class Standin:
+    """A strategy that says no the way strategies do."""
+
+    n_particles: int = 16
+    n_swarms: int = 4
+
+    def __post_init__(self) -> None:
+        if self.n_particles < 1:
+            raise ValueError(f"n_particles must be >= 1, got {self.n_particles}")
+        if self.n_swarms > self.n_particles:
+            raise ValueError("more swarms than particles")
+
+
+STANDINS = {"multiswarm": Standin, "other": Standin}
+
+
+def read(text: str, *overrides: str, env: dict[str, str] | None = None) -> SelectConfig:
+    return from_yaml(text, "conf/x.yaml", overrides, env or {})
+
+
+def refusal(text: str, *overrides: str, env: dict[str, str] | None = None) -> str:
+    with pytest.raises(ConfigError) as caught:
+        check(read(text, *overrides, env=env), STANDINS)
+    return str(caught.value)
+
+
+def is_one_sentence(text: str) -> bool:
+    return "\n" not in text and ". " not in text and not text.endswith(".") and text == text.strip()
+
+
+# ---------------------------------------------------------------- where a value comes from
+
+
+def test_set_wins_over_environment_over_file_over_default() -> None:
+    env = {"SWARM_BUDGET__EPOCHS": "7"}
+    text = WINE + "budget: {epochs: 5}"
+    assert read(WINE).budget.epochs == 30
+    assert read(text).budget.epochs == 5
+    assert read(text, env=env).budget.epochs == 7
+    assert read(text, "budget.epochs=8", "budget.epochs=9", env=env).budget.epochs == 9
+
+
+def test_an_override_leaves_the_other_keys_of_its_section() -> None:
+    config = read(WINE + "budget: {epochs: 5, patience: 2}", "budget.epochs=6")
+    assert (config.budget.epochs, config.budget.patience) == (6, 2)
+
+
+def test_setting_a_mapping_replaces_it() -> None:
+    text = WINE + "strategy: {params: {n_swarms: 2}}"
+    assert read(text, "strategy.params={}").strategy.params == {}
+    env = {"SWARM_MODEL__PARAMS": "{C: 1}"}
+    assert read(WINE, env=env).model.params == {"C": 1}
+
+
+def test_values_of_overrides_are_yaml_and_exponents_are_numbers() -> None:
+    config = read(WINE, "data.drop=[a, b]", "model.params.learning_rate=1e-3", "scoring=")
+    assert config.data.drop == ["a", "b"]
+    assert config.model.params == {"learning_rate": 0.001}
+    assert config.scoring is None
+
+
+def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWARM_SEED", "11")
+    assert from_yaml(WINE).seed == 11
+
+
+def test_variables_of_others_with_the_same_prefix_are_left_alone() -> None:
+    config = read(WINE, env={"SWARM_PORT": "tcp://10.0.0.1:80", "SWARM_TEST": "1", "PATH": "x"})
+    assert config == read(WINE)
+
+
+def test_a_section_with_nothing_in_it_means_its_defaults() -> None:
+    assert read(WINE + "budget:\n  # epochs: 5\n") == read(WINE)
+
+
+def test_variables_in_addresses_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PW", "hidden")
+    url = "postgresql://me:${PW}@host/db"
+    config = read(WINE, f"archive.url={url}", env=dict(os.environ))
+    assert config.archive.url == url
+    assert "hidden" not in as_yaml(config)
+
+
+def test_an_existing_file_wins_over_the_one_that_ships(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = [load(path, env={}).name for path in ("default", "default.yaml", "conf/default.yaml")]
+    assert names == ["breast_cancer"] * 3
+    (tmp_path / "default.yaml").write_text(WINE)
+    assert load("default.yaml", env={}).name == "a"
+    (tmp_path / "default").mkdir()
+    assert load("default", env={}).name == "breast_cancer"
+
+
+# ---------------------------------------------------------------- what is refused, in one sentence
+
+SQL = "name: a\ndata: {source: sql, url: '%s', query: q, target: t}"
+FILE = "name: a\ndata: {source: file, path: t.csv, target: y, %s}"
+
+REFUSED = {
+    "": "conf/x.yaml must hold a mapping of keys such as 'name: mine', got nothing",
+    "- a": "conf/x.yaml must hold a mapping of keys such as 'name: mine', got a list",
+    "a: 1\nb: [": "cannot read conf/x.yaml, line 2: expected the node content, but found"
+    " '<stream end>'; correct it so that it is YAML",
+    "a: !!python/name:os.system": "cannot read conf/x.yaml, line 1: could not determine a"
+    " constructor for the tag 'tag:yaml.org,2002:python/name:os.system';"
+    " correct it so that it is YAML",
+    WINE + "data: {source: uci}": "key 'data' stands twice in conf/x.yaml, line 3;"
+    " keep one of them",
+    WINE + "budgt: 3": "unknown key 'budgt' in conf/x.yaml; did you mean 'budget'?",
+    WINE + "epochs: 3": "unknown key 'epochs' in conf/x.yaml; did you mean 'budget.epochs'?",
+    WINE + "tracking: {registr: true}": "unknown key 'tracking.registr' in conf/x.yaml;"
+    " did you mean 'tracking.register'?",
+    WINE + "prepare: {zzz: 1}": "unknown key 'prepare.zzz' in conf/x.yaml;"
+    " the keys known there are n_clusters",
+    WINE + "a: 1\nbudget: {epochs: 0}\nsplit: 3": "unknown key 'a' in conf/x.yaml; the keys known"
+    " there are name, description, seed, data, split, model, scoring, pos_label, folds, space,"
+    " prepare, strategy, budget, evaluation, ensemble, test, tracking, archive, retries"
+    " (and 2 more)",
+    "name: a": "key 'data' is missing from conf/x.yaml; add it (Where the table comes from, and"
+    " what its columns are)",
+    WINE + "1: 2": "key '1' in conf/x.yaml is not text; put it in quotes",
+    "name: a b\ndata: {source: bundled, name: wine}": "name must be letters, digits, '.', '_' or"
+    " '-', got 'a b' in conf/x.yaml",
+    "name: 3\ndata: {source: bundled, name: wine}": "name must be text, got 3 in conf/x.yaml;"
+    " put it in quotes",
+    "name: a\ndata: {source: fil}": "data.source must be 'bundled', 'file', 'uci' or 'sql', got"
+    " 'fil' in conf/x.yaml; did you mean 'file'?",
+    WINE + "seed: true": "seed must be a whole number, got true in conf/x.yaml",
+    WINE + "budget: {epochs: 0}": "budget.epochs must be at least 1, got 0 in conf/x.yaml",
+    WINE + "budget: {epochs: null}": "budget must limit epochs, evaluations, distinct, fits or"
+    " seconds, got null for all of them; set one, such as budget.epochs to 30",
+    WINE + "budget: {seconds: .inf}": "budget.seconds must be a finite number, got inf in"
+    " conf/x.yaml",
+    WINE + "split: {test_size: 1}": "split.test_size must be below 1, got 1 in conf/x.yaml",
+    WINE + "split: 3": "split must be a mapping of keys, got 3 in conf/x.yaml",
+    WINE + "evaluation: {n_jobs: 0}": "evaluation.n_jobs must be at least 1 or -1, got 0 in"
+    " conf/x.yaml",
+    WINE + "space: {fixed: a}": "space.fixed must be a list, got 'a' in conf/x.yaml; write [a]",
+    WINE + "space: {min_size: 3, max_size: 2}": "space.max_size must be at least space.min_size"
+    " 3, got 2",
+    WINE + "folds: {kind: column}": "folds.kind 'column' needs folds.column;"
+    " set it to the column of folds",
+    "name: a\ndata: {source: uci}": "data.source 'uci' needs a data set; set data.id or data.name",
+    "name: a\ndata: {source: bundled}": "data.source 'bundled' needs data.name; set it",
+    "name: a\ndata: {source: sql, url: u}": "data.source 'sql' needs data.query and data.target;"
+    " set them",
+    "name: a\ndata: {source: file, path: t.csv, target: 3}": "data.target must be text or a list,"
+    " got 3 in conf/x.yaml; write [3]",
+    SQL % "postgresql://u:pw@h/d": "data.url holds a password or a token; write ${NAME} in its"
+    " place and set the environment variable NAME",
+    FILE % "group: y": "column 'y' is both data.target and data.group; take it out of one of them",
+    FILE % "drop: [y]": "column 'y' is both data.target and in data.drop; take it out of data.drop",
+    WINE + "split: {kind: group}": "split.kind 'group' needs data.group, which is null;"
+    " set it to a column",
+    WINE + "folds: {kind: time}": "folds.kind 'time' needs data.time, which is null;"
+    " set it to a column",
+    WINE + "space: {fixed: [a, g], forbidden: [b], groups: {g: [b, c]}}": "space.fixed and"
+    " space.forbidden both cover 'b', by 'g' and 'b'; take it out of one of them",
+    WINE + "model: {estimator: foo}": "model.estimator must be a dotted Python name, got 'foo' in"
+    " conf/x.yaml",
+    WINE + "model: {estimator: os.system}": "model.estimator 'os.system' is outside sklearn,"
+    " lightgbm, swarm; add its package to model.allow if you trust it",
+    WINE + "model: {estimator: sklearnx.A}": "model.estimator 'sklearnx.A' is outside sklearn,"
+    " lightgbm, swarm; add its package to model.allow if you trust it",
+    WINE + "model: {estimator: sklearn.nope.X}": "model.estimator 'sklearn.nope.X' cannot be"
+    " imported, ModuleNotFoundError: No module named 'sklearn.nope'; correct the path or install"
+    " its package",
+    WINE + "model: {estimator: lightgbm.LGBMClasifier}": "model.estimator 'lightgbm.LGBMClasifier'"
+    " is not a class of lightgbm; did you mean 'LGBMClassifier'?",
+    WINE + "model: {estimator: sklearn.decomposition.PCA}": "model.estimator"
+    " 'sklearn.decomposition.PCA' has no fit, predict and get_params; name a classifier or"
+    " regressor that follows scikit-learn",
+    WINE + "model: {estimator: sklearn.cluster.KMeans}": "model.estimator 'sklearn.cluster.KMeans'"
+    " is neither a classifier nor a regressor of scikit-learn's kind; name one that is",
+    WINE + "ensemble: {vote: mean}": "ensemble.vote 'mean' needs a regressor, got the classifier"
+    " lightgbm.LGBMClassifier; set it to 'hard', 'soft', 'any' or 'auto'",
+    WINE + "model: {estimator: sklearn.svm.SVC}\nensemble: {vote: soft}": "ensemble.vote 'soft'"
+    " needs probabilities, which sklearn.svm.SVC with these model.params does not give;"
+    " set it to 'hard'",
+    WINE + "model: {estimator: lightgbm.LGBMRegressor}\nensemble: {vote: any}": "ensemble.vote"
+    " 'any' needs a classifier, got the regressor lightgbm.LGBMRegressor; set it to 'mean' or"
+    " 'auto'",
+    WINE + "model: {estimator: lightgbm.LGBMRegressor}": "folds.kind 'stratified' needs a"
+    " classifier, got the regressor lightgbm.LGBMRegressor; set it to 'random'",
+    WINE + "strategy: {name: multiswarn}": "strategy.name must be one of multiswarm, other, got"
+    " 'multiswarn'; did you mean 'multiswarm'?",
+    WINE + "strategy: {params: {n_swarm: 3}}": "unknown parameter 'strategy.params.n_swarm' of"
+    " strategy 'multiswarm'; did you mean 'n_swarms'?",
+    WINE + "strategy: {params: {zzz: 3}}": "unknown parameter 'strategy.params.zzz' of strategy"
+    " 'multiswarm'; it knows n_particles, n_swarms",
+    WINE + "strategy: {params: {n_particles: 0}}": "strategy.params.n_particles must be >= 1,"
+    " got 0; correct it",
+    WINE + "strategy: {params: {n_swarms: 17}}": "strategy.params {'n_swarms': 17} do not suit"
+    " strategy 'multiswarm': more swarms than particles; correct them",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_bad_input_ends_in_one_sentence(text: str) -> None:
+    sentence = refusal(text)
+    assert sentence == REFUSED[text]
+    assert is_one_sentence(sentence)
+
+
+NEIGHBOURS = WINE + "model: {estimator: sklearn.neighbors.KNeighborsClassifier, params: {%s}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        (WINE + "scoring: recal", "scoring must be one of accuracy, ", "did you mean 'recall'?"),
+        (WINE + "scoring: zzz", "scoring must be one of ", "got 'zzz'; choose one of them"),
+        (WINE + "test: {metrics: [f1_macr]}", "test.metrics must be one of ",
+         "; did you mean 'f1_macro'?"),
+        (NEIGHBOURS % "n_neighbours: 3", "unknown parameter 'model.params.n_neighbours' of "
+         "sklearn.neighbors.KNeighborsClassifier", "; did you mean 'n_neighbors'?"),
+        (NEIGHBOURS % "n_neighbors: -3", "model.params.n_neighbors must be an int", ", got -3"),
+        (WINE + "a: " + "[" * 3000, "cannot read conf/x.yaml: ", "correct it so that it is YAML"),
+    ],
+)  # fmt: skip
+def test_sentences_that_quote_others_stay_one_sentence(text: str, start: str, end: str) -> None:
+    sentence = refusal(text)
+    assert sentence.startswith(start)
+    assert sentence.endswith(end)
+    assert is_one_sentence(sentence)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "env", "sentence"),
+    [
+        (["x"], {}, "--set 'x' does not name a key and a value; write it as section.key=value"),
+        (["a..b=1"], {},
+         "--set 'a..b=1' does not name a key and a value; write it as section.key=value"),
+        (["name.x=1"], {},
+         "--set name.x goes below 'name', which holds 'a' and no keys; set 'name' itself"),
+        (["budget.epochs=many"], {},
+         "budget.epochs must be a whole number, got 'many' in --set budget.epochs"),
+        (["budget.epoch=1"], {},
+         "unknown key 'budget.epoch' in --set budget.epoch; did you mean 'budget.epochs'?"),
+        ([], {"SWARM_BUDGT__EPOCHS": "1"},
+         "unknown key 'budgt' in SWARM_BUDGT__EPOCHS; did you mean 'budget'?"),
+        ([], {"SWARM_SEED": "x"}, "seed must be a whole number, got 'x' in SWARM_SEED"),
+    ],
+)  # fmt: skip
+def test_a_bad_override_is_named_by_where_it_was_given(
+    overrides: list[str], env: dict[str, str], sentence: str
+) -> None:
+    assert refusal(WINE, *overrides, env=env) == sentence
+    assert is_one_sentence(sentence)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "tracking.uri=https://me:hunter2@host",
+        "data.path=https://host/t.csv?token=hunter2",
+        "name=postgresql://me:hunter2@host/db",
+        "archive=postgresql://me:hunter2@host/db",
+        "postgresql://me:hunter2@host/db",
+    ],
+)
+def test_no_error_shows_a_password(override: str) -> None:
+    assert "hunter2" not in refusal(WINE, override)
+
+
+def test_a_missing_configuration_is_named_with_those_that_ship() -> None:
+    ships = "default, musk, musk_grouped"
+    with pytest.raises(ConfigError) as caught:
+        load("defualt", env={})
+    assert str(caught.value) == (
+        f"configuration 'defualt' is neither a file nor one of those that ship, {ships};"
+        " did you mean 'default'?"
+    )
+    with pytest.raises(ConfigError, match=r"ship, .*; give the path of a YAML file$"):
+        load("nowhere/at_all.yaml", env={})
+
+
+def test_a_file_that_is_not_text_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"x\.yaml: it is not UTF-8 text; give a readable"):
+        load(file, env={})
+
+
+# ---------------------------------------------------------------- estimators
+
+
+def test_any_native_parameter_of_lightgbm_is_legal() -> None:
+    config = read(WINE, "model.params={min_data_in_leaf: 3, num_leaf: 4}")
+    check(config, STANDINS)
+    assert build_estimator(config.model).get_params()["min_data_in_leaf"] == 3
+
+
+def test_an_allowed_package_opens_itself_and_not_its_namesakes() -> None:
+    outside = "model.estimator=tests.test_config.Nothing"
+    allowed = refusal(WINE, outside, "model.allow=[tests]")
+    assert "is not a class of tests.test_config" in allowed
+    assert "is outside" in refusal(WINE, outside, "model.allow=[test]")
+    assert "is outside" in refusal(WINE, outside, "model.allow=[tests.test_conf]")
+
+
+# ---------------------------------------------------------------- out again
+
+texts = st.text(max_size=20)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**9), 10**9)
+    | st.floats(allow_nan=False)
+    | texts
+    | st.sampled_from(
+        ["1e-3", "null", "yes", "1_000", "0x1f", "12:30", "2020-01-01", "~", "<<", "a\x85b\u2028"]
+    )
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+names = st.text("abcdefghijk_", min_size=1, max_size=8)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    params=st.dictionaries(texts, values, max_size=4),
+    drop=st.lists(st.text(min_size=1, max_size=10), max_size=3),
+    seed=st.integers(0, 2**32 - 1),
+    pos_label=st.none() | st.booleans() | st.integers() | texts,
+    seconds=st.none() | st.floats(1e-9, 1e9),
+)
+def test_any_configuration_written_as_yaml_is_read_back_the_same(
+    params: dict[str, Any], drop: list[str], seed: int, pos_label: Any, seconds: float | None
+) -> None:
+    config = SelectConfig.model_validate(
+        {
+            "name": "a",
+            "seed": seed,
+            "pos_label": pos_label,
+            "data": {"source": "bundled", "name": "wine", "drop": drop},
+            "model": {"params": params},
+            "budget": {"seconds": seconds},
+        }
+    )
+    again = from_yaml(as_yaml(config), env={})
+    assert again == config
+    assert difference(config, again) == []
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(names, scalars, max_size=3), st.integers(1, 99), st.floats(0.01, 0.99))
+def test_any_override_arrives_and_the_last_one_wins(
+    params: dict[str, Any], epochs: int, size: float
+) -> None:
+    given_params = [f"strategy.params.{key}={render(value)}" for key, value in params.items()]
+    config = read(
+        WINE, "budget.epochs=100", *given_params, f"split.test_size={size!r}",
+        f"budget.epochs={epochs}",
+    )  # fmt: skip
+    assert config.strategy.params == params
+    assert (config.budget.epochs, config.split.test_size) == (epochs, size)
+
+
+def test_differences_name_the_key_and_both_values() -> None:
+    old = read(WINE, "model.params={a: 1, nan: .nan}")
+    new = read(WINE, "model.params={b: true, nan: .nan}", "scoring=recall")
+    assert difference(old, old) == []
+    assert difference(old, new) == [
+        "model.params.a: 1 -> not set",
+        'scoring: null -> "recall"',
+        "model.params.b: not set -> true",
+    ]
+
+
+def test_every_key_has_a_description_in_the_schema() -> None:
+    schema = json_schema()
+    objects = [schema, *schema["$defs"].values()]
+    bare = [
+        (each.get("title"), key)
+        for each in objects
+        for key, value in each.get("properties", {}).items()
+        if not value.get("description")
+    ]
+    assert bare == []
+    assert all(each["additionalProperties"] is False for each in objects if "properties" in each)
+    assert "register" in schema["$defs"]["TrackingSection"]["properties"]
+
+
+def test_seeds_that_are_not_given_are_the_top_one() -> None:
+    config = read(WINE, "seed=5", "folds.seed=6")
+    assert (config.split_seed, config.folds_seed) == (5, 6)
+    assert read(WINE, "tracking.register=false").tracking.register is False
+
+
+def test_default_clusters_grow_with_the_root_of_the_units_up_to_fifty() -> None:
+    prepare = read(WINE).prepare
+    assert [prepare.clusters_for(n) for n in (1, 2, 30, 166, 1000)] == [1, 2, 11, 26, 50]
+    assert read(WINE, "prepare.n_clusters=7").prepare.clusters_for(3) == 7
+
+
+# ---------------------------------------------------------------- what ships
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_what_ships_is_read_checked_and_written_back(name: str) -> None:
+    config = load(name, env={})
+    check(config)
+    assert from_yaml(as_yaml(config), env={}) == config
+
+
+def test_musk_is_the_worked_example_of_document_000() -> None:
+    values = flatten(load("musk", env={}))
+    example = {
+        "data.source": "uci",
+        "data.id": 75,
+        "split.kind": "random",
+        "split.test_size": 0.3,
+        "model.estimator": "lightgbm.LGBMClassifier",
+        "model.params.objective": "binary",
+        "model.params.num_leaves": 16,
+        "model.params.n_estimators": 100,
+        "model.params.learning_rate": 0.1,
+        "model.params.random_state": 42,
+        "model.params.importance_type": "gain",
+        "model.params.verbosity": -1,
+        "scoring": "recall",
+        "folds.kind": "stratified",
+        "folds.n_folds": 5,
+        "folds.shuffle": False,
+        "prepare.n_clusters": 50,
+        "strategy.name": "multiswarm",
+        "strategy.params.n_particles": 16,
+        "strategy.params.n_swarms": 4,
+        "strategy.params.inertia": 0.5,
+        "strategy.params.c1": 0.5,
+        "strategy.params.c2": 0.5,
+        "strategy.params.regroup_every": 10,
+        "strategy.params.n_extra": 1,
+        "strategy.params.local_search_prob": 0.5,
+        "strategy.params.init": "clusters",
+        "budget.epochs": 100,
+        "ensemble.n_models": 8,
+        "ensemble.vote": "any",
+    }
+    assert {key: values[key] for key in example} == example
+    given_params = {key for key in values if key.startswith(("model.params.", "strategy.params."))}
+    assert given_params <= set(example)
+
+
+def test_musk_grouped_differs_from_musk_by_the_molecules_only() -> None:
+    changed = difference(load("musk", env={}), load("musk_grouped", env={}))
+    assert [line.split(":")[0] for line in changed] == [
+        "name", "description", "data.group", "split.kind", "folds.kind", "folds.shuffle",
+    ]  # fmt: skip
+
+
+def test_the_comment_in_musk_points_it_to_a_local_copy() -> None:
+    local = ["data.source=file", "data.path=m.parquet", "data.target=target", "data.group=group"]
+    for name in ("musk", "musk_grouped"):
+        config = load(name, local, env={})
+        check(config)
+        assert (config.data.source, config.data.group) == ("file", "group")
