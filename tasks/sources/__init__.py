@@ -1,0 +1,128 @@
+"""Where tables come from: `fetch` reads one from any source and checks it.
+
+Adding a source: one module with a function that returns a :class:`~tasks.sources._raw.Raw`, one
+line in `_takes`, one branch in `_read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from swarm.errors import DataError, nearest
+from tasks.sources._assemble import assemble
+from tasks.sources._raw import Raw, name_list
+from tasks.table import Table
+
+__all__ = ["fetch"]
+
+
+def fetch(
+    source: str,
+    *,
+    target: str | Sequence[str] | None,
+    name: str | None = None,
+    id: int | None = None,
+    path: str | None = None,
+    url: str | None = None,
+    query: str | None = None,
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    group: str | None = None,
+    time: str | None = None,
+    weight: str | None = None,
+    part: str | None = None,
+    fold: str | None = None,
+) -> Table:
+    """Read a table and put every column in its role.
+
+    Parameters
+    ----------
+    source
+        ``"bundled"`` (takes `name`), ``"file"`` (takes `path`), ``"uci"`` (takes `name` or
+        `id`) or ``"sql"`` (takes `url` and `query`). An argument of another source is refused.
+    target
+        Column to predict, or a list of 0/1 columns for multi-label. None means the
+        source's own target, which ``bundled`` and ``uci`` have.
+    name
+        Name of a data set: scikit-learn's embedded ones, or UCI's.
+    id
+        Number of a UCI data set.
+    path
+        CSV (``.csv``, ``.csv.gz``) or Parquet (``.parquet``, ``.pq``), a local path or any
+        fsspec URL. ``~`` and environment variables are expanded.
+    url, query
+        SQLAlchemy URL and the SELECT to run. ``${VAR}`` in the URL comes from the environment,
+        literally: special characters of a password need no escaping there.
+    drop
+        Columns that are no features.
+    categorical
+        Features that are cast to pandas ``category``.
+    group, time, weight, part, fold
+        Columns for the roles of :class:`~tasks.table.Table`; they are never features.
+
+    Returns
+    -------
+    Table
+        Feature names are as read, except that the characters LightGBM refuses
+        (``[ ] { } " , :``) become ``_``. All columns are named here as the source names them.
+
+    Raises
+    ------
+    DataError
+        In one sentence, when the source cannot be read or the table cannot be used.
+    """
+    given = {"name": name, "id": id, "path": path, "url": url, "query": query}
+    _check_arguments(source, given)
+    raw = _read(source, given)
+    return assemble(
+        raw,
+        target=target,
+        drop=name_list(drop),
+        categorical=name_list(categorical),
+        roles={"group": group, "time": time, "weight": weight, "part": part, "fold": fold},
+    )
+
+
+def _takes() -> dict[str, tuple[str, ...]]:
+    return {
+        "bundled": ("name",),
+        "file": ("path",),
+        "sql": ("url", "query"),
+        "uci": ("name", "id"),
+    }
+
+
+def _check_arguments(source: str, given: dict[str, Any]) -> None:
+    takes = _takes()
+    if source not in takes:
+        known = ", ".join(takes)
+        raise DataError(f"unknown source {source!r} ({known}){nearest(source, takes)}")
+    for key, value in given.items():
+        if value is not None and key not in takes[source]:
+            raise DataError(f"source {source!r} takes no {key!r}, got {value!r}; remove it")
+    if source == "uci":
+        if (given["name"] is None) == (given["id"] is None):
+            raise DataError("source 'uci' needs either a 'name' or an 'id'; give one of the two")
+        return
+    for key in takes[source]:
+        if not given[key]:
+            raise DataError(f"source {source!r} needs {key!r}; set it")
+
+
+def _read(source: str, given: dict[str, Any]) -> Raw:
+    if source == "bundled":
+        from tasks.sources._bundled import read_bundled
+
+        return read_bundled(given["name"])
+    if source == "file":
+        from tasks.sources._file import read_file
+
+        return read_file(given["path"])
+    if source == "uci":
+        from tasks.sources._uci import read_uci
+
+        return read_uci(name=given["name"], id=given["id"])
+    from tasks.sources._sql import read_sql
+
+    return read_sql(given["url"], given["query"])

@@ -1,0 +1,118 @@
+"""Put every column of a table as read in its role, and refuse what no search could use."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from swarm.errors import DataError, nearest
+from tasks.sources._checks import check_features, check_target, part_of, time_of, weight_of
+from tasks.sources._raw import Raw, name_list, some
+from tasks.table import Table
+
+__all__ = ["assemble"]
+
+
+def assemble(
+    raw: Raw,
+    *,
+    target: str | Sequence[str] | None,
+    drop: Sequence[str],
+    categorical: Sequence[str],
+    roles: Mapping[str, str | None],
+) -> Table:
+    """Build the checked table; `roles` maps group, time, weight, part and fold to their columns."""
+    frame = raw.frame.reset_index(drop=True)
+    frame.columns = pd.Index([str(name) for name in frame.columns])
+    repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"duplicate column names in {raw.source!r}: {some(repeated)}; "
+            "give each column its own name"
+        )
+    if not len(frame):
+        raise DataError(f"{raw.source!r} has no rows; check the file or the query")
+    targets = _targets(raw, target)
+    taken = {role: name for role, name in roles.items() if name is not None}
+    named = [("target", n) for n in targets] + list(taken.items())
+    named += [("drop", n) for n in drop] + [("categorical", n) for n in categorical]
+    for role, name in named:
+        _require(raw.source, frame, role, name)
+        if role not in ("target", "categorical") and name in targets:
+            raise DataError(f"column {name!r} is the target and {role!r} too; choose one")
+
+    chosen = frame[targets] if len(targets) > 1 else frame[targets[0]]
+    answer = check_target(chosen, raw)
+    apart = {*targets, *taken.values(), *drop, *raw.aside}
+    names = [name for name in frame.columns if name not in apart]
+    if not names:
+        raise DataError(
+            f"no features are left in {raw.source!r} after target, roles and drop; drop fewer"
+        )
+    features = frame[names].copy()
+    check_features(features)
+    cast = set(names) & {*categorical, *raw.categorical}
+    if cast:  # an empty cast still tears the frame into one block a column
+        features = features.astype(dict.fromkeys(cast, "category"))
+    features.columns = pd.Index(_safe_names(names))
+
+    def column(role: str) -> pd.Series | None:
+        return frame[taken[role]] if role in taken else None
+
+    time, weight, part = (column(role) for role in ("time", "weight", "part"))
+    groups, fold = _complete("group", column("group")), _complete("fold", column("fold"))
+    return Table(
+        name=raw.name,
+        source=raw.source,
+        features=features,
+        target=answer,
+        groups=groups,
+        time=None if time is None else time_of(time),
+        weight=None if weight is None else weight_of(weight),
+        part=None if part is None else part_of(part),
+        fold=fold,
+    )
+
+
+def _complete(role: str, column: pd.Series | None) -> pd.Series | None:
+    if column is not None and column.isna().any():
+        raise DataError(
+            f"{role} column {column.name!r} is missing in {int(column.isna().sum())} rows; "
+            "fill or drop them first"
+        )
+    return column
+
+
+def _targets(raw: Raw, target: str | Sequence[str] | None) -> list[str]:
+    names = name_list(target) or list(raw.target)
+    if not names:
+        raise DataError(f"{raw.source!r} names no target; set 'target' to one of its columns")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(f"target column {some(repeated)} is given twice; name it once")
+    return names
+
+
+def _require(source: str, frame: pd.DataFrame, role: str, name: str) -> None:
+    if name in frame.columns:
+        return
+    hint = nearest(name, frame.columns) or f"; the columns are {some(frame.columns)}"
+    raise DataError(f"unknown {role} column {name!r} in {source!r}{hint}")
+
+
+def _safe_names(names: list[str]) -> list[str]:
+    """Replace the characters of JSON that LightGBM refuses in a feature name."""
+    safe = [re.sub(r'[\[\]{}",:]', "_", name) for name in names]
+    before: defaultdict[str, list[str]] = defaultdict(list)
+    for old, new in zip(names, safe, strict=True):
+        before[new].append(old)
+    for new, olds in before.items():
+        if len(olds) > 1:
+            raise DataError(
+                f"features {some(olds)} would all be named {new!r} once the characters LightGBM "
+                "refuses are replaced; rename them"
+            )
+    return safe

@@ -1,0 +1,129 @@
+"""CSV and Parquet files, local or behind any fsspec URL."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import pandas as pd
+
+from swarm.errors import DataError
+from tasks.sources._raw import Raw, some
+from tasks.secrets import expand, reason
+
+__all__ = ["read_file"]
+
+
+def read_file(path: str) -> Raw:
+    """Read a file by its extension.
+
+    A saved index (named in Parquet; an unnamed first column of row numbers in CSV) can be given
+    a role but is never a feature.
+    """
+    path = os.fspath(path)
+    values: list[str] = []
+    remote = "://" in path
+
+    def note(_: int, value: str) -> str:
+        values.append(value)
+        return value
+
+    full = os.path.expandvars(os.path.expanduser(expand(path, "path", note)))
+    # What a variable holds may be a token when the file is remote; locally it is a folder,
+    # and the user needs to see which.
+    shown = _redact(path) if remote else full
+    stem, kind = _kind(full, shown)
+    error: Exception | None = None
+    try:
+        frame, aside = _read_parquet(full) if kind == "parquet" else _read_csv(full, kind, shown)
+    except DataError:
+        raise
+    except FileNotFoundError:
+        error = FileNotFoundError("there is no such file")
+    except Exception as caught:  # every fsspec backend has exceptions of its own
+        error = caught
+    if error is not None:
+        # Raised out here so that no traceback carries the original message and its secrets.
+        secrets = _secrets(full, values) if remote else []
+        raise DataError(
+            f"cannot read {shown!r}: {reason(error, secrets)}; check the path and the file"
+        )
+    source = _redact(path) if remote else path
+    return Raw(name=stem, source=f"file:{source}", frame=frame, aside=aside)
+
+
+def _kind(full: str, shown: str) -> tuple[str, str]:
+    file = PurePosixPath(full.split("?")[0]).name if "://" in full else Path(full).name
+    for extension, kind in (
+        (".csv", "csv"),
+        (".csv.gz", "gzip"),
+        (".parquet", "parquet"),
+        (".pq", "parquet"),
+    ):
+        if file.lower().endswith(extension):
+            return file[: -len(extension)], kind
+    raise DataError(
+        f"cannot read {shown!r}: its extension is unknown; use .csv, .csv.gz or .parquet"
+    )
+
+
+def _read_csv(full: str, kind: str, shown: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    compression: Literal["gzip"] | None = "gzip" if kind == "gzip" else None
+    # pandas renames a repeated name to 'a.1' without a word, so the header is read by itself.
+    first = pd.read_csv(
+        full, header=None, nrows=1, dtype=str, keep_default_na=False, compression=compression
+    )
+    header = [str(name) for name in first.iloc[0]]
+    _refuse_repeated([name for name in header if name], shown)
+    frame = pd.read_csv(full, compression=compression, low_memory=False)
+    # With more fields than names pandas shifts the names and makes an index of what is left.
+    if not frame.index.equals(pd.RangeIndex(len(frame))):
+        raise DataError(
+            f"cannot read {shown!r}: its rows have more fields than the {len(header)} names of "
+            "the header; name every column"
+        )
+    if len(header) == 1 and re.search(r"[;\t|]", header[0]):
+        raise DataError(
+            f"cannot read {shown!r}: its header {header[0][:60]!r} is one column; "
+            "separate the columns by commas"
+        )
+    numbers = frame.iloc[:, 0].to_numpy()
+    is_index = not header[0] and pd.api.types.is_integer_dtype(numbers)
+    if is_index and len(frame) and (numbers - numbers[0] == range(len(frame))).all():
+        return frame, (str(frame.columns[0]),)
+    return frame, ()
+
+
+def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    import pyarrow.parquet as pq
+
+    if Path(full).is_file():
+        _refuse_repeated(pq.read_schema(full).names, full)
+    frame = pd.read_parquet(full, engine="pyarrow")
+    columns = set(frame.columns)
+    saved = [n for n in frame.index.names if n is not None and n not in columns]
+    frame = frame.reset_index(level=saved) if saved else frame
+    return frame, tuple(str(name) for name in saved)
+
+
+def _refuse_repeated(names: list[str], shown: str) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"duplicate column names in {shown!r}: {some(repeated)}; give each column its own name"
+        )
+
+
+def _redact(url: str) -> str:
+    """Hide who asks, and the query, where signatures and tokens are."""
+    url = re.sub(r"://[^/]*@", "://***@", url)
+    return url.split("?")[0] + "?***" if "?" in url else url
+
+
+def _secrets(full: str, values: list[str]) -> list[str]:
+    user = re.search(r"://([^/]*)@", full)
+    found = [*values, full, *full.split("?")[1:]]
+    return [*found, user[1], *user[1].split(":")] if user else found

@@ -1,0 +1,50 @@
+"""What a source hands over before the columns are put in their roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+__all__ = ["Raw", "name_list", "some"]
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """A table as read.
+
+    Attributes
+    ----------
+    name, source
+        As in :class:`~tasks.table.Table`.
+    frame : DataFrame (n_rows, n_columns)
+        Every column, under the names the source uses.
+    target
+        The source's own target columns, empty when it has none.
+    aside
+        Columns that may be given a role but are never features (ids, a saved index).
+    categorical
+        Columns that the source says are categorical.
+    """
+
+    name: str
+    source: str
+    frame: pd.DataFrame
+    target: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+
+
+def name_list(names: str | Sequence[str] | None) -> list[str]:
+    """Give a list of names: a single name is a list of one."""
+    if names is None:
+        return []
+    return [names] if isinstance(names, str) else list(names)
+
+
+def some(names: Iterable[str], limit: int = 5) -> str:
+    """Quote the first few names and count the rest."""
+    all_names = [repr(name) for name in names]
+    rest = len(all_names) - limit
+    return ", ".join(all_names[:limit]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,112 @@
+"""The rows of a SELECT, from any database SQLAlchemy can reach."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pandas as pd
+
+from swarm.errors import DataError
+from tasks.sources._raw import Raw
+from tasks.secrets import expand, reason
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+__all__ = ["read_sql"]
+
+
+def read_sql(url: str, query: str) -> Raw:
+    """Run `query` and take its rows; the password shows in no message and no traceback."""
+    address = _parse(url)
+    # The query part may hold passwords too, under names that differ by driver.
+    shown = address.set(query={}).render_as_string(hide_password=True)
+    _refuse_missing_sqlite_file(address)
+    frame, problem = _select(address, query, shown)
+    if frame is None:
+        raise DataError(problem)
+    stem = Path(address.database).stem if address.database else ""
+    return Raw(name=stem.strip(":") or "query", source=f"sql:{shown}", frame=frame)
+
+
+def _parse(text: str) -> URL:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    whole = re.fullmatch(r"\$\{\w+\}", text.strip())
+
+    def escaped(position: int, value: str) -> str:
+        in_user = "@" in text[position:]
+        in_query = "?" in text[:position]
+        return quote(value, safe="") if not whole and (in_user or in_query) else value
+
+    expanded = expand(text.strip(), "database URL", escaped)
+    try:
+        address = make_url(expanded)
+    except (ArgumentError, ValueError):
+        address = None
+    # Neither message may quote the URL: what cannot be parsed cannot be redacted.
+    if address is None:
+        raise DataError(
+            "cannot parse the database URL; write it as dialect://user:${PASSWORD}@host/database"
+        )
+    if "@" in (address.host or ""):
+        raise DataError(
+            "the user or password in the database URL has an '@' in it; "
+            "put the password in an environment variable and write ${VARIABLE} in its place"
+        )
+    return address
+
+
+def _refuse_missing_sqlite_file(address: URL) -> None:
+    """SQLite would create the file it is asked to read."""
+    file = address.database
+    if address.get_backend_name() != "sqlite" or not file or file.startswith((":", "file:")):
+        return
+    if not Path(file).is_file():
+        raise DataError(f"cannot reach the database: there is no file {file!r}; check the URL")
+
+
+def _select(address: URL, query: str, shown: str) -> tuple[pd.DataFrame | None, str]:
+    """Give the rows, or why there are none; errors are not chained, they may hold the password."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import NoSuchModuleError
+    from sqlalchemy.pool import NullPool
+
+    secrets = _secrets(address)
+    try:
+        engine = create_engine(address, poolclass=NullPool, hide_parameters=True)
+    except NoSuchModuleError:
+        known = f"unknown database {address.drivername!r} in the URL"
+        return None, f"{known}; use a dialect such as postgresql, mysql or sqlite"
+    except ImportError as error:
+        missing = reason(error, secrets)
+        return None, f"the driver for {shown!r} is not installed ({missing}); install it"
+    except Exception as error:
+        return None, f"cannot use {shown!r}: {reason(error, secrets)}; check the URL"
+    try:
+        connection = engine.connect()
+    except Exception as error:
+        why = reason(getattr(error, "orig", None) or error, secrets)
+        return None, f"cannot reach the database {shown!r}: {why}; check the URL and the server"
+    try:
+        with connection:
+            # Without this a '%' in the query would be taken for a parameter.
+            plain = connection.execution_options(no_parameters=True)
+            return pd.read_sql_query(query, plain), ""
+    except Exception as error:
+        why = reason(getattr(error, "orig", None) or error, secrets)
+        return None, f"the query on {shown!r} failed: {why}; correct the query"
+    finally:
+        engine.dispose()
+
+
+def _secrets(address: URL) -> list[str]:
+    found = [str(address.password)] if address.password else []
+    for key, value in address.query.items():
+        if re.search(r"pass|pwd|secret|token|key|credential|connect", key, re.IGNORECASE):
+            found += [value] if isinstance(value, str) else list(value)
+    return found + [quote(secret, safe="") for secret in found]

@@ -1,0 +1,74 @@
+"""The UCI Machine Learning Repository, through its own client `ucimlrepo`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+from urllib.error import HTTPError
+
+import pandas as pd
+
+from swarm.errors import DataError
+from tasks.sources._raw import Raw, some
+from tasks.secrets import reason
+
+__all__ = ["read_uci"]
+
+
+def read_uci(*, name: str | None = None, id: int | None = None) -> Raw:
+    """Read a data set by name or number.
+
+    Columns of role Feature are the features, those of role Target the target; all others (ids)
+    can be given a role but are never features. The non-numeric ones of type Categorical are
+    categorical.
+    """
+    answer = _ask(name, id)
+    found, variables = answer["metadata"], answer["variables"]
+    label = f"UCI data set {found['name']!r} (id {found['uci_id']})"
+    repeated = [n for n, count in Counter(variables["name"]).items() if count > 1]
+    if repeated:
+        raise DataError(f"duplicate column names in the {label}: {some(repeated)}; use a file")
+    frame: pd.DataFrame = answer["data"]["original"]
+    role = dict(zip(variables["name"], variables["role"], strict=True))
+    kind = dict(zip(variables["name"], variables["type"], strict=True))
+    features = [c for c in frame.columns if role.get(c) == "Feature"]
+    return Raw(
+        name=str(found["name"]),
+        source=f"uci:{found['uci_id']}",
+        frame=frame,
+        target=tuple(c for c in frame.columns if role.get(c) == "Target"),
+        aside=tuple(c for c in frame.columns if c not in set(features)),
+        categorical=tuple(
+            c
+            for c in features
+            if kind[c] == "Categorical" and not pd.api.types.is_numeric_dtype(frame[c])
+        ),
+    )
+
+
+def _ask(name: str | None, id: int | None) -> Any:
+    import ucimlrepo.fetch as client
+
+    wanted = f"name {name!r}" if id is None else f"id {id}"
+    try:
+        return client.fetch_ucirepo(name=name) if id is None else client.fetch_ucirepo(id=int(id))
+    except client.DatasetNotFoundError as error:
+        raise DataError(
+            f"no usable UCI data set with {wanted}: {reason(error)}; "
+            "look it up at archive.ics.uci.edu"
+        ) from error
+    except ConnectionError as error:
+        # The client says the same for a server that is down and one that answers 404.
+        if isinstance(error.__context__, HTTPError) and error.__context__.code == 404:
+            raise DataError(
+                f"no UCI data set with {wanted}; look it up at archive.ics.uci.edu"
+            ) from error
+        detail = reason(error.__context__ or error)
+        raise DataError(
+            f"cannot reach the UCI repository for {wanted}: {detail}; "
+            "check the network, or use a file"
+        ) from error
+    except Exception as error:
+        raise DataError(
+            f"cannot read the UCI data set with {wanted}: {reason(error)}; use a file instead"
+        ) from error

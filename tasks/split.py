@@ -1,0 +1,218 @@
+"""Split the rows of a table into those a search may see and those it never sees."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.errors import DataError, nearest
+from swarm.target import task_of
+from tasks.table import Table
+
+__all__ = ["Split", "split"]
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Two sets of rows that together are the table.
+
+    Attributes
+    ----------
+    train, test : int (n_train,), int (n_test,)
+        Row positions, ascending, disjoint, neither empty.
+    warning : str or None
+        One sentence on what makes the test figures doubtful.
+    """
+
+    train: Rows
+    test: Rows
+    warning: str | None = None
+
+
+def split(table: Table, kind: str, *, test_size: float = 0.3, seed: int = 0) -> Split:
+    """Split a table.
+
+    Parameters
+    ----------
+    table
+        With a target, and groups, time or part where the kind needs them.
+    kind
+        ``"random"``; ``"stratified"``: equal class shares on both sides; ``"group"``: the rows
+        of a group stay on one side, and for classes the fold that keeps every class on both
+        sides at the most similar share is taken; ``"time"``: the latest rows are the test, rows
+        of one time stay on one side; ``"column"``: as the part column says.
+    test_size
+        Share of the rows in the test set, between 0 and 1. Approximate for ``"group"`` (for
+        classes it is one of ``round(1 / test_size)`` folds, for numbers a share of the groups)
+        and ``"time"``, ignored by ``"column"``.
+    seed
+        Same table, kind, size and seed: same split.
+
+    Returns
+    -------
+    Split
+
+    Raises
+    ------
+    DataError
+        If the kind is unknown, lacks its column or classes, or would leave a side empty.
+    """
+    if not 0 < test_size < 1:
+        raise DataError(f"test_size must be between 0 and 1, got {test_size!r}; 0.3 is common")
+    kinds = {
+        "random": _random,
+        "stratified": _stratified,
+        "group": _group,
+        "time": _time,
+        "column": _column,
+    }
+    if kind not in kinds:
+        raise DataError(f"unknown split {kind!r} ({', '.join(kinds)}){nearest(kind, kinds)}")
+    test = np.zeros(len(table.features), dtype=bool)
+    test[kinds[kind](table, test_size, seed)] = True
+    train_rows, test_rows = np.flatnonzero(~test), np.flatnonzero(test)
+    for side, rows in (("train", train_rows), ("test", test_rows)):
+        if not len(rows):
+            raise DataError(
+                f"split {kind!r} of {len(test)} rows leaves no {side} rows; "
+                "use more rows or another test_size"
+            )
+    warn = {"random": _leak, "stratified": _leak, "group": _lost_class}.get(kind)
+    return Split(train_rows, test_rows, warn(table, test) if warn else None)
+
+
+def _classes(table: Table) -> pd.Series | None:
+    """Give the target if it is one of classes."""
+    target = table.target
+    if isinstance(target, pd.Series) and task_of(target) in ("binary", "multiclass"):
+        return target
+    return None
+
+
+def _random(table: Table, test_size: float, seed: int) -> Rows:
+    n_rows = len(table.features)
+    return np.random.default_rng(seed).permutation(n_rows)[: round(test_size * n_rows)]
+
+
+def _stratified(table: Table, test_size: float, seed: int) -> Rows:
+    from sklearn.model_selection import StratifiedShuffleSplit
+
+    target = _classes(table)
+    if target is None:
+        task = task_of(table.target)
+        raise DataError(f"split 'stratified' needs classes, the target is {task}; use 'random'")
+    codes, classes = pd.factorize(target)
+    counts = np.bincount(codes)
+    if counts.min() < 2:
+        lone = classes.tolist()[int(counts.argmin())]
+        raise DataError(
+            f"class {lone!r} of the target has a single row, which cannot be on both sides; "
+            "drop it, or use split 'random'"
+        )
+    n_test = int(np.ceil(test_size * len(codes)))
+    small = min(n_test, len(codes) - n_test)
+    if small < len(classes):
+        raise DataError(
+            f"split 'stratified' leaves {small} rows on a side for {len(classes)} classes; "
+            "use more rows or another test_size"
+        )
+    splitter = StratifiedShuffleSplit(n_splits=1, test_size=test_size, random_state=seed)
+    _, test = next(splitter.split(codes, codes))
+    return np.asarray(test)
+
+
+def _group(table: Table, test_size: float, seed: int) -> Rows:
+    from sklearn.model_selection import GroupShuffleSplit
+
+    if table.groups is None:
+        raise DataError("split 'group' needs a group column; set 'group' in the data")
+    groups = pd.factorize(table.groups)[0]
+    n_groups = int(groups.max()) + 1
+    if n_groups < 2:
+        raise DataError(f"split 'group' needs two groups, {table.groups.name!r} has one")
+    target = _classes(table)
+    if target is not None:
+        return _stratified_group(pd.factorize(target)[0], groups, test_size, seed)
+    # scikit-learn refuses a share that rounds to no group.
+    n_test = min(max(round(test_size * n_groups), 1), n_groups - 1)
+    splitter = GroupShuffleSplit(n_splits=1, test_size=n_test, random_state=seed)
+    _, test = next(splitter.split(groups, groups=groups))
+    return np.asarray(test)
+
+
+def _stratified_group(classes: Rows, groups: Rows, test_size: float, seed: int) -> Rows:
+    """Take the fold that loses the fewest classes and keeps their shares most similar."""
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    # Above a half the fold is the train side, or two folds could not tell 0.6 from 0.9.
+    small = min(test_size, 1 - test_size)
+    n_folds = min(round(1 / small), int(groups.max()) + 1, int(np.bincount(classes).max()))
+    splitter = StratifiedGroupKFold(max(n_folds, 2), shuffle=True, random_state=seed)
+    share = np.bincount(classes) / len(classes)
+    best: tuple[tuple[int, float], Rows] | None = None
+    with warnings.catch_warnings():
+        # A class with fewer rows than folds: the ranking below deals with it.
+        warnings.simplefilter("ignore", UserWarning)
+        folds = list(splitter.split(classes, classes, groups))
+    for rest, fold in folds:
+        if not len(fold) or not len(rest):
+            continue
+        counts = np.bincount(classes[fold], minlength=len(share))
+        others = np.bincount(classes[rest], minlength=len(share))
+        lost = int((counts == 0).sum() + (others == 0).sum())
+        apart = np.abs(counts / len(fold) - share).sum() + abs(len(fold) / len(classes) - small)
+        if best is None or (lost, float(apart)) < best[0]:
+            best = (lost, float(apart)), (fold if test_size <= 0.5 else rest)
+    return best[1] if best else np.empty(0, dtype=np.intp)
+
+
+def _time(table: Table, test_size: float, seed: int) -> Rows:
+    if table.time is None:
+        raise DataError("split 'time' needs a time column; set 'time' in the data")
+    moments = pd.factorize(table.time, sort=True)[0]
+    order = np.argsort(moments, kind="stable")
+    starts = np.flatnonzero(np.diff(moments[order])) + 1
+    if not len(starts):
+        raise DataError(f"split 'time' needs two times, {table.time.name!r} has one in every row")
+    wanted = len(order) - test_size * len(order)
+    return order[starts[np.abs(starts - wanted).argmin()] :]
+
+
+def _column(table: Table, test_size: float, seed: int) -> Rows:
+    if table.part is None:
+        raise DataError("split 'column' needs a part column; set 'part' in the data")
+    return np.flatnonzero((table.part == "test").to_numpy())
+
+
+def _leak(table: Table, test: NDArray[np.bool_]) -> str | None:
+    if table.groups is None:
+        return None
+    groups = pd.factorize(table.groups)[0]
+    shared = np.intersect1d(groups[test], groups[~test])
+    if not len(shared):
+        return None
+    return (
+        f"this split puts rows of one group on both sides ({len(shared)} of "
+        f"{table.groups.nunique()} groups in {table.groups.name!r} are shared), so test figures "
+        "are too good; use split kind 'group'"
+    )
+
+
+def _lost_class(table: Table, test: NDArray[np.bool_]) -> str | None:
+    target = _classes(table)
+    if target is None:
+        return None
+    for side, rows in (("train", ~test), ("test", test)):
+        lost = set(target.unique()) - set(target[rows].unique())
+        if lost:
+            return (
+                f"no {side} row is of class {sorted(map(str, lost))[0]!r}, whose groups cannot "
+                "be on both sides; test figures say nothing about it"
+            )
+    return None

@@ -1,0 +1,310 @@
+"""Bundled, file and SQL sources: what a table holds, and what is refused in one sentence."""
+
+from __future__ import annotations
+
+import sqlite3
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+from lightgbm import LGBMClassifier
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+
+from swarm.errors import DataError
+from swarm.target import task_of
+from tasks.sources import fetch
+
+SECRET = "s3cr:t@/%p w"
+
+
+def small(**more: Any) -> pd.DataFrame:
+    frame = pd.DataFrame(
+        {
+            "a": [1.0, 2.0, np.nan, 4.0],
+            "b": ["x", "y", "x", "y"],
+            "y": ["no", "yes", "no", "yes"],
+            "mol": ["m", "m", "n", "n"],
+            "day": ["2024-01-02", "2024-01-10", "2024-02-01", "2023-12-31"],
+            "w": [1.0, 0.0, 2.0, 1.0],
+            "side": ["train", "train", "test", "test"],
+        }
+    )
+    return frame.assign(**more)
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Callable[..., str]:
+    def write(frame: pd.DataFrame | str) -> str:
+        file = tmp_path / "own.csv"
+        text = frame if isinstance(frame, str) else frame.to_csv(index=False)
+        file.write_text(text)
+        return str(file)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "task"),
+    [
+        ("breast_cancer", (569, 30), "binary"),
+        ("wine", (178, 13), "multiclass"),
+        ("iris", (150, 4), "multiclass"),
+        ("digits", (1797, 64), "multiclass"),
+        ("diabetes", (442, 10), "regression"),
+    ],
+)
+def test_bundled_sets_need_no_network(name: str, shape: tuple[int, int], task: str) -> None:
+    table = fetch("bundled", name=name, target=None)
+    assert (table.features.shape, task_of(table.target)) == (shape, task)
+    assert (table.name, table.source) == (name, f"bundled:{name}")
+
+
+def test_names_with_spaces_are_kept() -> None:
+    assert "mean radius" in fetch("bundled", name="breast_cancer", target="target").features
+
+
+@pytest.mark.parametrize("extension", [".csv", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize("where", ["$DATA_ROOM/", "${DATA_ROOM}/", "~/", "memory://"])
+def test_files_give_the_same_table_in_every_format_and_place(
+    extension: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATA_ROOM", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    full = (where if "memory" in where else f"{tmp_path}/") + "own" + extension
+    if extension == ".parquet":
+        small().to_parquet(full)
+    else:
+        small().to_csv(full, index=False)
+    table = fetch(
+        "file",
+        path=f"{where}own{extension}",
+        target="y",
+        categorical=["b"],
+        group="mol",
+        time="day",
+        weight="w",
+        part="side",
+    )
+    assert table.name == "own"
+    pd.testing.assert_frame_equal(
+        table.features, small()[["a", "b"]].astype({"b": "category"}), check_categorical=False
+    )
+    assert list(table.target) == ["no", "yes", "no", "yes"]
+    assert table.time is not None
+    assert table.time.argmin() == 3
+    assert table.groups is not None
+    assert table.groups.tolist() == ["m", "m", "n", "n"]
+    assert table.weight is not None
+    assert table.weight.tolist() == [1.0, 0.0, 2.0, 1.0]
+    last = table.take(np.array([3, 0]))
+    assert last.part is not None
+    assert last.part.tolist() == ["test", "train"]
+    assert last.features.index.tolist() == [0, 1]
+    assert last.features["a"].tolist() == [4.0, 1.0]
+
+
+def test_a_saved_index_is_no_feature(tmp_path: Path, csv: Callable[..., str]) -> None:
+    file = str(tmp_path / "own.parquet")
+    small().set_index("mol").to_parquet(file)
+    table = fetch("file", path=file, target="y", group="mol")
+    assert table.groups is not None
+    assert "mol" not in table.features
+    table = fetch("file", path=csv(small().to_csv()), target="y")
+    assert table.features.columns[0] == "a"
+
+
+def test_infinite_values_are_found_in_nullable_columns_too(tmp_path: Path) -> None:
+    file = str(tmp_path / "own.parquet")
+    small(c=pd.array([1.0, np.inf, None, 2.0], dtype="Float64")).to_parquet(file)
+    with pytest.raises(DataError, match=r"feature 'c' has infinite values \(1 in all\)"):
+        fetch("file", path=file, target="y")
+
+
+def test_several_targets_are_labels(csv: Callable[..., str]) -> None:
+    path = csv(small(l1=[0, 1, 1, 0], l2=[True, False, True, True]))
+    table = fetch("file", path=path, target=["l1", "l2"], drop=["y"])
+    assert task_of(table.target) == "multilabel"
+    assert "y" not in table.features
+    with pytest.raises(DataError, match="'y' is not 0/1"):
+        fetch("file", path=path, target=["l1", "y"])
+
+
+def test_lightgbm_takes_every_name_that_is_let_through(csv: Callable[..., str]) -> None:
+    names = ["a b", 'q"[1]', "{x}:y", "p,q", "ok"]
+    rows = np.random.default_rng(0).normal(size=(40, 5))
+    frame = pd.DataFrame(rows, columns=names).assign(y=np.arange(40) % 2)
+    features = fetch("file", path=csv(frame), target="y").features
+    assert list(features) == ["a b", "q__1_", "_x__y", "p_q", "ok"]
+    LGBMClassifier(n_estimators=1, verbose=-1).fit(features, frame["y"])
+    with pytest.raises(DataError, match="'p,q', 'p:q' would all be named 'p_q'"):
+        fetch(
+            "file", path=csv(frame.rename(columns={"a b": "p:q"})[["p,q", "p:q", "y"]]), target="y"
+        )
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (small(), {"target": "yy"}, r"unknown target column 'yy'.*did you mean 'y'"),
+        (small(), {"group": "moll"}, r"unknown group column 'moll'.*did you mean 'mol'"),
+        (small(), {"time": "q"}, r"unknown time column 'q'.*the columns are 'a', 'b'"),
+        (small(), {"weight": "q"}, r"unknown weight column 'q'"),
+        (small(), {"part": "q"}, r"unknown part column 'q'"),
+        (small(), {"drop": ["q"]}, r"unknown drop column 'q'"),
+        (small(), {"categorical": ["q"]}, r"unknown categorical column 'q'"),
+        (small(), {"group": "y"}, r"'y' is the target and 'group' too"),
+        (small(y=["a", None, "b", None]), {}, r"'y' is missing in 2 of 4 rows; drop or fill"),
+        (small(y=1), {}, r"'y' is constant \(1 in every row\)"),
+        (small(y=[1.0, np.inf, 2.0, 3.0]), {}, r"target 'y' has 1 infinite"),
+        (small(c=[np.inf, -np.inf, 1, 2]), {}, r"feature 'c' has infinite values \(2 in all\)"),
+        (small(c=np.nan), {}, r"feature 'c' has no value in any row; drop it"),
+        (small().iloc[:0], {}, r"has no rows"),
+        (small(), {"drop": [*"ab", "mol", "day", "w", "side"]}, r"no features are left"),
+        (small(w=[1, -1, 2, -3]), {"weight": "w"}, r"'w' is negative in 2 rows"),
+        (small(w=[1, None, 2, 3]), {"weight": "w"}, r"'w' is missing in 1 rows"),
+        (small(), {"weight": "b"}, r"weight column 'b' is not numeric"),
+        (small(side="valid"), {"part": "side"}, r"'valid' in 4 rows.*'train' or 'test'"),
+        (small(day="31/1/2024"), {"time": "day"}, r"time column 'day'.*ISO dates"),
+        (small(mol=["m", None, "n", "n"]), {"group": "mol"}, r"group column 'mol' is missing in 1"),
+        ("a,b,a,y\n1,2,3,0\n", {}, r"duplicate column names in '.*own.csv': 'a'"),
+        ("a,y\n1,2,3\n4,5,6\n", {}, r"more fields than the 2 names"),
+        ("a;y\n1;2\n", {}, r"separate the columns by commas"),
+        ('a,y\n"1,2\n', {}, r"cannot read '.*own.csv'"),
+        ("", {}, r"cannot read '.*own.csv'"),
+    ],
+)
+def test_an_unusable_table_is_refused_in_one_sentence(
+    frame: pd.DataFrame | str, options: dict[str, Any], message: str, csv: Callable[..., str]
+) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        fetch("file", path=csv(frame), **{"target": "y", **options})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("fil", {}, r"unknown source 'fil' \(bundled, file, sql, uci\); did you mean 'file'"),
+        ("file", {}, r"source 'file' needs 'path'"),
+        ("file", {"path": "x.csv", "query": "select"}, r"source 'file' takes no 'query'"),
+        ("file", {"path": "x.csv"}, r"cannot read 'x.csv': there is no such file"),
+        ("file", {"path": "x.xlsx"}, r"its extension is unknown; use .csv"),
+        ("file", {"path": "${NO_SUCH_VAR}/x.csv"}, r"'NO_SUCH_VAR', used in the path, is not set"),
+        ("file", {"path": "zzz://x/y.csv"}, r"cannot read 'zzz://x/y.csv': Protocol not known"),
+        ("bundled", {"name": "wines"}, r"unknown bundled data set 'wines'.*did you mean 'wine'"),
+    ],
+)
+def test_an_unusable_source_is_refused(source: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        fetch(source, target="y", **options)
+
+
+def test_a_broken_parquet_and_one_with_repeated_names_are_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = tmp_path / "own.parquet"
+    file.write_text("hello")
+    with pytest.raises(DataError, match="cannot read"):
+        fetch("file", path=str(file), target="y")
+    pq.write_table(pa.table([[1], [2]], names=["a", "a"]), file)
+    with pytest.raises(DataError, match=r"duplicate column names in .*'a'"):
+        fetch("file", path=str(file), target="y")
+
+
+def test_a_token_in_a_file_url_shows_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUCKET_TOKEN", "t0ken")
+    path = "zzz://u:hunter2@h/${BUCKET_TOKEN}/x.csv?sig=abcdef"
+    with pytest.raises(DataError) as caught:
+        fetch("file", path=path, target="y")
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "zzz://***@h/${BUCKET_TOKEN}/x.csv?***" in str(caught.value)
+    assert not any(secret in shown for secret in ("t0ken", "hunter2", "abcdef"))
+
+
+class LeakyDialect(SQLiteDialect_pysqlite):
+    """SQLite behind a URL with a password, whose driver quotes that password when it fails."""
+
+    supports_statement_cache = True
+
+    def create_connect_args(self, url: sa.URL) -> Any:
+        return [url.database], {"password": url.password}
+
+    def connect(self, *args: Any, **options: Any) -> Any:
+        if options["password"] != SECRET or args[0] == "down":
+            raise sqlite3.OperationalError(f"login with {options['password']} failed")
+        return sqlite3.connect(str(args[0]), check_same_thread=False)
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "shop.db"
+    with sqlite3.connect(file) as connection:
+        small().to_sql("orders", connection, index=False)
+    monkeypatch.setenv("DB_FILE", str(file))
+    monkeypatch.setenv("DB_PASSWORD", SECRET)
+    registry.register("leaky", __name__, "LeakyDialect")
+    return file
+
+
+def test_sql_gives_the_rows_of_the_query(database: Path) -> None:
+    query = "select * from orders where b like '%x%' or a > 3"
+    table = fetch("sql", url="sqlite:///${DB_FILE}", query=query, target="y", drop=["w", "day"])
+    assert table.features.shape == (3, 4)
+    assert table.name == "shop"
+    assert table.source.startswith("sql:sqlite://")
+
+
+def test_a_password_from_the_environment_is_taken_literally_and_hidden(database: Path) -> None:
+    url = "leaky://ann:${DB_PASSWORD}@h/${DB_FILE}"
+    table = fetch("sql", url=url, query="select * from orders", target="y")
+    assert table.source == f"sql:leaky://ann:***@h/{database}"
+
+
+@pytest.mark.parametrize(
+    ("url", "query", "message"),
+    [
+        ("leaky://ann:${DB_PASSWORD}@h/down", "select 1", r"cannot reach the database.*login with"),
+        ("leaky://ann:${DB_PASSWORD}@h/${DB_FILE}", "select * from gone", r"no such table: gone"),
+        ("leaky://ann:${DB_PASSWORD}@h/${DB_FILE}", "selec", r"the query on .* failed.*syntax"),
+        (
+            "leaky://ann:${DB_PASSWORD}@h/${DB_FILE}",
+            "create table z (a)",
+            r"the query on .* failed",
+        ),
+        ("leaky://ann:${DB_PASSWORD}@h/${DB_FILE}", "select * from orders where 0", r"has no rows"),
+        ("postgresql+psycopg2://ann:${DB_PASSWORD}@h/d", "select 1", r"driver for .*psycopg2"),
+        ("postgres+no://ann:${DB_PASSWORD}@h/d", "select 1", r"unknown database 'postgres\+no'"),
+        ("leaky://ann:hunter2@x@h/d", "select 1", r"has an '@' in it"),
+        ("leaky:/ann:${DB_PASSWORD}@h", "select 1", r"cannot parse the database URL"),
+        ("leaky://ann:${DB_PASSWORD}@h:port/d", "select 1", r"cannot parse the database URL"),
+        ("leaky://ann:${NO_PW}@h/d", "select 1", r"'NO_PW', used in the database URL, is not set"),
+        ("sqlite:///gone.db", "select 1", r"there is no file 'gone.db'"),
+    ],
+)
+def test_sql_failures_are_one_sentence_without_the_password(
+    url: str, query: str, message: str, database: Path
+) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        fetch("sql", url=url, query=query, target="y")
+    assert "\n" not in str(caught.value)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert SECRET not in shown
+    assert "hunter2" not in shown
+    assert "s3cr%3At" not in shown
+    assert not Path("gone.db").exists()
+
+
+def test_the_benchmark_molecules_are_groups_and_no_feature(
+    shared_data: Callable[[str], Path],
+) -> None:
+    table = fetch("file", path=str(shared_data("musk_v2")), target="target", group="group")
+    assert table.features.shape == (6598, 166)
+    assert table.groups is not None
+    assert table.groups.nunique() == 102

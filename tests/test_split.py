@@ -1,0 +1,159 @@
+"""Splits: who may be on which side, and what is said when the test side is not clean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swarm.errors import DataError
+from swarm.target import task_of
+from tasks.sources import fetch
+from tasks.split import split
+from tasks.table import Table
+
+
+def table(target: object, **roles: object) -> Table:
+    answer = pd.Series(target, name="y")
+    columns = {key: pd.Series(value, name=key) for key, value in roles.items()}
+    features = pd.DataFrame({"a": np.arange(len(answer))})
+    return Table(name="t", source="t", features=features, target=answer, **columns)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_every_split_partitions_the_rows_and_repeats_with_its_seed(data: st.DataObject) -> None:
+    n = data.draw(st.integers(20, 60))
+    seed = data.draw(st.integers(0, 5))
+    size = data.draw(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.7, 0.85]))
+    kind = data.draw(st.sampled_from(["random", "stratified", "group", "time"]))
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 6, size=n) if n % 2 else np.arange(n) % 3
+    made = table(np.arange(n) % 2, groups=group, time=rng.integers(0, 9, size=n))
+    one, two = (split(made, kind, test_size=size, seed=seed) for _ in range(2))
+    assert np.array_equal(np.sort(np.r_[one.train, one.test]), np.arange(n))
+    assert len(one.train)
+    assert len(one.test)
+    assert np.array_equal(one.test, two.test)
+    assert np.array_equal(one.test, np.unique(one.test))
+    if kind == "group":
+        assert not np.intersect1d(group[one.train], group[one.test]).size
+    if kind == "time":
+        assert made.time is not None
+        assert made.time[one.train].max() < made.time[one.test].min()
+
+
+def test_stratified_keeps_the_class_shares() -> None:
+    rows = split(table(["a"] * 80 + ["b"] * 20), "stratified", test_size=0.25)
+    assert (len(rows.test), int((rows.test >= 80).sum())) == (25, 5)
+
+
+def test_a_seed_changes_the_split() -> None:
+    made = table(np.arange(50) % 2, groups=np.arange(50) // 2)
+    for kind in ("random", "stratified", "group"):
+        tests = {tuple(split(made, kind, seed=seed).test) for seed in range(4)}
+        assert len(tests) > 1, kind
+
+
+def test_rows_of_one_time_stay_together_at_the_cut_nearest_to_the_size() -> None:
+    rows = split(table(range(10), time=[5, 1, 1, 2, 3, 3, 3, 3, 4, 0]), "time", test_size=0.3)
+    assert rows.test.tolist() == [0, 8]
+
+
+def test_the_part_column_decides() -> None:
+    rows = split(table([0, 1, 0], part=["test", "train", "test"]), "column")
+    assert (rows.train.tolist(), rows.test.tolist()) == ([1], [0, 2])
+
+
+def test_groups_of_a_regression_target_are_split_by_share_of_groups() -> None:
+    made = table(np.linspace(0, 1, 100), groups=np.repeat(np.arange(10), 10))
+    assert len(split(made, "group", test_size=0.3).test) == 30
+
+
+@pytest.mark.parametrize(("name", "size"), [("musk_v2", 0.3), ("musk_v2", 0.2), ("lsvt", 0.3)])
+def test_no_molecule_or_subject_is_on_both_sides(
+    name: str, size: float, shared_data: Callable[[str], Path]
+) -> None:
+    made = fetch("file", path=str(shared_data(name)), target="target", group="group")
+    assert made.groups is not None
+    share = made.target.value_counts(normalize=True)
+    for seed in range(3):
+        rows = split(made, "group", test_size=size, seed=seed)
+        assert rows.warning is None
+        assert not set(made.groups[rows.train]) & set(made.groups[rows.test])
+        assert len(rows.test) / len(made.target) == pytest.approx(size, abs=0.1)
+        assert made.target[rows.test].value_counts(normalize=True).sub(share).abs().max() < 0.1
+
+
+def test_a_random_split_of_repeated_groups_warns_of_the_leak() -> None:
+    made = table(np.arange(40) % 2, groups=np.repeat(["m", "n", "o", "p"], 10))
+    for kind in ("random", "stratified"):
+        warning = split(made, kind).warning
+        assert warning is not None
+        assert "4 of 4 groups" in warning
+        assert "kind 'group'" in warning
+    assert split(made, "group").warning is None
+    single = table(np.arange(40) % 2, groups=np.arange(40))
+    assert split(single, "random").warning is None
+
+
+def test_a_class_in_one_group_only_is_warned_about() -> None:
+    made = table(["a"] * 10 + ["b"] * 20, groups=[0] * 10 + [1, 2] * 10)
+    warning = split(made, "group").warning
+    assert warning is not None
+    assert "row is of class 'a'" in warning
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "size", "message"),
+    [
+        (table([0, 1]), "stratfied", 0.3, r"unknown split 'stratfied'.*did you mean 'stratified'"),
+        (table([0, 1]), "random", 1.0, r"test_size must be between 0 and 1, got 1.0"),
+        (table([0, 1]), "group", 0.3, r"needs a group column"),
+        (table([0, 1]), "time", 0.3, r"needs a time column"),
+        (table([0, 1]), "column", 0.3, r"needs a part column"),
+        (table([0, 1], groups=[1, 1]), "group", 0.3, r"needs two groups"),
+        (table([0, 1], time=[1, 1]), "time", 0.3, r"needs two times"),
+        (table([0, 1, 1, 1]), "stratified", 0.3, r"class 0 of the target has a single row"),
+        (table([0.5, 1.5, 2.5]), "stratified", 0.3, r"needs classes, the target is regression"),
+        (table([0, 0, 1, 1, 2, 2]), "stratified", 0.2, r"2 rows on a side for 3 classes"),
+        (table([0, 1, 0]), "random", 0.1, r"of 3 rows leaves no test rows"),
+        (table([0, 1], part=["test", "test"]), "column", 0.3, r"leaves no train rows"),
+    ],
+)
+def test_a_split_that_cannot_be_made_is_refused(
+    made: Table, kind: str, size: float, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        split(made, kind, test_size=size)
+
+
+@pytest.mark.parametrize(
+    ("target", "task"),
+    [
+        ([0, 1, 1], "binary"),
+        ([True, False], "binary"),
+        (["a", "b", "c"], "multiclass"),
+        ([1.0, 2.0, 3.0], "multiclass"),
+        ([0.5, 2.0], "regression"),
+        (list(range(21)), "regression"),
+        (list(range(20)), "multiclass"),
+        (list(range(21)) * 5, "multiclass"),
+        ([str(i) for i in range(40)], "multiclass"),
+    ],
+)
+def test_the_task_follows_from_the_values(target: list[object], task: str) -> None:
+    assert task_of(pd.Series(target)) == task
+    assert task_of(np.array(target)) == task
+
+
+def test_labels_are_multilabel_and_gaps_dates_and_mixtures_are_refused() -> None:
+    assert task_of(pd.DataFrame({"p": [0, 1], "q": [1, 1]})) == "multilabel"
+    for bad in ([1.0, np.nan], pd.to_datetime(["2020-01-01", "2021-01-01"]), [1, "a"]):
+        with pytest.raises(DataError):
+            task_of(pd.Series(bad))
