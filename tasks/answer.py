@@ -1,0 +1,87 @@
+"""The answer of a search as files: the same bytes whenever the search is run again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from swarm.archive import KnownEvaluations
+from swarm.judgement import Judgement
+from swarm.search import SearchResult
+from swarm.space import SearchSpace
+from tasks.run_log import parquet
+
+__all__ = ["answer_files", "evaluation_table", "judgement_files"]
+
+
+def answer_files(
+    result: SearchResult, known: KnownEvaluations, n_models: int
+) -> dict[str, bytes]:
+    """Features, subsets, history and evaluations of a search, by artifact path.
+
+    ``features.json``, ``subsets.csv`` and ``history.parquet`` depend on configuration, seed
+    and data alone; ``archive.parquet`` holds all that is known of the problem, from other
+    searches too.
+    """
+    masks, costs = result.best_members(n_models)
+    features = {
+        "features": result.features,
+        "n_features": len(result.features),
+        "n_available": result.space.n_columns,
+        "cost": result.cost,
+        "subsets": [
+            {"features": result.space.subset(mask), "cost": float(cost)}
+            for mask, cost in zip(masks, costs, strict=True)
+        ],
+    }
+    return {
+        "features.json": _json(features),
+        "subsets.csv": _subsets(result).to_csv(index=False).encode(),
+        "history.parquet": parquet(result.history),
+        "archive.parquet": parquet(evaluation_table(known, result.space)),
+    }
+
+
+def evaluation_table(known: KnownEvaluations, space: SearchSpace) -> pd.DataFrame:
+    """One row per distinct mask evaluated: size, cost, fold costs, seconds, features.
+
+    `cost` is missing where pruning ended the training before all folds.
+    """
+    rows = [
+        {
+            "size": int(mask.sum()),
+            "cost": record.cost if record.complete else np.nan,
+            "folds": int(record.known.sum()),
+            "failed": record.failed,
+            "seconds": record.seconds,
+            **{f"fold_{i}": cost for i, cost in enumerate(record.fold_costs)},
+            "features": json.dumps(space.subset(mask)),
+        }
+        for mask, record in known.all()
+    ]
+    return pd.DataFrame(rows)
+
+
+def judgement_files(judgement: Judgement) -> dict[str, bytes]:
+    """``evaluation.json`` and ``predictions.parquet``."""
+    return {
+        "evaluation.json": _json(judgement.as_dict()),
+        "predictions.parquet": parquet(judgement.predictions.reset_index(drop=True)),
+    }
+
+
+def _subsets(result: SearchResult) -> pd.DataFrame:
+    """Pbest positions and costs, a column of 0 and 1 per unit, best first."""
+    members = result.state.strategy.members
+    order = np.lexsort((members.masks.sum(axis=1), members.costs))
+    table = pd.DataFrame(members.masks[order].astype(int), columns=list(result.space.names))
+    table.insert(0, "cost", members.costs[order])
+    table.insert(1, "group", members.group[order])
+    return table
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,178 @@
+"""An ensemble as plain files: LightGBM's text, skops and JSON; never a pickle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from swarm.errors import StoreError
+
+__all__ = ["serialisation", "write_ensemble"]
+
+TRUSTED_PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost", "imblearn", "numpy", "scipy")
+TRUSTED_TYPES = (
+    "collections.OrderedDict",
+    "collections.defaultdict",
+    "pandas.DataFrame",
+    "pandas.Series",
+)
+
+
+def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[str]:
+    """Write a fitted ensemble into `folder` and return the packages that reading it needs.
+
+    Parameters
+    ----------
+    ensemble : SubsetEnsemble
+        Fitted.
+    example : DataFrame (n_rows, n_features)
+        Rows of the training table, for the dtypes and categories of its columns.
+    folder : Path
+        An existing, empty folder.
+
+    Raises
+    ------
+    StoreError
+        If a member, a class label or a category has no safe form in a file.
+    """
+    packages: list[str] = []
+    members = []
+    for number, (model, subset) in enumerate(zip(ensemble.models_, ensemble.subsets_, strict=True)):
+        spec = _write_member(model, folder, number)
+        packages += spec.pop("packages")
+        members.append({"subset": [str(name) for name in subset], **spec})
+    used = {name for member in members for name in member["subset"]}
+    spec = {
+        "format": 1,
+        "members": members,
+        "columns": [_column(example[name]) for name in example.columns if name in used],
+        **_voting(ensemble),
+    }
+    text = json.dumps(spec, indent=1, allow_nan=False)
+    (folder / "ensemble.json").write_text(text, encoding="utf-8")
+    return list(dict.fromkeys(packages))
+
+
+def serialisation(ensemble: Any) -> str:
+    """Return in which form the members are kept: ``lightgbm``, ``skops`` or both."""
+    forms = {"lightgbm" if _is_plain_lightgbm(model) else "skops" for model in ensemble.models_}
+    return "+".join(sorted(forms))
+
+
+def _voting(ensemble: Any) -> dict[str, Any]:
+    vote = getattr(ensemble, "vote_", ensemble.vote)
+    found = getattr(ensemble, "classes_", None)
+    if found is None:
+        return {"vote": vote, "classes": None, "several": False}
+    several = isinstance(found, list)
+    classes = [np.asarray(labels) for labels in (found if several else [found])]
+    chosen = getattr(ensemble, "pos_label", None)
+    positive = 1 if chosen is None else classes[0].tolist().index(chosen)
+    return {
+        "vote": vote,
+        "classes": [_plain(labels, "class") for labels in classes],
+        "class_dtype": classes[0].dtype.str,
+        "several": several,
+        "positive": positive,
+    }
+
+
+def _column(values: pd.Series) -> dict[str, Any]:
+    dtype = values.dtype
+    spec: dict[str, Any] = {
+        "name": str(values.name),
+        "dtype": str(dtype),
+        "kind": dtype.kind,
+        "extension": not isinstance(dtype, np.dtype),
+        "categories": None,
+    }
+    if isinstance(dtype, pd.CategoricalDtype):
+        levels = dtype.categories
+        spec["categories"] = _plain(levels.to_numpy(), "category")
+        spec |= {"category_dtype": str(levels.dtype), "ordered": bool(dtype.ordered)}
+    return spec
+
+
+def _plain(labels: Any, what: str) -> list[Any]:
+    plain: list[Any] = np.asarray(labels).tolist()
+    for label in plain:
+        if not isinstance(label, (str, bool, int, float)):
+            raise StoreError(
+                f"the {what} {label!r} is a {type(label).__name__}, which the model's files "
+                "cannot hold; use text, whole numbers or booleans"
+            )
+    return plain
+
+
+def _is_plain_lightgbm(model: Any) -> bool:
+    """Refuse a subclass or an own objective: it may predict in a way the text does not hold."""
+    kind = type(model)
+    own = callable(getattr(model, "objective", None))
+    return (
+        kind.__module__ == "lightgbm.sklearn"
+        and kind.__name__ in ("LGBMClassifier", "LGBMRegressor")
+        and not own
+    )
+
+
+def _write_member(model: Any, folder: Path, number: int) -> dict[str, Any]:
+    if _is_plain_lightgbm(model):
+        file = folder / f"member_{number:03d}.txt"
+        file.write_text(model.booster_.model_to_string(), encoding="utf-8")
+        classes = getattr(model, "classes_", None)
+        return {
+            "kind": "lightgbm",
+            "file": file.name,
+            "classes": None if classes is None else _plain(classes, "class"),
+            "dtype": None if classes is None else np.asarray(classes).dtype.str,
+            "packages": ["lightgbm"],
+        }
+    file = folder / f"member_{number:03d}.skops"
+    trusted = _write_skops(model, file)
+    roots = [name.partition(".")[0] for name in trusted]
+    others = [root for root in roots if root in TRUSTED_PACKAGES]
+    return {
+        "kind": "skops",
+        "file": file.name,
+        "trusted": trusted,
+        "packages": ["skops", "scikit-learn", *(_distribution(root) for root in others)],
+    }
+
+
+def _write_skops(model: Any, file: Path) -> list[str]:
+    import skops.io
+
+    name = type(model).__name__
+    advice = "use an estimator of scikit-learn or LightGBM, or leave the model unregistered"
+    try:
+        skops.io.dump(model, file)
+        needed = [str(found) for found in skops.io.get_untrusted_types(file=file)]
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise StoreError(f"skops cannot store {name} ({reason.rstrip('.')}); {advice}") from error
+    strange = [
+        found
+        for found in needed
+        if found not in TRUSTED_TYPES and found.partition(".")[0] not in TRUSTED_PACKAGES
+    ]
+    if strange:
+        raise StoreError(
+            f"{name} holds {strange[0]}, which is not of a package that may be loaded "
+            f"from a model's file; {advice}"
+        )
+    try:
+        skops.io.load(file, trusted=needed)
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise StoreError(
+            f"skops stored {name} but cannot load it again ({reason.rstrip('.')}); {advice}"
+        ) from error
+    return needed
+
+
+def _distribution(package: str) -> str:
+    return {"sklearn": "scikit-learn", "imblearn": "imbalanced-learn"}.get(package, package)

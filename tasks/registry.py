@@ -1,0 +1,249 @@
+"""Save the ensemble of a run as a model of that run, and register it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from swarm.errors import StoreError
+from tasks.model_files import serialisation, write_ensemble
+from tasks.tracking_client import Tracking
+from tasks.tracking_store import load_mlflow, store_errors
+
+__all__ = ["ModelInfo", "log_ensemble"]
+
+EXAMPLE_ROWS = 5
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A saved model.
+
+    Attributes
+    ----------
+    uri : str
+        ``models:/NAME/VERSION`` if registered, else ``models:/MODEL_ID``.
+    version : str or None
+        Version in the registry.
+    serialisation : str
+        ``lightgbm``, ``skops`` or ``lightgbm+skops``.
+    model_id : str
+        Id of the model on the run's page.
+    """
+
+    uri: str
+    version: str | None
+    serialisation: str
+    model_id: str
+
+
+def log_ensemble(
+    tracking: Tracking,
+    run_id: str,
+    ensemble: Any,
+    example: pd.DataFrame,
+    registered_name: str | None,
+    description: str | None = None,
+) -> ModelInfo:
+    """Save a fitted ensemble as a model of a run, check it, and register it.
+
+    The model loads with ``mlflow.pyfunc.load_model`` where neither this project nor pickles are
+    allowed, takes a table of any width and order, and needs the columns of its members only.
+
+    Parameters
+    ----------
+    tracking : Tracking
+        Where the run is.
+    run_id : str
+        The run.
+    ensemble : SubsetEnsemble
+        Fitted.
+    example : DataFrame (n_rows, n_features)
+        Some rows of the training table with all its columns and dtypes. The saved model must
+        predict the same on them; the first five become the input example.
+    registered_name : str or None
+        Name in the registry, created if new; None saves without registering.
+    description : str, optional
+        Text of the registered version.
+
+    Raises
+    ------
+    StoreError
+        If a member has no safe form in a file, the saved model predicts differently, or the
+        store does not take it.
+    """
+    load_mlflow()
+    with tempfile.TemporaryDirectory(prefix="ensemble-") as held:
+        parts = Path(held) / "ensemble"
+        parts.mkdir()
+        packages = write_ensemble(ensemble, example, parts)
+        with store_errors(tracking.uri, "save the model"):
+            model = tracking.client.create_logged_model(
+                tracking.client.get_run(run_id).info.experiment_id,
+                name="ensemble",
+                source_run_id=run_id,
+                model_type="ensemble",
+            )
+        folder = Path(held) / "model"
+        try:
+            _save(ensemble, example, parts, folder, packages, model, run_id)
+            with store_errors(tracking.uri, "upload the model"):
+                tracking.client.log_model_artifacts(model.model_id, str(folder))
+                tracking.client.finalize_logged_model(model.model_id, "READY")
+                _link(tracking, run_id, model.model_id)
+        except Exception:
+            with contextlib.suppress(Exception):
+                tracking.client.finalize_logged_model(model.model_id, "FAILED")
+            raise
+    form = serialisation(ensemble)
+    if registered_name is None:
+        return ModelInfo(f"models:/{model.model_id}", None, form, model.model_id)
+    with store_errors(tracking.uri, f"register the model {registered_name!r}"):
+        number = _register(tracking, registered_name, model.model_id, run_id, description)
+    return ModelInfo(f"models:/{registered_name}/{number}", number, form, model.model_id)
+
+
+def _save(
+    ensemble: Any,
+    example: pd.DataFrame,
+    parts: Path,
+    folder: Path,
+    packages: list[str],
+    model: Any,
+    run_id: str,
+) -> None:
+    """Write the model's folder and make sure that it predicts what the ensemble predicts."""
+    import mlflow
+    from mlflow.models import Model
+
+    expected = np.asarray(ensemble.predict(example))
+    record = Model(
+        artifact_path=model.artifact_location,
+        run_id=run_id,
+        model_uuid=model.model_id,
+        model_id=model.model_id,
+    )
+    with warnings.catch_warnings():
+        # Hints for authors of models, and what MLflow has not yet adapted to its dependencies.
+        warnings.simplefilter("ignore")
+        mlflow.pyfunc.save_model(
+            path=str(folder),
+            python_model=str(Path(__file__).with_name("served_model.py")),
+            artifacts={"ensemble": str(parts)},
+            signature=_signature(ensemble, example, expected),
+            input_example=example.head(EXAMPLE_ROWS).reset_index(drop=True),
+            pip_requirements=_requirements(packages),
+            mlflow_model=record,
+        )
+        _forget_local_paths(record, folder)
+        served = np.asarray(mlflow.pyfunc.load_model(str(folder)).predict(example))
+    same = (
+        np.allclose(served, expected, rtol=1e-12, atol=0.0, equal_nan=True)
+        if expected.dtype.kind == "f"
+        else np.array_equal(served, expected)
+    )
+    if served.shape != expected.shape or not same:
+        raise StoreError(
+            "the saved model does not predict what the ensemble predicts, so it is not "
+            "registered; use an estimator of scikit-learn or LightGBM"
+        )
+
+
+def _forget_local_paths(record: Any, folder: Path) -> None:
+    """Only names are read when the model is loaded; where it was written is nobody's business."""
+    flavor = record.flavors["python_function"]
+    flavor["model_code_path"] = Path(flavor["model_code_path"]).name
+    for artifact in flavor["artifacts"].values():
+        artifact["uri"] = artifact["path"]
+    record.save(str(folder / "MLmodel"))
+
+
+def _signature(ensemble: Any, example: pd.DataFrame, expected: np.ndarray) -> Any:
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types.schema import AnyType
+
+    used = {name for subset in ensemble.subsets_ for name in subset}
+    columns: list[Any] = []
+    for name in example.columns:
+        # MLflow refuses int64 where it expects double and floats where it expects long, and it
+        # knows no categories. Whole numbers are int64 or float64 as their gaps have it, so only
+        # fractions are declared double; any other column takes any value, and the served model
+        # turns it into the dtype of training.
+        kind = DataType.double if _has_fractions(example[name]) else AnyType()  # type: ignore[no-untyped-call]
+        columns.append(ColSpec(kind, name=str(name), required=name in used))
+    outputs = {"b": DataType.boolean, "i": DataType.long, "u": DataType.long, "f": DataType.double}
+    output = outputs.get(expected.dtype.kind, DataType.string)
+    width = 1 if expected.ndim == 1 else expected.shape[1]
+    names: list[str | None] = [None] if width == 1 else [f"label_{i}" for i in range(width)]
+    outcome: list[Any] = [ColSpec(output, name=n) for n in names]
+    return ModelSignature(Schema(columns), Schema(outcome))
+
+
+def _has_fractions(values: pd.Series) -> bool:
+    if not isinstance(values.dtype, np.dtype) or values.dtype.kind != "f":
+        return False
+    numbers = values.to_numpy()
+    return bool(np.any(np.isfinite(numbers) & (numbers != np.trunc(numbers))))
+
+
+def _requirements(packages: list[str]) -> list[str]:
+    """Pinned by hand: MLflow would find out by loading the model in a process of its own."""
+    names = ["mlflow", "numpy", "pandas", *packages]
+    return [f"{name}=={version(name)}" for name in dict.fromkeys(names)]
+
+
+def _link(tracking: Tracking, run_id: str, model_id: str) -> None:
+    from mlflow.entities import LoggedModelOutput
+
+    tracking.client.log_outputs(run_id, models=[LoggedModelOutput(model_id, step=0)])
+
+
+def _register(
+    tracking: Tracking, name: str, model_id: str, run_id: str, description: str | None
+) -> str:
+    from mlflow.exceptions import MlflowException
+
+    client = tracking.client
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code not in ("RESOURCE_ALREADY_EXISTS", "ALREADY_EXISTS"):
+            raise
+    with _default_store(tracking.uri):
+        created = client.create_model_version(
+            name, f"models:/{model_id}", run_id, description=description, model_id=model_id
+        )
+    model = client.get_logged_model(model_id)
+    known = json.loads(model.tags.get("mlflow.modelVersions", "[]"))
+    # A server has noted the version by itself, as a number; a database has not.
+    if (name, str(created.version)) not in {(k["name"], str(k["version"])) for k in known}:
+        entry = {"name": name, "version": created.version}
+        tags = {"mlflow.modelVersions": json.dumps([*known, entry])}
+        client.set_logged_model_tags(model_id, tags)
+    return str(created.version)
+
+
+@contextlib.contextmanager
+def _default_store(uri: str) -> Iterator[None]:
+    """Let MLflow find our store where it looks the model up without asking the client for it."""
+    from mlflow.tracking._tracking_service.utils import _use_tracking_uri
+
+    chosen = os.environ.get("MLFLOW_TRACKING_URI")
+    try:
+        with _use_tracking_uri(uri):
+            yield
+    finally:
+        if chosen is not None:
+            os.environ["MLFLOW_TRACKING_URI"] = chosen

@@ -1,0 +1,184 @@
+"""The steps of a flow as Prefect tasks: each a thin wrapper, ``.fn`` calls the library.
+
+No task takes a generator or relies on Prefect's cache: an epoch is a function of the state
+before it, and what was evaluated is in the archive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from swarm.ensemble import SubsetEnsemble
+from swarm.errors import InputError
+from swarm.evaluation.folds import Fold, make_folds
+from swarm.hints import prepare_hints
+from swarm.history import EpochRecord
+from swarm.judgement import Judgement, judge
+from swarm.problem import Importance, Problem
+from swarm.search import Search, SearchState
+from swarm.space import SearchSpace
+from swarm.strategy import Hints
+from swarm.target import task_of
+from tasks.registry import ModelInfo, log_ensemble
+from tasks.run_log import RunLog
+from tasks.sources import fetch
+from tasks.split import Split, split
+from tasks.table import Table
+
+__all__ = [
+    "Prepared",
+    "fetch_data",
+    "fit_ensemble",
+    "judge_answer",
+    "prepare_search",
+    "register_model",
+    "run_epoch",
+    "split_rows",
+]
+
+
+def _worth_retrying(_task: object, _run: object, state: Any) -> bool:
+    """Bad input stays bad; anything else may be a passing fault."""
+    try:
+        state.result(raise_on_failure=True)
+    except InputError:
+        return False
+    except Exception:
+        return True
+    return True
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a search starts from.
+
+    Attributes
+    ----------
+    problem : Problem
+        On the training rows.
+    hints : Hints
+    """
+
+    problem: Problem
+    hints: Hints
+
+
+@task(name="fetch", cache_policy=NO_CACHE, persist_result=False)
+def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
+    """Fetch the table; see :func:`tasks.sources.fetch`."""
+    return fetch(source, **options)
+
+
+@task(name="split", cache_policy=NO_CACHE, persist_result=False)
+def split_rows(table: Table, kind: str, test_size: float, seed: int) -> Split:
+    """Split the rows; see :func:`tasks.split.split`."""
+    return split(table, kind, test_size=test_size, seed=seed)
+
+
+@task(name="prepare", cache_policy=NO_CACHE, persist_result=False)
+def prepare_search(
+    train: Table,
+    estimator: Any,
+    *,
+    scoring: str | None,
+    pos_label: str | int | None,
+    folds: Mapping[str, Any],
+    space: Mapping[str, Any],
+    importance: Importance,
+    n_clusters: int | None,
+    seed: int,
+) -> Prepared:
+    """Build the problem on the training rows, the distances and the clusters."""
+    target = train.target
+    search_space = SearchSpace.build(list(train.features.columns), **space)
+    problem = Problem.build(
+        train.features,
+        target,
+        estimator,
+        space=search_space,
+        scoring=scoring,
+        pos_label=pos_label,
+        folds=_folds(train, folds),
+        weight=train.weight,
+        importance=importance,
+        seed=seed,
+    )
+    return Prepared(problem, prepare_hints(problem.features, search_space, n_clusters=n_clusters))
+
+
+def _folds(train: Table, folds: Mapping[str, Any]) -> list[Fold]:
+    def values(column: pd.Series | None) -> np.ndarray | None:
+        return None if column is None else column.to_numpy()
+
+    return make_folds(
+        target=np.asarray(train.target),
+        task=task_of(train.target),
+        groups=values(train.groups),
+        time=values(train.time),
+        column=values(train.fold),
+        **folds,
+    )
+
+
+@task(name="epoch", cache_policy=NO_CACHE, persist_result=False)
+def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
+    """Run one epoch from a frozen state: a retry is the same epoch again."""
+    return search.step(state)
+
+
+@task(name="ensemble", cache_policy=NO_CACHE, persist_result=False)
+def fit_ensemble(
+    problem: Problem, train: Table, subsets: Sequence[Sequence[str]], vote: str
+) -> SubsetEnsemble:
+    """Train one model per subset on all training rows."""
+    ensemble = SubsetEnsemble(problem.estimator, subsets, vote=vote)
+    ensemble.set_params(pos_label=problem.scoring.pos_label)
+    return ensemble.fit(train.features, train.target, sample_weight=train.weight)
+
+
+@task(name="evaluate", cache_policy=NO_CACHE, persist_result=False)
+def judge_answer(
+    problem: Problem,
+    train: Table,
+    test: Table,
+    ensemble: SubsetEnsemble,
+    best: Sequence[str],
+    cv_cost: float,
+    **options: Any,
+) -> Judgement:
+    """Compare the answer with its baselines on the test rows."""
+    return judge(
+        problem.estimator,
+        (train.features, train.target),
+        (test.features, test.target),
+        ensemble.subsets,
+        best=best,
+        space=problem.space,
+        pos_label=problem.scoring.pos_label,
+        train_groups=train.groups,
+        test_groups=test.groups,
+        train_weight=train.weight,
+        cost_of=problem.scoring.cost,
+        cv_cost=cv_cost,
+        fitted=ensemble,
+        **options,
+    )
+
+
+@task(name="register", cache_policy=NO_CACHE, persist_result=False)
+def register_model(
+    log: RunLog,
+    ensemble: SubsetEnsemble,
+    example: pd.DataFrame,
+    name: str | None,
+    description: str | None,
+) -> ModelInfo:
+    """Save the ensemble as a model of the run, and register it where a name is given."""
+    return log_ensemble(log.tracking, log.run_id, ensemble, example, name, description)

@@ -1,0 +1,96 @@
+"""Open the tracking store that a search writes its run to."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from swarm.errors import StoreError
+from tasks.run_fields import flatten
+from tasks.tracking_client import RunRecord, Tracking
+from tasks.tracking_store import (
+    alone,
+    contact,
+    is_sqlite,
+    load_mlflow,
+    redact,
+    resolve,
+    store_errors,
+    within,
+)
+
+__all__ = ["RunRecord", "Tracking", "flatten", "open_tracking"]
+
+
+def open_tracking(
+    uri: str, experiment: str, artifacts: str | Path | None = None, timeout: float = 15.0
+) -> Tracking:
+    """Connect to a tracking store and find or create an experiment.
+
+    Parameters
+    ----------
+    uri : str
+        ``sqlite:///`` file (created with its folder), a database, or a tracking server.
+    experiment : str
+        Name of the experiment.
+    artifacts : str or Path, optional
+        Folder or address of the artifacts of a new experiment. Default: ``artifacts`` beside a
+        SQLite file, ``mlruns/artifacts`` for another database; a server decides by itself.
+    timeout : float
+        Seconds after which a server or database counts as unreachable.
+
+    Raises
+    ------
+    InputError
+        If the address is a plain folder.
+    StoreError
+        If the store cannot be reached or used.
+    """
+    address = resolve(uri)
+    location = _location(address, artifacts)
+    with store_errors(address, "open the experiment"):
+        if is_sqlite(address):
+            folder = Path(address.removeprefix("sqlite:///").partition("?")[0]).parent
+            folder.mkdir(parents=True, exist_ok=True)
+            with alone(address):
+                contact(address, timeout)
+                return _open(address, experiment, location)
+        load_mlflow()
+        deadline = time.monotonic() + timeout
+        within(timeout, lambda: contact(address, timeout))
+        left = max(0.1, deadline - time.monotonic())
+        return within(left, lambda: _open(address, experiment, location))
+
+
+def _open(uri: str, experiment: str, location: str | None) -> Tracking:
+    mlflow = load_mlflow()
+    from mlflow.exceptions import MlflowException
+
+    client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        try:
+            created = client.create_experiment(experiment, artifact_location=location)
+            return Tracking(client, uri, created, experiment)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+            found = client.get_experiment_by_name(experiment)
+    if found.lifecycle_stage != "active":
+        raise StoreError(
+            f"the experiment {experiment!r} was deleted in {redact(uri)}; "
+            "restore it in MLflow or choose another name"
+        )
+    return Tracking(client, uri, found.experiment_id, experiment)
+
+
+def _location(uri: str, artifacts: str | Path | None) -> str | None:
+    if artifacts is not None and "://" in str(artifacts):
+        return str(artifacts)
+    if uri.startswith(("http://", "https://")):
+        return None
+    if artifacts is not None:
+        return Path(artifacts).expanduser().absolute().as_uri()
+    file = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    folder = file.parent if is_sqlite(uri) else Path("mlruns").absolute()
+    return (folder / "artifacts").as_uri()

@@ -1,0 +1,198 @@
+"""Where MLflow keeps its records: addresses without secrets, and a quick, bounded first contact."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from swarm.errors import InputError, StoreError
+
+__all__ = [
+    "alone",
+    "contact",
+    "first_line",
+    "is_sqlite",
+    "load_mlflow",
+    "redact",
+    "resolve",
+    "store_errors",
+    "within",
+]
+
+T = TypeVar("T")
+
+MESSAGE_LENGTH = 200
+SECRET_KEYS = r"(?:[\w-]*(?:password|passwd|pwd|token|secret|api_?key|access_?key)[\w-]*)"
+
+# MLflow reads each of these at every request; its own retries would last for minutes, and the
+# spool tries again by itself.
+SETTINGS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_UV_AUTO_DETECT": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+
+
+def load_mlflow() -> ModuleType:
+    """Import MLflow without telemetry and without its progress lines.
+
+    Settings of the environment that the user made before are left as they are.
+    """
+    chosen = "MLFLOW_LOGGING_LEVEL" in os.environ
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    import mlflow
+
+    logger = logging.getLogger("mlflow")
+    if not chosen and logger.level < logging.WARNING:
+        logger.setLevel(logging.WARNING)
+    return mlflow
+
+
+def redact(text: str) -> str:
+    """Return `text` with the passwords and tokens of every address in it replaced by ``***``.
+
+    Examples
+    --------
+    >>> redact("postgresql://ann:s3cret@db/mlflow?sslpassword=x")
+    'postgresql://ann:***@db/mlflow?sslpassword=***'
+    """
+    text = re.sub(r"(?i)(https?://)[^\s/?#]*@", r"\1***@", text)
+    text = re.sub(r"(://[^:/?#@\s]*):[^\s]*@", r"\1:***@", text)
+    return re.sub(rf"(?i)([?&;]{SECRET_KEYS}=)[^&;\s]*", r"\1***", text)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the start of an error's message, without secrets or a final full stop."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    line = redact(lines[0]).rstrip(". :")
+    return line if len(line) <= MESSAGE_LENGTH else line[:MESSAGE_LENGTH].rstrip() + "..."
+
+
+def is_sqlite(uri: str) -> bool:
+    """Return whether the store is a SQLite file."""
+    return uri.startswith("sqlite:")
+
+
+def resolve(uri: str) -> str:
+    """Return the address of a store, with the path of a SQLite file made absolute.
+
+    Raises
+    ------
+    InputError
+        For a plain folder, a database in memory, or no address at all.
+    """
+    if not uri or "://" not in uri or uri.startswith("file:"):
+        raise InputError(
+            f"the tracking address {uri!r} is a plain folder, which MLflow no longer maintains; "
+            "use sqlite:///mlruns/mlflow.db, a database or a tracking server"
+        )
+    if not is_sqlite(uri):
+        return uri.rstrip("/")
+    path, _, query = uri.partition("://")[2].removeprefix("/").partition("?")
+    if not path or path == ":memory:":
+        raise InputError(
+            f"the tracking address {uri!r} keeps nothing; name a file as in "
+            "sqlite:///mlruns/mlflow.db"
+        )
+    return f"sqlite:///{Path(path).expanduser().absolute()}" + (f"?{query}" if query else "")
+
+
+def contact(uri: str, timeout: float) -> None:
+    """Make sure in a few seconds that the store at the resolved address answers at all.
+
+    Raises
+    ------
+    Exception
+        Whatever the driver or the network says.
+    """
+    if uri.startswith(("http://", "https://")):
+        load_mlflow()
+        from mlflow.utils.credentials import get_default_host_creds
+        from mlflow.utils.rest_utils import http_request
+
+        # Any answer will do: a proxy may well hide this page.
+        http_request(  # type: ignore[no-untyped-call]
+            get_default_host_creds(uri),  # type: ignore[no-untyped-call]
+            "/health",
+            "GET",
+            max_retries=0,
+            timeout=timeout,
+            raise_on_status=False,
+        )
+        return
+    if not is_sqlite(uri) and not uri.startswith(("postgresql", "mysql", "mssql")):
+        return
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(uri)
+    try:
+        with engine.connect() as connection:
+            connection.execute(sa.text("PRAGMA schema_version" if is_sqlite(uri) else "SELECT 1"))
+    finally:
+        engine.dispose()
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """Return what `call` returns, or raise TimeoutError when that takes longer than `seconds`."""
+    answer: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    # A daemon: a driver that hangs must not keep the process alive either.
+    threading.Thread(target=work, name="tracking-contact", daemon=True).start()
+    return answer.result(timeout=seconds)
+
+
+@contextlib.contextmanager
+def alone(uri: str) -> Iterator[None]:
+    """Keep other processes from creating the tables of the same SQLite file at the same time."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    path = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    with open(path.with_name(path.name + ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def store_errors(uri: str, doing: str) -> Iterator[None]:
+    """Turn whatever a store raises into one StoreError sentence that says what was going on."""
+    try:
+        yield
+    except (InputError, StoreError):
+        raise
+    except TimeoutError:
+        raise StoreError(
+            f"the tracking store {redact(uri)} gave no answer in time while trying to {doing}; "
+            "check that it runs and that the address is right"
+        ) from None
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"the tracking store {redact(uri)} needs the package {error.name!r}; install it"
+        ) from error
+    except Exception as error:
+        raise StoreError(
+            f"the tracking store {redact(uri)} failed to {doing} ({first_line(error)}); "
+            "check that it runs and that the address is right"
+        ) from error

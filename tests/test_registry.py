@@ -1,0 +1,235 @@
+"""The ensemble in the registry: what is loaded elsewhere predicts what was trained here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from swarm.ensemble import SubsetEnsemble
+from swarm.errors import StoreError
+from tasks.registry import ModelInfo, log_ensemble
+from tasks.tracking import Tracking, open_tracking
+
+CONSUMER = """
+import json, sys
+import mlflow, pandas as pd
+uri, table, answers = sys.argv[1:4]
+mlflow.set_tracking_uri(uri)
+frame = pd.read_parquet(table)
+found = {}
+for model in sys.argv[4:]:
+    found[model] = mlflow.pyfunc.load_model(model).predict(frame).tolist()
+with open(answers, "w") as file:
+    json.dump(found, file)
+assert not {"swarm", "tasks"} & set(sys.modules)
+"""
+
+
+def table(n_rows: int = 120) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "length": rng.normal(size=n_rows),
+            "count": rng.integers(0, 9, size=n_rows),
+            "single": rng.normal(size=n_rows).astype("float32"),
+            "flag": rng.random(n_rows) > 0.5,
+            "place": pd.Categorical(rng.choice(["north", "south", "west"], size=n_rows)),
+            "never used": rng.normal(size=n_rows),
+        }
+    )
+
+
+def light(kind: Any = LGBMClassifier, **more: Any) -> Any:
+    return kind(n_estimators=8, min_child_samples=5, verbose=-1, n_jobs=1, **more)
+
+
+SUBSETS = [["length", "place"], ["count", "flag", "single"], ["single", "length", "count"]]
+NUMBERS = [["length", "count"], ["single", "length"], ["count", "single", "flag"]]
+
+
+def ensembles() -> dict[str, SubsetEnsemble]:
+    X = table()
+    signal = X["length"] + X["count"] / 4 + X["single"]
+    two = np.where(signal > 1, "sick", "healthy")
+    three = np.array(["high", "low", "middle"])[pd.qcut(signal, 3, labels=False)]
+    linear = make_pipeline(StandardScaler(), LogisticRegression())
+    built = {
+        "binary_any": SubsetEnsemble(light(), SUBSETS, vote="any").fit(X, two),
+        "binary_pos": SubsetEnsemble(light(), SUBSETS, vote="any", pos_label="healthy"),
+        "multi_hard": SubsetEnsemble(light(), SUBSETS[:2], vote="hard").fit(X, three),
+        "multi_soft": SubsetEnsemble(light(), SUBSETS, vote="soft").fit(X, three),
+        "regression": SubsetEnsemble(light(LGBMRegressor), SUBSETS).fit(X, signal),
+        "linear": SubsetEnsemble(linear, NUMBERS, vote="soft").fit(X, three),
+        "labels": SubsetEnsemble(KNeighborsClassifier(3), NUMBERS, vote="hard"),
+    }
+    built["binary_pos"].fit(X, two)
+    built["labels"].fit(X, np.column_stack([signal > 1, signal > 2]).astype(int))
+    return built
+
+
+@pytest.fixture(scope="module")
+def tracking(tmp_path_factory: pytest.TempPathFactory) -> Tracking:
+    folder = tmp_path_factory.mktemp("registry")
+    return open_tracking(f"sqlite:///{folder}/mlruns/mlflow.db", "registry")
+
+
+@pytest.fixture(scope="module")
+def run_id(tracking: Tracking) -> str:
+    return tracking.start_run("one", {}, {})
+
+
+@pytest.fixture(scope="module")
+def logged(
+    tracking: Tracking, run_id: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, tuple[SubsetEnsemble, ModelInfo]]]:
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    try:
+        yield {
+            name: (fitted, log_ensemble(tracking, run_id, fitted, table().head(60), name, "why"))
+            for name, fitted in ensembles().items()
+        }
+        assert list(Path.cwd().iterdir()) == []
+    finally:
+        os.chdir(before)
+
+
+@pytest.fixture(scope="module")
+def load(tracking: Tracking) -> Iterator[Any]:
+    import mlflow
+
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    mlflow.set_tracking_uri(tracking.uri)
+    yield mlflow.pyfunc.load_model
+    mlflow.set_tracking_uri(before)
+
+
+def test_a_fresh_process_predicts_what_the_ensemble_predicts(
+    logged: Any, tracking: Tracking, tmp_path: Path
+) -> None:
+    X = table()
+    shuffled = X.iloc[:, ::-1].assign(extra="ignored")
+    shuffled.to_parquet(tmp_path / "table.parquet")
+    uris = [f"models:/{name}/1" for name in logged]
+    arguments = [tracking.uri, "table.parquet", "answers.json", *uris]
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", CONSUMER, *arguments],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = json.loads((tmp_path / "answers.json").read_text())
+    for name, (fitted, info) in logged.items():
+        assert info.uri == f"models:/{name}/1"
+        assert np.array_equal(answers[info.uri], fitted.predict(X)), name
+
+
+def test_numbers_and_categories_may_come_in_other_dtypes(logged: Any, load: Any) -> None:
+    X = table()
+    other = X.astype({"count": float, "flag": int, "single": float, "place": str})
+    for name in ("multi_hard", "regression", "linear"):
+        fitted, info = logged[name]
+        assert np.array_equal(load(info.uri).predict(other), fitted.predict(X)), name
+
+
+def test_whole_numbers_may_have_gaps_that_training_did_not_have(logged: Any, load: Any) -> None:
+    X = table().astype({"count": float})
+    X.loc[::7, "count"] = np.nan
+    fitted, info = logged["regression"]
+    assert np.array_equal(load(info.uri).predict(X), fitted.predict(X))
+
+
+def test_a_float_column_of_whole_numbers_may_come_as_integers(
+    tracking: Tracking, run_id: str, load: Any
+) -> None:
+    X = table().astype({"count": float})
+    fitted = SubsetEnsemble(light(), NUMBERS).fit(X, X["count"] > 4)
+    info = log_ensemble(tracking, run_id, fitted, X, "whole")
+    assert np.array_equal(load(info.uri).predict(table()), fitted.predict(X))
+
+
+def test_columns_that_no_member_uses_need_not_be_sent(logged: Any, load: Any) -> None:
+    fitted, info = logged["multi_hard"]
+    X = table().drop(columns="never used")
+    assert np.array_equal(load(info.uri).predict(X), fitted.predict(table()))
+    with pytest.raises(Exception, match="length"):
+        load(info.uri).predict(X.drop(columns="length"))
+
+
+def test_the_model_has_signature_example_and_pinned_requirements(logged: Any, load: Any) -> None:
+    _, info = logged["linear"]
+    metadata = load(info.uri).metadata
+    assert metadata.get_input_schema().input_names() == list(table().columns)
+    assert metadata.saved_input_example_info is not None
+    folder = Path(metadata.artifact_path.removeprefix("file://"))
+    requirements = (folder / "requirements.txt").read_text().split()
+    assert all("==" in line for line in requirements)
+    names = {line.partition("==")[0] for line in requirements}
+    assert names == {"mlflow", "numpy", "pandas", "skops", "scikit-learn"}
+
+
+def test_the_store_holds_one_run_no_pickle_and_no_path_of_this_machine(
+    logged: Any, tracking: Tracking, run_id: str
+) -> None:
+    runs = tracking.client.search_runs(
+        [e.experiment_id for e in tracking.client.search_experiments()]
+    )
+    assert [run.info.run_id for run in runs] == [run_id]
+    files = [f for f in Path(tracking.uri.removeprefix("sqlite:///")).parent.rglob("*")]
+    assert {f.suffix for f in files if f.is_file()} & {".pkl", ".pickle", ".joblib"} == set()
+    here = str(Path(__file__).resolve().parents[1])
+    for file in (f for f in files if f.name == "MLmodel"):
+        assert here not in file.read_text()
+
+
+def test_the_models_show_on_the_run_and_in_the_registry(
+    logged: Any, tracking: Tracking, run_id: str
+) -> None:
+    shown = {output.model_id for output in tracking.client.get_run(run_id).outputs.model_outputs}
+    for name, (_, info) in logged.items():
+        assert info.model_id in shown
+        version = tracking.client.get_model_version(name, "1")
+        assert (version.run_id, version.description) == (run_id, "why")
+        model = tracking.client.get_logged_model(info.model_id)
+        assert str(model.status) == "READY"
+        assert name in model.tags["mlflow.modelVersions"]
+
+
+def test_registering_again_makes_the_next_version(tracking: Tracking, run_id: str) -> None:
+    X = table()
+    fitted = SubsetEnsemble(light(), NUMBERS).fit(X, X["flag"])
+    versions = [log_ensemble(tracking, run_id, fitted, X, "twice").version for _ in range(2)]
+    assert versions == ["1", "2"]
+    assert log_ensemble(tracking, run_id, fitted, X, None).version is None
+
+
+def test_an_estimator_that_no_safe_file_can_hold_is_refused_by_name(
+    tracking: Tracking, run_id: str
+) -> None:
+    X = table()
+    own = make_pipeline(FunctionTransformer(_double), LogisticRegression())
+    fitted = SubsetEnsemble(own, NUMBERS).fit(X, X["flag"])
+    with pytest.raises(StoreError, match=r"Pipeline holds .*_double"):
+        log_ensemble(tracking, run_id, fitted, X, "refused")
+
+
+def _double(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame * 2

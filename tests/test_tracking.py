@@ -1,0 +1,227 @@
+"""Runs are written by id to a store that answers, or the reason comes fast and without secrets."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from swarm.errors import InputError, StoreError
+from tasks.tracking import Tracking, flatten, open_tracking
+from tasks.tracking_store import redact
+
+
+@pytest.fixture(scope="module")
+def tracking(tmp_path_factory: pytest.TempPathFactory) -> Tracking:
+    folder = tmp_path_factory.mktemp("my store")
+    return open_tracking(f"sqlite:///{folder}/new/mlflow.db", "search")
+
+
+def free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield int(server.getsockname()[1])
+
+
+def test_a_run_keeps_what_it_was_started_with(tracking: Tracking) -> None:
+    config = {"model": {"name": "lightgbm", "params": {"leaves": 16}}, "seeds": [1, 2], "cap": None}
+    run_id = tracking.start_run("first", flatten(config), {"strategy": "bpso"}, "A **search**.")
+    found = tracking.run(run_id)
+    assert found.params == {
+        "model.name": "lightgbm",
+        "model.params.leaves": "16",
+        "seeds": "[1, 2]",
+        "cap": "null",
+    }
+    assert (found.name, found.status) == ("first", "RUNNING")
+    assert found.tags["strategy"] == "bpso"
+    assert found.tags["mlflow.note.content"] == "A **search**."
+
+
+def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:
+    params = {f"p{i}": i for i in range(250)} | {"odd[key]": "x" * 10_000}
+    found = tracking.run(
+        tracking.start_run("wide", params, {f"t{i}": "y" * 9000 for i in range(120)})
+    )
+    assert len(found.params) == 251
+    assert found.params["odd_key_"] == "x" * 5997 + "..."
+    assert sum(key.startswith("t") for key in found.tags) == 120
+
+
+def test_a_child_run_stands_under_its_parent(tracking: Tracking) -> None:
+    parent = tracking.start_run("compare", {}, {})
+    child = tracking.start_run("seed 1", {}, {}, parent_run_id=parent)
+    assert tracking.run(child).tags["mlflow.parentRunId"] == parent
+
+
+@pytest.mark.parametrize("status", ["FINISHED", "FAILED", "KILLED"])
+def test_a_finished_run_can_be_resumed(tracking: Tracking, status: str) -> None:
+    run_id = tracking.start_run("ends", {}, {})
+    tracking.finish(run_id, status)
+    assert tracking.run(run_id).status == status
+    tracking.resume_run(run_id)
+    assert tracking.run(run_id).status == "RUNNING"
+
+
+@pytest.mark.parametrize("run_id", ["0123456789abcdef", "no such run!"])
+def test_an_unknown_run_is_bad_input(tracking: Tracking, run_id: str) -> None:
+    with pytest.raises(InputError, match=f"no run '{run_id}'"):
+        tracking.resume_run(run_id)
+    with pytest.raises(InputError, match=f"no run '{run_id}'"):
+        tracking.run(run_id)
+
+
+def test_a_deleted_run_is_not_resumed(tracking: Tracking) -> None:
+    run_id = tracking.start_run("gone", {}, {})
+    tracking.client.delete_run(run_id)
+    with pytest.raises(InputError, match="deleted"):
+        tracking.resume_run(run_id)
+
+
+def test_last_step_is_the_highest_step_or_minus_one(tracking: Tracking) -> None:
+    run_id = tracking.start_run("steps", {}, {})
+    assert tracking.last_step(run_id, "cost") == -1
+    for step in (0, 7, 3):
+        tracking.client.log_metric(run_id, "cost", 0.5, step=step)
+    assert tracking.last_step(run_id, "cost") == 7
+
+
+def test_artifacts_live_beside_the_database_and_come_back(tracking: Tracking) -> None:
+    run_id = tracking.start_run("artifacts", {}, {})
+    tracking.client.log_text(run_id, "a,b\n", "tables/subsets.csv")
+    path = tracking.download(run_id, "tables/subsets.csv")
+    assert path.read_text() == "a,b\n"
+    root = Path(tracking.uri.removeprefix("sqlite:///")).parent
+    assert path.is_relative_to(root / "artifacts")
+    assert tracking.find_artifact(run_id, "tables")
+    assert not tracking.find_artifact(run_id, "tables/other.csv")
+    with pytest.raises(InputError, match=r"no artifact 'other\.csv'"):
+        tracking.download(run_id, "other.csv")
+
+
+def test_a_data_set_is_an_input_of_the_run(tracking: Tracking) -> None:
+    run_id = tracking.start_run("data", {}, {})
+    frame = pd.DataFrame({"a": [1, 2], "b": pd.Categorical(["x", "y"]), "y": [0, 1]})
+    wide = pd.DataFrame(np.zeros((2, 5000)), columns=[f"{i:0240d}" for i in range(5000)])
+    tracking.log_dataset(run_id, frame, "y", "small", "sql:postgresql://u:pw@h/db", "training")
+    tracking.log_dataset(run_id, wide, None, "wide", "file:wide.parquet", "test")
+    inputs = tracking.client.get_run(run_id).inputs.dataset_inputs
+    found = {entry.dataset.name: entry for entry in inputs}
+    assert set(found) == {"small", "wide"}
+    assert "postgresql://u:***@h/db" in found["small"].dataset.source
+    assert [(tag.key, tag.value) for tag in found["small"].tags] == [
+        ("mlflow.data.context", "training")
+    ]
+
+
+def test_opening_again_finds_the_same_experiment(tracking: Tracking) -> None:
+    assert open_tracking(tracking.uri, "search").experiment_id == tracking.experiment_id
+
+
+@pytest.mark.parametrize("uri", ["mlruns", "./mlruns", "file:///tmp/mlruns", ""])
+def test_a_plain_folder_is_refused(uri: str) -> None:
+    with pytest.raises(InputError, match="plain folder"):
+        open_tracking(uri, "search")
+
+
+def test_a_database_in_memory_is_refused() -> None:
+    with pytest.raises(InputError, match="keeps nothing"):
+        open_tracking("sqlite://", "search")
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").write_text("not a database at all, but long enough for a header")
+    with pytest.raises(StoreError, match=r"mlflow\.db failed to open .*not a database"):
+        open_tracking(f"sqlite:///{tmp_path}/mlflow.db", "search")
+
+
+def test_an_absent_server_is_told_in_seconds_and_without_its_password() -> None:
+    started = time.monotonic()
+    with pytest.raises(StoreError) as told:
+        open_tracking(f"http://ann:s3cret@127.0.0.1:{free_port()}", "search", timeout=10)
+    assert time.monotonic() - started < 5
+    assert "s3cret" not in str(told.value)
+    assert "127.0.0.1" in str(told.value)
+
+
+def test_a_server_that_never_answers_is_given_up_in_time(silent_port: int) -> None:
+    started = time.monotonic()
+    with pytest.raises(StoreError):
+        open_tracking(f"http://127.0.0.1:{silent_port}", "search", timeout=1.5)
+    assert time.monotonic() - started < 4
+
+
+def test_a_server_of_another_kind_is_told_in_time() -> None:
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>hello</html>")
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(StoreError, match="failed to open the experiment"):
+            open_tracking(f"http://127.0.0.1:{server.server_port}", "search", timeout=8)
+        server.shutdown()
+
+
+def test_an_absent_database_is_told_without_its_password() -> None:
+    uri = f"postgresql://ann:s3cret@127.0.0.1:{free_port()}/mlflow"
+    with pytest.raises(StoreError) as told:
+        open_tracking(uri, "search", timeout=5)
+    assert "s3cret" not in str(told.value)
+    assert "ann:***@127.0.0.1" in str(told.value)
+
+
+def test_processes_that_open_a_new_store_together_all_succeed(tmp_path: Path) -> None:
+    code = (
+        "import sys; from tasks.tracking import open_tracking;"
+        "print(open_tracking(sys.argv[1], 'search').start_run('r', {}, {}))"
+    )
+    command = [sys.executable, "-c", code, f"sqlite:///{tmp_path}/mlflow.db"]
+    root = Path(__file__).resolve().parents[1]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    started = [
+        subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    told = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0, 0], told
+    assert [err.decode() for _, err in told] == ["", ""]
+    assert {path.name for path in tmp_path.iterdir()} <= {"mlflow.db", "mlflow.db.lock"}
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://ann:p@ss:w0rd@db/x", "postgresql://ann:***@db/x"),
+        ("https://token@host/a", "https://***@host/a"),
+        ("mssql://h/db?Pwd=x&driver=y", "mssql://h/db?Pwd=***&driver=y"),
+        ("sqlite:///mlruns/mlflow.db", "sqlite:///mlruns/mlflow.db"),
+    ],
+)
+def test_addresses_are_shown_without_secrets(address: str, shown: str) -> None:
+    assert redact(address) == shown
