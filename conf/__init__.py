@@ -1,0 +1,1 @@
+"""Configuration: the schema, how a file becomes one, and the files that ship."""

@@ -1,0 +1,1 @@
+"""Flows that chain the tasks, and the command line."""

@@ -95,7 +95,9 @@ def ui(
     try:
         subprocess.run([*command, "--host", host, "--port", str(port)], check=True)
     except subprocess.CalledProcessError as error:
-        raise StoreError(f"the MLflow UI ended with status {error.returncode}; see above") from error
+        raise StoreError(
+            f"the MLflow UI ended with status {error.returncode}; is the port {port} free?"
+        ) from error
 
 
 @config_app.command("show")

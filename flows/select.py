@@ -8,25 +8,26 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from prefect import flow
-from prefect.utilities.annotations import quote
 
 from conf.check import check
 from conf.estimator import build_estimator
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
+from flows.opaque import opaque
 from flows.progress import display, say
 from swarm.archive import Archive
 from swarm.budget import Budget
+from swarm.ensemble import SubsetEnsemble
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.scoring import Scoring
 from swarm.judgement import Judgement
 from swarm.registry import make
 from swarm.search import Search, SearchResult
+from swarm.strategy import Strategy
 from tasks.answer import answer_files, judgement_files
-from tasks.report import report_data, write_report
+from tasks.report import final_metrics, report_data, run_facts, write_report
 from tasks.run_log import RunLog, describe_run
 from tasks.secrets import expand
 from tasks.steps import (
@@ -38,6 +39,7 @@ from tasks.steps import (
     register_model,
     run_epoch,
     split_rows,
+    worth_retrying,
 )
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
@@ -125,7 +127,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         evaluator.close()
         files = answer_files(result, evaluator.known, config.ensemble.n_models)
         log.files(files)
-        return _concluded(config, prepared, train, test, result, evaluator, log, warnings)
+        return _concluded(config, prepared, train, test, strategy, result, evaluator, log, warnings)
 
 
 def _fetched(config: SelectConfig) -> Table:
@@ -136,8 +138,8 @@ def _fetched(config: SelectConfig) -> Table:
 def _prepared(config: SelectConfig, train: Table, estimator: Any) -> Prepared:
     folds = config.folds
     return prepare_search(
-        quote(train),
-        quote(estimator),
+        opaque(train),
+        opaque(estimator),
         scoring=config.scoring,
         pos_label=config.pos_label,
         folds={
@@ -185,7 +187,9 @@ def _ends_run(log: RunLog) -> Iterator[None]:
 def _searched(config: SelectConfig, search: Search, log: RunLog, verbosity: int) -> SearchResult:
     """Run the epochs, each a task that can be retried; Ctrl-C ends the search, not the run."""
     epoch = run_epoch.with_options(
-        retries=config.retries.attempts - 1, retry_delay_seconds=config.retries.delay_seconds
+        retries=config.retries.attempts - 1,
+        retry_delay_seconds=config.retries.delay_seconds,
+        retry_condition_fn=worth_retrying,
     )
     started = time.monotonic()
     state, records, reason = search.start(), [], None
@@ -193,7 +197,7 @@ def _searched(config: SelectConfig, search: Search, log: RunLog, verbosity: int)
         try:
             while (reason := search.stop(state, time.monotonic() - started)) is None:
                 state, record = epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")(
-                    quote(search), quote(state)
+                    opaque(search), opaque(state)
                 )
                 records.append(record)
                 log.epoch(record)
@@ -211,6 +215,7 @@ def _concluded(
     prepared: Prepared,
     train: Table,
     test: Table,
+    strategy: Strategy,
     result: SearchResult,
     evaluator: CrossValidation,
     log: RunLog,
@@ -220,13 +225,17 @@ def _concluded(
     problem = prepared.problem
     masks, _ = result.best_members(config.ensemble.n_models)
     subsets = [result.space.subset(mask) for mask in masks]
-    ensemble = fit_ensemble(quote(problem), quote(train), quote(subsets), config.ensemble.vote)
+    # Its base class has no types, so neither has what the task returns.
+    ensemble = cast(
+        SubsetEnsemble,
+        fit_ensemble(opaque(problem), opaque(train), opaque(subsets), config.ensemble.vote),
+    )
     judgement = judge_answer(
-        quote(problem),
-        quote(train),
-        quote(test),
-        quote(ensemble),
-        quote(result.features),
+        opaque(problem),
+        opaque(train),
+        opaque(test),
+        opaque(ensemble),
+        opaque(result.features),
         result.cost,
         metrics=config.test.metrics,
         n_resamples=config.test.bootstrap,
@@ -235,21 +244,29 @@ def _concluded(
         seed=config.seed,
     )
     log.files(judgement_files(judgement))
-    log.judged(result.state.epoch, _final_metrics(judgement))
+    log.judged(result.state.epoch, final_metrics(judgement))
+    facts = {
+        "strategy": config.strategy.name,
+        "seed": config.seed,
+        "folds": f"{problem.n_folds}, {config.folds.kind}",
+        "rows": f"{len(train.features)} to search, {len(test.features)} to test",
+        **run_facts(problem, train.source, result),
+        "run": log.run_id,
+    }
     data = report_data(
         f"{config.name}, {config.strategy.name}, seed {config.seed}",
+        problem,
         result,
         judgement,
         evaluator.known,
         prepared.hints,
         config.ensemble.n_models,
-        _cost_label(problem.scoring),
-        config.strategy.params.get("regroup_every"),
-        warnings,
-        as_yaml(config),
-        _facts(config, train, test, prepared, result, log.run_id),
+        regroup_every=getattr(strategy, "regroup_every", None),
+        warnings=warnings,
+        config_yaml=as_yaml(config),
+        facts=facts,
     )
-    log.files(write_report(quote(data)))
+    log.files(write_report(opaque(data)))
     log.settle()
     answer = hashlib.sha256(json.dumps(subsets).encode()).hexdigest()[:16]
     uri = log.earlier_model(answer)
@@ -257,61 +274,9 @@ def _concluded(
         name = config.name if config.tracking.register else None
         example = train.features.head(_EXAMPLE_ROWS)
         verdict = judgement.verdict()
-        uri = register_model(quote(log), quote(ensemble), quote(example), name, verdict).uri
+        uri = register_model(opaque(log), opaque(ensemble), opaque(example), name, verdict).uri
     log.spool.tags(
         {"stopped": result.reason, "answer": answer, "model": uri, "verdict": judgement.verdict()}
     )
     unsent = log.close("FINISHED")
     return Outcome(log.run_id, result, judgement, warnings, uri, unsent)
-
-
-def _cost_label(scoring: Scoring) -> str:
-    name = scoring.name.removeprefix("neg_")
-    return f"1 - {name}" if scoring.upper == 1.0 else name
-
-
-def _facts(
-    config: SelectConfig,
-    train: Table,
-    test: Table,
-    prepared: Prepared,
-    result: SearchResult,
-    run_id: str,
-) -> dict[str, object]:
-    work, counts, problem = result.work, result.state.counts, prepared.problem
-    tags = describe_run(problem, train.source, config.strategy.name, config.seed)
-    training = float(work["training_seconds"].sum())
-    return {
-        "data": train.source,
-        "rows": f"{len(train.features)} to search, {len(test.features)} to test",
-        "strategy": config.strategy.name,
-        "seed": config.seed,
-        "estimator": tags["estimator"],
-        "scorer": problem.scoring.name,
-        "folds": f"{problem.n_folds}, {config.folds.kind}",
-        "ended by": result.reason,
-        "evaluations": counts.evaluations,
-        "distinct evaluations": counts.distinct,
-        "fits": counts.fits,
-        "archive_hits": int(work["hits"].sum()),
-        "seconds_training": training,
-        "seconds_elsewhere": max(0.0, float(work["seconds"].sum()) - training),
-        "problem": tags["problem"],
-        "run": run_id,
-        "versions": {
-            key.removeprefix("version."): value
-            for key, value in tags.items()
-            if key.startswith("version.")
-        },
-    }
-
-
-def _final_metrics(judgement: Judgement) -> dict[str, float]:
-    """Test figures as metrics: ``test_f1`` of the ensemble, ``test_f1_all_features``, ..."""
-    metrics = {}
-    for row in judgement.table.itertuples():
-        suffix = "" if row.contender == "ensemble" else f"_{row.contender}"
-        metrics[f"test_{row.metric}{suffix}"] = float(row.value)
-    if judgement.optimism is not None:
-        metrics["optimism"] = judgement.optimism
-    return metrics

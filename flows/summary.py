@@ -72,9 +72,9 @@ def _figures(judgement: Judgement, wide: bool) -> Table:
     for metric in others:
         table.add_column(metric.replace("_", " "), justify="right", min_width=8)
     for contender, rows in judgement.table.groupby("contender", sort=False):
-        row = rows.set_index("metric")
-        value, low, high = row.loc[first, ["value", "low", "high"]]
-        cells = [f"{value:.3f} [dim]\\[{low:.3f}, {high:.3f}][/dim]"]
-        cells += [f"{row.loc[metric, 'value']:.3f}" for metric in others]
+        row = rows.set_index("metric").to_dict("index")
+        top = row[first]
+        cells = [f"{top['value']:.3f} [dim]\\[{top['low']:.3f}, {top['high']:.3f}][/dim]"]
+        cells += [f"{row[metric]['value']:.3f}" for metric in others]
         table.add_row(_MEANING.get(str(contender), str(contender)), *cells)
     return table

@@ -12,11 +12,11 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.evaluation.crossval import CrossValidation
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
+from swarm.registry import make, registry
 from swarm.search import Search, SearchResult, run
 from swarm.selector import SubsetSelector
 from swarm.space import SearchSpace
 from swarm.strategy import Hints
-from swarm.registry import make, registry
 
 __all__ = [
     "Archive",

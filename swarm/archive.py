@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from swarm.errors import StoreError
+from swarm.errors import ConfigError, StoreError
 from swarm.evaluation.types import Record
 
 if TYPE_CHECKING:
@@ -77,8 +78,11 @@ class Archive:
     def __init__(self, url: str = "sqlite://") -> None:
         try:
             self._url = sa.make_url(url)
-        except sa.exc.ArgumentError as error:
-            raise StoreError(f"{url!r} is not a database URL; use e.g. sqlite:///a.db") from error
+        except (sa.exc.ArgumentError, ValueError):
+            # Neither the value nor the parser's words are repeated: they may hold a password.
+            raise StoreError(
+                "the archive is not named by a database URL; use e.g. sqlite:///archive.db"
+            ) from None
         self._name = self._url.render_as_string(hide_password=True)
         self._engine = self._connect()
         try:
@@ -88,6 +92,9 @@ class Archive:
                 f"cannot open the archive {self._name}: {_reason(error)}; "
                 "check the address, or name another archive"
             ) from error
+        except StoreError:
+            self.close()
+            raise
 
     def open_problem(self, problem: Problem) -> KnownEvaluations:
         """Return what is known of `problem`, creating its entry where it is new."""
@@ -101,15 +108,13 @@ class Archive:
             "importance": problem.importance,
         }
         row = {
-            "fingerprint": problem.fingerprint(),
+            "fingerprint": self._fingerprint(problem),
             "created": time.time(),
             "about": json.dumps(about),
         }
         with self._engine.begin() as connection:
             connection.execute(self._insert(_PROBLEMS).on_conflict_do_nothing(), row)
-            found = sa.select(_PROBLEMS.c.id).where(
-                _PROBLEMS.c.fingerprint == row["fingerprint"]
-            )
+            found = sa.select(_PROBLEMS.c.id).where(_PROBLEMS.c.fingerprint == row["fingerprint"])
             number = connection.execute(found).scalar_one()
         return KnownEvaluations(self, number, problem.n_folds, problem.space.n_units)
 
@@ -120,16 +125,35 @@ class Archive:
         with self._engine.connect() as connection:
             verdict = connection.execute(sa.text("PRAGMA integrity_check")).scalar_one()
         if verdict != "ok":
-            raise StoreError(f"the archive {self._name} is damaged: {verdict}; restore a copy of it")
+            raise StoreError(f"the archive {self._name} is damaged: {verdict}; restore a copy")
 
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
 
+    @property
+    def _in_memory(self) -> bool:
+        sqlite = self._url.get_backend_name() == "sqlite"
+        return sqlite and self._url.database in (None, "", ":memory:")
+
+    def _fingerprint(self, problem: Problem) -> str:
+        try:
+            return problem.fingerprint()
+        except ConfigError:
+            if not self._in_memory:
+                raise
+            # Nothing that lasts can be mistaken for it, so a lambda may be used here.
+            return uuid.uuid4().hex
+
     def _connect(self) -> sa.Engine:
-        if self._url.get_backend_name() != "sqlite":
-            return sa.create_engine(self._url, pool_pre_ping=True)
-        if self._url.database in (None, "", ":memory:"):
+        backend = self._url.get_backend_name()
+        if backend not in ("sqlite", "postgresql"):
+            raise StoreError(
+                f"the archive {self._name} is on {backend!r}; use SQLite or PostgreSQL"
+            )
+        if backend == "postgresql":
+            return self._connect_server()
+        if self._in_memory:
             return sa.create_engine(
                 self._url,
                 poolclass=sa.StaticPool,
@@ -147,6 +171,16 @@ class Archive:
         sa.event.listen(engine, "connect", _tune_sqlite)
         return engine
 
+    def _connect_server(self) -> sa.Engine:
+        try:
+            return sa.create_engine(self._url, pool_pre_ping=True)
+        except (ImportError, sa.exc.ArgumentError) as error:
+            driver = getattr(error, "name", None) or self._url.drivername
+            raise StoreError(
+                f"the archive {self._name} needs the driver {driver!r}, which is not installed; "
+                "install it with pip"
+            ) from error
+
     def _create(self) -> None:
         with self._engine.begin() as connection:
             tables = set(sa.inspect(connection).get_table_names())
@@ -155,15 +189,17 @@ class Archive:
                 f"{self._name} is a database of something else "
                 f"(it has the table {min(tables)!r}); name another archive"
             )
+        if self._url.get_backend_name() == "sqlite":
+            # Only now that it is known to be ours: the mode is written into the file.
+            with self._engine.connect() as connection:
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         try:
             _META.create_all(self._engine)
         except (sa.exc.OperationalError, sa.exc.ProgrammingError, sa.exc.IntegrityError):
             # Another process may have made the tables between our look and our call.
             _META.create_all(self._engine)
         with self._engine.begin() as connection:
-            connection.execute(
-                self._insert(_ABOUT).on_conflict_do_nothing(), {"format": _FORMAT}
-            )
+            connection.execute(self._insert(_ABOUT).on_conflict_do_nothing(), {"format": _FORMAT})
             formats = set(connection.execute(sa.select(_ABOUT.c.format)).scalars())
         if formats != {_FORMAT}:
             raise StoreError(
@@ -278,9 +314,8 @@ def _unpack(data: bytes, count: int) -> Bool:
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:
-    """Let readers and one writer work at once, and survive a kill at any moment."""
+    """With the write-ahead log, safe against a kill at any moment, and not slow."""
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
 

@@ -41,6 +41,8 @@ class Budget:
     epochs, evaluations, distinct, fits : int or None
         Counted as in :class:`Counts`. `evaluations` and `distinct` are kept exactly: the last
         epoch is cut where they run out. `fits` ends the search after the epoch that reaches it.
+        Where `distinct` or `fits` is above what the space holds, the search ends after a
+        hundred epochs without a new mask.
     seconds : float or None
         Wall time of this process, looked at after each epoch; a resumed search gets it anew,
         so only this limit depends on the machine.
@@ -67,9 +69,7 @@ class Budget:
                 "distinct, fits, seconds or patience"
             )
 
-    def reached(
-        self, epoch: int, counts: Counts, seconds: float, stalled: int
-    ) -> str | None:
+    def reached(self, epoch: int, counts: Counts, seconds: float, stalled: int) -> str | None:
         """Say which limit is reached, or None.
 
         Parameters

@@ -10,7 +10,7 @@ Each message is one sentence: what is wrong, which value, what to do about it.
     |   |-- DataError                     a table, a column, a target, a split
     |   `-- SpaceError                    constraints on the features that contradict each other
     |-- EvaluationError (RuntimeError)    a cost that cannot be believed, or too many failed fits
-    `-- StoreError (OSError)              an archive, database or tracking server out of reach or foreign
+    `-- StoreError (OSError)              a store that is out of reach or not ours
 """
 
 from __future__ import annotations

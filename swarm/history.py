@@ -57,6 +57,8 @@ def record_epoch(
         Of the best subset so far.
     """
     finite = members.costs[np.isfinite(members.costs)]
+    # Rows that the budget did not pay for are censored too, but no fold was needed for them.
+    pruned = evaluations.censored & evaluations.needed.any(axis=1)
     metrics = {
         "best_cost": best[0],
         "best_size": float(best[1]),
@@ -67,18 +69,14 @@ def record_epoch(
         "evaluations": float(counts.evaluations),
         "distinct_evaluations": float(counts.distinct),
         "fits": float(counts.fits),
-        "folds_pruned": float((~evaluations.needed[evaluations.censored]).sum()),
+        "folds_pruned": float((~evaluations.needed[pruned]).sum()),
         "failed_evaluations": float(counts.failed),
     }
     groups = np.unique(members.group)
     if len(groups) > 1:
         for group in groups:
-            metrics[f"swarm_{group}_best_cost"] = float(
-                members.costs[members.group == group].min()
-            )
-    return EpochRecord(
-        epoch, metrics, _particles(proposal, evaluations, members), evaluations.work
-    )
+            metrics[f"swarm_{group}_best_cost"] = float(members.costs[members.group == group].min())
+    return EpochRecord(epoch, metrics, _particles(proposal, evaluations, members), evaluations.work)
 
 
 def diversity(masks: NDArray[np.bool_]) -> float:
@@ -90,9 +88,7 @@ def diversity(masks: NDArray[np.bool_]) -> float:
     return float((on * (n - on)).sum() / (n * (n - 1) / 2) / n_units)
 
 
-def _particles(
-    proposal: Proposal, evaluations: Evaluations, members: Members
-) -> pd.DataFrame:
+def _particles(proposal: Proposal, evaluations: Evaluations, members: Members) -> pd.DataFrame:
     owned = proposal.owner >= 0
     owner = np.where(owned, proposal.owner, 0)
     bits = proposal.masks.astype(np.uint8) + ord("0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from swarm.evaluation.folds import Fold, make_folds
 from swarm.evaluation.models import (
     describe,
     has_importances,
+    is_lightgbm,
     made_deterministic,
     shrinks_exactly,
 )
@@ -116,6 +118,11 @@ class Problem:
             For anything that would make a fit fail or a cost meaningless.
         """
         labels = np.asarray(target)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        # A table keeps its dtypes, which tell the task; a list or a column becomes an array.
+        target = target if isinstance(target, (pd.Series, pd.DataFrame)) else labels
+        _check_estimator(estimator)
         _check_rows(features, labels)
         space = space or SearchSpace.build(list(features.columns))
         if list(space.columns) != list(features.columns):
@@ -125,14 +132,25 @@ class Problem:
         _check_columns(features, estimator)
         model = made_deterministic(estimator, seed)
         score = resolve_scoring(scoring, model, labels, task, pos_label)
-        made = _folds(folds, labels, task, seed, groups)
+        made = _folds(folds, features, labels, task, seed, groups)
         _check_folds(made, labels, task)
-        weights = None if weight is None else np.asarray(weight, dtype=np.float64)
+        weights = _weights(weight, len(labels), model)
         kind = _importance_kind(importance, model)
         relevance = _relevance(features, target, task, space, seed, kind)
-        exact = kind == "fold" and shrinks_exactly(model, features)
+        exact = kind == "fold" and all(
+            shrinks_exactly(model, features.iloc[train]) for train, _ in made
+        )
         return cls(
-            features, labels, task, model, score, tuple(made), space, kind, weights, relevance,
+            features,
+            labels,
+            task,
+            model,
+            score,
+            tuple(made),
+            space,
+            kind,
+            weights,
+            relevance,
             exact,
         )
 
@@ -163,16 +181,11 @@ class Problem:
         recipe = {
             "estimator": describe(self.estimator),
             "package": _package_version(self.estimator),
-            "scoring": [scorer.name, scorer.upper, scorer.pos_label, _scorer_name(scorer.scorer)],
+            "scoring": [scorer.name, scorer.upper, scorer.pos_label, describe(scorer.scorer)],
             "importance": self.importance,
             "units": self.space.units,
         }
         return json.dumps(recipe, sort_keys=True).encode()
-
-
-def _scorer_name(scorer: object) -> object:
-    """Describe a callable scorer; scikit-learn's own are told by their text form."""
-    return str(scorer) if type(scorer).__module__.startswith("sklearn.") else describe(scorer)
 
 
 def _package_version(estimator: Any) -> str:
@@ -197,10 +210,20 @@ def _column_bytes(features: pd.DataFrame) -> list[bytes]:
         column = features.iloc[:, position]
         parts.append(f"{name}:{column.dtype}".encode())
         if isinstance(column.dtype, pd.CategoricalDtype):
-            parts.append(json.dumps([str(c) for c in column.cat.categories]).encode())
+            categories = column.cat.categories
+            parts.append(f"{categories.dtype} {column.cat.ordered}".encode())
+            parts.append(json.dumps([str(c) for c in categories]).encode())
             column = column.cat.codes
         parts.append(_array_bytes(column.to_numpy()))
     return parts
+
+
+def _check_estimator(estimator: Any) -> None:
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise ConfigError(
+            f"the estimator must be an object with fit and predict, got {estimator!r}; "
+            "give e.g. LGBMClassifier()"
+        )
 
 
 def _check_rows(features: pd.DataFrame, target: NDArray[Any]) -> None:
@@ -214,7 +237,7 @@ def _check_rows(features: pd.DataFrame, target: NDArray[Any]) -> None:
     missing = int(pd.isna(target).sum())
     if missing:
         raise DataError(f"the target is missing in {missing} rows; drop or fill them first")
-    if target.ndim == 1 and len(np.unique(target)) == 1:
+    if target.ndim == 1 and len(pd.unique(target)) == 1:
         raise DataError(f"the target is constant ({target[0]!r}); there is nothing to learn")
 
 
@@ -223,7 +246,7 @@ def _check_columns(features: pd.DataFrame, estimator: Any) -> None:
     from sklearn.utils import get_tags
 
     steps = getattr(estimator, "steps", None)
-    lightgbm = type(estimator).__module__.startswith("lightgbm")
+    lightgbm = is_lightgbm(estimator)
     takes_categories = lightgbm or steps is not None or "HistGradient" in type(estimator).__name__
     allows_nan = lightgbm or steps is not None or get_tags(estimator).input_tags.allow_nan
     for name, column in features.items():
@@ -252,14 +275,59 @@ def _check_columns(features: pd.DataFrame, estimator: Any) -> None:
 
 
 def _folds(
-    folds: Any, target: NDArray[Any], task: str, seed: int, groups: Any
+    folds: Any, features: pd.DataFrame, target: NDArray[Any], task: str, seed: int, groups: Any
 ) -> list[Fold]:
     if isinstance(folds, (int, np.integer)):
         kind = "stratified" if task in ("binary", "multiclass") else "random"
         return make_folds(kind, target, task, n_folds=int(folds), seed=seed)
-    if hasattr(folds, "split"):
-        return list(folds.split(target, target, groups))
-    return [(np.asarray(train), np.asarray(test)) for train, test in folds]
+    if hasattr(folds, "split") and not isinstance(folds, str):
+        return _split(folds, features, target, seed, groups)
+    try:
+        return [(np.asarray(train), np.asarray(test)) for train, test in folds]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"folds must be a number, a splitter or pairs of (train, test) rows, got {folds!r}"
+        ) from error
+
+
+def _split(
+    splitter: Any, features: pd.DataFrame, target: NDArray[Any], seed: int, groups: Any
+) -> list[Fold]:
+    state = getattr(splitter, "random_state", 0)
+    if state is None:
+        splitter = copy(splitter)
+        splitter.random_state = seed
+    elif not isinstance(state, (int, np.integer)):
+        raise ConfigError(
+            f"random_state of {type(splitter).__name__} must be an integer, got {state!r}; "
+            "generators never repeat"
+        )
+    labels = None if groups is None else np.asarray(groups)
+    try:
+        return [(train, test) for train, test in splitter.split(features, target, labels)]
+    except ValueError as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise DataError(f"{type(splitter).__name__} cannot split the rows: {reason}") from error
+
+
+def _weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64] | None:
+    if weight is None:
+        return None
+    from sklearn.utils.validation import has_fit_parameter
+
+    weights = np.asarray(weight, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise DataError(
+            f"weights have the shape {weights.shape}; give one for each of {n_rows} rows"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise DataError("weights must be finite and not negative; drop or fill such rows")
+    if not weights.any():
+        raise DataError("every sample weight is zero; leave the weights out")
+    last = model.steps[-1][1] if getattr(model, "steps", None) else model
+    if not has_fit_parameter(last, "sample_weight"):
+        raise ConfigError(f"{type(last).__name__} takes no sample weights; drop them")
+    return weights
 
 
 def _check_folds(folds: Sequence[Fold], target: NDArray[Any], task: str) -> None:
@@ -268,6 +336,9 @@ def _check_folds(folds: Sequence[Fold], target: NDArray[Any], task: str) -> None
     for number, (train, test) in enumerate(folds):
         if len(train) == 0 or len(test) == 0:
             raise DataError(f"fold {number} has no rows to train or test on; use fewer folds")
+        last = max(np.max(train), np.max(test))
+        if last >= len(target):
+            raise DataError(f"fold {number} names row {last} but there are {len(target)} rows")
         if task not in ("binary", "multiclass"):
             continue
         for part, rows in (("training", train), ("test", test)):
@@ -301,7 +372,7 @@ def _tells_importances(estimator: Any) -> bool:
     """Fit on four rows: some classes promise importances for some of their settings only."""
     from sklearn.base import clone
 
-    if type(estimator).__module__.startswith("lightgbm"):
+    if is_lightgbm(estimator):
         return True
     if getattr(estimator, "steps", None):
         return _tells_importances(estimator.steps[-1][1])

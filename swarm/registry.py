@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from swarm.errors import ConfigError, nearest
@@ -29,7 +30,7 @@ def make(name: str, params: Mapping[str, object] | None = None) -> Strategy:
         listed = ", ".join(sorted(known))
         raise ConfigError(f"unknown strategy {name!r}{nearest(name, known)}; there are: {listed}")
     given = dict(params or {})
-    fields = known[name].__dataclass_fields__
+    fields = [field.name for field in dataclasses.fields(known[name])]
     for key in given:
         if key not in fields:
             raise ConfigError(

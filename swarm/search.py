@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from swarm.budget import Budget, Counts
 from swarm.errors import EvaluationError
-from swarm.evaluation.types import Evaluations, Evaluator, Work
+from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.history import EpochRecord, history_table, record_epoch, work_table
 from swarm.operators.memory import shrink
 from swarm.space import SearchSpace
@@ -30,6 +30,8 @@ Bool = NDArray[np.bool_]
 
 # More than this share of failed evaluations is a mistake, not bad luck.
 _FAILED_SHARE = 0.1
+# Epochs without a new mask after which limits that count new masks are given up.
+_IDLE_EPOCHS = 100
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,12 @@ class SearchState:
     asked : mapping of packed mask to packed folds
         What this search has been charged for.
     fold_sums : float64 (n_folds,)
-        Sums of fold costs over exact answers: the folds with the highest are trained first.
+        Sums of fold costs over rows that reached their incumbents: the folds with the highest
+        are trained first.
+    idle : int
+        Epochs since a mask was proposed for the first time.
+    first_error : str or None
+        Traceback of the first fit that failed.
     """
 
     epoch: int
@@ -61,6 +68,8 @@ class SearchState:
     counts: Counts
     asked: Mapping[bytes, int] = field(repr=False)
     fold_sums: NDArray[np.float64] = field(repr=False)
+    idle: int = 0
+    first_error: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,8 @@ class Search:
         evaluations = self._evaluate(proposal, affordable, state)
         observed = self.strategy.observe(moved, proposal, evaluations)
         asked, counts = _charge(state, proposal.masks[:affordable], evaluations)
-        _refuse_too_many_failures(counts, evaluations)
+        first_error = state.first_error or evaluations.first_error
+        _refuse_too_many_failures(counts, first_error)
         best_mask, best_cost = self._best(state, proposal, evaluations)
         improved = best_cost < state.best_cost
         after = SearchState(
@@ -117,7 +127,9 @@ class Search:
             stalled=0 if improved else state.stalled + 1,
             counts=counts,
             asked=asked,
-            fold_sums=state.fold_sums + np.nansum(evaluations.fold_costs, axis=0),
+            fold_sums=state.fold_sums + _fold_sums(proposal, evaluations),
+            idle=state.idle + 1 if counts.distinct == state.counts.distinct else 0,
+            first_error=first_error,
         )
         size = 0 if best_mask is None else int(best_mask.sum())
         record = record_epoch(
@@ -126,9 +138,16 @@ class Search:
         return after, record
 
     def stop(self, state: SearchState, seconds: float) -> str | None:
-        """Say why the search ends here, or None: a limit of the budget, or ``"finished"``."""
+        """Say why the search ends here, or None.
+
+        A limit of the budget; ``"finished"`` when the strategy is; ``"exhausted"`` when
+        `distinct` or `fits` limits it and no new mask has come up for a hundred epochs.
+        """
         if state.epoch > 0 and self.strategy.finished(state.strategy):
             return "finished"
+        counts_new = self.budget.distinct is not None or self.budget.fits is not None
+        if counts_new and state.idle >= _IDLE_EPOCHS:
+            return "exhausted"
         return self.budget.reached(state.epoch, state.counts, seconds, state.stalled)
 
     def _generator(self, epoch: int) -> np.random.Generator:
@@ -147,13 +166,12 @@ class Search:
                 seen.add(key)
         return count
 
-    def _evaluate(
-        self, proposal: Proposal, affordable: int, state: SearchState
-    ) -> Evaluations:
+    def _evaluate(self, proposal: Proposal, affordable: int, state: SearchState) -> Evaluations:
         order = np.argsort(-state.fold_sums, kind="stable")
         answers = self.evaluator.evaluate(
             proposal.masks[:affordable], proposal.incumbents[:affordable], order
         )
+        _refuse_nan(answers.costs, proposal.masks, self.space)
         return answers if affordable == len(proposal.masks) else _padded(answers, proposal)
 
     def _best(
@@ -188,7 +206,7 @@ class SearchResult:
         The last state.
     records : tuple of EpochRecord
     reason : str
-        The limit that ended it, ``"finished"`` or ``"interrupted"``.
+        The limit that ended it, ``"finished"``, ``"exhausted"`` or ``"interrupted"``.
     space : SearchSpace
     """
 
@@ -292,6 +310,13 @@ def _keys(masks: Bool) -> list[bytes]:
     return [row.tobytes() for row in np.packbits(masks, axis=1)]
 
 
+def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> NDArray[np.float64]:
+    """Sum the fold costs of rows that reached their incumbents: known with pruning or without."""
+    reached = evaluations.costs <= proposal.incumbents
+    sums: NDArray[np.float64] = np.nansum(evaluations.fold_costs[reached], axis=0)
+    return sums
+
+
 def _charge(
     state: SearchState, masks: Bool, evaluations: Evaluations
 ) -> tuple[dict[bytes, int], Counts]:
@@ -332,10 +357,20 @@ def _padded(answers: Evaluations, proposal: Proposal) -> Evaluations:
     )
 
 
-def _refuse_too_many_failures(counts: Counts, evaluations: Evaluations) -> None:
+def _refuse_nan(costs: NDArray[np.float64], masks: Bool, space: SearchSpace) -> None:
+    if not np.isnan(costs).any():
+        return
+    names = space.subset(masks[np.flatnonzero(np.isnan(costs))[0]])
+    listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    raise EvaluationError(
+        f"the cost of the subset of {len(names)} features ({listed}) is NaN; check the evaluator"
+    )
+
+
+def _refuse_too_many_failures(counts: Counts, first_error: str | None) -> None:
     if counts.failed <= _FAILED_SHARE * counts.evaluations:
         return
-    trace = evaluations.first_error or ""
+    trace = first_error or ""
     cause = trace.strip().splitlines()[-1] if trace.strip() else "an unknown error"
     error = EvaluationError(
         f"{counts.failed} of {counts.evaluations} evaluations failed, more than a tenth; "

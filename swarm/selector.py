@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    check_is_fitted,
+    validate_data,
+)
 
 from swarm.archive import Archive
 from swarm.budget import Budget
+from swarm.errors import ConfigError, DataError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
@@ -134,10 +142,16 @@ class SubsetSelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         cv_groups : (n_rows,), optional
             Passed to the splitter.
         """
-        frame = X if isinstance(X, pd.DataFrame) else _named(validate_data(self, X))
-        self.n_features_in_ = frame.shape[1]
-        if isinstance(X, pd.DataFrame):
-            self.feature_names_in_ = np.asarray(frame.columns, dtype=object)
+        if y is None:
+            raise DataError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        if not isinstance(self.random_state, (int, np.integer)):
+            raise ConfigError(
+                f"random_state must be an integer, got {self.random_state!r}; "
+                "generators never repeat"
+            )
+        frame = self._frame(X)
         space = SearchSpace.build(
             list(frame.columns),
             groups=self.groups,
@@ -167,10 +181,9 @@ class SubsetSelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         )
         strategy = make(self.strategy, self.strategy_params)
         archive = Archive() if self.archive is None else Archive(self.archive)
-        with CrossValidation(problem, archive, n_jobs=self.n_jobs) as evaluator:
+        with closing(archive), CrossValidation(problem, archive, n_jobs=self.n_jobs) as evaluator:
             search = Search(strategy, space, evaluator, hints, self.random_state, budget)
             self.result_ = run(search, callbacks=self.callbacks)
-        archive.close()
         self.subset_ = self.result_.features
         self.cost_ = self.result_.cost
         self.history_ = self.result_.history
@@ -178,10 +191,24 @@ class SubsetSelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         self._support[space.positions(self.result_.best_mask)] = True
         return self
 
+    def _frame(self, X: Any) -> pd.DataFrame:
+        """Return X as a table, and set `n_features_in_` and `feature_names_in_` from it."""
+        if isinstance(X, pd.DataFrame):
+            _check_n_features(self, X, reset=True)
+            _check_feature_names(self, X, reset=True)
+            return X
+        finite = not get_tags(self).input_tags.allow_nan
+        values = validate_data(
+            self, X, dtype="numeric", ensure_all_finite=finite or "allow-nan", ensure_min_samples=2
+        )
+        return pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        return tags
+
     def _get_support_mask(self) -> np.ndarray[Any, Any]:
         check_is_fitted(self, "subset_")
         return self._support
-
-
-def _named(values: np.ndarray[Any, Any]) -> pd.DataFrame:
-    return pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])

@@ -84,7 +84,7 @@ class SearchSpace:
         fixed_mask = _unit_mask("fixed", fixed, columns, names, units)
         forbidden_mask = _unit_mask("forbidden", forbidden, columns, names, units)
         for both in np.flatnonzero(fixed_mask & forbidden_mask):
-            raise SpaceError(f"{names[both]!r} is both fixed and forbidden; remove it from one list")
+            raise SpaceError(f"{names[both]!r} is both fixed and forbidden; choose one")
         allowed = len(names) - int(forbidden_mask.sum())
         if allowed == 0:
             raise SpaceError("every feature is forbidden; allow at least one")

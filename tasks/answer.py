@@ -17,9 +17,7 @@ from tasks.run_log import parquet
 __all__ = ["answer_files", "evaluation_table", "judgement_files"]
 
 
-def answer_files(
-    result: SearchResult, known: KnownEvaluations, n_models: int
-) -> dict[str, bytes]:
+def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -> dict[str, bytes]:
     """Features, subsets, history and evaluations of a search, by artifact path.
 
     ``features.json``, ``subsets.csv`` and ``history.parquet`` depend on configuration, seed

@@ -10,13 +10,16 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from swarm.archive import KnownEvaluations
+from swarm.evaluation.scoring import Scoring
 from swarm.evaluation.types import Record
 from swarm.judgement import Judgement
+from swarm.problem import Problem
 from swarm.report import ReportData, figure_files, render
 from swarm.search import SearchResult
 from swarm.strategy import Hints
+from tasks.run_log import describe_run
 
-__all__ = ["report_data", "write_report"]
+__all__ = ["final_metrics", "report_data", "run_facts", "write_report"]
 
 
 @task(name="report", cache_policy=NO_CACHE, persist_result=False)
@@ -27,12 +30,13 @@ def write_report(data: ReportData) -> dict[str, bytes]:
 
 def report_data(
     title: str,
+    problem: Problem,
     result: SearchResult,
     judgement: Judgement,
     known: KnownEvaluations,
     hints: Hints,
     n_models: int,
-    cost_label: str,
+    *,
     regroup_every: int | None,
     warnings: Sequence[str],
     config_yaml: str,
@@ -69,7 +73,7 @@ def report_data(
         cv_cost=judgement.cv_cost,
         test_cost=judgement.costs.get("best_subset"),
         optimism=judgement.optimism,
-        cost_label=cost_label,
+        cost_label=_cost_label(problem.scoring),
         level=judgement.level,
         regroup_every=regroup_every,
         warnings=list(warnings),
@@ -84,10 +88,48 @@ def _importances(
     """Importances of the best subset, from the evaluation it was found or shrunk from."""
     best = result.best_mask
     for mask, record in finished:
-        if not (mask & best).sum() == best.sum() or record.cost != result.cost:
+        if (best & ~mask).any() or record.cost != result.cost:
             continue
         values = record.importance
         if values.any():
             units = np.flatnonzero(best)
             return pd.Series(values[units], index=[result.space.names[u] for u in units])
     return None
+
+
+def run_facts(problem: Problem, source: str, result: SearchResult) -> dict[str, object]:
+    """What a run searched, and what it took."""
+    tags = describe_run(problem, source, "", 0)
+    work, counts = result.work, result.state.counts
+    training = float(work["training_seconds"].sum())
+    versions = {key: value for key, value in tags.items() if key.startswith("version.")}
+    return {
+        "data": source,
+        "estimator": tags["estimator"],
+        "scorer": problem.scoring.name,
+        "problem": tags["problem"],
+        "ended by": result.reason,
+        "evaluations": counts.evaluations,
+        "distinct evaluations": counts.distinct,
+        "fits": counts.fits,
+        "archive_hits": int(work["hits"].sum()),
+        "seconds_training": training,
+        "seconds_elsewhere": max(0.0, float(work["seconds"].sum()) - training),
+        "versions": {key.removeprefix("version."): value for key, value in versions.items()},
+    }
+
+
+def final_metrics(judgement: Judgement) -> dict[str, float]:
+    """Test figures as metrics: ``test_f1`` of the ensemble, ``test_f1_all_features``, ..."""
+    metrics: dict[str, float] = {}
+    for row in judgement.table.to_dict("records"):
+        suffix = "" if row["contender"] == "ensemble" else f"_{row['contender']}"
+        metrics[f"test_{row['metric']}{suffix}"] = float(row["value"])
+    if judgement.optimism is not None:
+        metrics["optimism"] = judgement.optimism
+    return metrics
+
+
+def _cost_label(scoring: Scoring) -> str:
+    name = scoring.name.removeprefix("neg_")
+    return f"1 - {name}" if scoring.upper == 1.0 else name

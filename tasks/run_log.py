@@ -153,9 +153,7 @@ class RunLog:
 _IDENTITY = ("rows", "columns", "strategy", "seed", "problem")
 
 
-def describe_run(
-    problem: Problem, source: str, strategy: str, seed: int
-) -> dict[str, str]:
+def describe_run(problem: Problem, source: str, strategy: str, seed: int) -> dict[str, str]:
     """Tags of a run: what it searched, with which code."""
     tags = {
         "strategy": strategy,

@@ -41,10 +41,11 @@ __all__ = [
     "register_model",
     "run_epoch",
     "split_rows",
+    "worth_retrying",
 ]
 
 
-def _worth_retrying(_task: object, _run: object, state: Any) -> bool:
+def worth_retrying(_task: object, _run: object, state: Any) -> bool:
     """Bad input stays bad; anything else may be a passing fault."""
     try:
         state.result(raise_on_failure=True)
@@ -138,9 +139,11 @@ def fit_ensemble(
     problem: Problem, train: Table, subsets: Sequence[Sequence[str]], vote: str
 ) -> SubsetEnsemble:
     """Train one model per subset on all training rows."""
-    ensemble = SubsetEnsemble(problem.estimator, subsets, vote=vote)
-    ensemble.set_params(pos_label=problem.scoring.pos_label)
-    return ensemble.fit(train.features, train.target, sample_weight=train.weight)
+    ensemble = SubsetEnsemble(
+        problem.estimator, subsets, vote=vote, pos_label=problem.scoring.pos_label
+    )
+    ensemble.fit(train.features, train.target, sample_weight=train.weight)
+    return ensemble
 
 
 @task(name="evaluate", cache_policy=NO_CACHE, persist_result=False)

@@ -105,15 +105,15 @@ class CrossValidation:
         jobs = [
             Job(i, distinct[i], records[i].fold_costs, fold_order, _limit(highest[i]))
             for i in range(len(unique))
-            if self._unsettled(records[i], highest[i])
+            if self._unsettled(records[i], highest[i], fold_order)
         ]
         fits, seconds = self._train(jobs, records)
         work = Work(fits, len(unique) - len(jobs), time.perf_counter() - started, seconds)
         rows = [records[i] for i in row_of]
-        return self._answer(masks, limits, fold_order, rows, work)
+        return self._answer(masks, incumbents, fold_order, rows, work)
 
-    def _unsettled(self, record: Record, incumbent: float) -> bool:
-        if not record.settled(_limit(incumbent)):
+    def _unsettled(self, record: Record, incumbent: float, fold_order: Int) -> bool:
+        if record.next_fold(fold_order, _limit(incumbent)) is not None:
             return True
         wants_refit = self.problem.importance == "refit" and record.complete and not record.failed
         return (
@@ -171,9 +171,12 @@ class CrossValidation:
                 )
 
     def _answer(
-        self, masks: Bool, limits: Float, fold_order: Int, rows: list[Record], work: Work
+        self, masks: Bool, incumbents: Float, fold_order: Int, rows: list[Record], work: Work
     ) -> Evaluations:
         n = len(rows)
+        unlimited = np.full(n, np.inf)
+        limits = incumbents if self.pruning else unlimited
+        thresholds = incumbents if self.problem.scoring.bounded else unlimited
         costs = np.full(n, np.inf)
         fold_costs = np.full((n, self.n_folds), np.nan)
         importances = np.zeros(masks.shape)
@@ -183,12 +186,13 @@ class CrossValidation:
         needed = np.zeros((n, self.n_folds), dtype=bool)
         for i, record in enumerate(rows):
             needed[i] = record.needed(fold_order, _limit(limits[i]))
-            if not record.complete or record.cost > limits[i]:
-                censored[i] = True
-                continue
-            failed[i] = record.failed
-            costs[i] = record.cost
-            if not record.failed:
+            # Only a failure that pruning would have reached counts, so that pruning does not
+            # change how many there are.
+            reached = record.needed(fold_order, _limit(thresholds[i]))
+            failed[i] = bool(np.isinf(record.fold_costs[reached]).any())
+            censored[i] = not failed[i] and not (record.complete and record.cost <= limits[i])
+            if not failed[i] and not censored[i] and not record.failed:
+                costs[i] = record.cost
                 fold_costs[i] = record.fold_costs
                 importances[i], used[i] = self._importance(masks[i], record)
         return Evaluations(
@@ -201,7 +205,7 @@ class CrossValidation:
             needed=needed,
             exact_shrink=self.problem.exact_shrink,
             work=work,
-            first_error=next((r.error for r in rows if r.failed), None),
+            first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
         )
 
     def _importance(self, mask: Bool, record: Record) -> tuple[Float, Bool]:

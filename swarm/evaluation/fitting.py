@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 import traceback
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swarm.evaluation.models import model_importances, used_by
+from swarm.evaluation.types import Record
 from swarm.problem import Problem
 
 __all__ = ["Fitted", "Job", "fit_mask"]
@@ -68,34 +68,36 @@ def fit_mask(problem: Problem, job: Job) -> Fitted:
     result = Fitted(job.number)
     positions = problem.space.positions(job.mask)
     columns = problem.features.iloc[:, positions]
-    total = float(np.nansum(job.fold_costs))
-    with warnings.catch_warnings():
-        # A worker's warnings repeat for every mask of a search and reach nobody.
-        warnings.simplefilter("ignore")
-        for fold in job.fold_order:
-            if not np.isnan(job.fold_costs[fold]):
-                continue
-            if total / problem.n_folds > job.limit:
-                break
-            try:
-                cost = _fit_fold(problem, columns, positions, int(fold), job.mask, result)
-            except Exception:
-                result.error = traceback.format_exc()
-                result.folds.append(int(fold))
-                result.costs.append(float("inf"))
-                result.importances.append(None)
-                result.used.append(job.mask)
-                break
-            total += cost
-        if problem.importance == "refit" and total / problem.n_folds <= job.limit:
-            _refit(problem, columns, positions, result)
+    record = replace(
+        Record.unknown(problem.n_folds, problem.space.n_units), fold_costs=job.fold_costs.copy()
+    )
+    while (fold := record.next_fold(job.fold_order, job.limit)) is not None:
+        try:
+            cost = _fit_fold(problem, columns, positions, fold, job.mask, result)
+        except Exception:
+            result.error = traceback.format_exc()
+            result.folds.append(fold)
+            result.costs.append(float("inf"))
+            result.importances.append(None)
+            result.used.append(job.mask)
+            break
+        if np.isnan(cost):
+            break
+        record.fold_costs[fold] = cost
+    believed = record.complete and not record.failed and record.cost <= job.limit
+    if problem.importance == "refit" and believed:
+        _refit(problem, columns, positions, result)
     result.seconds = time.perf_counter() - started
     return result
 
 
 def _fit_fold(
-    problem: Problem, columns: Any, positions: Sequence[int], fold: int,
-    mask: NDArray[np.bool_], result: Fitted,
+    problem: Problem,
+    columns: Any,
+    positions: Sequence[int],
+    fold: int,
+    mask: NDArray[np.bool_],
+    result: Fitted,
 ) -> float:
     train, test = problem.folds[fold]
     model = _fit(problem, columns, train)
@@ -129,9 +131,7 @@ def _fit(problem: Problem, columns: Any, rows: NDArray[np.int64]) -> Any:
     return model.fit(columns.iloc[rows], problem.target[rows], **weight)
 
 
-def _refit(
-    problem: Problem, columns: Any, positions: Sequence[int], result: Fitted
-) -> None:
+def _refit(problem: Problem, columns: Any, positions: Sequence[int], result: Fitted) -> None:
     try:
         model = _fit(problem, columns, np.arange(len(problem.target)))
         values = model_importances(model, len(positions))

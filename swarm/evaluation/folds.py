@@ -55,6 +55,8 @@ def make_folds(
             f"unknown kind of folds {kind!r}{nearest(kind, _KINDS)}; there are: {', '.join(_KINDS)}"
         )
     n_rows = len(target)
+    if kind != "column" and n_folds < 2:
+        raise ConfigError(f"a cost needs at least 2 folds, got {n_folds}")
     if kind != "column" and n_rows < n_folds:
         raise DataError(f"{n_rows} rows cannot make {n_folds} folds; use fewer folds or more rows")
     if kind == "column":
@@ -104,7 +106,8 @@ def _by_group(
         raise DataError(f"{n_groups} groups cannot make {n_folds} folds; use fewer folds")
     splitter = GroupKFold if kind == "group" else StratifiedGroupKFold
     state = seed if shuffle else None
-    return list(splitter(n_folds, shuffle=shuffle, random_state=state).split(target, target, groups))
+    made = splitter(n_folds, shuffle=shuffle, random_state=state)
+    return list(made.split(target, target, groups))
 
 
 def _in_time(time: NDArray[Any] | None, n_rows: int, n_folds: int) -> list[Fold]:

@@ -10,8 +10,15 @@ from numpy.typing import NDArray
 
 from swarm.errors import ConfigError
 
-__all__ = ["describe", "has_importances", "made_deterministic", "model_importances", "used_by",
-           "shrinks_exactly"]
+__all__ = [
+    "describe",
+    "has_importances",
+    "is_lightgbm",
+    "made_deterministic",
+    "model_importances",
+    "shrinks_exactly",
+    "used_by",
+]
 
 # LightGBM settings under which the features a tree may split on, or how they are binned,
 # depend on the other features, so that dropping an unused one could change a model.
@@ -25,9 +32,18 @@ _COLUMN_SAMPLING = {
     "extra_trees": False,
     "extra_tree": False,
 }
-_BY_FEATURE = ("monotone_constraints", "interaction_constraints", "feature_contri",
-               "max_bin_by_feature", "forcedsplits_filename", "forcedbins_filename",
-               "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled", "linear_tree")
+_BY_FEATURE = (
+    *("monotone_constraints", "mc", "monotone_constraint", "monotonic_cst"),
+    *("feature_contri", "feature_contrib", "fc", "fp", "feature_penalty"),
+    *("forcedsplits_filename", "fs", "forced_splits_filename", "forced_splits_file"),
+    *("forced_splits", "forcedbins_filename", "interaction_constraints", "max_bin_by_feature"),
+    *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
+    *("categorical_features", "cat_features", "ignore_column", "ignore_feature", "blacklist"),
+    *("cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled", "linear_tree", "linear_trees"),
+)
+_THREADS = ("num_threads", "num_thread", "nthread", "nthreads")
+# With fewer bins than this one bin may hold several frequent values.
+_FINE_BINS = 16
 
 
 def made_deterministic(estimator: Any, seed: int) -> Any:
@@ -45,22 +61,32 @@ def made_deterministic(estimator: Any, seed: int) -> Any:
 
     clean = clone(estimator)
     fixed: dict[str, object] = {}
-    for name, value in clean.get_params(deep=True).items():
+    params = clean.get_params(deep=True)
+    for name, value in params.items():
         if name.endswith("random_state"):
             if value is None:
                 fixed[name] = seed
             elif not isinstance(value, (int, np.integer)):
-                raise ConfigError(f"{name} must be an integer, got {value!r}; generators never repeat")
-        if name == "n_jobs" or name.endswith("__n_jobs"):
-            fixed[name] = 1
-        if _is_lightgbm(value):
+                raise ConfigError(
+                    f"{name} must be an integer, got {value!r}; generators never repeat"
+                )
+        owner, _, last = name.rpartition("__")
+        if last == "n_jobs":
+            # In scikit-learn None is one already, and some classes warn of any other value.
+            ours = type(params.get(owner, clean)).__module__.startswith("sklearn.")
+            if not (ours and value is None):
+                fixed[name] = 1
+        if is_lightgbm(value):
             fixed.update({f"{name}__{k}": v for k, v in _lightgbm_settings(value).items()})
-    if _is_lightgbm(clean):
+    if is_lightgbm(clean):
         fixed.update(_lightgbm_settings(clean))
     return clean.set_params(**fixed) if fixed else clean
 
 
-def _is_lightgbm(estimator: object) -> bool:
+def is_lightgbm(estimator: object) -> bool:
+    """Whether `estimator` is one of LightGBM's, or of a class derived from them."""
+    if isinstance(estimator, type):
+        return False
     return any(cls.__module__.startswith("lightgbm") for cls in type(estimator).__mro__)
 
 
@@ -69,6 +95,7 @@ def _lightgbm_settings(estimator: Any) -> dict[str, object]:
     settings: dict[str, object] = {"deterministic": True, "verbosity": -1, "n_jobs": 1}
     if not given.get("force_row_wise"):
         settings["force_col_wise"] = True
+    settings.update({name: 1 for name in _THREADS if name in given})
     kept = {key: given[key] for key in ("deterministic", "verbosity") if key in given}
     return {**settings, **kept}
 
@@ -102,19 +129,24 @@ def used_by(model: Any, importances: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which columns a fitted model uses: bool (n_columns,)."""
     booster = getattr(_last(model), "booster_", None)
     if booster is not None:
-        used: NDArray[np.bool_] = np.asarray(booster.feature_importance("split")) > 0
-        return used
-    return importances != 0
+        importances = np.asarray(booster.feature_importance("split"), dtype=np.float64)
+    used: NDArray[np.bool_] = importances != 0
+    return used
 
 
 def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
-    """Whether dropping columns that no tree splits on leaves every model bit for bit the same.
+    """Whether dropping columns that no tree splits on leaves a model bit for bit the same.
 
     True for LightGBM without column sampling and without settings by feature, on data whose
     columns cannot be bundled: LightGBM merges columns that are rarely non-zero together, and
     then a column's histogram depends on which others are there.
+
+    Parameters
+    ----------
+    features : DataFrame (n_rows, n_columns)
+        The rows a model is trained on.
     """
-    if not _is_lightgbm(estimator):
+    if not is_lightgbm(estimator):
         return False
     params = estimator.get_params(deep=False)
     for name, neutral in _COLUMN_SAMPLING.items():
@@ -122,7 +154,10 @@ def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
             return False
     if any(params.get(name) for name in _BY_FEATURE):
         return False
-    return params.get("enable_bundle") is False or not _could_be_bundled(features)
+    if params.get("enable_bundle") is False:
+        return True
+    coarse = any((params.get(name) or 255) < _FINE_BINS for name in ("max_bin", "max_bins"))
+    return not coarse and not _could_be_bundled(features)
 
 
 def _could_be_bundled(features: pd.DataFrame) -> bool:
@@ -166,5 +201,11 @@ def describe(estimator: Any) -> object:
     name = getattr(estimator, "__qualname__", "")
     if name and "<" not in name:
         return f"{estimator.__module__}.{name}"
-    raise ConfigError(f"{estimator!r} has no stable name, so its results cannot be archived; "
-                      "define it by name in a module")
+    cls = type(estimator)
+    if cls.__module__.startswith("sklearn.") and hasattr(estimator, "__dict__"):
+        # Splitters, column selectors and scorers: settings without get_params.
+        return {"class": f"{cls.__module__}.{cls.__qualname__}", "state": describe(vars(estimator))}
+    raise ConfigError(
+        f"{estimator!r} has no stable name, so its results cannot be archived; "
+        "define it by name in a module"
+    )

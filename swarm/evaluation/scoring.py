@@ -14,6 +14,8 @@ __all__ = ["Scoring", "resolve_scoring"]
 
 # Scorers that take one class as positive, and fail without it on string labels.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
+# Scorers of scikit-learn that have no highest score.
+_UNBOUNDED = ("positive_likelihood_ratio", "mutual_info_score")
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def resolve_scoring(
 def _upper(name: str) -> float | None:
     if name.startswith("neg_"):
         return 0.0
-    return None if name == "positive_likelihood_ratio" else 1.0
+    return None if name in _UNBOUNDED else 1.0
 
 
 def _one_class(

@@ -95,6 +95,26 @@ class Record:
             self.error if self.error is not None else other.error,
         )
 
+    def next_fold(self, fold_order: Int, limit: float) -> int | None:
+        """Return the fold to train next to settle whether the cost is above `limit`.
+
+        Folds are taken in `fold_order`, whichever are known, so that what settles a mask is
+        a function of its true fold costs and not of what an archive happened to hold.
+
+        Returns
+        -------
+        int or None
+            None where it is settled.
+        """
+        total = 0.0
+        for fold in fold_order:
+            if total / self.n_folds > limit or np.isinf(total):
+                break
+            if np.isnan(self.fold_costs[fold]):
+                return int(fold)
+            total += self.fold_costs[fold]
+        return None
+
     def needed(self, fold_order: Int, limit: float) -> Bool:
         """Which folds settle whether the cost is above `limit`, trained in `fold_order`.
 
@@ -114,10 +134,6 @@ class Record:
                 needed[fold] = True
                 total += self.fold_costs[fold]
         return needed
-
-    def settled(self, limit: float) -> bool:
-        """Whether the cost is known, or known to be above `limit`."""
-        return self.complete or float(np.nansum(self.fold_costs)) / self.n_folds > limit
 
 
 @dataclass(frozen=True)

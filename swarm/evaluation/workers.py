@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 import weakref
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
+from swarm.interrupts import deaf_children, quiet_pool
 from swarm.problem import Problem
 
 __all__ = ["BACKENDS", "Workers"]
@@ -52,7 +54,9 @@ class Workers:
         """
         # Largest first: a big mask that starts last would keep one core busy alone.
         left = {job.number: job for job in sorted(jobs, key=lambda job: -int(job.mask.sum()))}
-        if self.backend == "sequential" or len(left) == 1 and self.backend != "loky":
+        if not left:
+            return
+        if self.backend == "sequential" or (len(left) == 1 and self.backend != "loky"):
             yield from self._in_process(left)
             return
         from joblib.externals.loky.process_executor import BrokenProcessPool
@@ -72,11 +76,11 @@ class Workers:
 
     def close(self) -> None:
         """End the worker processes and remove what was shipped to them."""
-        if self.backend == "loky":
+        if self._shipment is not None:
             from joblib.externals.loky import get_reusable_executor
 
-            get_reusable_executor().shutdown(wait=True, kill_workers=True)
-        if self._shipment is not None:
+            # reuse: or else a pool of another size would be made first, only to be ended.
+            get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
             shutil.rmtree(self._shipment, ignore_errors=True)
             self._shipment = None
 
@@ -85,10 +89,11 @@ class Workers:
 
         with threadpool_limits(limits=1):
             for job in left.values():
-                yield fit_mask(self.problem, job)
+                yield _fit_quietly(self.problem, job)
 
     def _parallel(self, jobs: Sequence[Job]) -> Iterator[Fitted]:
         from joblib import Parallel, delayed, parallel_config
+        from threadpoolctl import threadpool_limits
 
         threads = {"inner_max_num_threads": 1} if self.backend == "loky" else {}
         with parallel_config(self.backend, n_jobs=self.n_jobs, **threads):
@@ -100,9 +105,15 @@ class Workers:
             )
             if self.backend == "loky":
                 shipped = self._ship()
-                yield from pool(delayed(_fit_shipped)(shipped, job) for job in jobs)
+                with quiet_pool():
+                    with deaf_children():
+                        answers = pool(delayed(_fit_shipped)(shipped, job) for job in jobs)
+                    yield from answers
             else:
-                yield from pool(delayed(fit_mask)(self.problem, job) for job in jobs)
+                # Filters belong to the process, and BLAS threads too: set them from one thread.
+                with warnings.catch_warnings(), threadpool_limits(limits=1):
+                    warnings.simplefilter("ignore")
+                    yield from pool(delayed(fit_mask)(self.problem, job) for job in jobs)
 
     def _ship(self) -> str:
         """Write the problem where every worker reads it once; say where."""
@@ -118,7 +129,14 @@ class Workers:
 
 
 def _fit_shipped(folder: str, job: Job) -> Fitted:
-    return fit_mask(_unpack(folder), job)
+    return _fit_quietly(_unpack(folder), job)
+
+
+def _fit_quietly(problem: Problem, job: Job) -> Fitted:
+    """Fit without warnings: they repeat for every mask of a search and reach nobody."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit_mask(problem, job)
 
 
 @lru_cache(maxsize=1)

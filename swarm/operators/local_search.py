@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["lowest", "search_locally"]
+__all__ = ["lowest", "search_locally", "total_squared_distance"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -36,6 +36,26 @@ def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Boo
     np.put_along_axis(rank, order, np.arange(key.shape[1])[None, :], axis=1)
     marked: Bool = (rank < count[:, None]) & among
     return marked
+
+
+def total_squared_distance(subsets: Bool, squared_distance: Float) -> Float:
+    """Sum ``d_total(S, j)^2 = sum_{i in S} d(i, j)^2`` for every subset S and unit j.
+
+    Parameters
+    ----------
+    subsets : bool (n, n_units)
+    squared_distance : float64 (n_units, n_units)
+
+    Returns
+    -------
+    float64 (n, n_units)
+    """
+    # A matrix product would round by its blocking: differently for equal columns, and for
+    # another number of BLAS threads. Added row by row, equal units tie, on any machine.
+    total = np.zeros(subsets.shape)
+    for row, subset in enumerate(subsets):
+        total[row] = squared_distance[subset].sum(axis=0)
+    return total
 
 
 def search_locally(
@@ -82,7 +102,7 @@ def search_locally(
     most_added = bound(size, outside)
     removals = _uniform_count(np.minimum(size, removable.sum(axis=1)), rng)
     additions = _uniform_count(np.minimum(most_added, addable.sum(axis=1)), rng)
-    total = pbest.astype(np.float64) @ squared_distance
+    total = total_squared_distance(pbest, squared_distance)
     candidates = lowest(importance, removable, removals, rng)
     candidates |= lowest(-total, addable, additions, rng)
     return pbest ^ (candidates & (rng.random(pbest.shape) < 0.5))

@@ -48,9 +48,7 @@ def improves(cost: Float, size: Int, than: Float, than_size: Int) -> Bool:
     return better
 
 
-def remember(
-    memory: Memory, owner: Int, masks: Bool, costs: Float, importances: Float
-) -> Memory:
+def remember(memory: Memory, owner: Int, masks: Bool, costs: Float, importances: Float) -> Memory:
     """Update personal bests by candidates, taken in the order of the rows.
 
     Parameters

@@ -53,9 +53,7 @@ def leader_of_each(group: Int, rank: Int) -> Int:
     return leaders[order][np.searchsorted(labels[order], group)]
 
 
-def local_searchers(
-    rank: Int, n_extra: int, probability: float, rng: np.random.Generator
-) -> Bool:
+def local_searchers(rank: Int, n_extra: int, probability: float, rng: np.random.Generator) -> Bool:
     """Who performs the local search: every leader, and the next `n_extra` with `probability`.
 
     One number per particle is drawn, so that the draw does not depend on the grouping.

@@ -1,0 +1,1 @@
+"""What is computed from the training rows before a search starts."""

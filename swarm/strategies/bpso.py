@@ -92,9 +92,7 @@ class BinaryPso:
         else:
             position = bernoulli(self.n_particles, space, rng)
         position = warm_first(position, hints.warm, space, rng)
-        return BinaryPsoState(
-            space, 0, position, np.zeros(position.shape), Memory.blank(position)
-        )
+        return BinaryPsoState(space, 0, position, np.zeros(position.shape), Memory.blank(position))
 
     def propose(
         self, state: BinaryPsoState, rng: np.random.Generator

@@ -146,9 +146,7 @@ class MultiSwarm:
             position = bernoulli(self.n_particles, space, rng)
         position = warm_first(position, hints.warm, space, rng)
         nothing = np.zeros((0, 0))
-        squared = (
-            np.square(hints.need("distance", "multiswarm")) if self.local_search else nothing
-        )
+        squared = np.square(hints.need("distance", "multiswarm")) if self.local_search else nothing
         squared.setflags(write=False)
         return MultiSwarmState(
             space=space,
@@ -185,17 +183,15 @@ class MultiSwarm:
         masks, owner = proposal.masks, proposal.owner
         smaller = shrink(masks, evaluations.used, state.space) if self.shrink else masks
         believed = smaller if evaluations.exact_shrink else masks
-        memory = remember(
-            state.memory, owner, believed, evaluations.costs, evaluations.importances
-        )
+        memory = remember(state.memory, owner, believed, evaluations.costs, evaluations.importances)
         waiting = np.zeros(len(owner), dtype=bool)
         if not evaluations.exact_shrink:
             # Only a mask that became a pbest just now is worth a smaller copy of itself.
+            held = np.isfinite(state.memory.costs[owner])
+            again = held & (state.memory.masks[owner] == masks).all(axis=1)
             won = (memory.masks[owner] == masks).all(axis=1) & np.isfinite(evaluations.costs)
-            waiting = won & (smaller != masks).any(axis=1)
-        return replace(
-            state, memory=memory, pending=smaller[waiting], pending_owner=owner[waiting]
-        )
+            waiting = won & ~again & (smaller != masks).any(axis=1)
+        return replace(state, memory=memory, pending=smaller[waiting], pending_owner=owner[waiting])
 
     def finished(self, state: MultiSwarmState) -> bool:
         """Never: a budget ends the search."""

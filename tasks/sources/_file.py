@@ -11,8 +11,8 @@ from typing import Literal
 import pandas as pd
 
 from swarm.errors import DataError
-from tasks.sources._raw import Raw, some
 from tasks.secrets import expand, reason
+from tasks.sources._raw import Raw, some
 
 __all__ = ["read_file"]
 

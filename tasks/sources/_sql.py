@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pandas as pd
 
 from swarm.errors import DataError
-from tasks.sources._raw import Raw
 from tasks.secrets import expand, reason
+from tasks.sources._raw import Raw
 
 if TYPE_CHECKING:
     from sqlalchemy import URL

@@ -9,8 +9,8 @@ from urllib.error import HTTPError
 import pandas as pd
 
 from swarm.errors import DataError
-from tasks.sources._raw import Raw, some
 from tasks.secrets import reason
+from tasks.sources._raw import Raw, some
 
 __all__ = ["read_uci"]
 

@@ -1,0 +1,127 @@
+"""What a report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from swarm.errors import InputError
+
+__all__ = ["ReportData"]
+
+_COLUMNS = {
+    "history": ("epoch", "best_cost"),
+    "evaluations": ("size", "cost"),
+    "figures": ("contender", "metric", "value", "low", "high", "n_features", "n_models"),
+    "differences": ("contender", "metric", "difference", "low", "high", "favours"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """Everything a report of one select run shows.
+
+    Parameters
+    ----------
+    title : str
+        Name of the run.
+    verdict : str
+        One sentence, see :meth:`swarm.judgement.Judgement.verdict`.
+    features : names
+        The best subset.
+    n_available : int
+        Number of features the search could choose from.
+    subsets : (names, cost) pairs
+        The subsets of the ensemble, best first, with their cross-validated cost.
+    history : DataFrame
+        One row per epoch: ``epoch``, ``best_cost``, and where known ``best_size``,
+        ``pbest_cost_mean``, ``size_mean``, ``diversity``, ``evaluations``,
+        ``distinct_evaluations``, ``fits``, ``folds_pruned`` and ``swarm_0_best_cost``, ...
+    evaluations : DataFrame
+        One row per distinct mask evaluated on all folds: ``size``, ``cost``.
+    figures, differences : DataFrame
+        ``Judgement.table`` and ``Judgement.differences``. A missing `low` means no interval.
+    importances : Series, optional
+        Of the best subset, by feature name; any scale, 0 or more.
+    distance : DataFrame (n_features, n_features), optional
+        ``1 - |Spearman correlation|`` by feature name.
+    cv_cost, test_cost : float, optional
+        Cost of the best subset as the search saw it, and on the test rows.
+    optimism : float, optional
+        Their difference: above 0, the search promised too much.
+    cost_label : str
+        What the cost is, for example ``1 - f1``.
+    level : float
+        Confidence of the intervals.
+    regroup_every : int, optional
+        Epochs between regroupings of the subswarms.
+    warnings : list of str
+    config_yaml : str
+    facts : mapping
+        Anything else worth keeping, shown by its key: data source, rows, strategy, seed, a
+        mapping of package versions. ``seconds_training``, ``seconds_elsewhere`` and
+        ``archive_hits`` are also shown as what the run took.
+
+    Raises
+    ------
+    InputError
+        If there is no feature, or a table lacks a column.
+    """
+
+    title: str
+    verdict: str
+    features: Sequence[str]
+    n_available: int
+    subsets: Sequence[tuple[Sequence[str], float]]
+    history: pd.DataFrame
+    evaluations: pd.DataFrame
+    figures: pd.DataFrame
+    differences: pd.DataFrame
+    importances: pd.Series | None = None
+    distance: pd.DataFrame | None = None
+    cv_cost: float | None = None
+    test_cost: float | None = None
+    optimism: float | None = None
+    cost_label: str = "cost"
+    level: float = 0.95
+    regroup_every: int | None = None
+    warnings: Sequence[str] = ()
+    config_yaml: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.features:
+            raise InputError("there is no chosen feature to report on; give at least one")
+        for name, needed in _COLUMNS.items():
+            table = getattr(self, name)
+            for column in needed:
+                if len(table) and column not in table.columns:
+                    raise InputError(
+                        f"the table {name!r} of the report has no column {column!r}; "
+                        f"it needs {', '.join(needed)}"
+                    )
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics of the test figures, the one of the verdict first."""
+        return list(dict.fromkeys(self.figures["metric"].tolist())) if len(self.figures) else []
+
+    def frequency(self) -> dict[str, int]:
+        """In how many subsets each feature is: the best subset's by importance, then others."""
+        counts = dict.fromkeys(self.ranked(), 0)
+        for names, _ in self.subsets:
+            for name in dict.fromkeys(names):
+                counts[name] = counts.get(name, 0) + 1
+        chosen = len(set(self.features))
+        others = sorted(list(counts)[chosen:], key=lambda name: -counts[name])
+        return {name: counts[name] for name in [*list(counts)[:chosen], *others]}
+
+    def ranked(self) -> list[str]:
+        """Features of the best subset, the most important first."""
+        names = list(dict.fromkeys(self.features))
+        if self.importances is None:
+            return names
+        known = {str(name): float(value) for name, value in self.importances.items()}
+        return sorted(names, key=lambda name: -known.get(name, 0.0))
