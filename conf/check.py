@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from conf.estimator import build_estimator
 from conf.schema import SelectConfig
-from conf.strategy import build_strategy
 from swarm.errors import ConfigError, nearest
+from swarm.registry import make
 
 __all__ = ["check"]
 
 
-def check(config: SelectConfig, strategies: Mapping[str, type] | None = None) -> None:
+def check(config: SelectConfig) -> None:
     """Check what takes several keys, or the installed packages, to know.
 
     Parameters
     ----------
     config : SelectConfig
         What :func:`conf.load.load` returned.
-    strategies : mapping of str to dataclass, optional
-        The strategies to choose from, by default all registered ones.
 
     Raises
     ------
@@ -36,7 +33,7 @@ def check(config: SelectConfig, strategies: Mapping[str, type] | None = None) ->
     estimator = build_estimator(config.model)
     _estimator_suits(config, estimator)
     _scorers_exist(config)
-    build_strategy(config.strategy, strategies)
+    make(config.strategy.name, config.strategy.params)
 
 
 def _columns_have_one_role(config: SelectConfig) -> None:

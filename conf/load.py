@@ -17,7 +17,6 @@ from conf.estimator import build_estimator
 from conf.explain import explain
 from conf.overrides import from_environment, paths, split, with_value
 from conf.schema import SelectConfig
-from conf.strategy import build_strategy
 from conf.text import parse, render
 from swarm.errors import ConfigError, nearest
 
@@ -25,7 +24,6 @@ __all__ = [
     "SelectConfig",
     "as_yaml",
     "build_estimator",
-    "build_strategy",
     "check",
     "difference",
     "flatten",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -178,12 +177,3 @@ class PrepareSection(Section):
         description="Clusters of similar features that first positions are drawn from; null takes"
         " twice the square root of the number of units, rounded up, and at most 50",
     )
-
-    def clusters_for(self, n_units: int) -> int:
-        """Return the number of clusters for `n_units` units (null: ``min(50, ceil(2 sqrt n))``).
-
-        An explicit number is returned as it is, even above `n_units`.
-        """
-        if self.n_clusters is not None:
-            return self.n_clusters
-        return min(n_units, 50, math.ceil(2 * math.sqrt(n_units)))

@@ -133,9 +133,6 @@ class TrackingSection(Section):
         alias="register",
         description="Register the ensemble under the name of the run",
     )
-    required: bool = Field(
-        default=True, description="Refuse to start when the tracking server is out of reach"
-    )
 
     @property
     def register(self) -> bool:

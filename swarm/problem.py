@@ -238,7 +238,9 @@ def _check_rows(features: pd.DataFrame, target: NDArray[Any]) -> None:
     if missing:
         raise DataError(f"the target is missing in {missing} rows; drop or fill them first")
     if target.ndim == 1 and len(pd.unique(target)) == 1:
-        raise DataError(f"the target is constant ({target[0]!r}); there is nothing to learn")
+        raise DataError(
+            f"the target is constant ({target.tolist()[0]!r}); there is nothing to learn"
+        )
 
 
 def _check_columns(features: pd.DataFrame, estimator: Any) -> None:
@@ -345,7 +347,8 @@ def _check_folds(folds: Sequence[Fold], target: NDArray[Any], task: str) -> None
             classes = np.unique(target[rows])
             if len(classes) == 1:
                 raise DataError(
-                    f"the {part} rows of fold {number} have the single class {classes[0]!r}; "
+                    f"the {part} rows of fold {number} have the single class "
+                    f"{classes.tolist()[0]!r}; "
                     "use fewer or stratified folds"
                 )
 
@@ -353,8 +356,8 @@ def _check_folds(folds: Sequence[Fold], target: NDArray[Any], task: str) -> None
 def _importance_kind(importance: str, estimator: Any) -> str:
     if importance not in IMPORTANCES:
         raise ConfigError(
-            f"unknown importance {importance!r}{nearest(importance, IMPORTANCES)}; "
-            f"there are: {', '.join(IMPORTANCES)}"
+            f"unknown importance {importance!r} (there are {', '.join(IMPORTANCES)})"
+            f"{nearest(importance, IMPORTANCES)}"
         )
     if importance not in ("auto", "fold", "refit"):
         return importance

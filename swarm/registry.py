@@ -28,17 +28,17 @@ def make(name: str, params: Mapping[str, object] | None = None) -> Strategy:
     known = registry()
     if name not in known:
         listed = ", ".join(sorted(known))
-        raise ConfigError(f"unknown strategy {name!r}{nearest(name, known)}; there are: {listed}")
+        raise ConfigError(f"unknown strategy {name!r} (there are {listed}){nearest(name, known)}")
     given = dict(params or {})
     fields = [field.name for field in dataclasses.fields(known[name])]
     for key in given:
         if key not in fields:
             raise ConfigError(
-                f"strategy {name!r} has no parameter {key!r}{nearest(key, fields)}; "
-                f"it has: {', '.join(fields)}"
+                f"unknown parameter {key!r} of strategy {name!r} "
+                f"(it has {', '.join(fields) or 'none'}){nearest(key, fields)}"
             )
     try:
         strategy: Strategy = known[name](**given)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"strategy {name!r}: {error}") from error
+        raise ConfigError(f"strategy {name!r} cannot be made: {error}") from error
     return strategy

@@ -52,7 +52,7 @@ def make_folds(
     """
     if kind not in _KINDS:
         raise ConfigError(
-            f"unknown kind of folds {kind!r}{nearest(kind, _KINDS)}; there are: {', '.join(_KINDS)}"
+            f"unknown kind of folds {kind!r} (there are {', '.join(_KINDS)}){nearest(kind, _KINDS)}"
         )
     n_rows = len(target)
     if kind != "column" and n_folds < 2:
@@ -82,7 +82,7 @@ def _by_row(
     classes, counts = np.unique(target, return_counts=True)
     if counts.min() < n_folds:
         raise DataError(
-            f"class {classes[counts.argmin()]!r} has {counts.min()} rows, fewer than the "
+            f"class {classes.tolist()[counts.argmin()]!r} has {counts.min()} rows, fewer than the "
             f"{n_folds} folds; use fewer folds or drop the class"
         )
     stratified = StratifiedKFold(n_folds, shuffle=shuffle, random_state=state)
@@ -126,5 +126,7 @@ def _from_column(column: NDArray[Any] | None) -> list[Fold]:
         raise ConfigError("folds of kind 'column' need a fold column; name one")
     names = np.unique(column)
     if len(names) < 2:
-        raise DataError(f"the fold column has the single value {names[0]!r}; it needs at least two")
+        raise DataError(
+            f"the fold column has the single value {names.tolist()[0]!r}; it needs at least two"
+        )
     return [(np.flatnonzero(column != name), np.flatnonzero(column == name)) for name in names]

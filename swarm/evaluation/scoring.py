@@ -88,8 +88,8 @@ def resolve_scoring(
     known = get_scorer_names()
     if scoring not in known:
         raise ConfigError(
-            f"unknown scorer {scoring!r}{nearest(scoring, known)}; "
-            f"there are: {', '.join(sorted(known))}"
+            f"unknown scorer {scoring!r} (there are {', '.join(sorted(known))})"
+            f"{nearest(scoring, known)}"
         )
     if scoring in _ONE_CLASS:
         return _one_class(scoring, target, task, pos_label)

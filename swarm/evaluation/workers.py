@@ -38,7 +38,7 @@ class Workers:
 
         if backend not in BACKENDS:
             listed = ", ".join(BACKENDS)
-            raise ConfigError(f"unknown worker backend {backend!r}; there are: {listed}")
+            raise ConfigError(f"unknown worker backend {backend!r}; there are {listed}")
         if n_jobs != -1 and n_jobs < 1:
             raise ConfigError(f"n_jobs must be -1 or at least 1, got {n_jobs}")
         self.problem = problem
