@@ -11,6 +11,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,11 +84,14 @@ class Archive:
             raise StoreError(
                 "the archive is not named by a database URL; use e.g. sqlite:///archive.db"
             ) from None
-        self._name = self._url.render_as_string(hide_password=True)
+        shown = self._url
+        if "password" in shown.query:
+            shown = shown.update_query_dict({"password": "hidden"})
+        self._name = shown.render_as_string(hide_password=True)
         self._engine = self._connect()
         try:
             self._create()
-        except sa.exc.DatabaseError as error:
+        except sa.exc.DBAPIError as error:
             raise StoreError(
                 f"cannot open the archive {self._name}: {_reason(error)}; "
                 "check the address, or name another archive"
@@ -112,7 +116,7 @@ class Archive:
             "created": time.time(),
             "about": json.dumps(about),
         }
-        with self._engine.begin() as connection:
+        with self._told("write to"), self._engine.begin() as connection:
             connection.execute(self._insert(_PROBLEMS).on_conflict_do_nothing(), row)
             found = sa.select(_PROBLEMS.c.id).where(_PROBLEMS.c.fingerprint == row["fingerprint"])
             number = connection.execute(found).scalar_one()
@@ -122,7 +126,7 @@ class Archive:
         """Raise StoreError unless the database says that it is whole."""
         if self._url.get_backend_name() != "sqlite":
             return
-        with self._engine.connect() as connection:
+        with self._told("check"), self._engine.connect() as connection:
             verdict = connection.execute(sa.text("PRAGMA integrity_check")).scalar_one()
         if verdict != "ok":
             raise StoreError(f"the archive {self._name} is damaged: {verdict}; restore a copy")
@@ -130,6 +134,17 @@ class Archive:
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
+
+    @contextmanager
+    def _told(self, deed: str) -> Iterator[None]:
+        """Turn what the driver says into one sentence."""
+        try:
+            yield
+        except sa.exc.DBAPIError as error:
+            raise StoreError(
+                f"cannot {deed} the archive {self._name}: {_reason(error)}; "
+                "make room, restore access or restore a copy, then resume"
+            ) from error
 
     @property
     def _in_memory(self) -> bool:
@@ -232,7 +247,7 @@ class KnownEvaluations:
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
         found: dict[bytes, Record] = {}
         table = _EVALUATIONS
-        with self._archive._engine.connect() as connection:
+        with self._archive._told("read"), self._archive._engine.connect() as connection:
             for start in range(0, len(keys), _CHUNK):
                 query = (
                     sa.select(table)
@@ -252,23 +267,16 @@ class KnownEvaluations:
         rows = [self._encode(mask, record) for mask, record in evaluations]
         if not rows:
             return
-        try:
-            with self._archive._engine.begin() as connection:
-                connection.execute(
-                    self._archive._insert(_EVALUATIONS).on_conflict_do_nothing(), rows
-                )
-        except sa.exc.DatabaseError as error:
-            raise StoreError(
-                f"cannot write to the archive {self._archive._name}: {_reason(error)}; "
-                "make room or restore access, then resume"
-            ) from error
+        insert = self._archive._insert(_EVALUATIONS).on_conflict_do_nothing()
+        with self._archive._told("write to"), self._archive._engine.begin() as connection:
+            connection.execute(insert, rows)
 
     def all(self) -> Iterator[tuple[Bool, Record]]:
         """Every mask (n_units,) with its record, in the order of the first evaluation."""
         table = _EVALUATIONS
         query = sa.select(table).where(table.c.problem == self._number).order_by(table.c.id)
         found: dict[bytes, tuple[Bool, Record]] = {}
-        with self._archive._engine.connect() as connection:
+        with self._archive._told("read"), self._archive._engine.connect() as connection:
             for row in connection.execute(query):
                 mask, record = self._decode(row)
                 key = bytes(row.mask)
@@ -320,6 +328,6 @@ def _tune_sqlite(connection: Any, _record: object) -> None:
     cursor.close()
 
 
-def _reason(error: sa.exc.DatabaseError) -> str:
+def _reason(error: sa.exc.DBAPIError) -> str:
     """The driver's own words, first line only: the rest repeats the statement."""
     return str(error.orig).strip().splitlines()[0] if error.orig else str(error).splitlines()[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 __all__ = ["require"]
@@ -29,6 +30,8 @@ def require(
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{name} must be a number, got {value!r}")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be finite, got {value!r}")
     if whole and not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     if above is not None and not value > above:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
@@ -15,11 +14,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, DataError, nearest
-from swarm.evaluation.folds import Fold, make_folds
+from swarm.evaluation.folds import Fold
+from swarm.evaluation.inputs import (
+    check_columns,
+    check_estimator,
+    check_folds,
+    check_rows,
+    checked_weights,
+    resolve_folds,
+)
 from swarm.evaluation.models import (
     describe,
     has_importances,
     is_lightgbm,
+    keeps_columns,
     made_deterministic,
     shrinks_exactly,
 )
@@ -122,20 +130,20 @@ class Problem:
             labels = labels[:, 0]
         # A table keeps its dtypes, which tell the task; a list or a column becomes an array.
         target = target if isinstance(target, (pd.Series, pd.DataFrame)) else labels
-        _check_estimator(estimator)
-        _check_rows(features, labels)
+        check_estimator(estimator)
+        check_rows(features, labels)
         space = space or SearchSpace.build(list(features.columns))
         if list(space.columns) != list(features.columns):
             raise DataError("the space was built for other columns than the data has")
         features = features.reset_index(drop=True)
         task = task_of(target)
-        _check_columns(features, estimator)
+        check_columns(features, estimator)
         model = made_deterministic(estimator, seed)
         score = resolve_scoring(scoring, model, labels, task, pos_label)
-        made = _folds(folds, features, labels, task, seed, groups)
-        _check_folds(made, labels, task)
-        weights = _weights(weight, len(labels), model)
-        kind = _importance_kind(importance, model)
+        made = resolve_folds(folds, features, labels, task, seed, groups)
+        check_folds(made, labels, task)
+        weights = checked_weights(weight, len(labels), model)
+        kind = _importance_kind(importance, model, features, labels)
         relevance = _relevance(features, target, task, space, seed, kind)
         exact = kind == "fold" and all(
             shrinks_exactly(model, features.iloc[train]) for train, _ in made
@@ -218,142 +226,9 @@ def _column_bytes(features: pd.DataFrame) -> list[bytes]:
     return parts
 
 
-def _check_estimator(estimator: Any) -> None:
-    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise ConfigError(
-            f"the estimator must be an object with fit and predict, got {estimator!r}; "
-            "give e.g. LGBMClassifier()"
-        )
-
-
-def _check_rows(features: pd.DataFrame, target: NDArray[Any]) -> None:
-    if len(features) != len(target):
-        raise DataError(
-            f"there are {len(features)} rows of features but {len(target)} of the target; "
-            "give one target a row"
-        )
-    if len(features) == 0:
-        raise DataError("the table has no rows; give at least as many as folds")
-    missing = int(pd.isna(target).sum())
-    if missing:
-        raise DataError(f"the target is missing in {missing} rows; drop or fill them first")
-    if target.ndim == 1 and len(pd.unique(target)) == 1:
-        raise DataError(
-            f"the target is constant ({target.tolist()[0]!r}); there is nothing to learn"
-        )
-
-
-def _check_columns(features: pd.DataFrame, estimator: Any) -> None:
-    """Refuse columns that the model cannot take, and say what would help."""
-    from sklearn.utils import get_tags
-
-    steps = getattr(estimator, "steps", None)
-    lightgbm = is_lightgbm(estimator)
-    takes_categories = lightgbm or steps is not None or "HistGradient" in type(estimator).__name__
-    allows_nan = lightgbm or steps is not None or get_tags(estimator).input_tags.allow_nan
-    for name, column in features.items():
-        if column.isna().all():
-            raise DataError(f"column {name!r} has no value at all; drop it")
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            if not takes_categories:
-                raise DataError(
-                    f"column {name!r} is categorical but {type(estimator).__name__} takes numbers; "
-                    "encode it in a Pipeline or drop it"
-                )
-        elif not pd.api.types.is_numeric_dtype(column):
-            if steps is None:
-                raise DataError(
-                    f"column {name!r} holds {column.dtype} values, not numbers; "
-                    "declare it categorical, encode it or drop it"
-                )
-        elif column.dtype.kind == "f" and np.isinf(column.to_numpy()).any():
-            count = int(np.isinf(column.to_numpy()).sum())
-            raise DataError(f"column {name!r} has {count} infinite values; clip or drop them")
-        if not allows_nan and column.isna().any():
-            raise DataError(
-                f"column {name!r} has {int(column.isna().sum())} missing values, which "
-                f"{type(estimator).__name__} cannot take; impute in a Pipeline or use LightGBM"
-            )
-
-
-def _folds(
-    folds: Any, features: pd.DataFrame, target: NDArray[Any], task: str, seed: int, groups: Any
-) -> list[Fold]:
-    if isinstance(folds, (int, np.integer)):
-        kind = "stratified" if task in ("binary", "multiclass") else "random"
-        return make_folds(kind, target, task, n_folds=int(folds), seed=seed)
-    if hasattr(folds, "split") and not isinstance(folds, str):
-        return _split(folds, features, target, seed, groups)
-    try:
-        return [(np.asarray(train), np.asarray(test)) for train, test in folds]
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"folds must be a number, a splitter or pairs of (train, test) rows, got {folds!r}"
-        ) from error
-
-
-def _split(
-    splitter: Any, features: pd.DataFrame, target: NDArray[Any], seed: int, groups: Any
-) -> list[Fold]:
-    state = getattr(splitter, "random_state", 0)
-    if state is None:
-        splitter = copy(splitter)
-        splitter.random_state = seed
-    elif not isinstance(state, (int, np.integer)):
-        raise ConfigError(
-            f"random_state of {type(splitter).__name__} must be an integer, got {state!r}; "
-            "generators never repeat"
-        )
-    labels = None if groups is None else np.asarray(groups)
-    try:
-        return [(train, test) for train, test in splitter.split(features, target, labels)]
-    except ValueError as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise DataError(f"{type(splitter).__name__} cannot split the rows: {reason}") from error
-
-
-def _weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64] | None:
-    if weight is None:
-        return None
-    from sklearn.utils.validation import has_fit_parameter
-
-    weights = np.asarray(weight, dtype=np.float64)
-    if weights.shape != (n_rows,):
-        raise DataError(
-            f"weights have the shape {weights.shape}; give one for each of {n_rows} rows"
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise DataError("weights must be finite and not negative; drop or fill such rows")
-    if not weights.any():
-        raise DataError("every sample weight is zero; leave the weights out")
-    last = model.steps[-1][1] if getattr(model, "steps", None) else model
-    if not has_fit_parameter(last, "sample_weight"):
-        raise ConfigError(f"{type(last).__name__} takes no sample weights; drop them")
-    return weights
-
-
-def _check_folds(folds: Sequence[Fold], target: NDArray[Any], task: str) -> None:
-    if len(folds) < 2:
-        raise DataError(f"a cost needs at least 2 folds, got {len(folds)}")
-    for number, (train, test) in enumerate(folds):
-        if len(train) == 0 or len(test) == 0:
-            raise DataError(f"fold {number} has no rows to train or test on; use fewer folds")
-        last = max(np.max(train), np.max(test))
-        if last >= len(target):
-            raise DataError(f"fold {number} names row {last} but there are {len(target)} rows")
-        if task not in ("binary", "multiclass"):
-            continue
-        for part, rows in (("training", train), ("test", test)):
-            classes = np.unique(target[rows])
-            if len(classes) == 1:
-                raise DataError(
-                    f"the {part} rows of fold {number} have the single class "
-                    f"{classes.tolist()[0]!r}; "
-                    "use fewer or stratified folds"
-                )
-
-
-def _importance_kind(importance: str, estimator: Any) -> str:
+def _importance_kind(
+    importance: str, model: Any, features: pd.DataFrame, target: NDArray[Any]
+) -> str:
     if importance not in IMPORTANCES:
         raise ConfigError(
             f"unknown importance {importance!r} (there are {', '.join(IMPORTANCES)})"
@@ -361,14 +236,19 @@ def _importance_kind(importance: str, estimator: Any) -> str:
         )
     if importance not in ("auto", "fold", "refit"):
         return importance
-    if _tells_importances(estimator):
-        return "fold" if importance == "auto" else importance
+    reason = ""
+    if not _tells_importances(model):
+        reason = f"{type(model).__name__} has none"
+    elif not keeps_columns(model, features, target):
+        reason = "the pipeline makes new columns"
     if importance == "auto":
-        return "mutual_information"
-    raise ConfigError(
-        f"importance {importance!r} was asked but {type(estimator).__name__} has none; "
-        "use 'permutation' or 'mutual_information'"
-    )
+        return "mutual_information" if reason else "fold"
+    if reason:
+        raise ConfigError(
+            f"importance {importance!r} was asked but {reason}; "
+            "use 'permutation' or 'mutual_information'"
+        )
+    return importance
 
 
 def _tells_importances(estimator: Any) -> bool:

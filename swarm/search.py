@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.budget import Budget, Counts
-from swarm.errors import EvaluationError
+from swarm.errors import EvaluationError, InputError
 from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.history import EpochRecord, history_table, record_epoch, work_table
 from swarm.operators.memory import shrink
@@ -94,7 +94,19 @@ class Search:
     budget: Budget
 
     def start(self) -> SearchState:
-        """State before the first epoch."""
+        """Make the state before the first epoch.
+
+        Raises
+        ------
+        InputError
+            If warm-start masks are of another space.
+        """
+        warm = self.hints.warm
+        if warm is not None and warm.shape[1:] != (self.space.n_units,):
+            raise InputError(
+                f"warm-start masks have the shape {warm.shape} but there are "
+                f"{self.space.n_units} units; give one column a unit"
+            )
         state = self.strategy.start(self.space, self.hints, self._generator(0))
         n_folds = self.evaluator.n_folds
         return SearchState(0, state, None, float("inf"), 0, Counts(), {}, np.zeros(n_folds))

@@ -14,6 +14,7 @@ __all__ = [
     "describe",
     "has_importances",
     "is_lightgbm",
+    "keeps_columns",
     "made_deterministic",
     "model_importances",
     "shrinks_exactly",
@@ -40,10 +41,14 @@ _BY_FEATURE = (
     *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
     *("categorical_features", "cat_features", "ignore_column", "ignore_feature", "blacklist"),
     *("cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled", "linear_tree", "linear_trees"),
+    "use_quantized_grad",
 )
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads")
 # With fewer bins than this one bin may hold several frequent values.
 _FINE_BINS = 16
+# LightGBM bundles columns that are non-zero together in at most rows // 10,000 rows.
+_ROWS_OF_A_CONFLICT = 10_000
+_BIN_SAMPLES = ("subsample_for_bin", "bin_construct_sample_cnt")
 
 
 def made_deterministic(estimator: Any, seed: int) -> Any:
@@ -105,6 +110,26 @@ def has_importances(model: Any) -> bool:
     return hasattr(_last(model), "feature_importances_") or hasattr(_last(model), "coef_")
 
 
+def keeps_columns(model: Any, features: pd.DataFrame, target: NDArray[Any]) -> bool:
+    """Whether the last step of a pipeline gets the columns that went in, in their order."""
+    from sklearn.base import clone
+
+    if len(getattr(model, "steps", ())) < 2:
+        return True
+    # Only tables with text for names pass them on.
+    features = features.set_axis([str(name) for name in features.columns], axis=1)
+    try:
+        before = clone(model[:-1]).fit(features, target)
+    except Exception:
+        # What is wrong with the data is told better by the fit that fails.
+        return True
+    try:
+        return list(before.get_feature_names_out()) == list(features.columns)
+    except (AttributeError, ValueError):
+        # A step without names, such as a logarithm, is trusted if it keeps their number.
+        return bool(np.shape(before.transform(features))[1:] == (features.shape[1],))
+
+
 def model_importances(model: Any, n_columns: int) -> NDArray[np.float64]:
     """Importances of a fitted model in float64: float64 (n_columns,).
 
@@ -138,8 +163,9 @@ def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
     """Whether dropping columns that no tree splits on leaves a model bit for bit the same.
 
     True for LightGBM without column sampling and without settings by feature, on data whose
-    columns cannot be bundled: LightGBM merges columns that are rarely non-zero together, and
-    then a column's histogram depends on which others are there.
+    columns cannot lose values to each other: LightGBM bundles columns that are rarely
+    non-zero together, and where they are, the bundle keeps the value of one. Below 10,000
+    rows it bundles only columns that never are, which loses nothing.
 
     Parameters
     ----------
@@ -152,9 +178,10 @@ def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
     for name, neutral in _COLUMN_SAMPLING.items():
         if params.get(name, neutral) not in (neutral, None):
             return False
-    if any(params.get(name) for name in _BY_FEATURE):
+    if any(params.get(name, False) is not False for name in _BY_FEATURE):
         return False
-    if params.get("enable_bundle") is False:
+    sampled = min(params.get(name) or _ROWS_OF_A_CONFLICT for name in _BIN_SAMPLES)
+    if params.get("enable_bundle") is False or len(features) < min(sampled, _ROWS_OF_A_CONFLICT):
         return True
     coarse = any((params.get(name) or 255) < _FINE_BINS for name in ("max_bin", "max_bins"))
     return not coarse and not _could_be_bundled(features)

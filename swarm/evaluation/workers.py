@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -108,12 +108,13 @@ class Workers:
                 with quiet_pool():
                     with deaf_children():
                         answers = pool(delayed(_fit_shipped)(shipped, job) for job in jobs)
-                    yield from answers
+                    yield from _until_closed(answers)
             else:
                 # Filters belong to the process, and BLAS threads too: set them from one thread.
                 with warnings.catch_warnings(), threadpool_limits(limits=1):
                     warnings.simplefilter("ignore")
-                    yield from pool(delayed(fit_mask)(self.problem, job) for job in jobs)
+                    answers = pool(delayed(fit_mask)(self.problem, job) for job in jobs)
+                    yield from _until_closed(answers)
 
     def _ship(self) -> str:
         """Write the problem where every worker reads it once; say where."""
@@ -126,6 +127,17 @@ class Workers:
             (Path(folder) / "problem").write_bytes(cloudpickle.dumps(self.problem))
             self._shipment = folder
         return self._shipment
+
+
+def _until_closed(answers: Generator[Fitted, None, None]) -> Iterator[Fitted]:
+    """Pass answers on; given up early, without joblib's advice on how to iterate."""
+    try:
+        for fitted in answers:  # noqa: UP028  (would close before the filter is set)
+            yield fitted
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answers.close()
 
 
 def _fit_shipped(folder: str, job: Job) -> Fitted:

@@ -1,0 +1,271 @@
+"""An evaluator without models: planted additive costs, answered as cross-validation does."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from swarm.budget import Budget
+from swarm.errors import EvaluationError
+from swarm.evaluation.types import Evaluations, Record, Work
+from swarm.search import Search, SearchResult
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Strategy
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# For hypothesis: how long an example takes says nothing on a busy machine.
+calm = settings(deadline=None)
+
+
+def _never(mask: Bool) -> bool:
+    return False
+
+
+@dataclass
+class Planted:
+    """Costs that add up: ``fold_cost[f] = base[f] + sum of weights[f, units of the mask]``.
+
+    Parameters
+    ----------
+    weights : float64 (n_folds, n_units)
+        Negative where a unit helps.
+    base : float64 (n_folds,)
+        Large enough that no fold cost is negative.
+    pruning : bool
+        Report masks worse than their incumbent as censored, training no more than needed.
+    importances : bool
+        Report the size of each weight; else zeros.
+    unused_below : float
+        Units with no weight above this are reported unused by the model.
+    exact_shrink : bool
+        True is honest only where unused units have a weight of exactly 0.
+    fails, undefined : callable
+        Masks whose fit on the last fold raises, and whose cost there is NaN.
+    known : dict
+        The archive: hand it to another evaluator to resume.
+    interrupt_after : int, optional
+        Raise KeyboardInterrupt once this many folds were trained.
+    """
+
+    space: SearchSpace
+    weights: Float
+    base: Float
+    pruning: bool = True
+    importances: bool = True
+    unused_below: float = 0.0
+    exact_shrink: bool = True
+    fails: Callable[[Bool], bool] = _never
+    undefined: Callable[[Bool], bool] = _never
+    known: dict[bytes, Record] = field(default_factory=dict)
+    interrupt_after: int | None = None
+    fits: int = 0
+    n_folds: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n_folds = len(self.base)
+
+    def fold_cost(self, mask: Bool, fold: int) -> float:
+        """True cost on one fold, whatever fails there."""
+        return float(self.base[fold] + np.sum(self.weights[fold] * mask))
+
+    def cost(self, mask: Bool) -> float:
+        """True cost, summed as :class:`Record` does."""
+        costs = [self.fold_cost(mask, fold) for fold in range(self.n_folds)]
+        return float(np.sum(np.array(costs))) / self.n_folds
+
+    def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
+        limits = incumbents if self.pruning else np.full(len(masks), np.inf)
+        keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
+        highest: dict[bytes, float] = {}
+        for key, limit in zip(keys, limits, strict=True):
+            highest[key] = max(float(limit), highest.get(key, -np.inf))
+        before, hits = self.fits, len(highest)
+        for mask, key in zip(masks, keys, strict=True):
+            if key in highest:
+                hits -= self._train(mask, key, fold_order, _limit(highest.pop(key)))
+        rows = [self.known[key] for key in keys]
+        return self._answer(masks, incumbents, fold_order, rows, Work(self.fits - before, hits))
+
+    def _train(self, mask: Bool, key: bytes, fold_order: Int, limit: float) -> bool:
+        """Train the folds, in order, that settle the mask; say whether there were any."""
+        trained = False
+        blank = Record.unknown(self.n_folds, len(mask))
+        record = self.known.setdefault(key, blank)
+        while (fold := record.next_fold(fold_order, limit)) is not None:
+            if self.fits == self.interrupt_after:
+                raise KeyboardInterrupt
+            self.fits += 1
+            trained = True
+            record = self.known[key] = record.merge(self._fit(mask, fold))
+        return trained
+
+    def _fit(self, mask: Bool, fold: int) -> Record:
+        piece = Record.unknown(self.n_folds, len(mask))
+        last = fold == self.n_folds - 1
+        if last and self.undefined(mask):
+            names = ", ".join(self.space.subset(mask))
+            raise EvaluationError(f"the cost of the subset ({names}) is NaN on fold {fold}")
+        if last and self.fails(mask):
+            piece.fold_costs[fold] = np.inf
+            piece.used[fold] = mask
+            bits = "".join("01"[bit] for bit in mask.astype(int))
+            return replace(piece, error=f"Traceback (planted)\nValueError: cannot fit {bits}")
+        piece.fold_costs[fold] = self.fold_cost(mask, fold)
+        piece.used[fold] = mask & (np.abs(self.weights[fold]) > self.unused_below)
+        if self.importances:
+            piece.importances[fold] = np.abs(self.weights[fold]) * mask
+        return piece
+
+    def _answer(
+        self, masks: Bool, incumbents: Float, fold_order: Int, rows: list[Record], work: Work
+    ) -> Evaluations:
+        limits = incumbents if self.pruning else np.full(len(rows), np.inf)
+        cost = np.array([row.cost if row.complete else np.inf for row in rows])
+        complete = np.array([row.complete for row in rows])
+        # A failure counts where pruning would have reached it, so that it changes nothing.
+        reached = np.array(
+            [row.needed(fold_order, _limit(c)) for row, c in zip(rows, incumbents, strict=True)]
+        )
+        failed = (np.isinf([row.fold_costs for row in rows]) & reached).any(axis=1)
+        censored = ~failed & ~(complete & (cost <= limits))
+        told = np.isfinite(cost) & ~failed & ~censored
+        exact = told[:, None]
+        return Evaluations(
+            costs=np.where(told, cost, np.inf),
+            fold_costs=np.where(exact, [row.fold_costs for row in rows], np.nan),
+            importances=np.where(exact, [row.importance for row in rows], 0.0),
+            used=np.where(exact, masks & [row.used.any(axis=0) for row in rows], masks),
+            censored=censored,
+            failed=failed,
+            needed=np.array(
+                [row.needed(fold_order, _limit(c)) for row, c in zip(rows, limits, strict=True)]
+            ),
+            exact_shrink=self.exact_shrink,
+            work=work,
+            first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
+        )
+
+
+def _limit(incumbent: float) -> float:
+    """The same rounding margin as the real evaluator's."""
+    if not np.isfinite(incumbent):
+        return float(incumbent)
+    return float(incumbent + 1e-10 * max(1.0, abs(incumbent)))
+
+
+def planted(
+    space: SearchSpace, seed: int = 0, *, n_folds: int = 3, helpful: int | None = None
+) -> Planted:
+    """Plant `helpful` units (default: a third) that lower the cost, and a unit used by no model."""
+    rng = np.random.default_rng([seed, space.n_units])
+    n_units = space.n_units
+    count = max(1, n_units // 3) if helpful is None else helpful
+    weight = rng.uniform(0.001, 0.01, n_units)
+    weight[rng.permutation(n_units)[:count]] *= -3
+    weights = weight + rng.normal(0, 0.0002, (n_folds, n_units))
+    if n_units > 3:
+        weights[:, rng.integers(n_units)] = 0.0
+    base = rng.uniform(0.005, 0.02, n_folds) - np.minimum(weights, 0).sum(axis=1)
+    return Planted(space, weights, base)
+
+
+def constant(space: SearchSpace, cost: float = 0.5) -> Planted:
+    """Every mask costs the same."""
+    return Planted(space, np.zeros((3, space.n_units)), np.full(3, cost))
+
+
+def failing(share: float, n_units: int = 25) -> Planted:
+    """Fail on about `share` of all masks, by their content and not by chance."""
+
+    def fails(mask: np.ndarray) -> bool:
+        return bool(np.random.default_rng(np.packbits(mask)).random() < share)
+
+    return replace(planted(plain_space(n_units)), fails=fails)
+
+
+def plain_space(n_units: int, **constraints: Any) -> SearchSpace:
+    return SearchSpace.build([f"x{i}" for i in range(n_units)], **constraints)
+
+
+def hints_for(space: SearchSpace, seed: int = 0, warm: Bool | None = None) -> Hints:
+    """Every hint there is, random but valid and read-only."""
+    rng = np.random.default_rng([seed, space.n_units, 99])
+    half = np.triu(rng.random((space.n_units, space.n_units)), 1)
+    clusters = rng.integers(max(1, space.n_units // 2), size=space.n_units)
+    labels = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
+    hints = Hints(half + half.T, labels, rng.random(space.n_units), warm)
+    for array in (hints.distance, hints.clusters, hints.relevance, hints.warm):
+        if array is not None:
+            array.setflags(write=False)
+    return hints
+
+
+def make_search(
+    strategy: Strategy,
+    evaluator: Planted,
+    *,
+    seed: int = 0,
+    warm: Bool | None = None,
+    budget: Budget | None = None,
+    **limits: Any,
+) -> Search:
+    """Put a search on `evaluator` together; `limits` are those of the budget."""
+    budget = Budget(**limits) if budget is None else budget
+    hints = hints_for(evaluator.space, warm=warm)
+    return Search(strategy, evaluator.space, evaluator, hints, seed, budget)
+
+
+def everything(result: SearchResult) -> str:
+    """All that must not differ between two runs of the same search."""
+    parts = [result.history.to_csv(), result.reason, str(result.state.counts)]
+    parts += [repr(record.particles.to_dict("list")) for record in result.records]
+    parts += [str(result.best_mask.tolist()), repr(result.cost)]
+    return "\n".join(parts)
+
+
+def all_masks(space: SearchSpace) -> Iterator[Bool]:
+    """Every mask that obeys the constraints of a small space."""
+    for bits in itertools.product((False, True), repeat=space.n_units):
+        mask = np.array(bits)
+        if space.obeys(mask[None, :])[0]:
+            yield mask
+
+
+@st.composite
+def spaces(draw: st.DrawFn, max_columns: int = 12) -> SearchSpace:
+    """Any space with groups, fixed and forbidden units and size bounds that fit together."""
+    columns = [f"x{i}" for i in range(draw(st.integers(1, max_columns)))]
+    owner = draw(st.lists(st.integers(-4, 2), min_size=len(columns), max_size=len(columns)))
+    groups = {
+        f"g{g}": [c for c, o in zip(columns, owner, strict=True) if o == g]
+        for g in range(3)
+        if g in owner
+    }
+    names = SearchSpace.build(columns, groups=groups).names
+    roles = draw(
+        st.lists(st.sampled_from("ffoooob"), min_size=len(names), max_size=len(names)).filter(
+            lambda roles: set(roles) != {"b"}
+        )
+    )
+    fixed = [name for name, role in zip(names, roles, strict=True) if role == "f"]
+    forbidden = [name for name, role in zip(names, roles, strict=True) if role == "b"]
+    allowed = len(names) - len(forbidden)
+    largest = draw(st.integers(max(1, len(fixed)), allowed))
+    return SearchSpace.build(
+        columns,
+        groups=groups,
+        fixed=fixed,
+        forbidden=forbidden,
+        min_size=draw(st.integers(1, largest)),
+        max_size=draw(st.sampled_from([None, largest])),
+    )

@@ -1,0 +1,73 @@
+"""Who may import whom."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import swarm
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_layers_hold() -> None:
+    done = _python(
+        "import sys; from importlinter.cli import lint_imports; "
+        "sys.exit(lint_imports(no_cache=True))"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+def test_the_library_loads_neither_prefect_nor_mlflow_nor_the_layers_above() -> None:
+    done = _python(
+        "import pkgutil, sys, swarm\n"
+        "heavy = {'prefect', 'mlflow', 'matplotlib', 'ucimlrepo'}\n"
+        "print('first', *sorted(heavy & set(sys.modules)))\n"
+        "for module in pkgutil.walk_packages(swarm.__path__, 'swarm.'):\n"
+        "    __import__(module.name)\n"
+        "foreign = {'prefect', 'mlflow', 'tasks', 'flows', 'conf'}\n"
+        "print('all', *sorted(foreign & set(sys.modules)))"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["first", "all"]
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(swarm.__all__) == [
+        "Archive",
+        "Budget",
+        "CrossValidation",
+        "Hints",
+        "Problem",
+        "Search",
+        "SearchResult",
+        "SearchSpace",
+        "SubsetEnsemble",
+        "SubsetSelector",
+        "make",
+        "prepare_hints",
+        "registry",
+        "run",
+    ]
+    assert all(hasattr(swarm, name) for name in swarm.__all__)
+
+
+def test_every_strategy_is_in_the_contract_of_independence() -> None:
+    import tomllib
+
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    independent = next(
+        contract["modules"]
+        for contract in config["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "independence"
+    )
+    files = (ROOT / "swarm" / "strategies").glob("[!_]*.py")
+    assert {f"swarm.strategies.{file.stem}" for file in files} == set(independent)

@@ -1,0 +1,237 @@
+"""Claims on the operators: pure functions on arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.operators.initialise import bernoulli, one_per_cluster, warm_first
+from swarm.operators.memory import Memory, improves, remember, shrink
+from swarm.operators.regroup import (
+    leader_of_each,
+    local_searchers,
+    rank_in_group,
+    regroup,
+    split_evenly,
+)
+from swarm.operators.transfer import sample_position
+from swarm.operators.velocity import update_velocity
+from swarm.space import SearchSpace
+from tests.fakes import calm, plain_space, spaces
+
+seeds = st.integers(0, 2**32)
+shapes = st.tuples(st.integers(1, 8), st.integers(1, 12))
+
+
+def _masks(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    return rng.random(shape) < rng.random()
+
+
+# velocity and transfer
+
+
+@calm
+@given(shapes, seeds, st.floats(0, 3), st.floats(0, 4), st.floats(0.1, 9))
+def test_velocity_stays_within_its_bound(
+    shape: tuple[int, int], seed: int, inertia: float, c: float, bound: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    velocity = rng.uniform(-bound, bound, shape)
+    before = velocity.copy()
+    position, pbest, gbest = (_masks(rng, shape) for _ in range(3))
+    moved = update_velocity(
+        velocity, position, pbest, gbest, rng, inertia=inertia, c1=c, c2=c, bound=bound
+    )
+    assert (np.abs(moved) <= bound).all()
+    assert np.array_equal(velocity, before)
+
+
+def test_velocity_follows_the_formula() -> None:
+    on, off = np.array([[True]]), np.array([[False]])
+    rng = np.random.default_rng(3)
+    r1, r2 = rng.random(), rng.random()
+    moved = update_velocity(
+        np.array([[0.4]]),
+        off,
+        on,
+        on,
+        np.random.default_rng(3),
+        inertia=0.5,
+        c1=0.7,
+        c2=0.3,
+        bound=6.0,
+    )
+    assert moved[0, 0] == pytest.approx(0.5 * 0.4 + 0.7 * r1 + 0.3 * r2)
+
+
+def test_a_particle_at_both_bests_only_coasts() -> None:
+    here = np.array([[True, False]])
+    moved = update_velocity(
+        np.array([[1.0, -1.0]]),
+        here,
+        here,
+        here,
+        np.random.default_rng(0),
+        inertia=0.5,
+        c1=2.0,
+        c2=2.0,
+        bound=6.0,
+    )
+    assert moved.tolist() == [[0.5, -0.5]]
+
+
+def test_at_the_default_bound_no_unit_is_on_with_less_than_0_119() -> None:
+    velocity = np.repeat([[-2.0, 0.0, 2.0]], 40_000, axis=0)
+    share = sample_position(velocity, np.random.default_rng(0)).mean(axis=0)
+    assert np.allclose(share, [0.1192, 0.5, 0.8808], atol=0.01)
+
+
+# memory
+
+
+@calm
+@given(shapes, seeds)
+def test_shrink_keeps_used_and_fixed_units_and_the_smallest_size(
+    shape: tuple[int, int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    d = shape[1]
+    fixed = [f"x{i}" for i in range(d) if rng.random() < 0.2]
+    space = plain_space(d, fixed=fixed, min_size=int(rng.integers(1, d + 1)))
+    masks = space.repair(_masks(rng, shape), rng)
+    used = _masks(rng, shape)
+    kept = shrink(masks, used, space)
+    assert not (kept & ~masks).any()
+    assert space.obeys(kept).all()
+    assert (kept[masks & (used | space.fixed)]).all()
+    needed = np.maximum((masks & (used | space.fixed)).sum(axis=1), space.min_size)
+    assert np.array_equal(kept.sum(axis=1), needed)
+    assert np.array_equal(shrink(masks, masks, space), masks)
+
+
+def test_lower_cost_improves_and_equal_cost_with_fewer_units_improves_too() -> None:
+    cost = np.array([0.1, 0.2, 0.2, 0.2, 0.3, np.inf, np.nan])
+    size = np.array([9, 1, 3, 2, 1, 1, 1])
+    than = np.array([0.2, 0.2, 0.2, 0.2, 0.2, np.inf, np.inf])
+    better = improves(cost, size, than, np.full(7, 2))
+    assert better.tolist() == [True, True, False, False, False, False, False]
+
+
+@calm
+@given(seeds, st.integers(1, 5), st.integers(0, 14))
+def test_remembering_a_batch_is_remembering_its_rows_in_turn(
+    seed: int, n_particles: int, n: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    memory = Memory(
+        rng.random((n_particles, 4)) < 0.5,
+        rng.integers(5, size=n_particles) / 4,
+        rng.random((n_particles, 4)),
+    )
+    owner = rng.integers(n_particles, size=n)
+    masks, costs = rng.random((n, 4)) < 0.5, rng.integers(5, size=n) / 4
+    importances = rng.random((n, 4))
+    at_once = remember(memory, owner, masks, costs, importances)
+    for i in range(n):
+        row = slice(i, i + 1)
+        memory = remember(memory, owner[row], masks[row], costs[row], importances[row])
+    assert np.array_equal(at_once.masks, memory.masks)
+    assert np.array_equal(at_once.costs, memory.costs)
+    assert np.array_equal(at_once.importances, memory.importances)
+
+
+def test_a_memory_is_read_only_and_shares_nothing_with_the_positions_it_starts_from() -> None:
+    positions = np.ones((2, 3), dtype=bool)
+    memory = Memory.blank(positions)
+    positions[:] = False
+    assert memory.masks.all()
+    with pytest.raises(ValueError, match="read-only"):
+        memory.masks[0, 0] = False
+
+
+# subswarms
+
+
+@calm
+@given(st.integers(1, 40), st.data())
+def test_subswarms_differ_in_size_by_one_at_most(n_particles: int, data: st.DataObject) -> None:
+    n_swarms = data.draw(st.integers(1, n_particles))
+    sizes = np.bincount(split_evenly(n_particles, n_swarms))
+    assert len(sizes) == n_swarms
+    assert sizes.max() - sizes.min() <= 1
+
+
+@calm
+@given(st.integers(1, 40), st.integers(1, 6), seeds)
+def test_regrouping_keeps_the_sizes(n_particles: int, n_swarms: int, seed: int) -> None:
+    group = split_evenly(n_particles, min(n_swarms, n_particles))
+    shuffled = regroup(group, np.random.default_rng(seed))
+    assert np.array_equal(np.bincount(shuffled), np.bincount(group))
+
+
+@calm
+@given(st.integers(1, 5), seeds)
+def test_ranks_and_leaders_are_those_of_a_loop(n_swarms: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    group = rng.permutation(split_evenly(n_swarms + int(rng.integers(9)), n_swarms))
+    cost = rng.choice([0.1, 0.2, np.inf], size=len(group))
+    size = rng.integers(1, 3, size=len(group))
+    rank = rank_in_group(group, cost, size)
+    leader = leader_of_each(group, rank)
+    for label in range(n_swarms):
+        own = [i for i in range(len(group)) if group[i] == label]
+        own.sort(key=lambda i: (cost[i], size[i], i))
+        assert [rank[i] for i in own] == list(range(len(own)))
+        assert {leader[i] for i in own} == {own[0]}
+
+
+def test_leaders_always_search_and_only_the_next_ones_may() -> None:
+    rank = np.tile(np.arange(4), 5000)
+    searching = local_searchers(rank, 2, 0.3, np.random.default_rng(0)).reshape(-1, 4)
+    assert np.allclose(searching.mean(axis=0), [1.0, 0.3, 0.3, 0.0], atol=0.03)
+
+
+# first positions
+
+
+@calm
+@given(spaces(), seeds)
+def test_one_per_cluster_takes_exactly_one_of_each(space: SearchSpace, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    free = plain_space(space.n_units)
+    labels = np.unique(rng.integers(4, size=space.n_units), return_inverse=True)[1]
+    masks = one_per_cluster(5, free, labels, rng)
+    for label in np.unique(labels):
+        assert (masks[:, labels == label].sum(axis=1) == 1).all()
+    assert space.obeys(one_per_cluster(5, space, labels, rng)).all()
+
+
+def test_one_per_cluster_avoids_forbidden_units_where_it_can() -> None:
+    space = plain_space(6, forbidden=["x0", "x3"])
+    labels = np.array([0, 0, 1, 1, 2, 2])
+    masks = one_per_cluster(200, space, labels, np.random.default_rng(0))
+    assert masks[:, 1].all()
+    assert masks[:, 2].all()
+    assert (masks.sum(axis=1) == 3).all()
+
+
+def test_every_unit_of_a_cluster_is_drawn_alike() -> None:
+    masks = one_per_cluster(6000, plain_space(4), np.array([0, 1, 1, 1]), np.random.default_rng(0))
+    assert np.allclose(masks.mean(axis=0), [1, 1 / 3, 1 / 3, 1 / 3], atol=0.03)
+
+
+@calm
+@given(spaces(), seeds)
+def test_bernoulli_and_warm_positions_obey(space: SearchSpace, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    masks = bernoulli(4, space, rng)
+    warm = _masks(rng, (int(rng.integers(7)), space.n_units))
+    started = warm_first(masks, warm, space, rng)
+    assert started.shape == masks.shape
+    assert space.obeys(started).all()
+    for i in range(min(4, len(warm))):
+        if space.obeys(warm[i : i + 1])[0]:
+            assert np.array_equal(started[i], warm[i])
+    assert np.array_equal(started[len(warm) :], masks[len(warm) :])

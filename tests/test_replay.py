@@ -1,0 +1,132 @@
+"""Claims on doing the same search again: seeds, crashes, shared archives, pruning."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swarm.budget import Counts
+from swarm.evaluation.types import Record
+from swarm.registry import make, registry
+from swarm.search import SearchResult, run
+from swarm.strategies.multiswarm import MultiSwarm
+from tests.fakes import calm, everything, failing, make_search, plain_space, planted
+
+NAMES = sorted(set(registry()) - {"full"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
+    found = {
+        everything(run(make_search(make(name), planted(plain_space(20)), seed=s, epochs=10)))
+        for s in (4, 4, 5)
+    }
+    assert len(found) == 2
+
+
+@lru_cache
+def uninterrupted(name: str) -> SearchResult:
+    return run(make_search(make(name), planted(plain_space(20)), epochs=10))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(calm, max_examples=6)
+@given(after=st.integers(0, 250))
+def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
+    name: str, after: int
+) -> None:
+    space, whole = plain_space(20), uninterrupted(name)
+    broken = dataclasses.replace(planted(space), interrupt_after=after)
+    try:
+        run(make_search(make(name), broken, epochs=10))
+    except KeyboardInterrupt:
+        assert after < 90
+    resumed = dataclasses.replace(planted(space), known=broken.known)
+    again = run(make_search(make(name), resumed, epochs=10))
+    assert everything(again) == everything(whole)
+    assert broken.fits + resumed.fits == whole.work["fits"].sum()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_others_left_in_the_archive_changes_nothing_but_the_work(name: str) -> None:
+    space = plain_space(8)
+    alone = run(make_search(make(name), planted(space), epochs=25))
+    shared = planted(space)
+    for other in NAMES:
+        for seed in (1, 2):
+            run(make_search(make(other), shared, seed=seed, epochs=4))
+    shared.fits = 0
+    late = run(make_search(make(name), shared, epochs=25))
+    assert everything(late) == everything(alone)
+    assert shared.fits < alone.state.counts.fits
+
+
+@calm
+@given(
+    st.lists(st.floats(0, 1), min_size=4, max_size=4),
+    st.permutations(range(4)),
+    st.lists(st.booleans(), min_size=4, max_size=4),
+    st.floats(0, 1),
+)
+def test_what_a_mask_is_charged_for_does_not_depend_on_what_was_known(
+    costs: list[float], order: list[int], known: list[bool], limit: float
+) -> None:
+    truth = np.array(costs)
+
+    def charged(record: Record) -> list[bool]:
+        while (fold := record.next_fold(np.array(order), limit)) is not None:
+            fresh = Record.unknown(4, 2)
+            fresh.fold_costs[fold] = truth[fold]
+            record = record.merge(fresh)
+        return list(record.needed(np.array(order), limit))
+
+    partly = Record.unknown(4, 2)
+    partly.fold_costs[known] = truth[known]
+    assert charged(partly) == charged(Record.unknown(4, 2))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("share", [0.0, 0.02])
+def test_pruning_saves_fits_and_changes_nothing_else(name: str, share: float) -> None:
+    pruned, plain = failing(share), failing(share)
+    plain.pruning = False
+    # Folds that are about as hard as one another: their order changes during the search.
+    noise = np.random.default_rng(0).normal(0, 0.01, plain.weights.shape)
+    for evaluator in (pruned, plain):
+        evaluator.weights += noise
+        evaluator.base[:] = 0.02 - np.minimum(evaluator.weights, 0).sum(axis=1).min()
+    one, other = (run(make_search(make(name), e, epochs=12)) for e in (pruned, plain))
+    saved = ["fits", "folds_pruned"]
+    assert one.history.drop(columns=saved).equals(other.history.drop(columns=saved))
+    assert pruned.fits < plain.fits
+    assert other.history["folds_pruned"].sum() == 0
+    assert one.history["folds_pruned"].sum() > 0
+
+
+def test_an_epoch_run_twice_from_one_state_gives_the_same_state_twice() -> None:
+    search = make_search(MultiSwarm(), planted(plain_space(15)), epochs=9)
+    state = search.start()
+    for _ in range(5):
+        first, record = search.step(state)
+        second, again = search.step(state)
+        assert record.metrics == again.metrics
+        assert record.particles.equals(again.particles)
+        for one, other in ((first, second), (first.strategy, second.strategy)):
+            for field in dataclasses.fields(one):
+                a, b = getattr(one, field.name), getattr(other, field.name)
+                if isinstance(a, np.ndarray):
+                    assert a.tobytes() == b.tobytes()
+                elif isinstance(a, (int, float, dict, Counts)):
+                    assert a == b
+        state = first
+
+
+def test_a_longer_search_begins_like_the_shorter_one() -> None:
+    short = run(make_search(MultiSwarm(), planted(plain_space(15)), epochs=5))
+    long = run(make_search(MultiSwarm(), planted(plain_space(15)), epochs=9))
+    assert long.history.iloc[:5].to_csv() == short.history.to_csv()

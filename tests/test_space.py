@@ -1,0 +1,151 @@
+"""Claims on the search space: units, constraints, repair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swarm.errors import SpaceError
+from swarm.space import SearchSpace
+from tests.fakes import all_masks, calm, plain_space, spaces
+
+COLUMNS = ["age", "red", "weight", "green", "blue"]
+COLOURS = {"colour": ["red", "green", "blue"]}
+
+
+def test_a_group_is_one_unit_and_stands_where_its_first_feature_stands() -> None:
+    space = SearchSpace.build(COLUMNS, groups=COLOURS)
+    assert space.names == ("age", "colour", "weight")
+    assert space.units == ((0,), (1, 3, 4), (2,))
+    assert (space.n_units, space.n_columns) == (3, 5)
+
+
+def test_subset_and_positions_follow_the_order_of_the_data() -> None:
+    space = SearchSpace.build(COLUMNS, groups=COLOURS)
+    mask = np.array([False, True, True])
+    assert space.positions(mask) == [1, 2, 3, 4]
+    assert space.subset(mask) == ["red", "weight", "green", "blue"]
+
+
+@calm
+@given(spaces(), st.data())
+def test_mask_is_the_inverse_of_subset(space: SearchSpace, data: st.DataObject) -> None:
+    bits = st.lists(st.booleans(), min_size=space.n_units, max_size=space.n_units)
+    mask = np.array(data.draw(bits))
+    assert np.array_equal(space.mask(space.subset(mask)), mask)
+
+
+def test_a_group_is_named_by_its_name_or_by_all_its_features() -> None:
+    for names in (["colour"], ["blue", "red", "green"]):
+        space = SearchSpace.build(COLUMNS, groups=COLOURS, fixed=names)
+        assert space.fixed.tolist() == [False, True, False]
+
+
+def test_fixed_units_raise_the_lower_bound() -> None:
+    assert plain_space(5, fixed=["x0", "x3"]).min_size == 2
+
+
+def test_the_masks_of_a_space_are_read_only() -> None:
+    space = plain_space(3, fixed=["x0"])
+    assert not space.fixed.flags.writeable
+    assert not space.forbidden.flags.writeable
+
+
+def test_values_of_columns_add_up_within_units() -> None:
+    space = SearchSpace.build(COLUMNS, groups=COLOURS)
+    by_unit = space.by_unit(np.array([1.0, 2.0, 4.0]), [1, 2, 4])
+    assert by_unit.tolist() == [0.0, 5.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "words"),
+    [
+        ({"fixed": ["wieght"]}, "fixed names an unknown feature 'wieght'; did you mean 'weight'?"),
+        ({"forbidden": ["x"]}, "forbidden names an unknown feature 'x'"),
+        ({"fixed": ["age"], "forbidden": ["age"]}, "'age' is both fixed and forbidden"),
+        ({"groups": COLOURS, "fixed": ["red"]}, "fixed splits the group 'colour'"),
+        ({"groups": COLOURS, "fixed": ["red"]}, "lacks 'green'"),
+        ({"groups": {"g": ["agee"]}}, "group 'g' names an unknown feature 'agee'"),
+        ({"groups": {"g": []}}, "group 'g' has no feature"),
+        ({"groups": {"age": ["red", "blue"]}}, "group 'age' has the name of a feature"),
+        ({"groups": {"a": ["red"], "b": ["red"]}}, "'red' is in the groups 'a' and 'b'"),
+        ({"forbidden": COLUMNS}, "every feature is forbidden"),
+        ({"min_size": 0}, "min_size must be at least 1, got 0"),
+        ({"min_size": 3, "max_size": 2}, "max_size 2 is below min_size 3"),
+        ({"max_size": 6}, "max_size 6 is above the 5 units"),
+        ({"min_size": 5, "forbidden": ["age"]}, "max_size 4 is below min_size 5"),
+        ({"fixed": ["age", "red"], "max_size": 1}, "2 units are fixed but max_size is 1"),
+    ],
+)
+def test_contradictions_are_refused_in_one_sentence(
+    constraints: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SpaceError) as caught:
+        SearchSpace.build(COLUMNS, **constraints)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_columns_and_repeated_columns_are_refused() -> None:
+    with pytest.raises(SpaceError, match="no feature to choose from"):
+        SearchSpace.build([])
+    with pytest.raises(SpaceError, match="'a' appears more than once"):
+        SearchSpace.build(["a", "b", "a"])
+
+
+@settings(calm, max_examples=150)
+@given(spaces(), st.integers(0, 2**32), st.floats(0, 1))
+def test_repair_obeys_keeps_what_obeys_and_changes_as_little_as_possible(
+    space: SearchSpace, seed: int, density: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    masks = rng.random((6, space.n_units)) < density
+    before = masks.copy()
+    repaired = space.repair(masks, rng)
+    assert np.array_equal(masks, before)
+    assert space.obeys(repaired).all()
+    assert repaired.any(axis=1).all()
+    assert np.array_equal(space.repair(repaired, rng), repaired)
+    forced = (masks | space.fixed) & ~space.forbidden
+    size = forced.sum(axis=1)
+    missing = np.maximum(space.min_size - size, 0) + np.maximum(size - space.max_size, 0)
+    least = (masks != forced).sum(axis=1) + missing
+    assert np.array_equal((masks != repaired).sum(axis=1), least)
+
+
+@calm
+@given(spaces(max_columns=7), st.integers(0, 2**32))
+def test_repair_is_minimal_against_every_mask_that_obeys(space: SearchSpace, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mask = rng.random((1, space.n_units)) < 0.5
+    changed = (space.repair(mask, rng) != mask).sum()
+    assert changed == min((other != mask[0]).sum() for other in all_masks(space))
+
+
+def test_repair_draws_nothing_for_masks_that_obey() -> None:
+    space = plain_space(6, min_size=2)
+    rng = np.random.default_rng(5)
+    space.repair(np.ones((4, 6), dtype=bool), rng)
+    assert rng.random() == np.random.default_rng(5).random()
+
+
+def test_repair_reaches_every_unit_alike() -> None:
+    space = plain_space(5, max_size=1)
+    rng = np.random.default_rng(0)
+    share = space.repair(np.zeros((5000, 5), dtype=bool), rng).mean(axis=0)
+    assert np.allclose(share, 0.2, atol=0.02)
+    share = space.repair(np.ones((5000, 5), dtype=bool), rng).mean(axis=0)
+    assert np.allclose(share, 0.2, atol=0.02)
+
+
+@calm
+@given(spaces(max_columns=8))
+def test_obeys_is_the_definition_of_the_constraints(space: SearchSpace) -> None:
+    for mask in all_masks(space):
+        assert space.min_size <= mask.sum() <= space.max_size
+        assert mask[space.fixed].all()
+        assert not mask[space.forbidden].any()
