@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from typing import Annotated, Any
 
@@ -91,13 +90,10 @@ def ui(
     section = _tracking_section(tracking_uri)
     store = open_tracking(section.uri, section.experiment, section.artifacts)
     typer.echo(f"MLflow UI over {store.label} on http://{host}:{port} (Ctrl-C ends it)")
+    sys.stdout.flush()
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store.uri]
-    try:
-        subprocess.run([*command, "--host", host, "--port", str(port)], check=True)
-    except subprocess.CalledProcessError as error:
-        raise StoreError(
-            f"the MLflow UI ended with status {error.returncode}; is the port {port} free?"
-        ) from error
+    # Become the server: whoever ends this process ends it, and no child is left behind.
+    os.execv(sys.executable, [*command, "--host", host, "--port", str(port)])
 
 
 @config_app.command("show")
@@ -119,10 +115,15 @@ def config_check(config: Config, set_: Set = None) -> None:
 
 
 @config_app.command("schema")
-def config_schema() -> None:
-    """Print the JSON schema of a configuration, for editors."""
-    from conf.load import json_schema
+def config_schema(
+    config: Annotated[str, typer.Argument(help="The configuration an editor should help with.")] = (
+        "default"
+    ),
+) -> None:
+    """Print the JSON schema that CONFIG has to follow, for editors."""
+    from conf.load import json_schema, load
 
+    load(config)
     typer.echo(json.dumps(json_schema(), indent=2))
 
 
@@ -173,8 +174,16 @@ def _start_prefect() -> None:
 
     from swarm.interrupts import deaf_children
 
-    with deaf_children(), get_client(sync_client=True) as client:
-        problem = client.api_healthcheck()
+    try:
+        with deaf_children(), get_client(sync_client=True) as client:
+            problem = client.api_healthcheck()
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise StoreError(
+            f"Prefect's own server did not start ({reason}); try again with "
+            "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS=300, or set PREFECT_API_URL to a "
+            "server that runs"
+        ) from error
     if problem is not None:
         raise StoreError(
             f"the Prefect server at {client.api_url} does not answer ({problem}); "
@@ -193,6 +202,7 @@ def _artifact(run_id: str, path: str, uri: str | None) -> str:
 
     section = _tracking_section(uri)
     store = open_tracking(section.uri, section.experiment, section.artifacts)
+    store.run(run_id)  # says in a sentence that there is no such run
     return store.download(run_id, path).read_text(encoding="utf-8")
 
 

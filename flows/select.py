@@ -106,9 +106,6 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         expand(config.tracking.artifacts, "address of the artifacts"),
     )
     log = _open_run(config, run_id, tracking, prepared, train)
-    say(f"run {log.run_id} in {tracking.label}", verbosity)
-    for text in warnings:
-        say(f"[yellow]warning:[/yellow] {text}", verbosity)
     evaluation = config.evaluation
     with (
         _ends_run(log),
@@ -120,6 +117,9 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
             pruning=evaluation.pruning,
         ) as evaluator,
     ):
+        say(f"run {log.run_id} in {tracking.label}", verbosity)
+        for text in warnings:
+            say(f"[yellow]warning:[/yellow] {text}", verbosity)
         search = Search(
             strategy, prepared.problem.space, evaluator, prepared.hints, config.seed, budget
         )
@@ -159,15 +159,16 @@ def _open_run(
     config: SelectConfig, run_id: str | None, tracking: Tracking, prepared: Prepared, train: Table
 ) -> RunLog:
     tags = describe_run(prepared.problem, train.source, config.strategy.name, config.seed)
+    params, text = flatten(config), as_yaml(config)
     if run_id is not None:
-        return RunLog.resume(tracking, config.tracking.spool, run_id, tags)
+        return RunLog.resume(tracking, config.tracking.spool, run_id, params, tags, text)
     return RunLog.start(
         tracking,
         config.tracking.spool,
         f"{config.name}-{config.strategy.name}-{config.seed}",
-        flatten(config),
+        params,
         tags,
-        as_yaml(config),
+        text,
         train,
         config.description,
     )
@@ -237,11 +238,13 @@ def _concluded(
         opaque(ensemble),
         opaque(result.features),
         result.cost,
+        by_group=config.split.kind == "group",
         metrics=config.test.metrics,
         n_resamples=config.test.bootstrap,
         level=config.test.confidence,
         n_random=config.test.random_subsets,
         seed=config.seed,
+        n_jobs=config.evaluation.n_jobs,
     )
     log.files(judgement_files(judgement))
     log.judged(result.state.epoch, final_metrics(judgement))

@@ -209,10 +209,10 @@ class Archive:
             with self._engine.connect() as connection:
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         try:
-            _META.create_all(self._engine)
-        except (sa.exc.OperationalError, sa.exc.ProgrammingError, sa.exc.IntegrityError):
-            # Another process may have made the tables between our look and our call.
-            _META.create_all(self._engine)
+            self._create_tables()
+        except (sa.exc.ProgrammingError, sa.exc.IntegrityError):
+            # PostgreSQL lets two processes collide in spite of IF NOT EXISTS, but only once.
+            self._create_tables()
         with self._engine.begin() as connection:
             connection.execute(self._insert(_ABOUT).on_conflict_do_nothing(), {"format": _FORMAT})
             formats = set(connection.execute(sa.select(_ABOUT.c.format)).scalars())
@@ -221,6 +221,11 @@ class Archive:
                 f"the archive {self._name} has the format {min(formats - {_FORMAT})!r} of another "
                 f"version; this one reads {_FORMAT!r}"
             )
+
+    def _create_tables(self) -> None:
+        with self._engine.begin() as connection:
+            for table in _META.sorted_tables:
+                connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
 
     def _insert(self, table: sa.Table) -> Any:
         """An INSERT that can skip rows which are there already."""

@@ -56,7 +56,7 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic]) -> Task:
         warnings.simplefilter("ignore", UserWarning)
         try:
             kind = type_of_target(values)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise DataError(f"the target cannot be predicted ({error}); use one type") from error
     tasks: dict[str, Task] = {
         "binary": "binary",
@@ -74,7 +74,7 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic]) -> Task:
 
 def _counts(values: NDArray[np.generic]) -> bool:
     """Whole numbers that measure rather than name."""
-    if values.dtype.kind == "f" and np.any(np.mod(values, 1)):
+    if values.dtype.kind == "f" and not (np.floor(values) == values).all():
         return False
     distinct = len(np.unique(values))
     return distinct > 20 and distinct > 0.2 * len(values)

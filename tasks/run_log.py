@@ -6,7 +6,7 @@ import contextlib
 import io
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,9 +16,10 @@ import pandas as pd
 from swarm.errors import ConfigError, StoreError
 from swarm.history import EpochRecord
 from swarm.problem import Problem
+from tasks.run_fields import PARAM_LENGTH, accepted_key, cut
 from tasks.spool import Spool
 from tasks.table import Table
-from tasks.tracking import Tracking
+from tasks.tracking import RunRecord, Tracking
 
 __all__ = ["RunLog", "describe_run", "parquet"]
 
@@ -63,40 +64,49 @@ class RunLog:
         """
         run_id = tracking.start_run(name, params, tags, description)
         folder = Path(spool_folder) / run_id
-        log = cls(tracking, Spool(folder, tracking, run_id), folder, run_id)
-        log.spool.artifact("config.yaml", config_yaml.encode())
-        target = table.target
-        labels = target.to_frame() if isinstance(target, pd.Series) else target
-        frame = pd.concat([table.features, labels], axis=1)
-        single = str(labels.columns[0]) if labels.shape[1] == 1 else None
-        tracking.log_dataset(run_id, frame, single, table.name, table.source, "training")
+        with _ended_on_error(tracking, run_id):
+            log = cls(tracking, Spool(folder, tracking, run_id), folder, run_id)
+            log.spool.artifact("config.yaml", config_yaml.encode())
+            # Resuming reads it from the store: until it is there, nothing is worth resuming.
+            log.settle()
+            target = table.target
+            labels = target.to_frame() if isinstance(target, pd.Series) else target
+            frame = pd.concat([table.features, labels], axis=1)
+            single = str(labels.columns[0]) if labels.shape[1] == 1 else None
+            tracking.log_dataset(run_id, frame, single, table.name, table.source, "training")
         return log
 
     @classmethod
     def resume(
-        cls, tracking: Tracking, spool_folder: str, run_id: str, tags: Mapping[str, str]
+        cls,
+        tracking: Tracking,
+        spool_folder: str,
+        run_id: str,
+        params: Mapping[str, object],
+        tags: Mapping[str, str],
+        config_yaml: str,
     ) -> RunLog:
         """Go on with a run that was interrupted, or extend one that ended.
 
         Raises
         ------
         ConfigError
-            If the problem is another one than the run was started with; says what differs.
+            If the search is another one than the run was started with; says what differs.
+        StoreError
+            If the store does not take what an earlier start left in the spool.
         """
-        known = tracking.run(run_id).tags
-        for key in _IDENTITY:
-            if key in known and known[key] != tags[key]:
-                raise ConfigError(
-                    f"the run {run_id} was started with {key} {known[key]!r} but now it is "
-                    f"{tags[key]!r}; start a new run with `swarm select`"
-                )
-        tracking.resume_run(run_id)
-        if "error" in known:
-            tracking.client.delete_tag(run_id, "error")
+        _refuse_another_search(tracking.run(run_id), params, tags)
         folder = Path(spool_folder) / run_id
-        spool = Spool(folder, tracking, run_id)
-        logged = max(tracking.last_step(run_id, "best_cost"), spool.last_step("best_cost"))
-        return cls(tracking, spool, folder, run_id, max(logged, 0))
+        log = cls(tracking, Spool(folder, tracking, run_id), folder, run_id)
+        # How an earlier start ended may wait there too; it must not arrive after this one began.
+        log.settle()
+        tracking.resume_run(run_id)
+        with _ended_on_error(tracking, run_id):
+            if "error" in tracking.run(run_id).tags:
+                tracking.client.delete_tag(run_id, "error")
+            log.spool.artifact("config.yaml", config_yaml.encode())
+            log.logged = max(tracking.last_step(run_id, "best_cost"), 0)
+        return log
 
     def epoch(self, record: EpochRecord) -> None:
         """Log one epoch: its particles as an artifact, then its metrics."""
@@ -149,8 +159,49 @@ class RunLog:
             )
 
 
-# Two runs that differ in one of these are searches of different problems.
-_IDENTITY = ("rows", "columns", "strategy", "seed", "problem")
+# Two runs that differ in one of these tags are different searches.
+_IDENTITY = ("rows", "columns", "strategy", "seed")
+# Keys of the configuration that change a search but not its problem,
+_SEARCH = ("strategy.", "space.", "prepare.")
+# and those that a change of the problem may come from.
+_PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
+
+
+@contextlib.contextmanager
+def _ended_on_error(tracking: Tracking, run_id: str) -> Iterator[None]:
+    """Never leave a run behind as RUNNING that cannot be written to."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(StoreError):
+            tracking.finish(run_id, "FAILED")
+        raise
+
+
+def _refuse_another_search(
+    run: RunRecord, params: Mapping[str, object], tags: Mapping[str, str]
+) -> None:
+    written = {accepted_key(key): cut(value, PARAM_LENGTH) for key, value in params.items()}
+    differs = [
+        (key, run.params.get(key, "not set"), written.get(key, "not set"))
+        for key in {**run.params, **written}
+        if run.params.get(key) != written.get(key)
+    ]
+    found = [(key, run.tags.get(key, tags[key]), tags[key]) for key in _IDENTITY]
+    found = [(key, was, now) for key, was, now in found if was != now]
+    found += [change for change in differs if change[0].startswith(_SEARCH)]
+    if run.tags.get("problem", tags["problem"]) != tags["problem"]:
+        found += [change for change in differs if change[0].startswith(_PROBLEM)]
+        versions = [key for key in tags if key.startswith("version.")]
+        found += [(key, run.tags.get(key, "not set"), tags[key]) for key in versions
+                  if run.tags.get(key) != tags[key]]
+        found += [("the values of the table, problem", run.tags["problem"], tags["problem"])]
+    if found:
+        key, was, now = found[0]
+        raise ConfigError(
+            f"the run {run.run_id} was started with {key} {was!r} but now it is {now!r}; "
+            "start a new run with `swarm select`"
+        )
 
 
 def describe_run(problem: Problem, source: str, strategy: str, seed: int) -> dict[str, str]:

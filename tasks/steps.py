@@ -154,9 +154,15 @@ def judge_answer(
     ensemble: SubsetEnsemble,
     best: Sequence[str],
     cv_cost: float,
+    *,
+    by_group: bool,
     **options: Any,
 ) -> Judgement:
-    """Compare the answer with its baselines on the test rows."""
+    """Compare the answer with its baselines on the test rows.
+
+    `by_group` says whether the test rows are of other groups than the training rows. Where they
+    are not, a committee whose members never saw some groups would be a straw man.
+    """
     return judge(
         problem.estimator,
         (train.features, train.target),
@@ -165,7 +171,7 @@ def judge_answer(
         best=best,
         space=problem.space,
         pos_label=problem.scoring.pos_label,
-        train_groups=train.groups,
+        train_groups=train.groups if by_group else None,
         test_groups=test.groups,
         train_weight=train.weight,
         cost_of=problem.scoring.cost,

@@ -22,6 +22,10 @@ from tasks.tracking_store import (
 __all__ = ["RunRecord", "Tracking", "flatten", "open_tracking"]
 
 
+# Lets MLflow's UI open the experiment as model training, with metric charts first.
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+
+
 def open_tracking(
     uri: str, experiment: str, artifacts: str | Path | None = None, timeout: float = 15.0
 ) -> Tracking:
@@ -70,7 +74,7 @@ def _open(uri: str, experiment: str, location: str | None) -> Tracking:
     found = client.get_experiment_by_name(experiment)
     if found is None:
         try:
-            created = client.create_experiment(experiment, artifact_location=location)
+            created = client.create_experiment(experiment, artifact_location=location, tags=_KIND)
             return Tracking(client, uri, created, experiment)
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":

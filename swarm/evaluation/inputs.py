@@ -23,6 +23,8 @@ __all__ = [
     "resolve_folds",
 ]
 
+_NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}')
+
 
 def check_estimator(estimator: Any) -> None:
     """Refuse what is no estimator."""
@@ -45,6 +47,9 @@ def check_rows(features: pd.DataFrame, target: NDArray[Any]) -> None:
     missing = int(pd.isna(target).sum())
     if missing:
         raise DataError(f"the target is missing in {missing} rows; drop or fill them first")
+    if target.dtype.kind == "f" and np.isinf(target).any():
+        count = int(np.isinf(target).sum())
+        raise DataError(f"the target has {count} infinite values; drop such rows")
     if target.ndim == 1 and len(pd.unique(target)) == 1:
         raise DataError(
             f"the target is constant ({target.tolist()[0]!r}); there is nothing to learn"
@@ -62,6 +67,11 @@ def check_columns(features: pd.DataFrame, estimator: Any) -> None:
     for name, column in features.items():
         if column.isna().all():
             raise DataError(f"column {name!r} has no value at all; drop it")
+        if lightgbm and set(str(name)) & _NOT_IN_LIGHTGBM_NAMES:
+            raise DataError(
+                f"column {name!r} has one of the characters \",:[]{{}} in its name, which "
+                "LightGBM does not take; rename it"
+            )
         if isinstance(column.dtype, pd.CategoricalDtype):
             if not takes_categories:
                 raise DataError(
