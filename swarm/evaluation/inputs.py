@@ -82,7 +82,7 @@ def check_columns(features: pd.DataFrame, estimator: Any) -> None:
             if steps is None:
                 raise DataError(
                     f"column {name!r} holds {column.dtype} values, not numbers; "
-                    "declare it categorical, encode it or drop it"
+                    "declare it categorical (data.categorical), encode it or drop it"
                 )
         elif column.dtype.kind == "f" and np.isinf(column.to_numpy()).any():
             count = int(np.isinf(column.to_numpy()).sum())
