@@ -1,0 +1,415 @@
+"""Claims on the archive: nothing is lost, nothing is mistaken, nobody else's file is touched."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from swarm.archive import Archive, KnownEvaluations
+from swarm.budget import Budget
+from swarm.errors import ConfigError, StoreError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.types import Record
+from swarm.hints import prepare_hints
+from swarm.problem import Problem
+from swarm.registry import make
+from swarm.search import Search, SearchResult, run
+from swarm.space import SearchSpace
+
+ROOT = Path(__file__).resolve().parents[1]
+N_FOLDS, N_UNITS = 3, 11
+
+
+def table(n_columns: int = 6) -> tuple[pd.DataFrame, pd.Series]:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, n_columns)), columns=[f"x{i}" for i in range(n_columns)])
+    X["kind"] = pd.Categorical(np.where(rng.random(60) < 0.5, "a", "b"))
+    X["count"] = rng.integers(0, 5, 60)
+    return X, pd.Series((X["x0"] + rng.normal(size=60) > 0).astype(int))
+
+
+def numbers() -> tuple[pd.DataFrame, pd.Series]:
+    X, y = table()
+    return X.drop(columns="kind"), y
+
+
+def open_part(archive: Archive, n_units: int = N_UNITS) -> KnownEvaluations:
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.normal(size=(30, n_units)), columns=[f"x{i}" for i in range(n_units)])
+    problem = Problem.build(X, np.arange(30) % 2, GaussianNB(), folds=N_FOLDS)
+    return archive.open_problem(problem)
+
+
+@st.composite
+def evaluated(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], Record]:
+    """A mask with a record as training leaves it: partial, failed, without importances."""
+    mask = draw(hnp.arrays(bool, N_UNITS).filter(np.any))
+    known = draw(hnp.arrays(bool, N_FOLDS))
+    costs = draw(hnp.arrays(float, N_FOLDS, elements=st.floats(-1e300, 1e300)))
+    failed = draw(hnp.arrays(bool, N_FOLDS)) & known & draw(st.booleans())
+    told = draw(hnp.arrays(bool, N_FOLDS))
+    values = draw(hnp.arrays(float, (N_FOLDS, N_UNITS), elements=st.floats(-1e300, 1e300)))
+    used = draw(hnp.arrays(bool, (N_FOLDS, N_UNITS))) & mask & known[:, None]
+    return mask, Record(
+        np.where(failed, np.inf, np.where(known, costs, np.nan)),
+        np.where(told[:, None], np.where(mask, values, 0.0), np.nan),
+        used,
+        draw(st.floats(0, 1e6)),
+        draw(st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"))),
+    )
+
+
+def assert_equal(one: Record, other: Record) -> None:
+    for name in ("fold_costs", "importances", "used"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        assert mine.dtype == theirs.dtype
+        assert mine.tobytes() == theirs.tobytes() or np.array_equal(mine, theirs, equal_nan=True)
+    assert (one.seconds, one.error) == (other.seconds, other.error)
+
+
+@settings(max_examples=60, deadline=None)
+@given(evaluated())
+def test_a_record_comes_back_bit_for_bit(pair: tuple[np.ndarray[Any, Any], Record]) -> None:
+    part = open_part(Archive())
+    part.add([pair])
+    assert_equal(part.lookup(pair[0][None])[0], pair[1])
+    ((mask, record),) = part.all()
+    assert np.array_equal(mask, pair[0])
+    assert_equal(record, pair[1])
+
+
+def piece(folds: list[int], cost: float, error: str | None = None) -> Record:
+    record = Record.unknown(N_FOLDS, N_UNITS)
+    record.fold_costs[folds] = cost
+    return replace(record, seconds=1.0, error=error)
+
+
+def test_pieces_of_a_mask_are_merged_and_the_first_word_stays() -> None:
+    part = open_part(Archive())
+    mask = np.arange(N_UNITS) == 4
+    part.add([(mask, piece([1], 0.25))])
+    part.add([(mask, piece([0, 2], 0.5)), (mask, piece([1, 2], 0.75))])
+    part.add([(mask, piece([1], 0.99))])
+    (found,) = part.lookup(mask[None])
+    assert found.fold_costs.tolist() == [0.5, 0.25, 0.5]
+    assert found.seconds == 3.0
+    assert found.complete
+
+
+def test_masks_are_listed_in_the_order_of_their_first_evaluation() -> None:
+    part = open_part(Archive())
+    masks = np.eye(N_UNITS, dtype=bool)[[5, 2, 9]]
+    part.add([(masks[0], piece([0], 1.0)), (masks[1], piece([0], 1.0))])
+    part.add([(masks[2], piece([0], 1.0)), (masks[0], piece([1], 1.0))])
+    assert [int(mask.argmax()) for mask, _ in part.all()] == [5, 2, 9]
+
+
+def test_many_masks_are_looked_up_at_once_in_the_order_asked() -> None:
+    part = open_part(Archive())
+    bits = (np.arange(1, 1500)[:, None] >> np.arange(N_UNITS)) & 1 > 0
+    part.add([(mask, piece([0], float(i))) for i, mask in enumerate(bits)])
+    order = np.random.default_rng(0).permutation(len(bits))
+    assert [record.fold_costs[0] for record in part.lookup(bits[order])] == order.tolist()
+
+
+def run_python(code: str, *arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        check=True,
+        text=True,
+        capture_output=True,
+        env={**os.environ, **environment},
+    )
+    return done.stdout.strip()
+
+
+WRITER = """
+import sys, time
+import numpy as np
+from swarm.archive import Archive
+from tests.test_archive import N_UNITS, open_part, piece
+start = int(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+part = open_part(Archive(sys.argv[1]))
+for number in range(start, start + 200):
+    mask = (number >> np.arange(N_UNITS)) & 1 > 0
+    part.add([(mask, piece([0], float(number)))])
+"""
+
+
+def test_two_processes_writing_at_once_lose_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, url, start],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for start in ("1", "151")
+    ]
+    for writer in writers:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        _, trouble = writer.communicate(timeout=120)
+        assert writer.returncode == 0, trouble
+    archive = Archive(url)
+    found = [record.fold_costs[0] for _, record in open_part(archive).all()]
+    assert sorted(found) == list(range(1, 351))
+    archive.check()
+
+
+def search(archive: Archive, seed: int, strategy: str = "multiswarm") -> SearchResult:
+    problem = Problem.build(*numbers(), DecisionTreeClassifier(max_depth=2), folds=3)
+    hints = prepare_hints(problem.features, problem.space)
+    made = make(strategy, {"n_particles": 6, "n_swarms": 2} if strategy == "multiswarm" else None)
+    with CrossValidation(problem, archive) as evaluator:
+        return run(Search(made, problem.space, evaluator, hints, seed, Budget(epochs=3)))
+
+
+def test_other_seeds_and_strategies_use_what_was_paid_for(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'new' / 'a.db'}"
+    first = Archive(url)
+    search(first, seed=0)
+    first.close()
+    alone = search(Archive(), seed=1, strategy="bpso").work
+    shared = search(Archive(url), seed=1, strategy="bpso").work
+    assert shared["fits"].sum() < alone["fits"].sum()
+    assert shared["hits"].sum() > alone["hits"].sum()
+
+
+def foreign_sqlite(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table experiments (id integer)")
+        connection.execute("create table runs (id integer)")
+    connection.close()
+
+
+def truncated(path: Path) -> None:
+    archive = Archive(f"sqlite:///{path}")
+    open_part(archive).add([(np.arange(N_UNITS) == 1, piece([0], 1.0))])
+    archive.close()
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (foreign_sqlite, "something else .it has the table 'experiments'.; name another archive"),
+        (lambda path: path.write_text("a,b\n1,2\n" * 50), "not a database"),
+        (truncated, "malformed"),
+    ],
+)
+def test_a_file_that_is_no_archive_is_refused_by_name_and_left_untouched(
+    tmp_path: Path, spoil: Any, words: str
+) -> None:
+    path = tmp_path / "mlflow.db"
+    spoil(path)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=words) as caught:
+        Archive(f"sqlite:///{path}")
+    assert "mlflow.db" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["mlflow.db"]
+
+
+def test_an_archive_of_another_version_is_refused_by_its_format(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    Archive(f"sqlite:///{path}").close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("update archive_about set format = 'swarm-archive-9'")
+    connection.close()
+    with pytest.raises(StoreError, match="'swarm-archive-9' of another version"):
+        Archive(f"sqlite:///{path}")
+
+
+def test_damage_is_found_by_a_check(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    archive = Archive(f"sqlite:///{path}")
+    open_part(archive).add([(np.arange(N_UNITS) == 1, piece([0], 1.0))])
+    archive.check()
+    archive.close()
+    content = bytearray(path.read_bytes())
+    content[4096 * 3 : 4096 * 3 + 100] = b"\xff" * 100
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"damaged|malformed"):
+        Archive(f"sqlite:///{path}").check()
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot make the folder of the archive .*a\.db"):
+        Archive(f"sqlite:///{tmp_path / 'file' / 'a.db'}")
+    (tmp_path / "folder.db").mkdir()
+    with pytest.raises(StoreError, match=r"cannot open the archive .* unable to open") as caught:
+        Archive(f"sqlite:///{tmp_path / 'folder.db'}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_one_sentence(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match="cannot open the archive"):
+            Archive(f"sqlite:///{tmp_path / 'a.db'}")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_an_archive_that_became_read_only_says_so_when_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    archive = Archive(f"sqlite:///{path}")
+    part = open_part(archive)
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "create trigger full before insert on archive_evaluations "
+            "begin select raise(abort, 'disk is full'); end"
+        )
+    connection.close()
+    with pytest.raises(StoreError, match=r"cannot write to the archive .*disk is full; make"):
+        part.add([(np.arange(N_UNITS) == 1, piece([0], 1.0))])
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://me:hush@127.0.0.1:1/db", "127.0.0.1:1/db"),
+        ("postgresql+nodriver://me:hush@127.0.0.1/db", "needs the driver"),
+        ("postgresql:///db?password=hush", "db"),
+        ("mysql://me:hush@127.0.0.1/db", "use SQLite or PostgreSQL"),
+        ("me:hush@127.0.0.1/db", "not named by a database URL"),
+        ("postgresql://me:hush@127.0.0.1:port/db", "not named by a database URL"),
+    ],
+)
+def test_a_database_out_of_reach_is_one_sentence_without_the_password(url: str, words: str) -> None:
+    with pytest.raises(StoreError, match=words) as caught:
+        Archive(url)
+    assert "\n" not in str(caught.value)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "hush" not in str(error)
+        error = None if error.__suppress_context__ and not error.__cause__ else error.__cause__
+
+
+def constant(estimator: Any, X: Any, y: Any) -> float:
+    return 0.5
+
+
+def other_constant(estimator: Any, X: Any, y: Any) -> float:
+    return 0.5
+
+
+def fingerprint(X: Any = None, y: Any = None, model: Any = None, **options: Any) -> str:
+    plain_X, plain_y = numbers()
+    model = DecisionTreeClassifier(max_depth=2) if model is None else model
+    return Problem.build(
+        plain_X if X is None else X, plain_y if y is None else y, model, **options
+    ).fingerprint()
+
+
+def test_the_fingerprint_changes_with_everything_a_cost_depends_on() -> None:
+    X, y = numbers()
+    cell = X.copy()
+    cell.iloc[3, 2] += 1e-12
+    other = y.copy()
+    other.iloc[0] = 1 - other.iloc[0]
+    columns = list(X.columns)
+    grouped = SearchSpace.build(columns, groups={"pair": ["x1", "x2"]})
+    weight = np.ones(len(y))
+    prints = [
+        fingerprint(),
+        fingerprint(X=cell),
+        fingerprint(X=X.astype({"x3": "float32"})),
+        fingerprint(X=X.astype({"count": "float64"})),
+        fingerprint(X=X.rename(columns={"x3": "renamed"})),
+        fingerprint(X=X[[*columns[1:], columns[0]]]),
+        fingerprint(X=X.iloc[::-1], y=y.iloc[::-1]),
+        fingerprint(y=other),
+        fingerprint(weight=weight),
+        fingerprint(weight=weight * 2),
+        fingerprint(folds=4),
+        fingerprint(seed=1),
+        fingerprint(model=DecisionTreeClassifier(max_depth=3)),
+        fingerprint(model=GaussianNB()),
+        fingerprint(scoring="f1"),
+        fingerprint(scoring="precision"),
+        fingerprint(scoring=constant),
+        fingerprint(scoring=other_constant),
+        fingerprint(importance="permutation"),
+        fingerprint(importance="none"),
+        fingerprint(space=grouped),
+    ]
+    assert len(set(prints)) == len(prints)
+
+
+def test_two_scorers_of_one_name_are_told_apart() -> None:
+    from sklearn.metrics import fbeta_score, make_scorer
+
+    def scored(beta: int) -> str:
+        return fingerprint(scoring=make_scorer(fbeta_score, beta=beta))
+
+    assert scored(1) != scored(2)
+    with pytest.raises(ConfigError, match="no stable name"):
+        fingerprint(scoring=make_scorer(lambda truth, told: 0.5))
+
+
+def test_categories_count_by_their_order() -> None:
+    X, y = table()
+    turned = X.assign(kind=X["kind"].cat.reorder_categories(["b", "a"]))
+    from lightgbm import LGBMClassifier
+
+    plain, other = (fingerprint(X=frame, y=y, model=LGBMClassifier()) for frame in (X, turned))
+    assert plain != other
+
+
+def test_the_fingerprint_does_not_change_with_what_cannot_change_a_cost() -> None:
+    X, y = numbers()
+    columns = list(X.columns)
+    space = SearchSpace.build(columns, fixed=["x0"], forbidden=["x5"], min_size=2, max_size=4)
+    forest = [KNeighborsClassifier(n_jobs=jobs) for jobs in (1, 2)]
+    assert fingerprint() == fingerprint(space=space)
+    assert fingerprint(model=forest[0]) == fingerprint(model=forest[1])
+    moved = X.set_axis(np.arange(len(X)) + 5)
+    assert fingerprint() == fingerprint(X=moved, y=y.set_axis(moved.index))
+
+
+def test_the_fingerprint_is_the_same_in_a_fresh_process() -> None:
+    code = "from tests.test_archive import fingerprint; print(fingerprint())"
+    assert run_python(code, PYTHONHASHSEED="77") == fingerprint()
+
+
+def test_a_scorer_without_a_name_needs_an_archive_that_is_gone_with_the_process(
+    tmp_path: Path,
+) -> None:
+    problem = Problem.build(*numbers(), GaussianNB(), scoring=lambda model, X, y: 0.25)
+    mask = np.ones((1, problem.space.n_units), dtype=bool)
+    with CrossValidation(problem) as evaluator:
+        answers = evaluator.evaluate(mask, np.array([np.inf]), np.arange(5))
+    assert answers.costs[0] == -0.25
+    with pytest.raises(ConfigError, match="define it by name in a module"):
+        CrossValidation(problem, Archive(f"sqlite:///{tmp_path / 'a.db'}"))

@@ -1,0 +1,367 @@
+"""Claims on models: determinism, importances, and when a subset can shrink without a new fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier, LGBMRegressor
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from swarm.errors import ConfigError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.models import describe, made_deterministic, shrinks_exactly
+from swarm.evaluation.types import Evaluations
+from swarm.operators.memory import shrink
+from swarm.problem import Problem
+
+Bool = NDArray[np.bool_]
+Table = tuple[pd.DataFrame, "pd.Series[int]"]
+SMALL = {"n_estimators": 6, "num_leaves": 5, "importance_type": "gain"}
+
+
+def some_masks(n: int, n_units: int, seed: int = 0) -> Bool:
+    rng = np.random.default_rng(seed)
+    masks = rng.random((n, n_units)) < rng.uniform(0.2, 0.9, size=(n, 1))
+    masks[np.arange(n), rng.integers(0, n_units, n)] = True
+    return masks
+
+
+def evaluate(problem: Problem, masks: Bool) -> Evaluations:
+    with CrossValidation(problem) as evaluator:
+        return evaluator.evaluate(masks, np.full(len(masks), np.inf), np.arange(problem.n_folds))
+
+
+def cancer() -> Table:
+    data = load_breast_cancer(as_frame=True)
+    return data.data.iloc[:300], data.target.iloc[:300]
+
+
+def mixed() -> Table:
+    rng = np.random.default_rng(0)
+    table, target = cancer()
+    table = table.iloc[:, :9].copy()
+    for width in (3, 8, 20):
+        table[f"kind{width}"] = pd.Categorical(rng.integers(0, width, len(table)).astype(str))
+    table["count"] = rng.integers(0, 9, len(table))
+    table["flag"] = rng.random(len(table)) < 0.5
+    table.iloc[::7, 2] = np.nan
+    table.iloc[::3, 0] = np.nan
+    return table, target
+
+
+def one_hot(n_rows: int = 600) -> Table:
+    """Columns that are never on together, as an encoder leaves them, and some that rarely are."""
+    rng = np.random.default_rng(1)
+    level = rng.integers(0, 10, n_rows)
+    table = pd.DataFrame({f"level{i}": (level == i).astype(float) for i in range(10)})
+    for i in range(6):
+        table[f"rare{i}"] = (rng.random(n_rows) < 0.08) * rng.integers(1, 5, n_rows)
+    table["amount"] = rng.normal(size=n_rows)
+    score = (level % 3 == 0) + table["rare0"] + 0.3 * table["amount"]
+    return table, pd.Series((score + rng.normal(size=n_rows) * 0.5 > 0.8).astype(int))
+
+
+def noise() -> Table:
+    """Trees that find nothing to split on must not matter either."""
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(rng.normal(size=(120, 6)), columns=list("abcdef"))
+    return table, pd.Series((table["f"] + 2 * rng.normal(size=120) > 0).astype(int))
+
+
+TABLES = {"cancer": cancer, "mixed": mixed, "one_hot": one_hot, "noise": noise}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "rows": {"subsample": 0.7, "subsample_freq": 1},
+    "goss": {"data_sample_strategy": "goss", "n_estimators": 15},
+    "dart": {"boosting_type": "dart"},
+    "row_wise": {"force_row_wise": True},
+    "quantised": {"use_quantized_grad": True},
+    "stumps": {"num_leaves": 2, "n_estimators": 2, "min_child_samples": 40},
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "setting"),
+    [
+        *((name, "plain") for name in TABLES),
+        *(("cancer", name) for name in SETTINGS),
+        ("noise", "stumps"),
+        ("mixed", "rows"),
+        ("one_hot", "row_wise"),
+        ("one_hot", "dart"),
+    ],
+)
+def test_a_subset_without_its_unused_features_has_exactly_the_recorded_cost(
+    table: str, setting: str
+) -> None:
+    X, y = TABLES[table]()
+    model = LGBMClassifier(**{**SMALL, **SETTINGS[setting]})
+    problem = Problem.build(X, y, model, scoring="neg_log_loss", folds=3)
+    assert problem.exact_shrink == (setting != "quantised")
+    masks = some_masks(9, X.shape[1])
+    recorded = evaluate(problem, masks)
+    smaller = shrink(masks, recorded.used, problem.space)
+    assert (smaller != masks).any()
+    measured = evaluate(problem, smaller)
+    if problem.exact_shrink:
+        assert np.array_equal(recorded.costs, measured.costs)
+        assert np.array_equal(recorded.fold_costs, measured.fold_costs)
+        assert np.array_equal(recorded.importances, measured.importances)
+        assert np.array_equal(measured.used, shrink(measured.used, measured.used, problem.space))
+
+
+def test_an_exact_shrink_needs_no_further_fit() -> None:
+    X, y = cancer()
+    problem = Problem.build(X, y, LGBMClassifier(**SMALL))
+    masks = np.unique(some_masks(5, X.shape[1]), axis=0)
+    assert evaluate(problem, masks).work.fits == len(masks) * 5
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"colsample_bytree": 0.9},
+        {"feature_fraction": 0.5},
+        {"sub_feature": 0.5},
+        {"feature_fraction_bynode": 0.5},
+        {"colsample_bynode": 0.5},
+        {"extra_trees": True},
+        {"interaction_constraints": [[0, 1]]},
+        {"monotone_constraints": [1] * 30},
+        {"mc": [1] * 30},
+        {"feature_contri": [0.5] * 30},
+        {"linear_tree": True},
+        {"max_bin_by_feature": [9] * 30},
+        {"categorical_feature": [0]},
+        {"use_quantized_grad": True},
+    ],
+)
+def test_settings_under_which_features_depend_on_each_other_do_not_shrink_exactly(
+    setting: dict[str, Any],
+) -> None:
+    assert shrinks_exactly(LGBMClassifier(), cancer()[0])
+    assert not shrinks_exactly(LGBMClassifier(**setting), cancer()[0])
+
+
+def bundled() -> Table:
+    """So many rows that LightGBM bundles columns although they are sometimes on together."""
+    rng = np.random.default_rng(1)
+    n = 15000
+    X = pd.DataFrame({f"s{i}": (rng.random(n) < 0.008) * rng.integers(1, 4, n) for i in range(12)})
+    X["n"] = rng.normal(size=n)
+    noisy = X["s0"] + X["s3"] - X["s5"] + 0.5 * X["n"] + rng.normal(size=n) * 0.5
+    return X, (noisy > 0.3).astype(int)
+
+
+def test_columns_that_lose_values_in_a_bundle_do_not_shrink_exactly() -> None:
+    X, y = bundled()
+    model = made_deterministic(LGBMClassifier(n_estimators=4, num_leaves=6), 0)
+    assert not shrinks_exactly(model, X)
+    assert shrinks_exactly(clone(model).set_params(enable_bundle=False), X)
+    assert shrinks_exactly(model, X.iloc[:9999])
+    assert not shrinks_exactly(clone(model).set_params(subsample_for_bin=2000), X.iloc[:9999])
+    changed = 0
+    for mask in some_masks(30, X.shape[1], seed=3):
+        chosen = X.loc[:, mask]
+        whole = clone(model).fit(chosen, y)
+        used = whole.booster_.feature_importance("split") > 0
+        less = clone(model).fit(chosen.loc[:, used], y)
+        before, after = whole.predict_proba(chosen), less.predict_proba(chosen.loc[:, used])
+        changed += not np.array_equal(before, after)
+    assert changed > 0, "the check of the data would not be needed"
+
+
+def test_dense_columns_shrink_exactly_however_many_rows() -> None:
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(10500, 3)), columns=list("abc"))
+    assert shrinks_exactly(LGBMClassifier(), X)
+    assert not shrinks_exactly(LGBMClassifier(max_bin=4), X)
+    halves = X.assign(a=(X["a"] > 0) * 1.0, b=(X["a"] <= 0) * 1.0)
+    assert not shrinks_exactly(LGBMClassifier(), halves)
+
+
+def test_a_model_that_is_not_lightgbm_does_not_shrink_exactly() -> None:
+    assert not shrinks_exactly(RandomForestClassifier(), cancer()[0])
+
+
+def fold_models(problem: Problem, names: list[str]) -> list[Any]:
+    X, y = problem.features.loc[:, names], problem.target
+    return [clone(problem.estimator).fit(X.iloc[rows], y[rows]) for rows, _ in problem.folds]
+
+
+def test_fold_importances_are_the_mean_over_the_fold_models_and_never_truncated() -> None:
+    X, y = cancer()
+    model = LGBMClassifier(**SMALL, learning_rate=1e-3)
+    # Sample weights so small that every gain is below one.
+    problem = Problem.build(X, y, model, weight=np.full(len(y), 1e-2), folds=3)
+    problem_plain = Problem.build(X, y, LGBMClassifier(**SMALL), folds=3)
+    mask = some_masks(1, X.shape[1])
+    answers = evaluate(problem_plain, mask)
+    gains = [m.feature_importances_ for m in fold_models(problem_plain, list(X.columns[mask[0]]))]
+    assert answers.importances.dtype == np.float64
+    assert np.array_equal(answers.importances[0, mask[0]], np.sum(gains, axis=0) / 3)
+    assert (answers.importances[0, ~mask[0]] == 0).all()
+    small = LGBMClassifier(**SMALL, min_child_weight=0, min_child_samples=5)
+    problem = Problem.build(X, y, small, weight=np.full(len(y), 1e-3), folds=3)
+    tiny = evaluate(problem, mask)
+    inside = tiny.importances[0, mask[0]]
+    assert ((inside > 0) & (inside < 1)).any()
+    assert (tiny.used[0, mask[0]] == (inside > 0)).all()
+
+
+def test_coefficients_are_importances_by_their_size_averaged_over_classes() -> None:
+    X, y = cancer()
+    y = pd.Series(pd.cut(X["mean radius"], 3, labels=False).to_numpy())
+    scaled = (X - X.mean()) / X.std()
+    problem = Problem.build(scaled.iloc[:, :6], y, LogisticRegression(), folds=3)
+    everything = np.ones((1, 6), dtype=bool)
+    answers = evaluate(problem, everything)
+    sizes = [np.abs(m.coef_).mean(axis=0) for m in fold_models(problem, list(X.columns[:6]))]
+    np.testing.assert_allclose(answers.importances[0], np.mean(sizes, axis=0), rtol=1e-9)
+    assert not answers.exact_shrink
+
+
+def test_refit_importances_are_those_of_one_model_on_all_rows() -> None:
+    X, y = cancer()
+    problem = Problem.build(X, y, LGBMClassifier(**SMALL), importance="refit", folds=3)
+    mask = some_masks(2, X.shape[1])
+    answers = evaluate(problem, mask)
+    for row in range(2):
+        model = clone(problem.estimator).fit(problem.features.loc[:, mask[row]], problem.target)
+        assert np.array_equal(answers.importances[row, mask[row]], model.feature_importances_)
+        assert np.array_equal(answers.used[row], mask[row] & (answers.importances[row] > 0))
+    assert answers.work.fits == 2 * 4
+    assert not answers.exact_shrink
+
+
+def test_permutation_importances_are_those_of_scikit_learn_on_the_test_rows() -> None:
+    X, y = cancer()
+    X = X.iloc[:, :5]
+    model = KNeighborsClassifier()
+    problem = Problem.build(X, y, model, importance="permutation", folds=3)
+    answers = evaluate(problem, np.ones((1, 5), dtype=bool))
+    expected = [
+        permutation_importance(
+            clone(model).fit(X.iloc[train], y.iloc[train]),
+            X.iloc[test],
+            y.iloc[test],
+            scoring="accuracy",
+            n_repeats=3,
+            random_state=0,
+        ).importances_mean
+        for train, test in problem.folds
+    ]
+    np.testing.assert_allclose(answers.importances[0], np.mean(expected, axis=0), atol=1e-15)
+
+
+def test_a_model_without_importances_gets_mutual_information_and_may_have_none() -> None:
+    X, y = cancer()
+    X = X.iloc[:, :5].assign(same=1.0)
+    problem = Problem.build(X, y, KNeighborsClassifier(), folds=3)
+    assert problem.importance == "mutual_information"
+    mask = np.array([[True, False, True, False, False, True]])
+    values = evaluate(problem, mask).importances[0]
+    assert (values[[0, 2]] > 0).all()
+    assert (values[[1, 3, 4, 5]] == 0).all()
+    none = Problem.build(X, y, KNeighborsClassifier(), importance="none", folds=3)
+    answers = evaluate(none, mask)
+    assert (answers.importances == 0).all()
+    assert np.array_equal(answers.used, mask)
+
+
+@pytest.mark.parametrize("kind", ["fold", "refit"])
+def test_importances_asked_of_a_model_that_has_none_are_refused(kind: Any) -> None:
+    X, y = cancer()
+    with pytest.raises(ConfigError, match="KNeighborsClassifier has none; use 'permutation'"):
+        Problem.build(X, y, KNeighborsClassifier(), importance=kind)
+
+
+def test_importances_of_a_group_are_the_sum_over_its_columns() -> None:
+    from swarm.space import SearchSpace
+
+    X, y = cancer()
+    X = X.iloc[:, :6]
+    names = list(X.columns)
+    space = SearchSpace.build(names, groups={"pair": [names[1], names[4]]})
+    grouped = evaluate(
+        Problem.build(X, y, LGBMClassifier(**SMALL), space=space), np.ones((1, 5), dtype=bool)
+    ).importances[0]
+    single = evaluate(
+        Problem.build(X, y, LGBMClassifier(**SMALL)), np.ones((1, 6), dtype=bool)
+    ).importances[0]
+    np.testing.assert_allclose(grouped, single[[0, 1, 2, 3, 5]] + [0, single[4], 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LGBMClassifier(n_jobs=-1),
+        lambda: LGBMRegressor(num_threads=4),
+        lambda: make_pipeline(StandardScaler(), LGBMClassifier()),
+    ],
+)
+def test_lightgbm_is_made_deterministic_quiet_and_single_threaded(
+    make: Callable[[], Any],
+) -> None:
+    model = made_deterministic(make(), seed=7)
+    boosted = model.steps[-1][1] if hasattr(model, "steps") else model
+    params = boosted.get_params()
+    assert params["deterministic"] is True
+    assert params["force_col_wise"] is True
+    assert (params["n_jobs"], params["verbosity"], params["random_state"]) == (1, -1, 7)
+    assert params.get("num_threads", 1) == 1
+
+
+def test_what_the_user_set_is_kept_and_the_estimator_is_not_touched() -> None:
+    given = LGBMClassifier(random_state=3, verbosity=0, force_row_wise=True)
+    before = given.get_params()
+    params = made_deterministic(given, seed=7).get_params()
+    assert given.get_params() == before
+    assert (params["random_state"], params["verbosity"]) == (3, 0)
+    assert "force_col_wise" not in params
+    forest = made_deterministic(RandomForestClassifier(n_jobs=4), seed=7)
+    assert (forest.random_state, forest.n_jobs) == (7, 1)
+
+
+def test_a_generator_as_random_state_is_refused_by_name() -> None:
+    model = make_pipeline(RandomForestClassifier(random_state=np.random.RandomState(0)))
+    with pytest.raises(ConfigError, match="randomforestclassifier__random_state must be an int"):
+        made_deterministic(model, 0)
+
+
+def test_a_description_tells_settings_apart_and_refuses_what_has_no_name() -> None:
+    encoder = make_column_transformer(
+        (OneHotEncoder(), make_column_selector(dtype_include="category"))
+    )
+    assert describe(encoder) == describe(clone(encoder))
+    assert describe(Ridge(alpha=1)) != describe(Ridge(alpha=2))
+    assert describe(make_pipeline(Ridge())) != describe(Ridge())
+    with pytest.raises(ConfigError, match="no stable name"):
+        describe(LGBMClassifier(objective=lambda y, p: (p - y, np.ones_like(p))))
+
+
+def test_on_musk_a_shrunk_subset_has_exactly_the_recorded_cost(
+    shared_data: Callable[[str], Path],
+) -> None:
+    table = pd.read_parquet(shared_data("musk_v2"))
+    X, y = table.drop(columns=["group", "target"]), table["target"]
+    model = LGBMClassifier(num_leaves=16, n_estimators=12, importance_type="gain")
+    problem = Problem.build(X, y, model, scoring="recall", folds=3)
+    masks = some_masks(3, X.shape[1])
+    recorded = evaluate(problem, masks)
+    smaller = shrink(masks, recorded.used, problem.space)
+    assert problem.exact_shrink
+    assert np.array_equal(recorded.fold_costs, evaluate(problem, smaller).fold_costs)

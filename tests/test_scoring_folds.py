@@ -1,0 +1,159 @@
+"""Claims on scorers, their bounds, and the ways of cutting rows into folds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import get_scorer_names
+from sklearn.model_selection import StratifiedKFold
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from swarm.errors import ConfigError, DataError
+from swarm.evaluation.folds import make_folds
+from swarm.evaluation.scoring import Scoring, resolve_scoring
+
+BINARY = np.array([0, 1] * 20)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", get_scorer_names())
+def test_no_scorer_of_scikit_learn_beats_the_bound_that_pruning_relies_on(name: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    classes, amounts = rng.integers(0, 2, 60), rng.uniform(0.5, 9, 60)
+    regression = any(word in name for word in ("error", "r2", "variance", "deviance", "absolute"))
+    target: np.ndarray[Any, Any] = amounts if regression else classes
+    if name.endswith("_samples"):
+        target = np.column_stack([classes, rng.integers(0, 2, 60)])
+    task = "regression" if regression else "binary"
+    scoring = resolve_scoring(name, None, target, task)
+    tree = DecisionTreeRegressor if regression else DecisionTreeClassifier
+    # One model that is always right, one that is mostly wrong.
+    for labels in (target, target[::-1]):
+        cost = scoring.cost(tree(random_state=0).fit(X, labels), X, target)
+        assert not scoring.bounded or cost >= 0
+
+
+def test_scorers_without_a_highest_score_are_not_bounded() -> None:
+    for name in ("mutual_info_score", "positive_likelihood_ratio"):
+        assert not resolve_scoring(name, None, BINARY, "binary").bounded
+    assert not resolve_scoring(lambda m, X, y: 0.0, None, BINARY, "binary").bounded
+
+
+def test_the_default_scorer_follows_the_task() -> None:
+    assert resolve_scoring(None, None, BINARY, "binary").name == "accuracy"
+    assert resolve_scoring(None, None, BINARY * 0.3, "regression").name == "r2"
+    ready = Scoring("mine", lambda m, X, y: 0.0, upper=0.0)
+    assert resolve_scoring(ready, None, BINARY, "binary") is ready
+
+
+def test_recall_counts_the_class_that_is_called_positive() -> None:
+    labels = np.where(BINARY, "musk", "other")
+    always = DummyClassifier(strategy="constant", constant="musk").fit(BINARY[:, None], labels)
+    costs = [
+        resolve_scoring("recall", None, labels, "binary", pos_label=name).cost(
+            always, BINARY[:, None], labels
+        )
+        for name in ("musk", "other")
+    ]
+    assert costs == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"scoring": "acuracy"}, ["'acuracy'", "did you mean 'accuracy'?", "there are ", "r2"]),
+        ({"scoring": "f1", "task": "multiclass"}, ["'f1'", "multiclass", "'f1_macro'"]),
+        ({"scoring": "recall", "labels": ["a", "b"]}, ["no pos_label is set", "'a', 'b'"]),
+        ({"scoring": "recall", "pos_label": 7}, ["pos_label is 7", "0, 1"]),
+    ],
+)
+def test_a_scorer_that_does_not_fit_is_refused_with_what_would(
+    arguments: dict[str, Any], words: list[str]
+) -> None:
+    labels = np.array(arguments.get("labels", [0, 1]) * 10)
+    with pytest.raises(ConfigError) as caught:
+        resolve_scoring(
+            arguments["scoring"],
+            None,
+            labels,
+            arguments.get("task", "binary"),
+            arguments.get("pos_label"),
+        )
+    assert "\n" not in str(caught.value)
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+def rows_tested(folds: list[tuple[Any, Any]]) -> list[int]:
+    return sorted(int(row) for _, test in folds for row in test)
+
+
+@pytest.mark.parametrize("kind", ["stratified", "random", "group", "stratified_group", "column"])
+def test_every_row_is_tested_once_and_never_trained_in_the_same_fold(kind: str) -> None:
+    ids = np.repeat(np.arange(10), 4)
+    folds = make_folds(kind, BINARY, "binary", n_folds=3, seed=1, groups=ids, column=ids % 3)
+    assert len(folds) == 3
+    assert rows_tested(folds) == list(range(40))
+    for train, test in folds:
+        assert sorted([*train, *test]) == list(range(40))
+        assert (np.diff(train) > 0).all()
+        assert (np.diff(test) > 0).all()
+
+
+def test_groups_stay_together() -> None:
+    ids = np.array(list("abcdefgh") * 5)
+    for kind in ("group", "stratified_group"):
+        for train, test in make_folds(kind, BINARY, "binary", n_folds=4, groups=ids, seed=2):
+            assert not set(ids[train]) & set(ids[test])
+
+
+def test_folds_in_time_never_look_ahead() -> None:
+    time = np.random.default_rng(0).permutation(40)
+    folds = make_folds("time", BINARY, "binary", n_folds=4, time=time)
+    for train, test in folds:
+        assert time[train].max() < time[test].min()
+    assert len(folds[-1][0]) > len(folds[0][0])
+
+
+def test_a_fold_column_tests_its_values_one_by_one() -> None:
+    column = np.array(["x", "y", "z", "y"])
+    folds = make_folds("column", np.array([0, 1, 0, 1]), "binary", column=column, n_folds=99)
+    assert [test.tolist() for _, test in folds] == [[0], [1, 3], [2]]
+
+
+def test_stratified_folds_are_those_of_scikit_learn() -> None:
+    expected = StratifiedKFold(5, shuffle=True, random_state=3).split(BINARY, BINARY)
+    folds = make_folds("stratified", BINARY, "binary", n_folds=5, seed=3)
+    for (train, test), (wanted_train, wanted_test) in zip(folds, expected, strict=True):
+        assert np.array_equal(train, wanted_train)
+        assert np.array_equal(test, wanted_test)
+    straight = make_folds("stratified", BINARY, "binary", n_folds=5, shuffle=False)
+    assert straight[0][1].tolist() == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "words"),
+    [
+        (ConfigError, {"kind": "grup"}, "did you mean 'group'"),
+        (ConfigError, {"n_folds": 1}, "at least 2 folds, got 1"),
+        (DataError, {"n_folds": 41}, "40 rows cannot make 41 folds"),
+        (DataError, {"n_folds": 21}, "class 0 has 20 rows, fewer than the 21 folds"),
+        (ConfigError, {"task": "regression"}, "stratified folds need classes"),
+        (ConfigError, {"kind": "group"}, "name a group column"),
+        (DataError, {"kind": "group", "groups": BINARY}, "2 groups cannot make 5 folds"),
+        (ConfigError, {"kind": "time"}, "name a time column"),
+        (DataError, {"kind": "time", "time": np.arange(40), "n_folds": 40}, "cannot make 40"),
+        (ConfigError, {"kind": "column"}, "need a fold column"),
+        (DataError, {"kind": "column", "column": np.ones(40)}, "the single value"),
+    ],
+)
+def test_folds_that_cannot_be_made_say_so(
+    error: type[Exception], options: dict[str, Any], words: str
+) -> None:
+    given = {"kind": "stratified", "task": "binary", **options}
+    with pytest.raises(error, match=words) as caught:
+        make_folds(given.pop("kind"), BINARY, given.pop("task"), **given)
+    assert "\n" not in str(caught.value)

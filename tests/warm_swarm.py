@@ -1,0 +1,163 @@
+"""A process that has imported everything and starts `swarm` commands by forking itself.
+
+Importing takes far longer than the small runs of the fault tests, which start a dozen of them.
+Each command is the leader of a process group of its own, as one started by a shell is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Command", "WarmSwarm"]
+
+_PRELOADED = (
+    "conf.check, conf.load, flows.cli, flows.select, flows.summary, lightgbm, matplotlib.figure, "
+    "mlflow.pyfunc, mlflow.store.tracking.sqlalchemy_store, prefect.client.orchestration, "
+    "sklearn.model_selection, skops.io"
+)
+_SERVE = """
+import json, os, signal, sys
+from tasks.tracking_store import load_mlflow
+load_mlflow()
+import {preloaded}
+
+def run(job):
+    os.setsid()
+    for number, path in ((0, os.devnull), (1, job["out"]), (2, job["err"])):
+        os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), number)
+    # What a shell in the foreground leaves a command with.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = ["swarm", *job["arguments"]]
+    flows.cli.main()
+
+print("ready", flush=True)
+for line in sys.stdin:
+    job = json.loads(line)
+    if "poll" in job:
+        pid, status = os.waitpid(job["poll"], os.WNOHANG)
+        print(json.dumps(os.waitstatus_to_exitcode(status) if pid else None), flush=True)
+        continue
+    pid = os.fork()
+    if pid == 0:
+        run(job)
+        sys.exit(0)
+    print(pid, flush=True)
+"""
+
+
+class WarmSwarm:
+    """Starts commands; use as a context."""
+
+    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+        self._folder = folder
+        self._number = 0
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SERVE.format(preloaded=_PRELOADED)],
+            cwd=Path(__file__).parents[1],
+            env={**os.environ, **env},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> WarmSwarm:
+        assert self._process.stdout
+        assert self._process.stdout.readline() == "ready\n"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def start(self, *arguments: str) -> Command:
+        """Start ``swarm`` with these arguments."""
+        self._number += 1
+        out, err = (self._folder / f"{self._number}.{end}" for end in ("out", "err"))
+        pid = self.ask({"arguments": arguments, "out": str(out), "err": str(err)})
+        return Command(self, pid, out, err)
+
+    def ask(self, job: dict[str, Any]) -> Any:
+        """Hand a job over and wait for the answer."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+
+@dataclass
+class Command:
+    """A `swarm` command that was started.
+
+    Attributes
+    ----------
+    pid : int
+        Of the command and of its process group.
+    status : int or None
+        Exit status; negative for a signal; None while it runs.
+    """
+
+    warm: WarmSwarm
+    pid: int
+    out: Path
+    err: Path
+    status: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while it runs."""
+        if self.status is None:
+            self.status = self.warm.ask({"poll": self.pid})
+        return self.status
+
+    def wait(self, seconds: float = 120.0) -> int:
+        """Wait for the end and return the exit status."""
+        deadline = time.monotonic() + seconds
+        while self.poll() is None:
+            if time.monotonic() > deadline:
+                self.signal(signal.SIGKILL)
+                raise TimeoutError(f"swarm ran longer than {seconds} s: {self.said()}")
+            time.sleep(0.02)
+        assert self.status is not None
+        return self.status
+
+    def wait_for(self, text: str, seconds: float = 120.0) -> None:
+        """Wait until standard error has `text`."""
+        deadline = time.monotonic() + seconds
+        while text not in self.said():
+            assert self.poll() is None, f"swarm ended before it said {text!r}: {self.said()}"
+            assert time.monotonic() < deadline, f"swarm never said {text!r}: {self.said()}"
+            time.sleep(0.01)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole process group, as a terminal does."""
+        os.killpg(self.pid, number)
+
+    def said(self) -> str:
+        """What stands on standard error so far."""
+        return self.err.read_text(encoding="utf-8") if self.err.exists() else ""
+
+    def family(self) -> dict[int, str]:
+        """Process id and command line of every living process of the group."""
+        listed = subprocess.run(
+            ["ps", "-A", "-ww", "-o", "pid=,pgid=,stat=,args="],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        rows = [line.split(maxsplit=3) for line in listed.stdout.splitlines()]
+        return {
+            int(pid): rest[0] if rest else ""
+            for pid, group, state, *rest in rows
+            if int(group) == self.pid and not state.startswith("Z")
+        }
+
+    def workers(self) -> list[int]:
+        """Process ids of the worker processes."""
+        return [pid for pid, line in self.family().items() if "popen_loky" in line]
