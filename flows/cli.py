@@ -143,9 +143,6 @@ def main() -> None:
         for note in getattr(error, "__notes__", ()):
             typer.echo(note, err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        typer.echo("interrupted; what was evaluated is in the archive", err=True)
-        sys.exit(130)
 
 
 def _complain(error: Exception) -> None:
@@ -165,7 +162,13 @@ def _run(config: Any, run_id: str | None, verbosity: int) -> None:
     from flows.summary import print_summary
 
     _start_prefect()
-    print_summary(flow(config, run_id, verbosity), config)
+    try:
+        outcome = flow(config, run_id, verbosity)
+    except KeyboardInterrupt:
+        # Here, as typer would turn it into a silent exit.
+        typer.echo("interrupted; what was evaluated is in the archive", err=True)
+        raise typer.Exit(130) from None
+    print_summary(outcome, config)
 
 
 def _start_prefect() -> None:

@@ -24,7 +24,8 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.evaluation.crossval import CrossValidation
 from swarm.judgement import Judgement
 from swarm.registry import make
-from swarm.search import Search, SearchResult
+from swarm.result import SearchResult
+from swarm.search import Search
 from swarm.strategy import Strategy
 from tasks.answer import answer_files, judgement_files
 from tasks.report import final_metrics, report_data, run_facts, write_report

@@ -13,7 +13,8 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
 from swarm.registry import make, registry
-from swarm.search import Search, SearchResult, run
+from swarm.result import SearchResult
+from swarm.search import Search, run
 from swarm.selector import SubsetSelector
 from swarm.space import SearchSpace
 from swarm.strategy import Hints

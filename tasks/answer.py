@@ -10,7 +10,7 @@ import pandas as pd
 
 from swarm.archive import KnownEvaluations
 from swarm.judgement import Judgement
-from swarm.search import SearchResult
+from swarm.result import SearchResult
 from swarm.space import SearchSpace
 from tasks.run_log import parquet
 

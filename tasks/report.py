@@ -15,7 +15,7 @@ from swarm.evaluation.types import Record
 from swarm.judgement import Judgement
 from swarm.problem import Problem
 from swarm.report import ReportData, figure_files, render
-from swarm.search import SearchResult
+from swarm.result import SearchResult
 from swarm.strategy import Hints
 from tasks.run_log import describe_run
 

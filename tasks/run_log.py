@@ -193,8 +193,11 @@ def _refuse_another_search(
     if run.tags.get("problem", tags["problem"]) != tags["problem"]:
         found += [change for change in differs if change[0].startswith(_PROBLEM)]
         versions = [key for key in tags if key.startswith("version.")]
-        found += [(key, run.tags.get(key, "not set"), tags[key]) for key in versions
-                  if run.tags.get(key) != tags[key]]
+        found += [
+            (key, run.tags.get(key, "not set"), tags[key])
+            for key in versions
+            if run.tags.get(key) != tags[key]
+        ]
         found += [("the values of the table, problem", run.tags["problem"], tags["problem"])]
     if found:
         key, was, now = found[0]

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from swarm.budget import Budget
 from swarm.errors import EvaluationError
 from swarm.evaluation.types import Evaluations, Record, Work
-from swarm.search import Search, SearchResult
+from swarm.result import SearchResult
+from swarm.search import Search
 from swarm.space import SearchSpace
 from swarm.strategy import Hints, Strategy
 

@@ -28,7 +28,8 @@ from swarm.evaluation.types import Record
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
 from swarm.registry import make
-from swarm.search import Search, SearchResult, run
+from swarm.result import SearchResult
+from swarm.search import Search, run
 from swarm.space import SearchSpace
 
 ROOT = Path(__file__).resolve().parents[1]

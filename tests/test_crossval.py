@@ -31,7 +31,8 @@ from swarm.evaluation.types import Evaluations
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
 from swarm.registry import make
-from swarm.search import Search, SearchResult, run
+from swarm.result import SearchResult
+from swarm.search import Search, run
 
 Bool = NDArray[np.bool_]
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from swarm.budget import Counts
 from swarm.evaluation.types import Record
 from swarm.registry import make, registry
-from swarm.search import SearchResult, run
+from swarm.result import SearchResult
+from swarm.search import run
 from swarm.strategies.multiswarm import MultiSwarm
 from tests.fakes import calm, everything, failing, make_search, plain_space, planted
 

@@ -69,7 +69,7 @@ def check_columns(features: pd.DataFrame, estimator: Any) -> None:
             raise DataError(f"column {name!r} has no value at all; drop it")
         if lightgbm and set(str(name)) & _NOT_IN_LIGHTGBM_NAMES:
             raise DataError(
-                f"column {name!r} has one of the characters \",:[]{{}} in its name, which "
+                f'column {name!r} has one of the characters ",:[]{{}} in its name, which '
                 "LightGBM does not take; rename it"
             )
         if isinstance(column.dtype, pd.CategoricalDtype):

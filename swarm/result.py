@@ -1,0 +1,101 @@
+"""What a search found, and how to pick from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.errors import EvaluationError
+from swarm.history import EpochRecord, history_table, work_table
+from swarm.space import SearchSpace
+
+if TYPE_CHECKING:
+    from swarm.search import SearchState
+
+__all__ = ["SearchResult"]
+
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes
+    ----------
+    state : SearchState
+        The last state.
+    records : tuple of EpochRecord
+    reason : str
+        The limit that ended it, ``"finished"``, ``"exhausted"`` or ``"interrupted"``.
+    space : SearchSpace
+    """
+
+    state: SearchState
+    records: tuple[EpochRecord, ...]
+    reason: str
+    space: SearchSpace
+
+    @property
+    def best_mask(self) -> Bool:
+        """Mask (n_units,) of the best subset.
+
+        Raises
+        ------
+        EvaluationError
+            If no mask had a finite cost.
+        """
+        if self.state.best_mask is None:
+            raise EvaluationError(
+                f"no subset has a finite cost after {self.state.epoch} epochs; "
+                "give the search a larger budget, or look at the failed fits"
+            )
+        return self.state.best_mask
+
+    @property
+    def features(self) -> list[str]:
+        """Feature names of the best subset."""
+        return self.space.subset(self.best_mask)
+
+    @property
+    def cost(self) -> float:
+        """Measured cost of the best subset."""
+        return self.state.best_cost
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.reason == "interrupted"
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """One row per epoch; byte for byte the same after any interruption."""
+        return history_table(self.records)
+
+    @property
+    def work(self) -> pd.DataFrame:
+        """One row per epoch: what this machine did."""
+        return work_table(self.records)
+
+    def best_members(self, n: int | None = None) -> tuple[Bool, NDArray[np.float64]]:
+        """Return the `n` best different masks the strategy holds, and their costs.
+
+        The best subset of the search comes first, also where no member holds it any more.
+
+        Returns
+        -------
+        masks : bool (m, n_units), costs : float64 (m,)
+            With ``m <= n``: members that hold the same mask count once.
+        """
+        members = self.state.strategy.members
+        masks = np.vstack([self.best_mask[None, :], members.masks])
+        costs = np.concatenate([[self.cost], members.costs])
+        order = np.lexsort((masks.sum(axis=1), costs))
+        order = order[np.isfinite(costs[order])]
+        first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
+        chosen = order[np.sort(first)][:n]
+        return masks[chosen], costs[chosen]
