@@ -2,10 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.small_run import Bench
+
+_STARTUP_SECONDS = 120
+_HOME = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prefect reads its settings when it is imported: give it a home of its own before that."""
+    # Prefect's and MLflow's own tables, with a newer SQLAlchemy than they were written for.
+    for message in ("Type object .* OperatorClass", "The ``noload`` loader strategy"):
+        config.addinivalue_line("filterwarnings", f"ignore:{message}:DeprecationWarning")
+    config.stash[_HOME] = tempfile.mkdtemp(prefix="prefect-home-")
+    for name in ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE"):
+        os.environ.pop(name, None)
+    os.environ |= {
+        "PREFECT_HOME": config.stash[_HOME],
+        "DO_NOT_TRACK": "1",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_LOGGING_LEVEL": "CRITICAL",
+        "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": str(_STARTUP_SECONDS),
+    }
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[_HOME], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[str]:
+    """One Prefect server for the session: flows of this process use it, others by its address."""
+    from prefect.settings import PREFECT_API_URL
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=_STARTUP_SECONDS):
+        address = PREFECT_API_URL.value()
+        assert address
+        yield address
+
+
+@pytest.fixture(scope="session")
+def tracking_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One MLflow store for the session, as making its tables takes seconds."""
+    from tasks.tracking import open_tracking
+
+    uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+    open_tracking(uri, "made")
+    return uri
+
+
+@pytest.fixture
+def bench(tmp_path: Path, tracking_uri: str) -> Bench:
+    """A folder and an experiment for the runs of one test."""
+    return Bench(tmp_path, tracking_uri)
 
 
 @pytest.fixture(scope="session")

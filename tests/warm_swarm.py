@@ -28,6 +28,7 @@ import json, os, signal, sys
 from tasks.tracking_store import load_mlflow
 load_mlflow()
 import {preloaded}
+{prelude}
 
 def run(job):
     os.setsid()
@@ -54,13 +55,23 @@ for line in sys.stdin:
 
 
 class WarmSwarm:
-    """Starts commands; use as a context."""
+    """Starts commands; use as a context.
 
-    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+    Parameters
+    ----------
+    folder : Path
+        Where the output of the commands goes.
+    env : dict
+        Added to the environment.
+    prelude : str
+        Code that runs once everything is imported.
+    """
+
+    def __init__(self, folder: Path, env: dict[str, str], prelude: str = "") -> None:
         self._folder = folder
         self._number = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE.format(preloaded=_PRELOADED)],
+            [sys.executable, "-c", _SERVE.format(preloaded=_PRELOADED, prelude=prelude)],
             cwd=Path(__file__).parents[1],
             env={**os.environ, **env},
             stdin=subprocess.PIPE,
@@ -157,6 +168,13 @@ class Command:
             for pid, group, state, *rest in rows
             if int(group) == self.pid and not state.startswith("Z")
         }
+
+    def left(self, seconds: float = 5.0) -> dict[int, str]:
+        """Return what is left of the group once its helpers have had time to notice the end."""
+        deadline = time.monotonic() + seconds
+        while (found := self.family()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return found
 
     def workers(self) -> list[int]:
         """Process ids of the worker processes."""

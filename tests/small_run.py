@@ -1,0 +1,154 @@
+"""A problem so small that a run of the select flow takes a few seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from conf.load import from_yaml
+from conf.schema import SelectConfig
+from conf.text import render
+from tasks.tracking import Tracking, open_tracking
+
+__all__ = ["ANSWER", "BAYES", "N_ROWS", "OTHERS", "Bench", "table"]
+
+N_ROWS = 120
+# What depends on configuration, seed and data alone.
+ANSWER = ("features.json", "history.parquet", "subsets.csv")
+BAYES = {"estimator": "sklearn.naive_bayes.GaussianNB"}
+# Columns of the table that are no features.
+OTHERS = ["number", "kind", "who", "when", "side", "fold"]
+
+
+def table(seed: int = 0) -> pd.DataFrame:
+    """120 rows: eight features of which three tell `y`, and a column for every other role."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(N_ROWS, 8)).round(4)
+    signal = features[:, 0] + features[:, 1] - features[:, 2] + rng.normal(scale=0.5, size=N_ROWS)
+    frame = pd.DataFrame(features, columns=[f"x{i}" for i in range(8)])
+    frame["y"] = (signal > 0).astype(int)
+    frame["number"] = signal.round(4)
+    frame["kind"] = np.array(["low", "mid", "high"])[np.digitize(signal, [-0.8, 0.8])]
+    frame["who"] = [f"g{i // 4}" for i in range(N_ROWS)]
+    frame["when"] = np.arange(N_ROWS)
+    frame["side"] = np.where(np.arange(N_ROWS) % 4 == 0, "test", "train")
+    frame["fold"] = np.arange(N_ROWS) % 3
+    return frame
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A folder with everything that runs of one test leave behind, but the tracking store.
+
+    Attributes
+    ----------
+    folder : Path
+        Its name is the name of the experiment too.
+    uri : str
+        Address of the tracking store.
+    """
+
+    folder: Path
+    uri: str
+
+    def other(self, name: str) -> Bench:
+        """A bench with an archive, a spool and an experiment of its own."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        return replace(self, folder=folder)
+
+    def mapping(self, **sections: Any) -> dict[str, Any]:
+        """Keys of a configuration; mappings but `model` are merged, others replace."""
+        data = self.folder / "table.csv"
+        if not data.exists():
+            table().to_csv(data, index=False)
+        base: dict[str, Any] = {
+            "name": "small",
+            "data": {"source": "file", "path": str(data), "target": "y", "drop": OTHERS},
+            "split": {"kind": "stratified"},
+            "model": {
+                "estimator": "lightgbm.LGBMClassifier",
+                "params": {"n_estimators": 5, "num_leaves": 4, "min_child_samples": 5},
+            },
+            "folds": {"n_folds": 3},
+            "prepare": {"n_clusters": 4},
+            "strategy": {
+                "name": "multiswarm",
+                "params": {"n_particles": 4, "n_swarms": 2, "regroup_every": 2},
+            },
+            "budget": {"epochs": 4},
+            "evaluation": {"n_jobs": 1},
+            "ensemble": {"n_models": 3},
+            "test": {"bootstrap": 50, "random_subsets": 1},
+            "tracking": {
+                "uri": self.uri,
+                "experiment": self.experiment,
+                "artifacts": str(self.folder / "artifacts"),
+                "spool": str(self.folder / "spool"),
+            },
+            "archive": {"url": self.archive},
+            "retries": {"delay_seconds": 0.0},
+        }
+        for key, value in sections.items():
+            merged = isinstance(value, Mapping) and key != "model"
+            base[key] = {**base.get(key, {}), **value} if merged else value
+        return base
+
+    def config(self, **sections: Any) -> SelectConfig:
+        """Configuration of a run on this bench."""
+        return from_yaml(render(self.mapping(**sections)), env={})
+
+    def file(self, **sections: Any) -> str:
+        """Path of a configuration file of a run on this bench."""
+        path = self.folder / "small.yaml"
+        path.write_text(render(self.mapping(**sections)), encoding="utf-8")
+        return str(path)
+
+    @property
+    def experiment(self) -> str:
+        """Name of the experiment: one per bench."""
+        return "-".join(self.folder.parts[-3:])
+
+    @property
+    def archive(self) -> str:
+        """Address of the archive."""
+        return f"sqlite:///{self.folder}/archive.db"
+
+    @property
+    def tracking(self) -> Tracking:
+        """The experiment of this bench, created where it is new."""
+        return open_tracking(self.uri, self.experiment, str(self.folder / "artifacts"))
+
+    def made_anything(self) -> bool:
+        """Whether there is a run, in whatever state; looks without creating the experiment."""
+        from mlflow import MlflowClient
+
+        client = MlflowClient(tracking_uri=self.uri)
+        found = client.get_experiment_by_name(self.experiment)
+        return found is not None and bool(client.search_runs([found.experiment_id]))
+
+    def runs(self) -> list[Any]:
+        """The MLflow runs of this bench, the latest first."""
+        return list(self.tracking.client.search_runs([self.tracking.experiment_id]))
+
+    def statuses(self) -> list[str]:
+        """The status of each run of this bench."""
+        return [run.info.status for run in self.runs()]
+
+    def artifact(self, run_id: str, path: str) -> bytes:
+        """Bytes of an artifact."""
+        return self.tracking.download(run_id, path).read_bytes()
+
+    def answer(self, run_id: str) -> dict[str, bytes]:
+        """The artifacts that must be the same in every run of the same search."""
+        return {name: self.artifact(run_id, name) for name in ANSWER}
+
+    def steps(self, run_id: str, metric: str = "best_cost") -> list[int]:
+        """Steps of every point of a metric, in order."""
+        points = self.tracking.client.get_metric_history(run_id, metric)
+        return sorted(point.step for point in points)

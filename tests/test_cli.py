@@ -1,0 +1,401 @@
+"""The command line: every command explains itself, and bad input costs one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from conf.load import from_yaml, load
+from flows.cli import main
+from tests.small_run import BAYES, OTHERS, table
+
+COMMANDS = [
+    "select",
+    "resume",
+    "features",
+    "ui",
+    "config show",
+    "config check",
+    "config schema",
+]
+NOWHERE = "http://127.0.0.1:9"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a command said, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+
+Swarm = Callable[..., Told]
+
+
+@pytest.fixture
+def swarm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Swarm:
+    """Run the `swarm` command in this process."""
+
+    def run(*arguments: str) -> Told:
+        monkeypatch.setattr(sys, "argv", ["swarm", *arguments])
+        capsys.readouterr()
+        status: Any = 0
+        try:
+            main()
+        except SystemExit as ended:
+            status = ended.code or 0
+        said = capsys.readouterr()
+        return Told(status, said.out, said.err)
+
+    return run
+
+
+def sentence(told: Told) -> str:
+    """The one sentence that bad input ends in."""
+    assert told.status == 2, told
+    assert "Traceback" not in told.err + told.out
+    (line,) = told.err.splitlines()
+    assert line.startswith("swarm: "), line
+    assert told.out == ""
+    return line.removeprefix("swarm: ")
+
+
+# What a terminal shows, without colours and with the words on one line.
+def words(text: str) -> str:
+    return " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_command_has_help(swarm, command):
+    told = swarm(*command.split(), "--help")
+    assert told.status == 0
+    assert re.match(rf"Usage: .*swarm {command}", words(told.out))
+    assert re.search(r"[A-Z][a-z]+ [^.]{10,}[.;]", words(told.out)), "no sentence says what it does"
+    if not command:
+        assert all(name.split()[0] in told.out for name in COMMANDS)
+
+
+def test_every_command_that_the_readme_names_exists():
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    first_words = {name.split()[0] for name in COMMANDS}
+    named = set(re.findall(r"(?m)(?:^\$? *|`)swarm ([a-z]+)", text))
+    assert named <= first_words, f"the README names {named - first_words}"
+
+
+def test_an_unknown_command_is_refused(swarm):
+    told = swarm("selct", "default")
+    assert told.status == 2
+    assert "Traceback" not in told.err
+
+
+def test_config_show_prints_every_key_in_a_form_that_reads_back(swarm, bench):
+    told = swarm("config", "show", bench.file(), "--set", "budget.epochs=7")
+    assert told.status == 0
+    shown = from_yaml(told.out, env={})
+    assert shown == bench.config(budget={"epochs": 7})
+    assert "random_subsets: 1" in told.out
+
+
+@pytest.mark.parametrize("name", ["default", "musk", "musk_grouped", "conf/default.yaml"])
+def test_config_check_finds_nothing_wrong_with_what_ships(swarm, name):
+    told = swarm("config", "check", name)
+    assert (told.status, told.out) == (0, f"{name} is fine\n")
+
+
+def test_config_schema_is_a_schema_that_the_shipped_configuration_obeys(swarm):
+    schema = json.loads(swarm("config", "schema").out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(load("default", env={}).model_dump(mode="json", by_alias=True), schema)
+
+
+# Wrong by itself, whatever the data: refused before anything is read.
+BAD_CONFIGURATIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "unknown key": ({"budgt": {"epochs": 3}}, ["budgt", "'budget'"]),
+    "unknown nested key": ({"budget": {"epoch": 3}}, ["'budget.epoch'", "'budget.epochs'"]),
+    "unknown strategy": (
+        {"strategy": {"name": "multiswram", "params": {}}},
+        ["multiswram", "multiswarm, ", "did you mean 'multiswarm'"],
+    ),
+    "unknown parameter of the strategy": (
+        {"strategy": {"params": {"n_particle": 4}}},
+        ["'n_particle'", "did you mean 'n_particles'"],
+    ),
+    "unknown scorer": ({"scoring": "acuracy"}, ["acuracy", "balanced_accuracy, ", "'accuracy'"]),
+    "estimator outside the allowed modules": (
+        {"model": {"estimator": "os.path.join"}},
+        ["os.path.join", "sklearn, lightgbm, swarm", "model.allow"],
+    ),
+    "estimator that does not exist": (
+        {"model": {"estimator": "lightgbm.LGBMClasifier"}},
+        ["LGBMClasifier", "'LGBMClassifier'"],
+    ),
+    "feature both fixed and forbidden": (
+        {"space": {"fixed": ["x1"], "forbidden": ["x1"]}},
+        ["space.fixed", "space.forbidden", "'x1'"],
+    ),
+    "no limit": ({"budget": {"epochs": None}}, ["budget", "epochs"]),
+    "split by groups without a group": ({"split": {"kind": "group"}}, ["split.kind", "data.group"]),
+    "column with two roles": ({"data": {"group": "y"}}, ["'y'", "data.target", "data.group"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CONFIGURATIONS)
+def test_a_bad_configuration_ends_in_one_sentence(swarm, bench, case):
+    sections, named = BAD_CONFIGURATIONS[case]
+    path = bench.file(**sections)
+    for command in (["config", "check"], ["select"]):
+        line = sentence(swarm(*command, path))
+        assert all(name in line for name in named), line
+    assert not bench.made_anything()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["default", "--set", "budget.epoch=3"], ["--set budget.epoch", "'budget.epochs'"]),
+        (["default", "--set", "budget.epochs=none"], ["budget.epochs", "none"]),
+        (["default", "--set", "budget.epochs"], ["section.key=value"]),
+        (["defualt"], ["defualt", "default, musk, musk_grouped", "did you mean 'default'"]),
+        (["missing/conf.yaml"], ["missing/conf.yaml"]),
+        (["."], ["'.'"]),
+    ],
+    ids=["unknown key", "wrong value", "no value", "misspelt name", "no such file", "folder"],
+)
+def test_bad_arguments_end_in_one_sentence(swarm, arguments, named):
+    line = sentence(swarm("select", *arguments))
+    assert all(name in line for name in named), line
+
+
+def test_a_file_that_is_no_yaml_ends_in_one_sentence(swarm, tmp_path):
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("name: [unclosed\ndata: 3", encoding="utf-8")
+    assert "broken.yaml" in sentence(swarm("select", str(broken)))
+    broken.write_bytes(b"\xff\xfe\x00name")
+    assert "broken.yaml" in sentence(swarm("select", str(broken)))
+
+
+def changed(**columns: Any) -> pd.DataFrame:
+    """The table with some columns replaced."""
+    return table().assign(**columns)
+
+
+def infinite() -> pd.DataFrame:
+    return changed(x3=table()["x3"].where(table()["when"] != 5, np.inf))
+
+
+# Seen only once the table is there: refused inside the flow, before anything is trained.
+BAD_RUNS: dict[str, tuple[pd.DataFrame | None, dict[str, Any], list[str]]] = {
+    "unreadable file": (None, {"data": {"path": "no/such.csv"}}, ["no/such.csv", "no such file"]),
+    "file of another kind": (None, {"data": {"path": "notes.docx"}}, ["notes.docx", ".csv"]),
+    "unknown column": (None, {"data": {"drop": [*OTHERS, "x9"]}}, ["'x9'", "drop"]),
+    "unknown target": (None, {"data": {"target": "Y"}}, ["target", "'Y'"]),
+    "unknown feature": (None, {"space": {"fixed": ["x9"]}}, ["fixed", "'x9'"]),
+    "target with gaps": (
+        changed(y=table()["y"].where(table()["when"] > 2)),
+        {},
+        ["target 'y'", "missing in 3 of 120 rows"],
+    ),
+    "constant target": (changed(y=1), {}, ["target 'y'", "constant", "1"]),
+    "one class in a fold": (
+        changed(y=(table()["fold"] == 0).astype(int)),
+        {
+            "data": {"drop": [name for name in OTHERS if name != "fold"]},
+            "folds": {"kind": "column", "column": "fold"},
+        },
+        ["fold 0", "single class", "stratified"],
+    ),
+    "class smaller than the folds": (
+        changed(y=(table()["when"] < 3).astype(int)),
+        {},
+        ["class 1", "2 rows", "3 folds"],
+    ),
+    "fewer rows than folds": (
+        table().head(8),
+        {"folds": {"kind": "random", "n_folds": 10}, "split": {"kind": "random"}},
+        ["6 rows", "10 folds"],
+    ),
+    "duplicate column names": (
+        pd.concat([table(), table()[["x0"]]], axis=1),
+        {},
+        ["duplicate", "'x0'"],
+    ),
+    "column of text": (changed(x4="a"), {"model": BAYES}, ["'x4'", "str values"]),
+    "column of text for LightGBM": (changed(x4="a"), {}, ["'x4'", "categorical"]),
+    "missing values": (
+        changed(x4=table()["x4"].where(table()["when"] > 40)),
+        {"model": BAYES},
+        ["'x4'", "missing", "GaussianNB"],
+    ),
+    "infinite values": (infinite(), {}, ["'x3'", "infinite"]),
+    "column without a value": (changed(x5=np.nan), {}, ["'x5'", "no value"]),
+    "largest size above the columns": (None, {"space": {"max_size": 9}}, ["max_size 9", "8"]),
+    "fixed set that splits a group": (
+        None,
+        {"space": {"groups": {"pair": ["x0", "x1"]}, "fixed": ["x0"]}},
+        ["fixed", "'pair'", "'x1'"],
+    ),
+    "importance of a model that has none": (
+        None,
+        {"model": BAYES, "evaluation": {"importance": "fold"}},
+        ["'fold'", "GaussianNB", "permutation"],
+    ),
+    "more clusters than columns": (None, {"prepare": {"n_clusters": 9}}, ["n_clusters", "8", "9"]),
+    "positive label that is no class": (
+        None,
+        {"pos_label": 7, "scoring": "recall"},
+        ["pos_label", "7"],
+    ),
+    "archive that needs a driver or a server": (
+        None,
+        {"archive": {"url": "postgresql+psycopg://ann:${DB_SECRET}@127.0.0.1:9/db"}},
+        ["archive", "postgresql", "***"],
+    ),
+    "archive in a place that cannot be made": (
+        None,
+        {"archive": {"url": "sqlite:////dev/null/archive.db"}},
+        ["archive", "/dev/null"],
+    ),
+    "archive of another kind": (None, {"archive": {"url": "mysql://h/db"}}, ["'mysql'", "SQLite"]),
+    "tracking server that is away": (
+        None,
+        {"tracking": {"uri": NOWHERE}},
+        [NOWHERE, "check that it runs"],
+    ),
+    "tracking in a plain folder": (None, {"tracking": {"uri": "mlruns"}}, ["mlruns", "sqlite:///"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RUNS)
+@pytest.mark.usefixtures("prefect_server")
+def test_bad_input_ends_in_one_sentence_and_leaves_no_run(swarm, bench, monkeypatch, case):
+    frame, sections, named = BAD_RUNS[case]
+    monkeypatch.chdir(bench.folder)
+    monkeypatch.setenv("DB_SECRET", "s3cret")
+    path = bench.file(**sections)
+    if frame is not None:
+        frame.to_csv(bench.folder / "table.csv", index=False)
+    line = sentence(swarm("select", path))
+    assert all(name in line for name in named), line
+    assert "s3cret" not in line
+    assert not bench.made_anything()
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
+    swarm, bench, monkeypatch
+):
+    monkeypatch.setattr("flows.select.write_report", lambda data: {})
+    path = bench.file(budget={"epochs": 2})
+    told = swarm("select", path, "--set", "test.bootstrap=20", "-v")
+    assert told.status == 0
+    run_id = re.search(r"(?m)^run +(\w{32})", told.out)[1]
+    assert f"run {run_id} in sqlite:///" in told.err
+    assert [line.split(":")[0] for line in told.err.splitlines()[1:]] == ["epoch 1/2", "epoch 2/2"]
+    assert "of 8 features" in told.out
+    assert "same vote" in told.out
+
+    at = ("--tracking-uri", bench.uri)
+    names = swarm("features", run_id, *at).out.split()
+    answer = json.loads(swarm("features", run_id, *at, "--json").out)
+    assert names == answer["features"]
+    assert set(names) <= {f"x{i}" for i in range(8)}
+
+    longer = swarm("resume", run_id, *at, "--set", "budget.epochs=3", "-q")
+    assert longer.status == 0
+    assert longer.err == ""
+    assert bench.steps(run_id) == [1, 2, 3]
+    assert bench.statuses() == ["FINISHED"]
+
+    line = sentence(swarm("resume", run_id, *at, "--set", "seed=5"))
+    assert "started with seed '0' but now it is '5'" in line
+    changed(x0=table()["x1"]).to_csv(bench.folder / "table.csv", index=False)
+    line = sentence(swarm("resume", run_id, *at))
+    assert "started with the values of the table" in line
+    assert bench.statuses() == ["FINISHED"]
+
+
+@pytest.mark.parametrize("command", ["resume", "features"])
+def test_an_unknown_run_ends_in_one_sentence(swarm, bench, command):
+    line = sentence(swarm(command, "0" * 32, "--tracking-uri", bench.uri))
+    assert f"there is no run '{'0' * 32}'" in line
+    assert "swarm ui" in line
+
+
+@pytest.mark.parametrize("command", ["resume", "features"])
+def test_a_run_on_a_server_that_is_away_ends_in_one_sentence(swarm, command):
+    assert NOWHERE in sentence(swarm(command, "0" * 32, "--tracking-uri", NOWHERE))
+
+
+def test_a_prefect_server_that_is_away_ends_in_one_sentence(swarm, bench):
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    path = bench.file()
+    with temporary_settings({PREFECT_API_URL: f"{NOWHERE}/api"}):
+        line = sentence(swarm("select", path))
+    assert NOWHERE in line
+    assert "PREFECT_API_URL" in line
+    assert not bench.made_anything()
+
+
+def test_a_prefect_server_that_does_not_start_ends_in_one_sentence(swarm, bench, monkeypatch):
+    def slow(**_: Any) -> None:
+        raise RuntimeError("Timed out while attempting to connect.\nstderr: much more")
+
+    monkeypatch.setattr("prefect.client.orchestration.get_client", slow)
+    line = sentence(swarm("select", bench.file()))
+    assert "(Timed out while attempting to connect)" in line
+    assert "PREFECT_API_URL" in line
+
+
+def test_the_installed_command_runs_a_flow_with_no_server_and_no_settings(tmp_path):
+    """What the lock has to be good for: `swarm select` as a new user runs it."""
+    command = Path(sys.executable).with_name("swarm")
+    if not command.exists():
+        pytest.skip("the project is not installed as a command in this environment")
+    small = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
+    small += ["model.params.n_estimators=5", "test.random_subsets=1", "test.bootstrap=50"]
+    options = [part for each in small for part in ("--set", each)]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    home = tmp_path / "home"
+    home.mkdir()
+    # A slow or busy machine is not what this is about.
+    kept["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "180"
+    done = subprocess.run(
+        [str(command), "select", "default", *options],
+        cwd=tmp_path,
+        env={**kept, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "of 30 features" in done.stdout
+    assert (tmp_path / "mlruns" / "mlflow.db").exists()
+    assert (tmp_path / "mlruns" / "archive.db").exists()
+    run_id = re.search(r"(?m)^run +(\w{32})", done.stdout)[1]
+    assert (tmp_path / "mlruns" / "artifacts" / run_id / "artifacts" / "report.html").exists()
+
+
+def test_a_configuration_of_ones_own_may_be_as_short_as_two_keys(swarm, tmp_path):
+    short = tmp_path / "short.yaml"
+    short.write_text(
+        yaml.safe_dump({"name": "mine", "data": {"source": "bundled", "name": "iris"}}),
+        encoding="utf-8",
+    )
+    assert swarm("config", "check", str(short)).status == 0

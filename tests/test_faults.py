@@ -1,0 +1,211 @@
+"""Kills at any moment, dying workers and Ctrl-C: the answer is the same, and never lost.
+
+``SWARM_FAULTS=long`` kills more often, with more workers.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from swarm.archive import Archive
+from tasks.tracking import RunRecord
+from tests.small_run import Bench
+from tests.warm_swarm import Command, WarmSwarm
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and process groups"),
+]
+
+LONG = os.environ.get("SWARM_FAULTS") == "long"
+KILLS = 60 if LONG else 10
+# Drawing figures is half of so small a run, and nothing that a kill could harm.
+NO_FIGURES = "flows.select.write_report = lambda data: {}"
+# In a row, before a run may finish.
+KILLS_PER_RUN = 5
+EPOCHS = 5
+# Enough trees that an epoch takes long enough to be hit.
+MODEL = {
+    "estimator": "lightgbm.LGBMClassifier",
+    "params": {"n_estimators": 150, "num_leaves": 4, "min_child_samples": 5},
+}
+
+
+@pytest.fixture(scope="module")
+def warm(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmSwarm]:
+    env = {"PREFECT_API_URL": prefect_server}
+    with WarmSwarm(tmp_path_factory.mktemp("said"), env, "" if LONG else NO_FIGURES) as started:
+        yield started
+
+
+def configured(bench: Bench, n_jobs: int = 1, epochs: int = EPOCHS) -> str:
+    return bench.file(model=MODEL, budget={"epochs": epochs}, evaluation={"n_jobs": n_jobs})
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run that nothing happened to: its answer, and seconds to the end of search and run."""
+
+    answer: dict[str, bytes]
+    searched: float
+    ended: float
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    warm: WarmSwarm, tracking_uri: str, tmp_path_factory: pytest.TempPathFactory
+) -> Undisturbed:
+    bench = Bench(tmp_path_factory.mktemp("undisturbed"), tracking_uri)
+    path = configured(bench)
+    bench.tracking  # noqa: B018  the experiment is there before the clock starts
+    started = time.monotonic()
+    command = warm.start("select", path, "-v")
+    command.wait_for(f"epoch {EPOCHS}/")
+    searched = time.monotonic() - started
+    assert command.wait() == 0, command.said()
+    ended = time.monotonic() - started
+    (run,) = bench.runs()
+    return Undisturbed(bench.answer(run.info.run_id), searched, ended)
+
+
+def resumable(bench: Bench) -> str | None:
+    """The run that can be resumed: one killed before it kept its configuration has done nothing."""
+    for run in bench.runs():
+        if bench.tracking.find_artifact(run.info.run_id, "config.yaml"):
+            return str(run.info.run_id)
+    return None
+
+
+def go_on(warm: WarmSwarm, bench: Bench, path: str) -> Command:
+    run_id = resumable(bench)
+    if run_id is None:
+        return warm.start("select", path)
+    return warm.start("resume", run_id, "--tracking-uri", bench.uri)
+
+
+def whole(bench: Bench) -> None:
+    if (bench.folder / "archive.db").exists():
+        archive = Archive(bench.archive)
+        archive.check()
+        archive.close()
+
+
+def assert_as_if_nothing_had_happened(bench: Bench, undisturbed: Undisturbed) -> None:
+    run_id = resumable(bench)
+    assert run_id is not None
+    run = bench.tracking.run(run_id)
+    assert run.status == "FINISHED"
+    assert run.tags["stopped"] == "epochs"
+    assert "error" not in run.tags
+    assert bench.answer(run_id) == undisturbed.answer
+    for metric in ("best_cost", "fits", "diversity", "work_fits"):
+        assert bench.steps(run_id, metric) == list(range(1, EPOCHS + 1)), metric
+    assert bench.steps(run_id, "optimism") == [EPOCHS]
+    for epoch in range(1, EPOCHS + 1):
+        assert bench.tracking.find_artifact(run_id, f"epochs/{epoch:04d}.parquet")
+    assert not list((bench.folder / "spool" / run_id).glob("*.entry"))
+
+
+@pytest.mark.timeout(3600 if LONG else 600)
+def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(
+    warm: WarmSwarm, undisturbed: Undisturbed, tracking_uri: str, tmp_path: Path
+) -> None:
+    rng = random.Random(20)
+    kills, runs = 0, 0
+    while kills < KILLS:
+        runs += 1
+        bench = Bench(tmp_path / f"run{runs}", tracking_uri)
+        bench.folder.mkdir()
+        path = configured(bench, n_jobs=2 if LONG and runs % 2 else 1)
+        for _ in range(min(KILLS_PER_RUN, KILLS - kills)):
+            command = go_on(warm, bench, path)
+            # The search is what can be lost, but it is the smaller part of so small a run.
+            latest = undisturbed.ended if rng.random() < 0.4 else undisturbed.searched
+            time.sleep(rng.uniform(0.0, latest))
+            if command.poll() is not None:
+                assert command.status == 0, command.said()
+                break
+            command.signal(signal.SIGKILL)
+            assert command.wait() == -signal.SIGKILL
+            kills += 1
+            whole(bench)
+        command = go_on(warm, bench, path)
+        assert command.wait() == 0, command.said()
+        assert_as_if_nothing_had_happened(bench, undisturbed)
+
+
+def test_a_worker_that_dies_in_mid_epoch_changes_nothing(
+    warm: WarmSwarm, undisturbed: Undisturbed, bench: Bench
+) -> None:
+    command = warm.start("select", configured(bench, n_jobs=2), "-v")
+    command.wait_for("epoch 2/")
+    workers = command.workers()
+    assert workers, command.family()
+    os.kill(workers[0], signal.SIGKILL)
+    assert command.wait() == 0, command.said()
+    assert "Traceback" not in command.said()
+    assert workers[0] not in command.family()
+    assert_as_if_nothing_had_happened(bench, undisturbed)
+
+
+def interrupted(warm: WarmSwarm, bench: Bench, text: str, n_jobs: int) -> tuple[Command, RunRecord]:
+    """A search without end, sent a Ctrl-C as soon as it says `text`."""
+    command = warm.start("select", configured(bench, n_jobs, epochs=100_000), "-v")
+    command.wait_for(text)
+    time.sleep(0.1)
+    command.signal(signal.SIGINT)
+    command.wait()
+    (run,) = bench.runs()
+    return command, bench.tracking.run(run.info.run_id)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_ends_the_search_with_a_usable_answer(
+    warm: WarmSwarm, bench: Bench, n_jobs: int
+) -> None:
+    command, run = interrupted(warm, bench, "epoch 2/", n_jobs)
+    assert command.status == 0, command.said()
+    assert "Traceback" not in command.said()
+    assert "interrupted: going on with the best subsets so far" in command.said()
+    assert "ended by interrupted" in command.out.read_text()
+    assert not command.left()
+    assert run.status == "FINISHED"
+    assert run.tags["stopped"] == "interrupted"
+    assert run.tags["model"].startswith("models:/small/")
+    assert bench.answer(run.run_id)["features.json"]
+
+
+def test_ctrl_c_before_the_first_epoch_leaves_a_killed_run_that_can_be_resumed(
+    warm: WarmSwarm, undisturbed: Undisturbed, bench: Bench
+) -> None:
+    command, run = interrupted(warm, bench, "run ", n_jobs=1)
+    assert command.status == 130, command.said()
+    assert command.said().splitlines()[1:] == ["interrupted; what was evaluated is in the archive"]
+    assert not command.left()
+    assert run.status == "KILLED"
+    budget = ("--set", f"budget.epochs={EPOCHS}")
+    resumed = warm.start("resume", run.run_id, "--tracking-uri", bench.uri, *budget)
+    assert resumed.wait() == 0, resumed.said()
+    assert_as_if_nothing_had_happened(bench, undisturbed)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads signal masks from /proc")
+def test_workers_do_not_hear_ctrl_c(warm: WarmSwarm, bench: Bench) -> None:
+    command = warm.start("select", configured(bench, n_jobs=2), "-v")
+    command.wait_for("epoch 1/")
+    workers = command.workers()
+    masks = [
+        Path(f"/proc/{pid}/status").read_text().split("SigBlk:")[1].split()[0] for pid in workers
+    ]
+    command.signal(signal.SIGKILL)
+    command.wait()
+    assert masks
+    assert all(int(mask, 16) & 1 << signal.SIGINT - 1 for mask in masks)
