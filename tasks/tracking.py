@@ -57,6 +57,7 @@ def open_tracking(
             folder = Path(address.removeprefix("sqlite:///").partition("?")[0]).parent
             folder.mkdir(parents=True, exist_ok=True)
             with alone(address):
+                _make_tables(address)
                 contact(address, timeout)
                 return _open(address, experiment, location)
         load_mlflow()
@@ -64,6 +65,25 @@ def open_tracking(
         within(timeout, lambda: contact(address, timeout))
         left = max(0.1, deadline - time.monotonic())
         return within(left, lambda: _open(address, experiment, location))
+
+
+def _make_tables(address: str) -> None:
+    """Make the tables of a new file aside: MLflow cannot complete what it was killed in making."""
+    file = Path(address.removeprefix("sqlite:///").partition("?")[0])
+    if file.exists():
+        return
+    load_mlflow()
+    from mlflow.store.db.utils import _initialize_tables, create_sqlalchemy_engine_with_retry
+
+    part = file.with_name(file.name + ".part")
+    for half_made in file.parent.glob(part.name + "*"):
+        half_made.unlink()
+    engine = create_sqlalchemy_engine_with_retry(f"sqlite:///{part}")  # type: ignore[no-untyped-call]
+    try:
+        _initialize_tables(engine)  # type: ignore[no-untyped-call]
+    finally:
+        engine.dispose()
+    part.replace(file)
 
 
 def _open(uri: str, experiment: str, location: str | None) -> Tracking:

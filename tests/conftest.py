@@ -78,3 +78,9 @@ def shared_data() -> Callable[[str], Path]:
         return file
 
     return path
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures out: drawing them takes longer than all the rest of a small run."""
+    monkeypatch.setattr("flows.select.write_report", lambda data: {})

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from conf.estimator import build_estimator
 from conf.load import from_yaml
 from conf.schema import SelectConfig
 from conf.text import render
+from tasks.steps import fetch_data, prepare_search, split_rows
+from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 
-__all__ = ["ANSWER", "BAYES", "N_ROWS", "OTHERS", "Bench", "table"]
+__all__ = ["ANSWER", "BAYES", "N_ROWS", "OTHERS", "Bench", "prepared_by_hand", "table"]
 
 N_ROWS = 120
 # What depends on configuration, seed and data alone.
@@ -152,3 +155,23 @@ class Bench:
         """Steps of every point of a metric, in order."""
         points = self.tracking.client.get_metric_history(run_id, metric)
         return sorted(point.step for point in points)
+
+
+def prepared_by_hand(config: SelectConfig) -> tuple[Table, Table, Any]:
+    """Training rows, test rows and the problem, without the flow."""
+    options = config.data.model_dump(exclude={"source"})
+    whole = fetch_data.fn(config.data.source, {**options, "fold": config.folds.column})
+    rows = split_rows.fn(whole, config.split.kind, config.split.test_size, config.split_seed)
+    train, test = whole.take(rows.train), whole.take(rows.test)
+    prepared = prepare_search.fn(
+        train,
+        build_estimator(config.model),
+        scoring=config.scoring,
+        pos_label=config.pos_label,
+        folds={"kind": config.folds.kind, "n_folds": config.folds.n_folds, "seed": 0},
+        space=config.space.model_dump(),
+        importance=config.evaluation.importance,
+        n_clusters=None,
+        seed=config.seed,
+    )
+    return train, test, prepared.problem

@@ -89,13 +89,6 @@ def test_every_command_has_help(swarm, command):
         assert all(name.split()[0] in told.out for name in COMMANDS)
 
 
-def test_every_command_that_the_readme_names_exists():
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    first_words = {name.split()[0] for name in COMMANDS}
-    named = set(re.findall(r"(?m)(?:^\$? *|`)swarm ([a-z]+)", text))
-    assert named <= first_words, f"the README names {named - first_words}"
-
-
 def test_an_unknown_command_is_refused(swarm):
     told = swarm("selct", "default")
     assert told.status == 2

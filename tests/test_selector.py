@@ -83,7 +83,7 @@ def test_tables_stay_tables_where_asked(wine: tuple[pd.DataFrame, pd.Series]) ->
 
 
 def test_missing_values_pass_where_the_model_takes_them(
-    wine: tuple[pd.DataFrame, pd.Series]
+    wine: tuple[pd.DataFrame, pd.Series],
 ) -> None:
     X, y = wine[0].to_numpy().copy(), wine[1].to_numpy()
     X[::9, 0] = np.nan
@@ -122,9 +122,7 @@ def test_it_works_in_a_pipeline_and_a_grid_search(wine: tuple[pd.DataFrame, pd.S
     assert len({str(p) for p in grid.cv_results_["params"]}) == 4
 
 
-def test_fitting_changes_no_parameter_and_repeats(
-    wine: tuple[pd.DataFrame, pd.Series]
-) -> None:
+def test_fitting_changes_no_parameter_and_repeats(wine: tuple[pd.DataFrame, pd.Series]) -> None:
     inner = GaussianNB()
     selector = SubsetSelector(inner, fixed=["ash"], groups={"two": ["hue", "proline"]}, **BRIEF)
     before = {name: repr(value) for name, value in selector.get_params().items()}
@@ -161,9 +159,7 @@ def test_an_archive_makes_the_second_fit_free(
     Archive(f"sqlite:///{tmp_path / 'a.db'}").check()
 
 
-def test_groups_weights_and_callbacks_are_passed_on(
-    wine: tuple[pd.DataFrame, pd.Series]
-) -> None:
+def test_groups_weights_and_callbacks_are_passed_on(wine: tuple[pd.DataFrame, pd.Series]) -> None:
     X, y = wine
     seen: list[int] = []
     ids = np.arange(len(y)) % 9
@@ -211,8 +207,7 @@ def test_the_example_of_the_docstring_runs() -> None:
 
 
 NOT_YET = {
-    "check_sample_weight_equivalence_on_dense_data":
-        "a row twice may be in two folds, a row of weight two is in one",
+    "check_sample_weight_equivalence_on_dense_data": "a row given twice may be in two folds",
     "check_dtype_object": "wants scikit-learn's own words for an unknown kind of target",
 }
 

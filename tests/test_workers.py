@@ -23,6 +23,7 @@ from sklearn.naive_bayes import GaussianNB
 from swarm.archive import Archive
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.fitting import Job
 from swarm.evaluation.types import Evaluations
 from swarm.evaluation.workers import Workers
 from swarm.problem import Problem
@@ -271,3 +272,16 @@ def test_minus_one_is_a_worker_for_each_core() -> None:
     from joblib import cpu_count
 
     assert Workers(problem_of(GaussianNB()), n_jobs=-1).n_jobs == cpu_count()
+
+
+def test_the_last_mask_is_handed_out_fold_by_fold_to_keep_both_workers_busy() -> None:
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.normal(size=(60, 6)), columns=list("abcdef"))
+    problem = Problem.build(features, np.arange(60) % 2, GaussianNB(), folds=3)
+    masks = np.tri(6, 6, dtype=bool)
+    known = np.array([np.nan, 0.5, np.nan])
+    jobs = [Job(row, masks[row], known, np.arange(3), np.inf) for row in range(6)]
+    turns = [(job.number, *job.fold_order) for job in Workers(problem, 2)._in_turn(jobs)]
+    assert turns[:5] == [(row, 0, 1, 2) for row in (5, 4, 3, 2, 1)]
+    assert turns[5:] == [(0, 0), (0, 2)]
+    assert len(Workers(problem, 1)._in_turn(jobs)) == 6

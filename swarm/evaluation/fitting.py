@@ -32,6 +32,8 @@ class Job:
     fold_order : int (n_folds,)
     limit : float
         Training stops as soon as the known costs put the mean above it.
+    part : int
+        Tells the jobs of one mask apart where its folds are handed out one by one.
     """
 
     number: int
@@ -39,6 +41,15 @@ class Job:
     fold_costs: NDArray[np.float64]
     fold_order: NDArray[np.int64]
     limit: float
+    part: int = 0
+
+    def by_fold(self) -> list[Job]:
+        """Return one job for each fold that is not known: together the same work, in any order."""
+        unknown = [fold for fold in self.fold_order if np.isnan(self.fold_costs[fold])]
+        return [
+            replace(self, fold_order=np.array([fold]), part=part)
+            for part, fold in enumerate(unknown)
+        ]
 
 
 @dataclass
@@ -50,6 +61,7 @@ class Fitted:
     """
 
     number: int
+    part: int = 0
     folds: list[int] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
     importances: list[NDArray[np.float64] | None] = field(default_factory=list)
@@ -65,7 +77,7 @@ def fit_mask(problem: Problem, job: Job) -> Fitted:
     A fit that raises makes the cost inf and ends the work on the mask; its traceback is kept.
     """
     started = time.perf_counter()
-    result = Fitted(job.number)
+    result = Fitted(job.number, job.part)
     positions = problem.space.positions(job.mask)
     columns = problem.features.iloc[:, positions]
     record = replace(

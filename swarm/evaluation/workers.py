@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -52,8 +52,7 @@ class Workers:
         A worker that dies loses its mask, which is trained again; results that were there
         stay. After three deaths in one batch the batch is given up.
         """
-        # Largest first: a big mask that starts last would keep one core busy alone.
-        left = {job.number: job for job in sorted(jobs, key=lambda job: -int(job.mask.sum()))}
+        left = {(job.number, job.part): job for job in self._in_turn(jobs)}
         if not left:
             return
         if self.backend == "sequential" or (len(left) == 1 and self.backend != "loky"):
@@ -64,14 +63,15 @@ class Workers:
         for death in range(1, _DEATHS + 1):
             try:
                 for fitted in self._parallel(list(left.values())):
-                    del left[fitted.number]
+                    del left[fitted.number, fitted.part]
                     yield fitted
                 return
             except BrokenProcessPool as error:
                 if death == _DEATHS:
+                    masks = len({number for number, _ in left})
                     raise EvaluationError(
-                        f"workers died {death} times with {len(left)} masks left to train, "
-                        "perhaps out of memory; use fewer workers"
+                        f"workers died {death} times with {masks} masks left to "
+                        "train, perhaps out of memory; use fewer workers"
                     ) from error
 
     def close(self) -> None:
@@ -84,7 +84,20 @@ class Workers:
             shutil.rmtree(self._shipment, ignore_errors=True)
             self._shipment = None
 
-    def _in_process(self, left: dict[int, Job]) -> Iterator[Fitted]:
+    def _in_turn(self, jobs: Sequence[Job]) -> list[Job]:
+        """Order jobs so that no worker is idle while others are still busy at the end.
+
+        Largest first: a big mask that starts last would keep one core busy alone. The last
+        masks, one for each other worker, are handed out fold by fold. Their folds no longer
+        wait for each other, so pruning cannot save the last ones: a small price.
+        """
+        ordered = sorted(jobs, key=lambda job: -int(job.mask.sum()))
+        whole = len(ordered) - self.n_jobs + 1
+        if whole < self.n_jobs or self.problem.importance == "refit":
+            return ordered
+        return ordered[:whole] + [part for job in ordered[whole:] for part in job.by_fold()]
+
+    def _in_process(self, left: Mapping[tuple[int, int], Job]) -> Iterator[Fitted]:
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(limits=1):

@@ -1,0 +1,155 @@
+"""The select flow over every kind of target, split, folds and source."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conf.schema import SelectConfig
+from flows.select import select
+from swarm.evaluation.folds import Fold
+from swarm.search import Search
+from tasks.steps import run_epoch
+from tests.small_run import BAYES, N_ROWS, OTHERS, prepared_by_hand, table
+
+
+@pytest.fixture(autouse=True)
+def _server(prefect_server: str) -> None:
+    """Every flow of this file runs on the server of the session."""
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_regression_runs_from_end_to_end(bench):
+    model = {"estimator": "sklearn.linear_model.LinearRegression"}
+    config = bench.config(
+        data={"target": "number", "drop": ["y", *OTHERS[1:]]},
+        split={"kind": "random"},
+        folds={"kind": "random"},
+        model=model,
+        space={"fixed": ["x0", "x1", "x2"]},
+        budget={"epochs": 2},
+    )
+    outcome = select(config, None, 0)
+    assert bench.statuses() == ["FINISHED"]
+    assert outcome.judgement.task == "regression"
+    assert outcome.judgement.metrics[0] == "r2"
+    figures = outcome.judgement.table.set_index(["contender", "metric"])["value"]
+    assert figures["ensemble", "r2"] > 0.5
+
+
+@pytest.mark.usefixtures("plain")
+def test_several_classes_run_and_a_split_that_leaks_groups_is_warned_about(bench):
+    config = bench.config(
+        data={"target": "kind", "group": "who", "drop": ["y", "number", *OTHERS[3:]]},
+        split={"kind": "random"},
+        model=BAYES,
+        budget={"epochs": 2},
+    )
+    outcome = select(config, None, 0)
+    assert bench.statuses() == ["FINISHED"]
+    assert outcome.judgement.task == "multiclass"
+    assert set(outcome.judgement.predictions["ensemble"]) <= {"low", "mid", "high"}
+    (warning,) = outcome.warnings
+    assert "rows of one group on both sides" in warning
+    assert "split kind 'group'" in warning
+
+
+SPLITS = {
+    "random": {},
+    "stratified": {},
+    "group": {"group": "who"},
+    "time": {"time": "when"},
+    "column": {"part": "side"},
+}
+FOLDS = {
+    "stratified": {},
+    "random": {},
+    "group": {"group": "who"},
+    "stratified_group": {"group": "who"},
+    "time": {"time": "when"},
+    "column": {},
+}
+
+
+def roles(given: dict[str, str], *more: str) -> dict[str, Any]:
+    return {**given, "drop": [name for name in OTHERS if name not in (*given.values(), *more)]}
+
+
+@pytest.mark.parametrize("kind", SPLITS)
+def test_every_kind_of_split_keeps_its_column_out_of_the_features(bench, kind):
+    config = bench.config(data=roles(SPLITS[kind]), split={"kind": kind})
+    train, test, problem = prepared_by_hand(config)
+    assert list(problem.features.columns) == [f"x{i}" for i in range(8)]
+    assert len(train.features) + len(test.features) == N_ROWS
+    if kind == "group":
+        assert not set(train.groups) & set(test.groups)
+    if kind == "time":
+        assert train.time.max() < test.time.min()
+    if kind == "column":
+        assert len(test.features) == 30
+
+
+@pytest.mark.parametrize("kind", FOLDS)
+def test_every_kind_of_folds_gives_an_epoch_and_keeps_its_column_out(bench, kind):
+    column = "fold" if kind == "column" else None
+    config = bench.config(
+        data=roles(FOLDS[kind], *([column] if column else [])),
+        folds={"kind": kind, "column": column},
+        model=BAYES,
+    )
+    train, _, problem = prepared_by_hand(config)
+    assert list(problem.features.columns) == [f"x{i}" for i in range(8)]
+    assert problem.n_folds == 3
+    rows: list[Fold] = list(problem.folds)
+    assert all(not set(inner) & set(tested) for inner, tested in rows)
+    if column:
+        assert all(train.fold.iloc[tested].nunique() == 1 for _, tested in rows)
+    _, record = run_epoch.fn(search := one_epoch(problem, config), search.start())
+    assert np.isfinite(record.metrics["best_cost"])
+
+
+def one_epoch(problem: Any, config: SelectConfig) -> Search:
+    from swarm.budget import Budget
+    from swarm.evaluation.crossval import CrossValidation
+    from swarm.hints import prepare_hints
+    from swarm.registry import make
+
+    return Search(
+        make(config.strategy.name, config.strategy.params),
+        problem.space,
+        CrossValidation(problem),
+        prepare_hints(problem.features, problem.space),
+        0,
+        Budget(epochs=1),
+    )
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet", "sql", "bundled"])
+def test_every_source_comes_through_the_fetch_of_the_flow(bench, source):
+    from flows.select import _fetched
+
+    if source == "bundled":
+        whole = _fetched(bench.config(data={"source": "bundled", "name": "wine", **_BARE}))
+        assert whole.features.shape == (178, 13)
+        assert whole.source == "bundled:wine"
+        return
+    data: dict[str, Any] = {}
+    if source == "parquet":
+        data["path"] = str(bench.folder / "table.parquet")
+        table().to_parquet(data["path"])
+    if source == "sql":
+        with sqlite3.connect(bench.folder / "table.db") as connection:
+            table().to_sql("samples", connection, index=False)
+        url = f"sqlite:///{bench.folder}/table.db"
+        data = {"source": "sql", "url": url, "path": None, "query": "select * from samples"}
+    whole = _fetched(bench.config(data=data, folds={"kind": "column", "column": "fold"}))
+    assert list(whole.features.columns) == [f"x{i}" for i in range(8)]
+    assert whole.features.to_numpy() == pytest.approx(table().iloc[:, :8].to_numpy())
+    assert whole.target.tolist() == table()["y"].tolist()
+    assert whole.fold is not None
+
+
+_BARE = {"path": None, "target": None, "drop": []}
