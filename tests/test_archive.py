@@ -17,12 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm.archive import Archive, KnownEvaluations
 from swarm.budget import Budget
-from swarm.errors import ConfigError, StoreError
+from swarm.errors import StoreError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Record
 from swarm.hints import prepare_hints
@@ -30,7 +29,6 @@ from swarm.problem import Problem
 from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.search import Search, run
-from swarm.space import SearchSpace
 
 ROOT = Path(__file__).resolve().parents[1]
 N_FOLDS, N_UNITS = 3, 11
@@ -315,102 +313,3 @@ def test_a_database_out_of_reach_is_one_sentence_without_the_password(url: str, 
     while error is not None:
         assert "hush" not in str(error)
         error = None if error.__suppress_context__ and not error.__cause__ else error.__cause__
-
-
-def constant(estimator: Any, X: Any, y: Any) -> float:
-    return 0.5
-
-
-def other_constant(estimator: Any, X: Any, y: Any) -> float:
-    return 0.5
-
-
-def fingerprint(X: Any = None, y: Any = None, model: Any = None, **options: Any) -> str:
-    plain_X, plain_y = numbers()
-    model = DecisionTreeClassifier(max_depth=2) if model is None else model
-    return Problem.build(
-        plain_X if X is None else X, plain_y if y is None else y, model, **options
-    ).fingerprint()
-
-
-def test_the_fingerprint_changes_with_everything_a_cost_depends_on() -> None:
-    X, y = numbers()
-    cell = X.copy()
-    cell.iloc[3, 2] += 1e-12
-    other = y.copy()
-    other.iloc[0] = 1 - other.iloc[0]
-    columns = list(X.columns)
-    grouped = SearchSpace.build(columns, groups={"pair": ["x1", "x2"]})
-    weight = np.ones(len(y))
-    prints = [
-        fingerprint(),
-        fingerprint(X=cell),
-        fingerprint(X=X.astype({"x3": "float32"})),
-        fingerprint(X=X.astype({"count": "float64"})),
-        fingerprint(X=X.rename(columns={"x3": "renamed"})),
-        fingerprint(X=X[[*columns[1:], columns[0]]]),
-        fingerprint(X=X.iloc[::-1], y=y.iloc[::-1]),
-        fingerprint(y=other),
-        fingerprint(weight=weight),
-        fingerprint(weight=weight * 2),
-        fingerprint(folds=4),
-        fingerprint(seed=1),
-        fingerprint(model=DecisionTreeClassifier(max_depth=3)),
-        fingerprint(model=GaussianNB()),
-        fingerprint(scoring="f1"),
-        fingerprint(scoring="precision"),
-        fingerprint(scoring=constant),
-        fingerprint(scoring=other_constant),
-        fingerprint(importance="permutation"),
-        fingerprint(importance="none"),
-        fingerprint(space=grouped),
-    ]
-    assert len(set(prints)) == len(prints)
-
-
-def test_two_scorers_of_one_name_are_told_apart() -> None:
-    from sklearn.metrics import fbeta_score, make_scorer
-
-    def scored(beta: int) -> str:
-        return fingerprint(scoring=make_scorer(fbeta_score, beta=beta))
-
-    assert scored(1) != scored(2)
-    with pytest.raises(ConfigError, match="no stable name"):
-        fingerprint(scoring=make_scorer(lambda truth, told: 0.5))
-
-
-def test_categories_count_by_their_order() -> None:
-    X, y = table()
-    turned = X.assign(kind=X["kind"].cat.reorder_categories(["b", "a"]))
-    from lightgbm import LGBMClassifier
-
-    plain, other = (fingerprint(X=frame, y=y, model=LGBMClassifier()) for frame in (X, turned))
-    assert plain != other
-
-
-def test_the_fingerprint_does_not_change_with_what_cannot_change_a_cost() -> None:
-    X, y = numbers()
-    columns = list(X.columns)
-    space = SearchSpace.build(columns, fixed=["x0"], forbidden=["x5"], min_size=2, max_size=4)
-    forest = [KNeighborsClassifier(n_jobs=jobs) for jobs in (1, 2)]
-    assert fingerprint() == fingerprint(space=space)
-    assert fingerprint(model=forest[0]) == fingerprint(model=forest[1])
-    moved = X.set_axis(np.arange(len(X)) + 5)
-    assert fingerprint() == fingerprint(X=moved, y=y.set_axis(moved.index))
-
-
-def test_the_fingerprint_is_the_same_in_a_fresh_process() -> None:
-    code = "from tests.test_archive import fingerprint; print(fingerprint())"
-    assert run_python(code, PYTHONHASHSEED="77") == fingerprint()
-
-
-def test_a_scorer_without_a_name_needs_an_archive_that_is_gone_with_the_process(
-    tmp_path: Path,
-) -> None:
-    problem = Problem.build(*numbers(), GaussianNB(), scoring=lambda model, X, y: 0.25)
-    mask = np.ones((1, problem.space.n_units), dtype=bool)
-    with CrossValidation(problem) as evaluator:
-        answers = evaluator.evaluate(mask, np.array([np.inf]), np.arange(5))
-    assert answers.costs[0] == -0.25
-    with pytest.raises(ConfigError, match="define it by name in a module"):
-        CrossValidation(problem, Archive(f"sqlite:///{tmp_path / 'a.db'}"))

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from conf.load import (
     SelectConfig,
     as_yaml,
     build_estimator,
     check,
-    difference,
-    flatten,
     from_yaml,
-    json_schema,
     load,
-    shipped,
 )
-from conf.text import render
 from swarm.errors import ConfigError
 
 WINE = "name: a\ndata: {source: bundled, name: wine}\n"
@@ -311,159 +303,3 @@ def test_an_allowed_package_opens_itself_and_not_its_namesakes() -> None:
     assert "is not a class of tests.test_config" in allowed
     assert "is outside" in refusal(WINE, outside, "model.allow=[test]")
     assert "is outside" in refusal(WINE, outside, "model.allow=[tests.test_conf]")
-
-
-# ---------------------------------------------------------------- out again
-
-texts = st.text(max_size=20)
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**9), 10**9)
-    | st.floats(allow_nan=False)
-    | texts
-    | st.sampled_from(
-        ["1e-3", "null", "yes", "1_000", "0x1f", "12:30", "2020-01-01", "~", "<<", "a\x85b\u2028"]
-    )
-)
-values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=6,
-)
-names = st.text("abcdefghijk_", min_size=1, max_size=8)
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    params=st.dictionaries(texts, values, max_size=4),
-    drop=st.lists(st.text(min_size=1, max_size=10), max_size=3),
-    seed=st.integers(0, 2**32 - 1),
-    pos_label=st.none() | st.booleans() | st.integers() | texts,
-    seconds=st.none() | st.floats(1e-9, 1e9),
-)
-def test_any_configuration_written_as_yaml_is_read_back_the_same(
-    params: dict[str, Any], drop: list[str], seed: int, pos_label: Any, seconds: float | None
-) -> None:
-    config = SelectConfig.model_validate(
-        {
-            "name": "a",
-            "seed": seed,
-            "pos_label": pos_label,
-            "data": {"source": "bundled", "name": "wine", "drop": drop},
-            "model": {"params": params},
-            "budget": {"seconds": seconds},
-        }
-    )
-    again = from_yaml(as_yaml(config), env={})
-    assert again == config
-    assert difference(config, again) == []
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.dictionaries(names, scalars, max_size=3), st.integers(1, 99), st.floats(0.01, 0.99))
-def test_any_override_arrives_and_the_last_one_wins(
-    params: dict[str, Any], epochs: int, size: float
-) -> None:
-    given_params = [f"strategy.params.{key}={render(value)}" for key, value in params.items()]
-    config = read(
-        WINE, "budget.epochs=100", *given_params, f"split.test_size={size!r}",
-        f"budget.epochs={epochs}",
-    )  # fmt: skip
-    assert config.strategy.params == params
-    assert (config.budget.epochs, config.split.test_size) == (epochs, size)
-
-
-def test_differences_name_the_key_and_both_values() -> None:
-    old = read(WINE, "model.params={a: 1, nan: .nan}")
-    new = read(WINE, "model.params={b: true, nan: .nan}", "scoring=recall")
-    assert difference(old, old) == []
-    assert difference(old, new) == [
-        "model.params.a: 1 -> not set",
-        'scoring: null -> "recall"',
-        "model.params.b: not set -> true",
-    ]
-
-
-def test_every_key_has_a_description_in_the_schema() -> None:
-    schema = json_schema()
-    objects = [schema, *schema["$defs"].values()]
-    bare = [
-        (each.get("title"), key)
-        for each in objects
-        for key, value in each.get("properties", {}).items()
-        if not value.get("description")
-    ]
-    assert bare == []
-    assert all(each["additionalProperties"] is False for each in objects if "properties" in each)
-    assert "register" in schema["$defs"]["TrackingSection"]["properties"]
-
-
-def test_seeds_that_are_not_given_are_the_top_one() -> None:
-    config = read(WINE, "seed=5", "folds.seed=6")
-    assert (config.split_seed, config.folds_seed) == (5, 6)
-    assert read(WINE, "tracking.register=false").tracking.register is False
-
-
-# ---------------------------------------------------------------- what ships
-
-
-@pytest.mark.parametrize("name", shipped())
-def test_what_ships_is_read_checked_and_written_back(name: str) -> None:
-    config = load(name, env={})
-    check(config)
-    assert from_yaml(as_yaml(config), env={}) == config
-
-
-def test_musk_is_the_worked_example_of_document_000() -> None:
-    values = flatten(load("musk", env={}))
-    example = {
-        "data.source": "uci",
-        "data.id": 75,
-        "split.kind": "random",
-        "split.test_size": 0.3,
-        "model.estimator": "lightgbm.LGBMClassifier",
-        "model.params.objective": "binary",
-        "model.params.num_leaves": 16,
-        "model.params.n_estimators": 100,
-        "model.params.learning_rate": 0.1,
-        "model.params.random_state": 42,
-        "model.params.importance_type": "gain",
-        "model.params.verbosity": -1,
-        "scoring": "recall",
-        "folds.kind": "stratified",
-        "folds.n_folds": 5,
-        "folds.shuffle": True,
-        "prepare.n_clusters": 50,
-        "strategy.name": "multiswarm",
-        "strategy.params.n_particles": 16,
-        "strategy.params.n_swarms": 4,
-        "strategy.params.inertia": 0.5,
-        "strategy.params.c1": 0.5,
-        "strategy.params.c2": 0.5,
-        "strategy.params.regroup_every": 10,
-        "strategy.params.n_extra": 1,
-        "strategy.params.local_search_prob": 0.5,
-        "strategy.params.init": "clusters",
-        "budget.epochs": 100,
-        "ensemble.n_models": 8,
-        "ensemble.vote": "any",
-    }
-    assert {key: values[key] for key in example} == example
-    given_params = {key for key in values if key.startswith(("model.params.", "strategy.params."))}
-    assert given_params <= set(example)
-
-
-def test_musk_grouped_differs_from_musk_by_the_molecules_only() -> None:
-    changed = difference(load("musk", env={}), load("musk_grouped", env={}))
-    assert [line.split(":")[0] for line in changed] == [
-        "name", "description", "data.group", "split.kind", "folds.kind",
-    ]  # fmt: skip
-
-
-def test_the_comment_in_musk_points_it_to_a_local_copy() -> None:
-    local = ["data.source=file", "data.path=m.parquet", "data.target=target", "data.group=group"]
-    for name in ("musk", "musk_grouped"):
-        config = load(name, local, env={})
-        check(config)
-        assert (config.data.source, config.data.group) == ("file", "group")

@@ -1,0 +1,75 @@
+"""Claims on fits that fail and costs that cannot be believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from swarm.archive import Archive
+from swarm.errors import EvaluationError
+from swarm.evaluation.scoring import Scoring
+from swarm.problem import Problem
+from tests.test_crossval import FailsAtTimes, evaluate, planted, search, some_masks
+
+
+def test_a_fit_that_raises_costs_inf_and_keeps_its_traceback() -> None:
+    X, y = planted(8)
+    problem = Problem.build(X, y, FailsAtTimes(max_depth=2), folds=3, importance="refit")
+    bad, good = problem.space.mask(["x0", "x3"]), problem.space.mask(["x0", "x1", "x3"])
+    archive = Archive()
+    answers = evaluate(problem, np.array([bad, good]), archive=archive)
+    assert np.isinf(answers.costs[0])
+    assert answers.failed.tolist() == [True, False]
+    assert not answers.censored.any()
+    assert np.isfinite(answers.costs[1])
+    assert answers.first_error is not None
+    assert "ValueError: no model for these columns" in answers.first_error
+    again = evaluate(problem, np.array([bad, good]), archive=archive)
+    assert again.work.fits == 0
+    assert again.failed.tolist() == [True, False]
+    assert again.first_error == answers.first_error
+
+
+def test_more_than_a_tenth_of_failures_stops_the_search_with_the_first_traceback() -> None:
+    class Never(DecisionTreeClassifier):
+        def fit(self, X: Any, y: Any, **options: Any) -> Never:
+            raise RuntimeError("out of luck")
+
+    with pytest.raises(EvaluationError, match="out of luck") as caught:
+        search(planted(9), Never(), importance="none")
+    assert "\n" not in str(caught.value)
+    assert any("Traceback" in note for note in caught.value.__notes__)
+
+
+def nan_without_x1(estimator: Any, X: pd.DataFrame, y: Any) -> float:
+    return float("nan") if "x1" not in X.columns else 0.5
+
+
+def test_a_nan_cost_names_features_and_fold_and_keeps_what_was_finished() -> None:
+    X, y = planted(10)
+    problem = Problem.build(X, y, GaussianNB(), scoring=nan_without_x1)
+    archive = Archive()
+    # Largest masks are trained first, so both good ones are finished.
+    masks = np.array(
+        [problem.space.mask(names) for names in (["x0", "x1", "x2"], ["x1", "x5"], ["x4"])]
+    )
+    with pytest.raises(EvaluationError, match=r"\(x4\) is NaN on fold 0"):
+        evaluate(problem, masks, archive=archive)
+    known = archive.open_problem(problem).lookup(masks)
+    assert [record.complete for record in known] == [True, True, False]
+
+
+def two(estimator: Any, X: Any, y: Any) -> float:
+    return 2.0
+
+
+def test_a_score_above_its_promised_bound_is_refused() -> None:
+    X, y = planted(11)
+    problem = Problem.build(X, y, GaussianNB(), scoring=Scoring("two", two, upper=1.0))
+    with pytest.raises(EvaluationError, match=r"is -1, below its bound of 0 on fold 0.*'two'"):
+        evaluate(problem, some_masks(1, X.shape[1]))
