@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from swarm.archive import Archive
 from swarm.errors import EvaluationError
+from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.scoring import Scoring
 from swarm.problem import Problem
 from tests.test_crossval import FailsAtTimes, evaluate, planted, search, some_masks
@@ -73,3 +74,30 @@ def test_a_score_above_its_promised_bound_is_refused() -> None:
     problem = Problem.build(X, y, GaussianNB(), scoring=Scoring("two", two, upper=1.0))
     with pytest.raises(EvaluationError, match=r"is -1, below its bound of 0 on fold 0.*'two'"):
         evaluate(problem, some_masks(1, X.shape[1]))
+
+
+def nan_on_few_rows(estimator: Any, X: pd.DataFrame, y: Any) -> float:
+    return float("nan") if len(X) < 20 else float(estimator.score(X, y))
+
+
+def test_a_nan_on_a_fold_that_was_not_needed_is_not_seen_with_any_number_of_workers() -> None:
+    X, y = planted(9)
+    cut = len(X) - 15
+    rows = np.arange(len(X))
+    middle = cut // 2
+    tests = [rows[:middle], rows[middle:cut], rows[cut:]]
+    folds = [(np.setdiff1d(rows, tested), tested) for tested in tests]
+    scoring = Scoring("few", nan_on_few_rows, upper=1.0)
+    problem = Problem.build(X, y, GaussianNB(), scoring=scoring, folds=folds)
+    masks = some_masks(6, X.shape[1])
+    # Beaten by the first fold alone: the third, whose cost is NaN, is never needed.
+    incumbents = np.full(len(masks), 1e-6)
+    for n_jobs in (1, 2):
+        with CrossValidation(problem, n_jobs=n_jobs) as evaluator:
+            answers = evaluator.evaluate(masks, incumbents, np.arange(3))
+        assert answers.censored.all()
+    with (
+        CrossValidation(problem, n_jobs=2) as evaluator,
+        pytest.raises(EvaluationError, match="is NaN on fold 2"),
+    ):
+        evaluator.evaluate(masks, np.full(len(masks), np.inf), np.arange(3))

@@ -127,11 +127,16 @@ class CrossValidation:
         fits, seconds = 0, 0.0
         waiting: list[tuple[Bool, Record]] = []
         committed = time.monotonic()
-        masks = {job.number: job.mask for job in jobs}
+        asked = {job.number: job for job in jobs}
+        doubtful: list[Fitted] = []
         try:
             for fitted in self.workers.run(jobs):
-                mask = masks[fitted.number]
-                self._refuse_nonsense(mask, fitted)
+                mask = asked[fitted.number].mask
+                if self._nonsense(fitted) is not None:
+                    doubtful.append(fitted)
+                    if fitted.part == 0:
+                        break
+                    continue
                 piece = self._record(fitted)
                 records[fitted.number] = records[fitted.number].merge(piece)
                 waiting.append((mask, piece))
@@ -142,6 +147,8 @@ class CrossValidation:
                 if time.monotonic() - committed > _COMMIT_SECONDS:
                     self.known.add(waiting)
                     waiting, committed = [], time.monotonic()
+            for fitted in doubtful:
+                self._refuse_if_needed(asked[fitted.number], records[fitted.number], fitted)
         finally:
             # Also after Ctrl-C or an error: whatever was paid for is kept.
             self.known.add(waiting)
@@ -159,16 +166,29 @@ class CrossValidation:
             blank.importances[0] = fitted.refit
         return replace(blank, seconds=fitted.seconds, error=fitted.error)
 
-    def _refuse_nonsense(self, mask: Bool, fitted: Fitted) -> None:
-        for fold, cost in zip(fitted.folds, fitted.costs, strict=True):
-            bad = "NaN" if np.isnan(cost) else f"{cost:.6g}, below its bound of 0"
-            if np.isnan(cost) or (self.problem.scoring.bounded and cost < -_MARGIN):
-                names = self.problem.space.subset(mask)
-                listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-                raise EvaluationError(
-                    f"the cost of the subset of {len(names)} features ({listed}) is {bad} on "
-                    f"fold {fold}; check the scorer {self.problem.scoring.name!r} on those rows"
-                )
+    def _nonsense(self, fitted: Fitted) -> tuple[int, float] | None:
+        """Return the first fold whose cost is NaN or below its bound, and that cost."""
+        lowest = -_MARGIN if self.problem.scoring.bounded else -np.inf
+        pairs = zip(fitted.folds, fitted.costs, strict=True)
+        return next(((fold, cost) for fold, cost in pairs if not cost >= lowest), None)
+
+    def _refuse_if_needed(self, job: Job, record: Record, fitted: Fitted) -> None:
+        """Refuse a cost that cannot be believed, unless the mask was settled without it.
+
+        A fold that was handed out alone may be one that pruning would not have reached; the
+        same search on one worker would never have seen its cost.
+        """
+        found = self._nonsense(fitted)
+        if found is None or record.next_fold(job.fold_order, job.limit) is None:
+            return
+        fold, cost = found
+        bad = "NaN" if np.isnan(cost) else f"{cost:.6g}, below its bound of 0"
+        names = self.problem.space.subset(job.mask)
+        listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        raise EvaluationError(
+            f"the cost of the subset of {len(names)} features ({listed}) is {bad} on "
+            f"fold {fold}; check the scorer {self.problem.scoring.name!r} on those rows"
+        )
 
     def _answer(
         self, masks: Bool, incumbents: Float, fold_order: Int, rows: list[Record], work: Work

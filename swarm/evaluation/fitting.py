@@ -33,7 +33,7 @@ class Job:
     limit : float
         Training stops as soon as the known costs put the mean above it.
     part : int
-        Tells the jobs of one mask apart where its folds are handed out one by one.
+        0 for a whole mask; from 1 where its folds are handed out one by one.
     """
 
     number: int
@@ -48,7 +48,7 @@ class Job:
         unknown = [fold for fold in self.fold_order if np.isnan(self.fold_costs[fold])]
         return [
             replace(self, fold_order=np.array([fold]), part=part)
-            for part, fold in enumerate(unknown)
+            for part, fold in enumerate(unknown, start=1)
         ]
 
 
