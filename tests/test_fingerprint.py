@@ -102,7 +102,7 @@ def test_the_fingerprint_does_not_change_with_what_cannot_change_a_cost() -> Non
 
 
 def test_the_fingerprint_is_the_same_in_a_fresh_process() -> None:
-    code = "from tests.test_archive import fingerprint; print(fingerprint())"
+    code = "from tests.test_fingerprint import fingerprint; print(fingerprint())"
     assert run_python(code, PYTHONHASHSEED="77") == fingerprint()
 
 
