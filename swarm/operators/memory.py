@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.evaluation.types import Evaluations
 from swarm.space import SearchSpace
+from swarm.strategy import Proposal
 
-__all__ = ["Memory", "improves", "remember", "shrink"]
+__all__ = ["Memory", "improves", "learn", "remember", "shrink"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -75,6 +77,13 @@ def remember(memory: Memory, owner: Int, masks: Bool, costs: Float, importances:
         best_costs[who] = costs[won]
         best_importances[who] = importances[won]
     return Memory(best_masks, best_costs, best_importances)
+
+
+def learn(memory: Memory, proposal: Proposal, evaluations: Evaluations) -> Memory:
+    """Update the personal bests of the owners by the masks as they were proposed."""
+    return remember(
+        memory, proposal.owner, proposal.masks, evaluations.costs, evaluations.importances
+    )
 
 
 def shrink(masks: Bool, used: Bool, space: SearchSpace) -> Bool:

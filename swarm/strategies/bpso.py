@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.initialise import bernoulli, one_per_cluster, warm_first
-from swarm.operators.memory import Memory, remember
+from swarm.operators.memory import Memory, learn
 from swarm.operators.transfer import sample_position
 from swarm.operators.velocity import update_velocity
 from swarm.space import SearchSpace
@@ -127,14 +127,7 @@ class BinaryPso:
         self, state: BinaryPsoState, proposal: Proposal, evaluations: Evaluations
     ) -> BinaryPsoState:
         """Update the pbests."""
-        memory = remember(
-            state.memory,
-            proposal.owner,
-            proposal.masks,
-            evaluations.costs,
-            evaluations.importances,
-        )
-        return replace(state, memory=memory)
+        return replace(state, memory=learn(state.memory, proposal, evaluations))
 
     def finished(self, state: BinaryPsoState) -> bool:
         """Never: a budget ends the search."""

@@ -9,7 +9,7 @@ import numpy as np
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.initialise import warm_first
-from swarm.operators.memory import Memory, remember
+from swarm.operators.memory import Memory, learn
 from swarm.space import SearchSpace
 from swarm.strategy import Hints, Members, Proposal
 
@@ -80,14 +80,7 @@ class RandomSearch:
         self, state: RandomSearchState, proposal: Proposal, evaluations: Evaluations
     ) -> RandomSearchState:
         """Keep the better mask of each place."""
-        memory = remember(
-            state.memory,
-            proposal.owner,
-            proposal.masks,
-            evaluations.costs,
-            evaluations.importances,
-        )
-        return replace(state, memory=memory)
+        return replace(state, memory=learn(state.memory, proposal, evaluations))
 
     def finished(self, state: RandomSearchState) -> bool:
         """Never: a budget ends the search."""
