@@ -39,7 +39,7 @@ ui: $(VENV)/installed  ## Open the MLflow UI on http://127.0.0.1:5000
 	$(BIN)/swarm ui
 
 lock:  ## Resolve the dependencies anew (needs uv)
-	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-emit-index-url \
+	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-strip-extras --no-emit-index-url \
 		--python-version 3.11 --custom-compile-command "make lock" --quiet -o requirements.lock
 
 clean:  ## Remove the environment
