@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,10 +21,11 @@ from swarm.archive import Archive
 from swarm.budget import Budget
 from swarm.ensemble import SubsetEnsemble
 from swarm.evaluation.crossval import CrossValidation
+from swarm.history import EpochRecord
 from swarm.judgement import Judgement
 from swarm.registry import make
 from swarm.result import SearchResult
-from swarm.search import Search
+from swarm.search import Search, SearchState, run
 from swarm.strategy import Strategy
 from tasks.answer import answer_files, judgement_files
 from tasks.report import final_metrics, report_data, run_facts, write_report
@@ -193,23 +193,20 @@ def _searched(config: SelectConfig, search: Search, log: RunLog, verbosity: int)
         retry_delay_seconds=config.retries.delay_seconds,
         retry_condition_fn=worth_retrying,
     )
-    started = time.monotonic()
-    state, records, reason = search.start(), [], None
+
+    def step(state: SearchState) -> tuple[SearchState, EpochRecord]:
+        named = epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")
+        return named(opaque(search), opaque(state))
+
     with display(search.budget, verbosity) as shown:
-        try:
-            while (reason := search.stop(state, time.monotonic() - started)) is None:
-                state, record = epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")(
-                    opaque(search), opaque(state)
-                )
-                records.append(record)
-                log.epoch(record)
-                shown.epoch(record)
-        except KeyboardInterrupt:
-            if not records:
-                raise
-            reason = "interrupted"
+        result = run(
+            search,
+            step=step,
+            callbacks=[lambda record, _: log.epoch(record), lambda record, _: shown.epoch(record)],
+        )
+        if result.interrupted:
             say("interrupted: going on with the best subsets so far", verbosity)
-    return SearchResult(state, tuple(records), reason, search.space)
+    return result
 
 
 def _concluded(

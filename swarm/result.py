@@ -49,6 +49,9 @@ class SearchResult:
         EvaluationError
             If no mask had a finite cost.
         """
+        answer = self._answer
+        if answer is not None:
+            return answer[0]
         if self.state.best_mask is None:
             raise EvaluationError(
                 f"no subset has a finite cost after {self.state.epoch} epochs; "
@@ -64,7 +67,16 @@ class SearchResult:
     @property
     def cost(self) -> float:
         """Measured cost of the best subset."""
-        return self.state.best_cost
+        answer = self._answer
+        return self.state.best_cost if answer is None else answer[1]
+
+    @property
+    def _answer(self) -> tuple[Bool, float] | None:
+        """What the strategy itself calls the answer, once that has a cost."""
+        members = self.state.strategy.members
+        if members.answer is None or not np.isfinite(members.costs[members.answer]):
+            return None
+        return members.masks[members.answer], float(members.costs[members.answer])
 
     @property
     def interrupted(self) -> bool:
@@ -84,7 +96,8 @@ class SearchResult:
     def best_members(self, n: int | None = None) -> tuple[Bool, NDArray[np.float64]]:
         """Return the `n` best different masks the strategy holds, and their costs.
 
-        The best subset of the search comes first, also where no member holds it any more.
+        The answer of the search comes first, also where no member holds it any more. Members
+        outside the size bounds, which a sequential search passes on its way, are left out.
 
         Returns
         -------
@@ -92,9 +105,10 @@ class SearchResult:
             With ``m <= n``: members that hold the same mask count once.
         """
         members = self.state.strategy.members
-        masks = np.vstack([self.best_mask[None, :], members.masks])
-        costs = np.concatenate([[self.cost], members.costs])
-        order = np.lexsort((masks.sum(axis=1), costs))
+        allowed = self.space.obeys(members.masks)
+        masks = np.vstack([self.best_mask[None, :], members.masks[allowed]])
+        costs = np.concatenate([[self.cost], members.costs[allowed]])
+        order = np.lexsort((masks.sum(axis=1), costs, np.arange(len(costs)) > 0))
         order = order[np.isfinite(costs[order])]
         first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
         chosen = order[np.sort(first)][:n]

@@ -136,7 +136,8 @@ class Search:
             strategy=observed,
             best_mask=best_mask,
             best_cost=best_cost,
-            stalled=0 if improved else state.stalled + 1,
+            # A sequential search passes sizes that cannot be the answer before it has any.
+            stalled=0 if improved or best_mask is None else state.stalled + 1,
             counts=counts,
             asked=asked,
             fold_sums=state.fold_sums + _fold_sums(proposal, evaluations),
@@ -193,9 +194,10 @@ class Search:
         masks = proposal.masks
         if evaluations.exact_shrink:
             masks = shrink(masks, evaluations.used, self.space)
+        costs = np.where(self.space.obeys(masks), evaluations.costs, np.inf)
         size = masks.sum(axis=1)
-        row = int(np.lexsort((size, evaluations.costs))[0])
-        cost = float(evaluations.costs[row])
+        row = int(np.lexsort((size, costs))[0])
+        cost = float(costs[row])
         if not np.isfinite(cost):
             return state.best_mask, state.best_cost
         if state.best_mask is not None and (cost, size[row]) >= (
@@ -212,6 +214,7 @@ def run(
     search: Search,
     *,
     callbacks: Sequence[Callable[[EpochRecord, SearchState], None]] = (),
+    step: Callable[[SearchState], tuple[SearchState, EpochRecord]] | None = None,
 ) -> SearchResult:
     """Run a search to its end.
 
@@ -222,12 +225,15 @@ def run(
     ----------
     callbacks
         Called after every epoch with its record and the state.
+    step
+        What runs an epoch, where :meth:`Search.step` is to be wrapped, in a task for example.
     """
+    step = search.step if step is None else step
     started = time.monotonic()
     state, records, reason = search.start(), [], None
     try:
         while (reason := search.stop(state, time.monotonic() - started)) is None:
-            state, record = search.step(state)
+            state, record = step(state)
             records.append(record)
             for callback in callbacks:
                 callback(record, state)

@@ -38,8 +38,11 @@ class Hints:
         ``1 - |Spearman correlation|``.
     clusters : int (n_units,) or None
         Cluster label of each unit.
-    relevance : float64 (n_units,) or None
-        Mutual information of each unit with the target.
+    relevance : float64 (n_units, n_labels) or None
+        Mutual information of each unit with each label, in nats; one label unless the target is
+        multi-label.
+    redundancy : float64 (n_units, n_units) or None
+        Mutual information of each pair of units, in nats, by the same bins as `relevance`.
     warm : bool (n, n_units) or None
         Masks to start from, best first.
     """
@@ -47,6 +50,7 @@ class Hints:
     distance: Float | None = None
     clusters: Int | None = None
     relevance: Float | None = None
+    redundancy: Float | None = None
     warm: Bool | None = None
 
     def need(self, name: str, strategy: str) -> NDArray[Any]:
@@ -101,11 +105,15 @@ class Members:
         Measured cost of exactly these masks; inf where nothing was measured yet.
     group : int (n_members,)
         Subswarm of each member, 0 where there are none.
+    answer : int or None
+        The member that is the answer, where the strategy has a rule of its own; None: the
+        cheapest subset that the search has seen.
     """
 
     masks: Bool
     costs: Float
     group: Int
+    answer: int | None = None
 
 
 class State(Protocol):
@@ -122,6 +130,10 @@ class State(Protocol):
 
 class Strategy(Protocol):
     """A search algorithm: stateless, its parameters a frozen dataclass."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the hints without which it cannot start."""
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Any:
         """Make the first state. Called once, before the first proposal."""

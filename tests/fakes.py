@@ -204,8 +204,10 @@ def hints_for(space: SearchSpace, seed: int = 0, warm: Bool | None = None) -> Hi
     half = np.triu(rng.random((space.n_units, space.n_units)), 1)
     clusters = rng.integers(max(1, space.n_units // 2), size=space.n_units)
     labels = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
-    hints = Hints(half + half.T, labels, rng.random(space.n_units), warm)
-    for array in (hints.distance, hints.clusters, hints.relevance, hints.warm):
+    relevance = rng.random((space.n_units, 2))
+    shared = np.triu(rng.random((space.n_units, space.n_units)), 0)
+    hints = Hints(half + half.T, labels, relevance, np.maximum(shared, shared.T), warm)
+    for array in vars(hints).values():
         if array is not None:
             array.setflags(write=False)
     return hints

@@ -84,6 +84,11 @@ class BinaryPso:
         require("velocity_bound", self.velocity_bound, above=0)
         require("init", self.init, one_of=("bernoulli", "clusters"))
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Clusters, where the first positions come from them."""
+        return ("clusters",) if self.init == "clusters" else ()
+
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> BinaryPsoState:
         """Place the particles; warm-start masks first where given."""
         if self.init == "clusters":

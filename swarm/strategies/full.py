@@ -32,6 +32,11 @@ class FullSetState:
 class FullSet:
     """All allowed units, evaluated once; with `max_size` a random set of that size."""
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> FullSetState:
         """Switch everything on."""
         mask = space.repair(np.ones((1, space.n_units), dtype=bool), rng)

@@ -137,6 +137,12 @@ class MultiSwarm:
         require("init", self.init, one_of=("clusters", "bernoulli"))
         require("addition_bound", self.addition_bound, one_of=("min", "max"))
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Clusters to start from, distances to search locally by."""
+        wanted = {"clusters": self.init == "clusters", "distance": self.local_search}
+        return tuple(name for name, needed in wanted.items() if needed)
+
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MultiSwarmState:
         """Place the particles; warm-start masks first where given."""
         if self.init == "clusters":

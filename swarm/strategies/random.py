@@ -47,6 +47,11 @@ class RandomSearch:
     def __post_init__(self) -> None:
         require("batch_size", self.batch_size, at_least=1, whole=True)
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
     def start(
         self, space: SearchSpace, hints: Hints, rng: np.random.Generator
     ) -> RandomSearchState:
