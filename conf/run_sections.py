@@ -74,6 +74,11 @@ class EvaluationSection(Section):
         default=True,
         description="Skip the folds of a subset that can no longer win; the search stays the same",
     )
+    exact: bool = Field(
+        default=True,
+        description="Spare the models where costs follow without them, as those of nearest"
+        " neighbours and Gaussian naive Bayes do; the costs stay the same",
+    )
     n_jobs: Workers = Field(
         default=-1, description="Workers that evaluate subsets; -1 for one per core"
     )

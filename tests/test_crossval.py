@@ -47,7 +47,8 @@ def evaluate(
 ) -> Evaluations:
     limits = np.broadcast_to(np.asarray(incumbents, dtype=float), len(masks)).copy()
     folds = np.arange(problem.n_folds) if order is None else np.asarray(order)
-    with CrossValidation(problem, **options) as evaluator:
+    # What is tested here is how models are fitted; tests/test_exact_paths.py has the rest.
+    with CrossValidation(problem, exact=False, **options) as evaluator:
         return evaluator.evaluate(masks, limits, folds)
 
 

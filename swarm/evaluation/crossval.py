@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from swarm.archive import Archive
 from swarm.errors import EvaluationError
+from swarm.evaluation.exact import exact_path, fold_costs
 from swarm.evaluation.fitting import Fitted, Job
 from swarm.evaluation.types import Evaluations, Record, Work
 from swarm.evaluation.workers import Workers
@@ -44,11 +45,15 @@ class CrossValidation:
         which masks win; off, the costs of losing masks are exact too.
     on_fit : callable, optional
         Called with each :class:`Fitted` as it comes in, for progress.
+    exact : bool
+        Spare the models where costs follow without them, see :mod:`swarm.evaluation.exact`.
 
     Attributes
     ----------
     known : KnownEvaluations
         The archive's part for this problem.
+    way : str
+        A sentence on whether models are fitted, and why.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class CrossValidation:
         backend: str = "loky",
         pruning: bool = True,
         on_fit: Callable[[Fitted], None] | None = None,
+        exact: bool = True,
     ) -> None:
         self.problem = problem
         self.archive = Archive() if archive is None else archive
@@ -68,6 +74,9 @@ class CrossValidation:
         self.pruning = pruning and problem.scoring.bounded
         self.workers = Workers(problem, n_jobs, backend)
         self._on_fit = on_fit
+        self._path, self.way = (
+            exact_path(problem) if exact else (None, "models are fitted: as configured")
+        )
         self.known = self.archive.open_problem(problem)
 
     def __enter__(self) -> CrossValidation:
@@ -107,8 +116,15 @@ class CrossValidation:
             for i in range(len(unique))
             if self._unsettled(records[i], highest[i], fold_order)
         ]
-        fits, seconds = self._train(jobs, records)
-        work = Work(fits, len(unique) - len(jobs), time.perf_counter() - started, seconds)
+        left, computed = self._compute(jobs, records)
+        computing = time.perf_counter() - started if computed else 0.0
+        fits, training = self._train(left, records)
+        work = Work(
+            fits + computed,
+            len(unique) - len(jobs),
+            time.perf_counter() - started,
+            computing + training,
+        )
         rows = [records[i] for i in row_of]
         return self._answer(masks, incumbents, fold_order, rows, work)
 
@@ -121,6 +137,32 @@ class CrossValidation:
             and record.cost <= incumbent
             and bool(np.isnan(record.importances).any(axis=1).all())
         )
+
+    def _compute(self, jobs: list[Job], records: list[Record]) -> tuple[list[Job], int]:
+        """Find fold costs without models where there is a way; return what is left to train.
+
+        All folds of a mask come at once: pruning would save less than it costs.
+        """
+        if self._path is None or not jobs:
+            return jobs, 0
+        started = time.perf_counter()
+        masks = np.stack([job.mask for job in jobs])
+        costs = fold_costs(self._path, masks, self.n_folds, self.workers.n_jobs)
+        if self.problem.scoring.bounded:
+            # A cost that its scorer rules out is for a fitted model to confirm.
+            costs[costs < -_MARGIN] = np.nan
+        seconds = (time.perf_counter() - started) / len(jobs)
+        pieces, left = [], []
+        for job, row in zip(jobs, costs, strict=True):
+            used = ~np.isnan(row)[:, None] & job.mask
+            unknown = np.full(used.shape, np.nan)
+            piece = Record(np.where(np.isnan(job.fold_costs), row, np.nan), unknown, used, seconds)
+            record = records[job.number] = records[job.number].merge(piece)
+            pieces.append((job.mask, piece))
+            if record.next_fold(job.fold_order, job.limit) is not None:
+                left.append(replace(job, fold_costs=record.fold_costs))
+        self.known.add(pieces)
+        return left, int(sum(piece.known.sum() for _, piece in pieces))
 
     def _train(self, jobs: list[Job], records: list[Record]) -> tuple[int, float]:
         """Train the jobs, archive what comes in, and update `records` in place."""

@@ -1,0 +1,90 @@
+"""Which problems can be evaluated without fitting models, and why others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pandas.api import types
+
+from swarm.evaluation.exact.costs import asks_for_labels
+from swarm.problem import Problem
+
+__all__ = ["ExactPath", "exact_path"]
+
+
+class ExactPath(Protocol):
+    """Fold costs of many masks at once, equal to those of fitted models."""
+
+    def fold_costs(self, masks: NDArray[np.bool_], fold: int) -> NDArray[np.float64]:
+        """Return the cost of each mask (n, n_units) on a fold: float64 (n,), NaN where doubtful.
+
+        Doubtful is a mask with a prediction that the order of rounding could change; it is left
+        to a fitted model.
+        """
+
+
+def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
+    """Return the path that spares the models, or None, and a sentence on it either way."""
+    steps = getattr(problem.estimator, "steps", None)
+    last = steps[-1][1] if steps else problem.estimator
+    name = type(last).__name__
+    reason = _unfit(problem, [step for _, step in steps[:-1]] if steps else [])
+    if reason:
+        return None, f"models are fitted: {reason}"
+    found = _PATHS.get(f"{type(last).__module__.split('.')[0]}.{name}")
+    if found is None:
+        return None, f"models are fitted: there is no shorter way for {name}"
+    path, reason = found(problem, last)
+    if path is None:
+        return None, f"models are fitted: {reason}"
+    return path, f"no models are fitted: {reason}"
+
+
+def _unfit(problem: Problem, before: list[Any]) -> str:
+    """Say what stands in the way whatever the estimator is, or nothing."""
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+    for step in before:
+        if step != "passthrough" and type(step) not in (StandardScaler, MinMaxScaler):
+            return f"the pipeline has a {type(step).__name__} before the last step"
+    if problem.weight is not None:
+        return "rows have weights"
+    if problem.importance not in ("none", "mutual_information"):
+        return f"importances of the kind {problem.importance!r} come from models"
+    if not asks_for_labels(problem.scoring):
+        return f"the scorer {problem.scoring.name!r} asks for more than predictions"
+    for column, dtype in problem.features.dtypes.items():
+        if not types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype):
+            return f"column {column!r} is of type {dtype}"
+    if not np.isfinite(problem.features.to_numpy(dtype=np.float64, na_value=np.nan)).all():
+        return "there are missing values"
+    return ""
+
+
+def _nearest(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+    from swarm.evaluation.exact.nearest_path import nearest_path
+
+    return nearest_path(problem, model)
+
+
+def _naive_bayes(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+    from swarm.evaluation.exact.naive_bayes import naive_bayes_path
+
+    return naive_bayes_path(problem, model)
+
+
+def _multilabel(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+    from swarm.evaluation.exact.multilabel_path import multilabel_path
+
+    return multilabel_path(problem, model)
+
+
+_PATHS: dict[str, Callable[[Problem, Any], tuple[ExactPath | None, str]]] = {
+    "sklearn.KNeighborsClassifier": _nearest,
+    "sklearn.KNeighborsRegressor": _nearest,
+    "sklearn.GaussianNB": _naive_bayes,
+    "swarm.MLkNN": _multilabel,
+}

@@ -1,0 +1,189 @@
+"""Costs found without models are those of the models, to the last bit."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
+
+from swarm.budget import Budget
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.exact import exact_path, fold_costs
+from swarm.hints import prepare_hints
+from swarm.problem import Problem
+from swarm.registry import make
+from swarm.search import Search, run
+from swarm.space import SearchSpace
+from tests.fakes import calm
+
+CLASSIFIERS = {
+    "naive Bayes": GaussianNB(),
+    "smoothed naive Bayes": GaussianNB(var_smoothing=0.1),
+    "scaled naive Bayes": make_pipeline(StandardScaler(), GaussianNB()),
+    "nearest": KNeighborsClassifier(3),
+    "weighted nearest": KNeighborsClassifier(4, weights="distance"),
+    "brute nearest": KNeighborsClassifier(2, algorithm="brute"),
+    "scaled nearest": make_pipeline(MinMaxScaler(), KNeighborsClassifier(5)),
+}
+
+
+def table(seed: int, n_rows: int = 48, n_columns: int = 7) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows that make ties: repeated ones, whole numbers, a constant and a rare column."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n_rows, n_columns)) * 10.0 ** rng.integers(-3, 4, n_columns)
+    values[:, 0] = rng.integers(0, 3, n_rows)
+    values[:, 1] = np.round(values[:, 1], 1)
+    values[:, 2] = 4.2
+    values[:, 3] = rng.random(n_rows) < 0.1
+    values[: n_rows // 6] = values[n_rows // 2 : n_rows // 2 + n_rows // 6]
+    names = [f"x{i}" for i in range(n_columns)]
+    return pd.DataFrame(values, columns=names), rng.integers(0, 3, n_rows)
+
+
+def both_ways(problem: Problem, masks: np.ndarray) -> tuple[Any, Any]:
+    limits, order = np.full(len(masks), np.inf), np.arange(problem.n_folds)
+    with CrossValidation(problem) as short, CrossValidation(problem, exact=False) as long:
+        return short.evaluate(masks, limits, order), long.evaluate(masks, limits, order)
+
+
+def some_masks(problem: Problem, seed: int) -> np.ndarray:
+    masks = np.random.default_rng(seed).random((6, problem.space.n_units)) < 0.5
+    # One feature alone, for every feature: where ties are most likely.
+    return np.vstack([masks[masks.any(axis=1)], np.eye(problem.space.n_units, dtype=bool)])
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@settings(calm, max_examples=5)
+@given(seed=st.integers(0, 2**32))
+def test_classifiers_cost_what_their_models_cost(name: str, seed: int) -> None:
+    features, target = table(seed)
+    problem = Problem.build(features, target, CLASSIFIERS[name], folds=4)
+    assert exact_path(problem)[0] is not None
+    short, long = both_ways(problem, some_masks(problem, seed))
+    assert np.array_equal(short.fold_costs, long.fold_costs)
+    assert np.array_equal(short.costs, long.costs)
+    assert np.array_equal(short.needed, long.needed)
+
+
+@pytest.mark.parametrize("weights", ["uniform", "distance"])
+@settings(calm, max_examples=5)
+@given(seed=st.integers(0, 2**32))
+def test_regressors_cost_what_their_models_cost(weights: str, seed: int) -> None:
+    features, _ = table(seed)
+    target = features["x4"] + features["x5"] + 0.01 * np.arange(len(features))
+    problem = Problem.build(
+        features, target, KNeighborsRegressor(3, weights=weights), scoring="neg_mean_squared_error"
+    )
+    short, long = both_ways(problem, some_masks(problem, seed))
+    # Distances that are summed in another order weigh differently in the last digits.
+    assert np.allclose(short.fold_costs, long.fold_costs, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("scoring", ["balanced_accuracy", "f1_macro", "matthews_corrcoef"])
+def test_any_scorer_of_labels_will_do(scoring: str) -> None:
+    features, target = table(3)
+    for model in (GaussianNB(), KNeighborsClassifier(3)):
+        problem = Problem.build(features, target, model, scoring=scoring)
+        short, long = both_ways(problem, some_masks(problem, 3))
+        assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
+def test_groups_of_features_are_evaluated_as_their_columns() -> None:
+    features, target = table(5)
+    space = SearchSpace.build(list(features.columns), groups={"pair": ["x4", "x6"]})
+    for model in (GaussianNB(), KNeighborsClassifier(3)):
+        problem = Problem.build(features, target, model, space=space)
+        short, long = both_ways(problem, some_masks(problem, 5))
+        assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
+def test_text_labels_are_predicted_too() -> None:
+    features, target = table(6)
+    words = np.array(["no", "perhaps", "yes"])[target]
+    for model in (GaussianNB(), KNeighborsClassifier(3)):
+        problem = Problem.build(features, words, model)
+        short, long = both_ways(problem, some_masks(problem, 6))
+        assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
+def test_most_masks_are_settled_without_a_model_and_doubtful_ones_by_one(
+    shared_data: Any,
+) -> None:
+    data = pd.read_parquet(shared_data("zoo"))
+    features, target = data.drop(columns="target"), data["target"]
+    problem = Problem.build(features, target, KNeighborsClassifier(5), folds=4)
+    masks = np.random.default_rng(0).random((40, features.shape[1])) < 0.5
+    path = exact_path(problem)[0]
+    assert path is not None
+    doubtful = np.isnan(fold_costs(path, masks, 4)).mean()
+    # Nothing but whole numbers: ties everywhere, of which most do not change the vote.
+    assert 0 < doubtful < 1
+    short, long = both_ways(problem, masks)
+    assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
+def test_threads_change_nothing() -> None:
+    features, target = table(7, n_rows=90, n_columns=12)
+    problem = Problem.build(features, target, KNeighborsClassifier(3))
+    path = exact_path(problem)[0]
+    assert path is not None
+    masks = some_masks(problem, 7)
+    one, two = fold_costs(path, masks, 5), fold_costs(path, masks, 5, n_threads=2)
+    assert np.array_equal(one, two, equal_nan=True)
+
+
+def test_a_whole_search_is_the_same_with_models_and_without() -> None:
+    features, target = table(8, n_columns=10)
+    problem = Problem.build(features, target, GaussianNB())
+    hints = prepare_hints(features, problem.space)
+    told = []
+    for exact in (True, False):
+        with CrossValidation(problem, exact=exact) as evaluator:
+            search = Search(
+                make("multiswarm"), problem.space, evaluator, hints, 4, Budget(epochs=8)
+            )
+            told.append(run(search).history.to_csv())
+    assert told[0] == told[1]
+
+
+def test_the_way_is_told_with_its_reason() -> None:
+    features, target = table(9)
+    holes = features.copy()
+    holes.iloc[0, 4] = np.nan
+    told = {
+        "no models are fitted: log-likelihoods": (features, GaussianNB(), {}),
+        "no models are fitted: squared distances": (features, KNeighborsClassifier(3), {}),
+        "no shorter way for LogisticRegression": (
+            features,
+            LogisticRegression(),
+            {"importance": "none"},
+        ),
+        "a PolynomialFeatures before": (
+            features,
+            make_pipeline(PolynomialFeatures(1, include_bias=False), GaussianNB()),
+            {"importance": "none"},
+        ),
+        "GaussianNB has priors of its own": (features, GaussianNB(priors=[0.2, 0.3, 0.5]), {}),
+        "does not use the Euclidean distance": (features, KNeighborsClassifier(3, p=1), {}),
+        "the scorer 'neg_log_loss' asks": (features, GaussianNB(), {"scoring": "neg_log_loss"}),
+        "come from models": (features, GaussianNB(), {"importance": "permutation"}),
+        "column 'x0' is of type": (features.astype({"x0": bool}), GaussianNB(), {}),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for words, (data, model, options) in told.items():
+            problem = Problem.build(data, target, model, **options)
+            with CrossValidation(problem) as evaluator:
+                assert words in evaluator.way
+            with CrossValidation(problem, exact=False) as evaluator:
+                assert evaluator.way == "models are fitted: as configured"
