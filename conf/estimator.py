@@ -21,7 +21,7 @@ _PACKAGES = ("sklearn", "lightgbm", "swarm")
 
 
 def build_estimator(model: ModelSection) -> BaseEstimator:
-    """Build the estimator of `model`, unfitted.
+    """Build the estimator of `model`, unfitted, in a pipeline where its features are scaled.
 
     Raises
     ------
@@ -45,7 +45,17 @@ def build_estimator(model: ModelSection) -> BaseEstimator:
             f"{model.estimator} cannot be made with model.params {model.params!r}:"
             f" {_one_line(error)}; correct model.params"
         ) from None
-    return estimator
+    return _scaled(estimator, model.scaling)
+
+
+def _scaled(estimator: BaseEstimator, scaling: str) -> BaseEstimator:
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+    scalers = {"standard": StandardScaler, "minmax": MinMaxScaler}
+    if scaling not in scalers:
+        return estimator
+    return Pipeline([("scaling", scalers[scaling]()), ("model", estimator)])
 
 
 def _import(model: ModelSection) -> type[Any]:

@@ -111,6 +111,12 @@ class ModelSection(Section):
         " sklearn, lightgbm, swarm or a prefix of model.allow",
     )
     params: Params = Field(default={}, description="Arguments of the estimator")
+    scaling: Literal["none", "standard", "minmax"] = Field(
+        default="none",
+        description="What is done to the features before the estimator, learned from training rows"
+        " alone: nothing, mean 0 and deviation 1, or the range from 0 to 1; models that measure"
+        " distances need one of the latter",
+    )
     allow: list[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?$")]] = Field(
         default=[], description="Further packages or modules the estimator may be imported from"
     )
