@@ -13,6 +13,7 @@ def require(
     value: object,
     *,
     above: float | None = None,
+    below: float | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     one_of: Sequence[object] | None = None,
@@ -36,6 +37,8 @@ def require(
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     if above is not None and not value > above:
         raise ValueError(f"{name} must be > {above}, got {value!r}")
+    if below is not None and not value < below:
+        raise ValueError(f"{name} must be < {below}, got {value!r}")
     if at_least is not None and not value >= at_least:
         raise ValueError(f"{name} must be >= {at_least}, got {value!r}")
     if at_most is not None and not value <= at_most:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from swarm.space import SearchSpace
 
-__all__ = ["bernoulli", "one_per_cluster", "warm_first"]
+__all__ = ["bernoulli", "of_sizes", "one_per_cluster", "warm_first"]
 
 Bool = NDArray[np.bool_]
 
@@ -17,6 +17,15 @@ def bernoulli(
 ) -> Bool:
     """Switch every unit of `n` masks on with `probability`: bool (n, n_units), repaired."""
     return space.repair(rng.random((n, space.n_units)) < probability, rng)
+
+
+def of_sizes(size: NDArray[np.int64], space: SearchSpace, rng: np.random.Generator) -> Bool:
+    """Draw a mask of each size (n,), uniformly among those with the fixed units: repaired."""
+    key = rng.random((len(size), space.n_units))
+    key += np.where(space.fixed, -1.0, 0.0)
+    key[:, space.forbidden] = np.inf
+    rank = np.argsort(np.argsort(key, axis=1), axis=1)
+    return space.repair(rank < size[:, None], rng)
 
 
 def one_per_cluster(

@@ -11,7 +11,7 @@ from swarm.evaluation.types import Evaluations
 from swarm.space import SearchSpace
 from swarm.strategy import Proposal
 
-__all__ = ["Memory", "improves", "learn", "remember", "shrink"]
+__all__ = ["Memory", "best_of", "improves", "learn", "remember", "shrink"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -42,6 +42,11 @@ class Memory:
     def blank(cls, masks: Bool) -> Memory:
         """Remember positions that have not been evaluated yet."""
         return cls(masks.copy(), np.full(len(masks), np.inf), np.zeros(masks.shape))
+
+
+def best_of(memory: Memory) -> int:
+    """Index of the gbest: lowest cost, then fewest units, then first."""
+    return int(np.lexsort((memory.masks.sum(axis=1), memory.costs))[0])
 
 
 def improves(cost: Float, size: Int, than: Float, than_size: Int) -> Bool:

@@ -1,4 +1,4 @@
-"""Velocity of binary particle swarms."""
+"""Velocity of particle swarms, binary and continuous."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Bool = NDArray[np.bool_]
 
 def update_velocity(
     velocity: Float,
-    position: Bool,
-    pbest: Bool,
-    gbest: Bool,
+    position: Bool | Float,
+    pbest: Bool | Float,
+    gbest: Bool | Float,
     rng: np.random.Generator,
     *,
     inertia: float,
     c1: float,
     c2: float,
-    bound: float,
+    bound: float = np.inf,
 ) -> Float:
     """Move velocities towards the personal and the swarm's best positions.
 
@@ -31,7 +31,7 @@ def update_velocity(
     Parameters
     ----------
     velocity : float64 (n_particles, n_units)
-    position, pbest, gbest : bool (n_particles, n_units)
+    position, pbest, gbest : bool or float64 (n_particles, n_units)
         `gbest` has one row per particle: the best position of its swarm.
 
     Returns
@@ -40,7 +40,8 @@ def update_velocity(
 
     References
     ----------
-    Document 000, section 2 (velocity update); Kennedy and Eberhart (1997).
+    Document 000, section 2 (velocity update); document 002, equation 2; Kennedy and Eberhart
+    (1997).
     """
     here = position.astype(np.float64)
     r1 = rng.random(velocity.shape)

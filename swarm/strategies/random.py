@@ -8,7 +8,7 @@ import numpy as np
 
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.initialise import warm_first
+from swarm.operators.initialise import of_sizes, warm_first
 from swarm.operators.memory import Memory, learn
 from swarm.space import SearchSpace
 from swarm.strategy import Hints, Members, Proposal
@@ -66,11 +66,7 @@ class RandomSearch:
         """Draw a batch; in the first epoch warm-start masks come first."""
         space = state.space
         size = rng.integers(space.min_size, space.max_size, size=self.batch_size, endpoint=True)
-        key = rng.random((self.batch_size, space.n_units))
-        key += np.where(space.fixed, -1.0, 0.0)
-        key[:, space.forbidden] = np.inf
-        rank = np.argsort(np.argsort(key, axis=1), axis=1)
-        masks = space.repair(rank < size[:, None], rng)
+        masks = of_sizes(size, space, rng)
         if state.epoch == 0 and state.warm is not None:
             masks = warm_first(masks, state.warm.masks, space, rng)
         proposal = Proposal(

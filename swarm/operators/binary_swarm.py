@@ -1,0 +1,147 @@
+"""One swarm of binary particles: what `bpso` and its close variants share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.operators.initialise import bernoulli, one_per_cluster, warm_first
+from swarm.operators.memory import Memory, best_of
+from swarm.operators.transfer import sample_position
+from swarm.operators.velocity import update_velocity
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Members, Proposal
+
+__all__ = ["BinarySwarm", "BinarySwarmSettings", "place", "propose_positions"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BinarySwarm:
+    """State of a swarm after `epoch` proposals.
+
+    Attributes
+    ----------
+    position : bool (n_particles, n_units)
+    velocity : float64 (n_particles, n_units)
+    memory : Memory
+        Pbests.
+    """
+
+    space: SearchSpace
+    epoch: int
+    position: Bool
+    velocity: Float
+    memory: Memory
+
+    def __post_init__(self) -> None:
+        self.position.setflags(write=False)
+        self.velocity.setflags(write=False)
+
+    @property
+    def members(self) -> Members:
+        """The pbests."""
+        return Members(self.memory.masks, self.memory.costs, np.zeros(len(self.position), int))
+
+
+def place(
+    n_particles: int, init: str, space: SearchSpace, hints: Hints, rng: np.random.Generator
+) -> Bool:
+    """Draw first positions, warm-start masks first where given: bool (n_particles, n_units).
+
+    Parameters
+    ----------
+    init
+        ``"bernoulli"``: each unit with 0.5; ``"clusters"``: one unit of every cluster.
+    """
+    if init == "clusters":
+        clusters = hints.need("clusters", "init='clusters'")
+        position = one_per_cluster(n_particles, space, clusters, rng)
+    else:
+        position = bernoulli(n_particles, space, rng)
+    return warm_first(position, hints.warm, space, rng)
+
+
+def propose_positions(swarm: BinarySwarm, role: str) -> Proposal:
+    """Propose where the particles are; a cost matters only where it reaches the pbest."""
+    n_particles = len(swarm.position)
+    return Proposal(
+        masks=swarm.position,
+        incumbents=swarm.memory.costs,
+        owner=np.arange(n_particles),
+        role=(role if swarm.epoch > 0 else "init",) * n_particles,
+    )
+
+
+@dataclass(frozen=True)
+class BinarySwarmSettings:
+    """Parameters that every binary swarm has, and the move that they describe.
+
+    Parameters
+    ----------
+    n_particles
+        Size of the swarm.
+    c1, c2
+        Weights of what a particle learns from its pbest and from the gbest.
+    velocity_bound
+        Velocities are clamped to ``[-velocity_bound, velocity_bound]``.
+    init
+        ``"bernoulli"``: each unit with 0.5; ``"clusters"``: one unit of every cluster.
+    """
+
+    n_particles: int = 30
+    c1: float = 2.0
+    c2: float = 2.0
+    velocity_bound: float = 6.0
+    init: Literal["bernoulli", "clusters"] = "bernoulli"
+
+    def __post_init__(self) -> None:
+        require("n_particles", self.n_particles, at_least=1, whole=True)
+        require("c1", self.c1, at_least=0)
+        require("c2", self.c2, at_least=0)
+        require("velocity_bound", self.velocity_bound, above=0)
+        require("init", self.init, one_of=("bernoulli", "clusters"))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Clusters, where the first positions come from them."""
+        return ("clusters",) if self.init == "clusters" else ()
+
+    def finished(self, state: object) -> bool:
+        """Never: a budget ends the search."""
+        return False
+
+    def fly(
+        self, swarm: BinarySwarm, rng: np.random.Generator, inertia: float
+    ) -> tuple[Bool, Float]:
+        """Move every particle towards its pbest and the gbest.
+
+        Returns
+        -------
+        position : bool (n_particles, n_units)
+            Repaired.
+        velocity : float64 (n_particles, n_units)
+
+        References
+        ----------
+        Document 002, equations 2 and 4; Kennedy and Eberhart (1997).
+        """
+        memory = swarm.memory
+        velocity = update_velocity(
+            swarm.velocity,
+            swarm.position,
+            memory.masks,
+            np.broadcast_to(memory.masks[best_of(memory)], memory.masks.shape),
+            rng,
+            inertia=inertia,
+            c1=self.c1,
+            c2=self.c2,
+            bound=self.velocity_bound,
+        )
+        return swarm.space.repair(sample_position(velocity, rng), rng), velocity

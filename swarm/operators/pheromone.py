@@ -1,0 +1,60 @@
+"""Pheromone on the two decisions that can be taken about each unit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["deposit", "walk"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+
+def walk(trail: Float, n_ants: int, rng: np.random.Generator) -> Bool:
+    """Let ants decide about every unit: taken with ``trail[1] / (trail[0] + trail[1])``.
+
+    Parameters
+    ----------
+    trail : float64 (2, n_units)
+        Pheromone on leaving each unit, and on taking it.
+
+    Returns
+    -------
+    bool (n_ants, n_units)
+        Not repaired.
+    """
+    taken: Bool = rng.random((n_ants, trail.shape[1])) < trail[1] / trail.sum(axis=0)
+    return taken
+
+
+def deposit(
+    trail: Float,
+    masks: Bool,
+    weight: Float,
+    *,
+    evaporation: float,
+    bounds: tuple[float, float],
+) -> Float:
+    """Let the trail evaporate, and let ants mark the decisions they took.
+
+    ``tau = (1 - evaporation) tau + evaporation tau_max sum of weights``, kept within the bounds:
+    a decision that all ants take tends to ``tau_max``, one that none takes sinks to ``tau_min``.
+
+    Parameters
+    ----------
+    trail : float64 (2, n_units)
+    masks : bool (n, n_units)
+        Of the ants that deposit.
+    weight : float64 (n,)
+        Of each ant; they sum to 1.
+    bounds : (tau_min, tau_max)
+
+    Returns
+    -------
+    float64 (2, n_units)
+    """
+    taken = (masks * weight[:, None]).sum(axis=0)
+    marks = np.stack([weight.sum() - taken, taken])
+    lowest, highest = bounds
+    return np.clip((1.0 - evaporation) * trail + evaporation * highest * marks, lowest, highest)

@@ -1,0 +1,83 @@
+"""Binary PSO whose inertia follows a chaotic map.
+
+Source: document 002, section 5.3 (logistic map, ``w(t+1) = 4 w(t) (1 - w(t))``, ``w(0)`` 0.48);
+its reference 50: Chuang, Yang and Li (2011), Chaotic maps based on binary particle swarm
+optimization for feature selection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from swarm.checks import require
+from swarm.evaluation.types import Evaluations
+from swarm.operators.binary_swarm import (
+    BinarySwarm,
+    BinarySwarmSettings,
+    place,
+    propose_positions,
+)
+from swarm.operators.memory import Memory, learn
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Proposal
+
+__all__ = ["ChaoticPso", "ChaoticSwarm", "logistic"]
+
+
+def logistic(inertia: float) -> float:
+    """Step the logistic map at its chaotic end, ``4 w (1 - w)``."""
+    return 4.0 * inertia * (1.0 - inertia)
+
+
+@dataclass(frozen=True)
+class ChaoticSwarm(BinarySwarm):
+    """A swarm with an inertia of its own.
+
+    Attributes
+    ----------
+    inertia : float
+        Inertia of the next move.
+    """
+
+    inertia: float = 0.0
+
+
+@dataclass(frozen=True)
+class ChaoticPso(BinarySwarmSettings):
+    """Binary PSO with an inertia from the logistic map (document 002).
+
+    Parameters
+    ----------
+    inertia
+        Where the map starts, between 0 and 1. At 0, 0.25, 0.5, 0.75 and 1 it is not chaotic.
+    """
+
+    inertia: float = 0.48
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require("inertia", self.inertia, at_least=0, at_most=1)
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ChaoticSwarm:
+        """Place the particles; warm-start masks first where given."""
+        position = place(self.n_particles, self.init, space, hints, rng)
+        velocity, memory = np.zeros(position.shape), Memory.blank(position)
+        return ChaoticSwarm(space, 0, position, velocity, memory, self.inertia)
+
+    def propose(
+        self, state: ChaoticSwarm, rng: np.random.Generator
+    ) -> tuple[ChaoticSwarm, Proposal]:
+        """Move every particle by the inertia of the epoch, and step the map."""
+        if state.epoch > 0:
+            position, velocity = self.fly(state, rng, state.inertia)
+            inertia = logistic(state.inertia)
+            state = replace(state, position=position, velocity=velocity, inertia=inertia)
+        return replace(state, epoch=state.epoch + 1), propose_positions(state, "chaotic")
+
+    def observe(
+        self, state: ChaoticSwarm, proposal: Proposal, evaluations: Evaluations
+    ) -> ChaoticSwarm:
+        """Update the pbests."""
+        return replace(state, memory=learn(state.memory, proposal, evaluations))

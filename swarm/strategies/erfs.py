@@ -1,0 +1,55 @@
+"""Continuous PSO with a threshold, guided by the error rate alone.
+
+Source: document 002, section 2.3 and table 2 (positions in [0, 1], threshold 0.6, inertia
+0.729, c1 = c2 = 1.49, no velocity bound); its references 31 and 32: Lin, Ying, Chen and Lee
+(2008), Particle swarm optimization for parameter determination and feature selection of support
+vector machines; Xue, Zhang and Browne (2013), Particle swarm optimization for feature selection
+in classification: a multi-objective approach. Where the document is silent: positions start
+uniform in [0, 1], velocities at zero; a pbest gives way to a lower cost only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from swarm.evaluation.types import Evaluations
+from swarm.operators.continuous_swarm import (
+    ContinuousSwarm,
+    ContinuousSwarmSettings,
+    coordinates,
+)
+from swarm.operators.initialise import warm_first
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Proposal
+
+__all__ = ["ErrorRatePso"]
+
+
+@dataclass(frozen=True)
+class ErrorRatePso(ContinuousSwarmSettings):
+    """Continuous PSO with a threshold, ErFS (document 002)."""
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ContinuousSwarm:
+        """Draw positions uniformly; warm-start masks first where given."""
+        uniform = rng.random((self.n_particles, space.n_units))
+        drawn = space.repair(uniform > self.threshold, rng)
+        masks = warm_first(drawn, hints.warm, space, rng)
+        kept = (masks == (uniform > self.threshold)).all(axis=1)
+        position = np.where(kept[:, None], uniform, coordinates(masks, self.threshold, rng))
+        return self.settle(space, masks, position)
+
+    def propose(
+        self, state: ContinuousSwarm, rng: np.random.Generator
+    ) -> tuple[ContinuousSwarm, Proposal]:
+        """Move every particle towards its pbest and the gbest."""
+        if state.epoch > 0:
+            state = self.fly(state, rng)
+        return replace(state, epoch=state.epoch + 1), self.propose_masks(state, "erfs")
+
+    def observe(
+        self, state: ContinuousSwarm, proposal: Proposal, evaluations: Evaluations
+    ) -> ContinuousSwarm:
+        """Update the pbests by cost."""
+        return self.remember(state, evaluations, by_size=False)

@@ -1,0 +1,111 @@
+"""Genetic algorithm over masks.
+
+Source: document 002, table 2 (population 80, crossover 0.45, mutation 0.01); its references 12:
+Siedlecki and Sklansky (1989), A note on genetic algorithms for large-scale feature selection;
+and 48: Grefenstette (1986), Optimization of control parameters for genetic algorithms, whose
+scaling window of one generation is used. Where the document is silent: parents are drawn in
+proportion to fitness by stochastic universal sampling, crossed over at two points, and the best
+of a generation lives on, so that nothing found is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from swarm.checks import require
+from swarm.evaluation.types import Evaluations
+from swarm.operators.genetics import crossover, fitness, mutate, select_parents
+from swarm.operators.initialise import bernoulli, warm_first
+from swarm.operators.memory import Memory
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Members, Proposal
+
+__all__ = ["Genetic", "Population"]
+
+
+@dataclass(frozen=True)
+class Population:
+    """State after `epoch` proposals.
+
+    Attributes
+    ----------
+    parents : Memory
+        The generation that was evaluated last, its best first; not yet evaluated at the start.
+    """
+
+    space: SearchSpace
+    epoch: int
+    parents: Memory
+
+    @property
+    def members(self) -> Members:
+        """The generation."""
+        parents = self.parents
+        return Members(parents.masks, parents.costs, np.zeros(len(parents.costs), int))
+
+
+@dataclass(frozen=True)
+class Genetic:
+    """Genetic algorithm (document 002).
+
+    Parameters
+    ----------
+    population_size
+        Masks of a generation.
+    crossover_prob
+        Probability that a pair is crossed over.
+    mutation_prob
+        Probability that a bit flips.
+    n_elite
+        How many of the best live on as they are.
+    """
+
+    population_size: int = 80
+    crossover_prob: float = 0.45
+    mutation_prob: float = 0.01
+    n_elite: int = 1
+
+    def __post_init__(self) -> None:
+        require("population_size", self.population_size, at_least=2, whole=True)
+        require("crossover_prob", self.crossover_prob, at_least=0, at_most=1)
+        require("mutation_prob", self.mutation_prob, at_least=0, at_most=1)
+        require("n_elite", self.n_elite, at_least=1, below=self.population_size, whole=True)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Population:
+        """Draw the first generation; warm-start masks first where given."""
+        masks = bernoulli(self.population_size, space, rng)
+        return Population(space, 0, Memory.blank(warm_first(masks, hints.warm, space, rng)))
+
+    def propose(self, state: Population, rng: np.random.Generator) -> tuple[Population, Proposal]:
+        """Propose the first generation, then the children that replace all but the elite."""
+        moved = replace(state, epoch=state.epoch + 1)
+        if state.epoch == 0:
+            return moved, Proposal.plain(state.parents.masks, "init")
+        count = self.population_size - self.n_elite
+        parents = select_parents(fitness(state.parents.costs), count, rng)
+        children = crossover(state.parents.masks[parents], self.crossover_prob, rng)
+        children = state.space.repair(mutate(children, self.mutation_prob, rng), rng)
+        return moved, Proposal.plain(children, "child")
+
+    def observe(
+        self, state: Population, proposal: Proposal, evaluations: Evaluations
+    ) -> Population:
+        """Make the next generation of the elite and the children, best first."""
+        elite = self.n_elite if state.epoch > 1 else 0
+        old = state.parents
+        masks = np.vstack([old.masks[:elite], proposal.masks])
+        costs = np.concatenate([old.costs[:elite], evaluations.costs])
+        importances = np.vstack([old.importances[:elite], evaluations.importances])
+        order = np.lexsort((masks.sum(axis=1), costs))
+        return replace(state, parents=Memory(masks[order], costs[order], importances[order]))
+
+    def finished(self, state: Population) -> bool:
+        """Never: a budget ends the search."""
+        return False

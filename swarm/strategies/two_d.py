@@ -1,0 +1,241 @@
+"""Swarms that learn the size of a subset along with its features.
+
+Source: document 002, sections 3 and 4, algorithms 1 to 4. Particles keep likelihoods of every
+size and every unit, see :mod:`swarm.operators.two_d`; velocities have no bound.
+
+Where the document contradicts itself or is silent:
+
+- Algorithm 3 prints the inertia as ``(w0 - wf) t / T``, which starts at 0 and rises, and is 0
+  throughout for the constant 0.729 of table 2. Meant is a line from w0 to wf, and that is what
+  is done: ``w0 - (w0 - wf) t / T``. The unification factor rises likewise, from 0.2 to 0.4.
+- Algorithm 3 never resets the count of epochs without a better pbest, the text of section 3.6
+  counts consecutive ones; the text is followed.
+- r1 and r2 are drawn anew for every entry of the velocity, as equation 2 has them for every
+  dimension, and are the same in equations 19 and 20, where they have the same name.
+- The neighbourhood is a ring of three. For CLPSO (equation 17) the exemplar takes every unit
+  from the pbest of a particle chosen by tournament, and is chosen anew with each refresh.
+- The first positions are drawn with even chance for every unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.evaluation.types import Evaluations
+from swarm.operators.initialise import bernoulli, warm_first
+from swarm.operators.memory import Memory, best_of, learn
+from swarm.operators.neighbourhood import ring_best, tournament_exemplars
+from swarm.operators.two_d import (
+    exemplar_learning,
+    roulette_size,
+    self_influence,
+    self_learning,
+    take_likeliest,
+)
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Members, Proposal
+
+__all__ = ["TwoD", "TwoDState"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+_LEARNING = ("upso", "gpso", "lpso", "clpso")
+
+
+@dataclass(frozen=True)
+class TwoDState:
+    """State of the swarm after `epoch` proposals.
+
+    Attributes
+    ----------
+    position : bool (n_particles, n_units)
+    velocity : float64 (n_particles, 2, n_units)
+        Likelihoods of sizes and of units.
+    cost, previous : float64 (n_particles,)
+        Cost of the positions, and of those before.
+    memory : Memory
+        Pbests.
+    stalled : int (n_particles,)
+        Epochs since each pbest cost has improved.
+    exemplar : int (n_particles, n_units)
+        CLPSO: whose pbest each unit is learned from.
+    """
+
+    space: SearchSpace
+    epoch: int
+    position: Bool
+    velocity: Float
+    cost: Float
+    previous: Float
+    memory: Memory
+    stalled: Int
+    exemplar: Int
+
+    def __post_init__(self) -> None:
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)
+
+    @property
+    def members(self) -> Members:
+        """The pbests."""
+        return Members(self.memory.masks, self.memory.costs, np.zeros(len(self.cost), int))
+
+
+@dataclass(frozen=True)
+class TwoD:
+    """Swarm that learns subset sizes along with features, 2-D learning (document 002).
+
+    Parameters
+    ----------
+    learning
+        Whom particles learn from: ``"gpso"`` the gbest, ``"lpso"`` the best of the neighbours,
+        ``"upso"`` both, ``"clpso"`` the pbests of many.
+    n_particles
+        Size of the swarm.
+    inertia, inertia_end
+        Weight of the last velocity, at the start and after `horizon` epochs.
+    c1, c2
+        Weights of what a particle learns from its pbest and from the others; clpso: c1 for all.
+    unification, unification_end
+        upso: weight of the gbest against the neighbours, at the start and after `horizon` epochs.
+    horizon
+        Epochs over which inertia and unification change. 200 epochs of 30 particles are the
+        6,000 evaluations of the document.
+    refresh_gap
+        Epochs without a better pbest after which the likelihoods of a particle are drawn anew;
+        0 for never.
+    """
+
+    learning: Literal["upso", "gpso", "lpso", "clpso"] = "upso"
+    n_particles: int = 30
+    inertia: float = 0.729
+    inertia_end: float = 0.729
+    c1: float = 1.49
+    c2: float = 1.49
+    unification: float = 0.2
+    unification_end: float = 0.4
+    horizon: int = 200
+    refresh_gap: int = 3
+
+    def __post_init__(self) -> None:
+        require("learning", self.learning, one_of=_LEARNING)
+        require("n_particles", self.n_particles, at_least=1, whole=True)
+        for name in ("inertia", "inertia_end", "c1", "c2"):
+            require(name, getattr(self, name), at_least=0)
+        for name in ("unification", "unification_end"):
+            require(name, getattr(self, name), at_least=0, at_most=1)
+        require("horizon", self.horizon, at_least=1, whole=True)
+        require("refresh_gap", self.refresh_gap, at_least=0, whole=True)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> TwoDState:
+        """Place the particles, warm-start masks first, and draw likelihoods in [0, 1)."""
+        n = self.n_particles
+        position = warm_first(bernoulli(n, space, rng), hints.warm, space, rng)
+        memory = Memory.blank(position)
+        return TwoDState(
+            space=space,
+            epoch=0,
+            position=position,
+            velocity=rng.random((n, 2, space.n_units)),
+            cost=np.full(n, np.inf),
+            previous=np.full(n, np.inf),
+            memory=memory,
+            stalled=np.zeros(n, dtype=np.int64),
+            exemplar=self._exemplars(memory, space, rng),
+        )
+
+    def propose(self, state: TwoDState, rng: np.random.Generator) -> tuple[TwoDState, Proposal]:
+        """Refresh what has stalled, learn, and draw a size and its units for every particle."""
+        role = "init" if state.epoch == 0 else self.learning
+        if state.epoch > 0:
+            state = self._learned(self._refreshed(state, rng), rng)
+            spin = rng.random(self.n_particles)
+            size = roulette_size(state.velocity[:, 0], spin, state.space)
+            position = take_likeliest(state.velocity[:, 1], size, state.space, rng)
+            state = replace(state, position=position)
+        # Equation 8 compares the positions themselves, so the cost of each is wanted.
+        plain = Proposal.plain(state.position, role)
+        proposal = replace(plain, owner=np.arange(self.n_particles))
+        return replace(state, epoch=state.epoch + 1), proposal
+
+    def observe(self, state: TwoDState, proposal: Proposal, evaluations: Evaluations) -> TwoDState:
+        """Update pbests, and count the epochs since each has improved."""
+        memory = learn(state.memory, proposal, evaluations)
+        better = memory.costs < state.memory.costs
+        return replace(
+            state,
+            cost=evaluations.costs.copy(),
+            previous=state.cost,
+            memory=memory,
+            stalled=np.where(better, 0, state.stalled + 1),
+        )
+
+    def finished(self, state: TwoDState) -> bool:
+        """Never: a budget ends the search."""
+        return False
+
+    def _exemplars(self, memory: Memory, space: SearchSpace, rng: np.random.Generator) -> Int:
+        if self.learning != "clpso":
+            return np.zeros((len(memory.costs), 0), dtype=np.int64)
+        return tournament_exemplars(memory, space.n_units, rng)
+
+    def _refreshed(self, state: TwoDState, rng: np.random.Generator) -> TwoDState:
+        """Draw the likelihoods of stalled particles anew (section 3.6)."""
+        stale = (state.stalled >= self.refresh_gap) & (self.refresh_gap > 0)
+        if state.epoch == 1:
+            # Only now is there a cost to choose exemplars by.
+            state = replace(state, exemplar=self._exemplars(state.memory, state.space, rng))
+        if not stale.any():
+            return state
+        fresh = rng.random(state.velocity.shape)
+        exemplar = self._exemplars(state.memory, state.space, rng)
+        return replace(
+            state,
+            velocity=np.where(stale[:, None, None], fresh, state.velocity),
+            stalled=np.where(stale, 0, state.stalled),
+            exemplar=np.where(stale[:, None], exemplar, state.exemplar),
+        )
+
+    def _learned(self, state: TwoDState, rng: np.random.Generator) -> TwoDState:
+        """Update the velocities by equations 10, 17 or 18 to 20."""
+        r1, r2 = rng.random((2, *state.velocity.shape))
+        influence = self_influence(state.cost, state.previous)
+        velocity = self._between(self.inertia, self.inertia_end, state.epoch) * state.velocity
+        velocity += influence[:, None, None] * self_learning(state.position)
+        pbest, position = state.memory.masks, state.position
+        if self.learning == "clpso":
+            pbest = np.take_along_axis(pbest, state.exemplar, axis=0)
+            velocity += self.c1 * r1 * exemplar_learning(pbest, position)
+        else:
+            velocity += self.c1 * r1 * exemplar_learning(pbest, position)
+            velocity += self.c2 * r2 * self._social(state)
+        return replace(state, velocity=velocity)
+
+    def _social(self, state: TwoDState) -> Float:
+        """Learning sets of the others, weighted: (1 - u) of the neighbours, u of the gbest."""
+        memory, position = state.memory, state.position
+        factor = {"gpso": 1.0, "lpso": 0.0}.get(
+            self.learning, self._between(self.unification, self.unification_end, state.epoch)
+        )
+        gbest = np.broadcast_to(memory.masks[best_of(memory)], position.shape)
+        nbest = memory.masks[ring_best(memory)]
+        of_all = exemplar_learning(gbest, position).astype(np.float64)
+        of_few = exemplar_learning(nbest, position).astype(np.float64)
+        return factor * of_all + (1.0 - factor) * of_few
+
+    def _between(self, first: float, last: float, epoch: int) -> float:
+        """Value after `epoch` moves on the line from `first` to `last`, constant behind it."""
+        return first - (first - last) * min(epoch / self.horizon, 1.0)

@@ -1,0 +1,228 @@
+"""2-D learning: the worked example of document 002, and what its text promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.operators.memory import Memory
+from swarm.operators.neighbourhood import learning_probability, ring_best, tournament_exemplars
+from swarm.operators.two_d import (
+    exemplar_learning,
+    roulette_size,
+    self_influence,
+    self_learning,
+    size_learning,
+    take_likeliest,
+)
+from swarm.search import run
+from swarm.space import SearchSpace
+from swarm.strategies.two_d import TwoD
+from swarm.strategy import Hints
+from tests.fakes import calm, make_search, plain_space, planted, spaces
+
+
+def bits(text: str) -> np.ndarray:
+    return np.array([[digit == "1" for digit in text]])
+
+
+# Section 3.4: the particle of the example.
+X, PBEST, GBEST = bits("10101"), bits("01001"), bits("11010")
+
+
+class TestTheWorkedExample:
+    def test_sizes_of_all_sets(self) -> None:
+        assert [int(mask.sum()) for mask in (PBEST, GBEST, X)] == [2, 3, 3]
+
+    def test_size_learning_sets(self) -> None:
+        assert np.array_equal(size_learning(PBEST), bits("01000"))
+        assert np.array_equal(size_learning(GBEST), bits("00100"))
+        assert np.array_equal(size_learning(X), bits("00100"))
+
+    def test_learning_sets_of_the_exemplars_and_of_the_particle(self) -> None:
+        assert np.array_equal(exemplar_learning(PBEST, X)[0], np.vstack([bits("01000")] * 2))
+        assert np.array_equal(
+            exemplar_learning(GBEST, X)[0], np.vstack([bits("00100"), bits("01010")])
+        )
+        assert np.array_equal(self_learning(X)[0], np.vstack([bits("00100"), bits("10101")]))
+
+    def test_the_learning_set_of_section_3_2(self) -> None:
+        alpha, beta = bits("10110"), bits("11001")
+        assert np.array_equal(
+            exemplar_learning(alpha, beta)[0], np.vstack([bits("00100"), bits("00110")])
+        )
+        assert np.array_equal(self_learning(beta)[0, 1], beta[0])
+
+    def test_the_velocity_update_of_equation_11(self) -> None:
+        old = np.arange(10, 20, dtype=float).reshape(1, 2, 5)
+        w, c1, c2 = 0.5, 1.49, 1.3
+        strategy = TwoD(
+            "gpso", n_particles=2, inertia=w, inertia_end=w, c1=c1, c2=c2, refresh_gap=0
+        )
+        # Another particle holds the gbest; costs 0.2 of 0.8 after 0.3 give Delta = 0.75.
+        memory = Memory(np.vstack([PBEST, GBEST]), np.array([0.2, 0.1]), np.zeros((2, 5)))
+        state = replace(
+            strategy.start(plain_space(5), Hints(), np.random.default_rng(0)),
+            epoch=5,
+            position=np.vstack([X, GBEST]),
+            velocity=np.vstack([old, old]),
+            cost=np.array([0.2, 0.8]),
+            previous=np.array([0.3, 0.8]),
+            memory=memory,
+        )
+        moved, _ = strategy.propose(state, np.random.default_rng(7))
+        r1, r2 = np.random.default_rng(7).random((2, 2, 2, 5))[:, 0]
+        delta = 0.75
+        p, q = w * old[0]
+        expected = [
+            [
+                p[0],
+                p[1] + c1 * r1[0, 1],
+                p[2] + c2 * r2[0, 2] + delta,
+                p[3],
+                p[4],
+            ],
+            [
+                q[0] + delta,
+                q[1] + c1 * r1[1, 1] + c2 * r2[1, 1],
+                q[2] + delta,
+                q[3] + c2 * r2[1, 3],
+                q[4] + delta,
+            ],
+        ]
+        assert np.allclose(moved.velocity[0], expected, rtol=0, atol=1e-12)
+
+    def test_the_roulette_of_equation_15(self) -> None:
+        rho = np.array([[0.14, 2.56, 1.35, 0.38, 0.71]])
+        assert np.allclose(np.cumsum(rho), [0.14, 2.70, 4.05, 4.43, 5.14])
+        assert roulette_size(rho, np.array([3.25 / 5.14]), plain_space(5)) == [3]
+
+    def test_the_ranking_and_the_position_of_equation_16(self) -> None:
+        sigma = np.array([[1.31, 2.40, 0.57, 1.46, 1.30]])
+        rng = np.random.default_rng(0)
+        taken = [take_likeliest(sigma, np.array([k]), plain_space(5), rng) for k in range(1, 6)]
+        # tau = (3 1 5 2 4): the feature of rank k joins when k are taken.
+        rank = 6 - np.sum(taken, axis=0)
+        assert rank.tolist() == [[3, 1, 5, 2, 4]]
+        assert np.array_equal(taken[2], bits("11010"))
+
+
+class TestSelfInfluence:
+    def test_it_is_the_relative_cost_signed_by_the_improvement(self) -> None:
+        now, before = np.array([0.1, 0.2, 0.4, 0.3]), np.array([0.2, 0.2, 0.1, np.inf])
+        assert np.allclose(self_influence(now, before), [0.75, -0.5, 0.0, 0.25])
+
+    @given(st.integers(0, 2**32))
+    def test_it_stays_within_one_whatever_the_scorer_says(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        now, before = rng.normal(0, 10.0 ** rng.integers(-3, 4), (2, 6))
+        now[rng.random(6) < 0.2] = np.inf
+        influence = self_influence(now, before)
+        assert (np.abs(influence) <= 1).all()
+        assert (influence[now >= before] <= 0).all()
+        assert (influence[np.isinf(now)] == 0).all()
+
+
+class TestPositions:
+    def test_each_size_is_drawn_by_its_share_of_the_wheel(self) -> None:
+        likelihood = np.tile([[1.0, -5.0, 3.0, 0.0]], (40_000, 1))
+        spin = np.random.default_rng(0).random(40_000)
+        share = np.bincount(roulette_size(likelihood, spin, plain_space(4)), minlength=5) / 40_000
+        assert np.allclose(share, [0, 0.25, 0, 0.75, 0], atol=0.01)
+
+    def test_without_any_likelihood_all_sizes_that_are_allowed_are_alike(self) -> None:
+        spin = np.random.default_rng(0).random(40_000)
+        size = roulette_size(np.full((40_000, 6), -1.0), spin, plain_space(6, min_size=2))
+        assert np.allclose(np.bincount(size)[2:] / 40_000, 0.2, atol=0.01)
+
+    @calm
+    @given(spaces(), st.integers(0, 2**32))
+    def test_they_obey_without_repair(self, space: SearchSpace, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        likelihood = rng.normal(size=(5, 2, space.n_units))
+        size = roulette_size(likelihood[:, 0], rng.random(5), space)
+        masks = take_likeliest(likelihood[:, 1], size, space, rng)
+        assert space.obeys(masks).all()
+        assert np.array_equal(masks.sum(axis=1), size)
+
+
+class TestNeighbours:
+    def test_the_best_of_three_on_a_ring_leads(self) -> None:
+        masks = np.ones((5, 3), dtype=bool)
+        memory = Memory(masks, np.array([0.1, 0.5, 0.4, 0.3, 0.5]), np.zeros((5, 3)))
+        assert ring_best(memory).tolist() == [0, 0, 3, 3, 0]
+
+    def test_fewer_units_lead_where_costs_are_equal(self) -> None:
+        masks = np.array([[1, 1], [1, 0], [1, 1], [1, 1]], dtype=bool)
+        memory = Memory(masks, np.full(4, 0.2), np.zeros((4, 2)))
+        assert ring_best(memory).tolist() == [1, 1, 1, 3]
+
+    def test_the_learning_probability_rises_from_5_to_50_percent(self) -> None:
+        chance = learning_probability(30)
+        assert np.allclose([chance[0], chance[-1]], [0.05, 0.5])
+        assert (np.diff(chance) > 0).all()
+
+    def test_exemplars_are_the_better_of_two_others_and_never_all_own(self) -> None:
+        n = 8
+        costs = np.linspace(0.1, 0.8, n)
+        memory = Memory(np.ones((n, 500), dtype=bool), costs, np.zeros((n, 500)))
+        exemplar = tournament_exemplars(memory, 500, np.random.default_rng(0))
+        own = exemplar == np.arange(n)[:, None]
+        assert not own.all(axis=1).any()
+        assert np.allclose((~own).mean(axis=1), learning_probability(n), atol=0.06)
+        learned = exemplar[~own]
+        # The worst wins only a tournament against itself.
+        assert (learned == 0).mean() > 5 * (learned == n - 1).mean()
+
+    def test_one_and_two_particles_have_neighbours_too(self) -> None:
+        for n in (1, 2):
+            memory = Memory(np.ones((n, 4), dtype=bool), np.zeros(n), np.zeros((n, 4)))
+            exemplar = tournament_exemplars(memory, 4, np.random.default_rng(0))
+            assert ((exemplar >= 0) & (exemplar < n)).all()
+
+
+def trajectory(strategy: TwoD) -> str:
+    result = run(make_search(strategy, planted(plain_space(15), 2), seed=4, epochs=25))
+    return "\n".join(text for record in result.records for text in record.particles["mask"])
+
+
+@pytest.mark.parametrize(("u", "twin"), [(1.0, "gpso"), (0.0, "lpso")])
+def test_upso_at_its_ends_is_gpso_and_lpso(u: float, twin: Any) -> None:
+    assert trajectory(TwoD("upso", unification=u, unification_end=u)) == trajectory(TwoD(twin))
+
+
+def test_the_four_kinds_of_learning_differ() -> None:
+    assert len({trajectory(TwoD(kind)) for kind in ("upso", "gpso", "lpso", "clpso")}) == 4
+
+
+def test_the_inertia_goes_from_its_start_to_its_end_and_stays() -> None:
+    strategy = TwoD(inertia=0.9, inertia_end=0.4, horizon=10)
+    values = [strategy._between(0.9, 0.4, epoch) for epoch in (0, 1, 5, 10, 99)]
+    assert np.allclose(values, [0.9, 0.85, 0.65, 0.4, 0.4])
+
+
+def test_stalled_particles_get_fresh_likelihoods_after_the_refresh_gap() -> None:
+    strategy = TwoD("gpso", n_particles=3, c1=0, c2=0, inertia=1, inertia_end=1)
+    state = strategy.start(plain_space(6), Hints(), np.random.default_rng(0))
+    state = replace(
+        state,
+        epoch=9,
+        velocity=np.full((3, 2, 6), 50.0),
+        stalled=np.array([2, 3, 7]),
+        memory=Memory(state.position, np.full(3, 0.5), np.zeros((3, 6))),
+    )
+    moved, _ = strategy.propose(state, np.random.default_rng(1))
+    assert (moved.velocity[0] == 50.0).all()
+    assert ((moved.velocity[1:] >= 0) & (moved.velocity[1:] < 1)).all()
+    assert moved.stalled.tolist() == [2, 0, 0]
+
+
+def test_velocities_are_not_bounded() -> None:
+    strategy = TwoD("gpso", inertia=1.5, inertia_end=1.5, refresh_gap=0)
+    result = run(make_search(strategy, planted(plain_space(8)), epochs=40))
+    assert np.abs(result.state.strategy.velocity).max() > 1e4
