@@ -1,0 +1,156 @@
+"""Recursive feature elimination: drop what the models found least important."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.evaluation.types import Evaluations
+from swarm.operators.local_search import lowest
+from swarm.operators.sequential import first_of_size
+from swarm.operators.subset_size import answer_sizes
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Members, Proposal
+
+__all__ = ["Elimination", "RecursiveElimination"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """The sets evaluated so far, one for each size of the plan.
+
+    Attributes
+    ----------
+    epoch : int
+        Sets proposed so far.
+    sizes : int (n_sizes,)
+        The plan: the size of the set in each epoch, descending.
+    masks : bool (n_sizes, n_units)
+    costs : float64 (n_sizes,)
+        inf before the epoch of that size.
+    mask : bool (n_units,)
+        The last set, and before the first epoch the one that comes first.
+    importance : float64 (n_units,)
+        Of the last set.
+    bounds : (int, int)
+        Least and largest size of the answer.
+    """
+
+    space: SearchSpace
+    epoch: int
+    sizes: Int
+    masks: Bool
+    costs: Float
+    mask: Bool
+    importance: Float
+    bounds: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        for array in (self.sizes, self.masks, self.costs, self.mask, self.importance):
+            array.setflags(write=False)
+
+    @property
+    def members(self) -> Members:
+        """The sets that may be the answer; of a single size asked for, the one of that size."""
+        lo, hi = self.bounds
+        rows = (self.sizes >= lo) & (self.sizes <= hi)
+        costs = self.costs[rows]
+        answer = 0 if lo == hi and np.isfinite(costs).any() else None
+        return Members(self.masks[rows], costs, np.zeros(len(costs), dtype=np.int64), answer)
+
+
+@dataclass(frozen=True)
+class RecursiveElimination:
+    """Recursive feature elimination, RFE, by the importances of the models of each set.
+
+    Importances come from the cross-validation of the set itself, so every set on the way has a
+    measured cost. Of equal importances it is left to chance which unit goes first.
+
+    Parameters
+    ----------
+    step
+        What goes in an epoch: a number of units, or, below 1, a share of the units left, rounded
+        down, but at least one.
+    size
+        Number of units to choose; none: down to the least that is allowed, and the cheapest
+        set on the way is the answer.
+
+    References
+    ----------
+    Guyon, Weston, Barnhill and Vapnik, Gene selection for cancer classification using support
+    vector machines, Machine Learning 46 (2002), which drops one unit, or half of those left.
+    """
+
+    step: float = 0.1
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        require("step", self.step, above=0, whole=isinstance(self.step, int) or self.step >= 1)
+        if self.size is not None:
+            require("size", self.size, at_least=1, whole=True)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Elimination:
+        """Plan the sizes, from all units that are allowed down to the last.
+
+        Raises
+        ------
+        SpaceError
+            If `size` contradicts the constraints of the space.
+        """
+        asked = "best" if self.size is None else self.size
+        bounds = answer_sizes(asked, space)
+        mask = ~space.forbidden
+        sizes = self._plan(int(mask.sum()), bounds[0])
+        return Elimination(
+            space=space,
+            epoch=0,
+            sizes=sizes,
+            masks=first_of_size(sizes, space),
+            costs=np.full(len(sizes), np.inf),
+            mask=mask,
+            importance=np.zeros(space.n_units),
+            bounds=bounds,
+        )
+
+    def propose(self, state: Elimination, rng: np.random.Generator) -> tuple[Elimination, Proposal]:
+        """Propose what is left when the least important units are gone."""
+        mask = state.mask
+        if state.epoch > 0:
+            count = mask.sum(keepdims=True) - state.sizes[state.epoch]
+            removable = (mask & ~state.space.fixed)[None, :]
+            mask = mask & ~lowest(state.importance[None, :], removable, count, rng)[0]
+        moved = replace(state, epoch=state.epoch + 1, mask=mask)
+        return moved, Proposal.plain(mask[None, :].copy(), "eliminate")
+
+    def observe(
+        self, state: Elimination, proposal: Proposal, evaluations: Evaluations
+    ) -> Elimination:
+        """Take in the cost of the set and the importances of its units."""
+        masks, costs = state.masks.copy(), state.costs.copy()
+        masks[state.epoch - 1], costs[state.epoch - 1] = state.mask, evaluations.costs[0]
+        importance = evaluations.importances[0].copy()
+        return replace(state, masks=masks, costs=costs, importance=importance)
+
+    def finished(self, state: Elimination) -> bool:
+        """When the set of the last size is evaluated."""
+        return state.epoch == len(state.sizes)
+
+    def _plan(self, first: int, last: int) -> Int:
+        sizes = [first]
+        while sizes[-1] > last:
+            left = sizes[-1]
+            gone = int(self.step) if self.step >= 1 else max(1, int(self.step * left))
+            sizes.append(max(last, left - gone))
+        return np.array(sizes)
