@@ -17,7 +17,6 @@ from swarm.problem import Problem
 from swarm.report import ReportData, figure_files, render
 from swarm.result import SearchResult
 from swarm.strategy import Hints
-from tasks.run_log import describe_run
 
 __all__ = ["final_metrics", "report_data", "run_facts", "write_report"]
 
@@ -97,16 +96,15 @@ def _importances(
     return None
 
 
-def run_facts(problem: Problem, source: str, result: SearchResult) -> dict[str, object]:
-    """What a run searched, and what it took."""
-    tags = describe_run(problem, source, "", 0)
+def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object]:
+    """What a run with these tags searched, and what it took."""
     work, counts = result.work, result.state.counts
     training = float(work["training_seconds"].sum())
     versions = {key: value for key, value in tags.items() if key.startswith("version.")}
     return {
-        "data": source,
+        "data": tags["data"],
         "estimator": tags["estimator"],
-        "scorer": problem.scoring.name,
+        "scorer": tags["scoring"],
         "problem": tags["problem"],
         "ended by": result.reason,
         "evaluations": counts.evaluations,

@@ -33,6 +33,8 @@ class RunLog:
     Attributes
     ----------
     run_id : str
+    tags : mapping of str to str
+        What the run searches and with which code, see :func:`describe_run`.
     logged : int
         Epochs that the run has already; an epoch is never logged twice.
     """
@@ -41,6 +43,7 @@ class RunLog:
     spool: Spool
     folder: Path
     run_id: str
+    tags: Mapping[str, str]
     logged: int = 0
 
     @classmethod
@@ -65,7 +68,7 @@ class RunLog:
         run_id = tracking.start_run(name, params, tags, description)
         folder = Path(spool_folder) / run_id
         with _ended_on_error(tracking, run_id):
-            log = cls(tracking, Spool(folder, tracking, run_id), folder, run_id)
+            log = cls(tracking, Spool(folder, tracking, run_id), folder, run_id, tags)
             log.spool.artifact("config.yaml", config_yaml.encode())
             # Resuming reads it from the store: until it is there, nothing is worth resuming.
             log.settle()
@@ -97,7 +100,7 @@ class RunLog:
         """
         _refuse_another_search(tracking.run(run_id), params, tags)
         folder = Path(spool_folder) / run_id
-        log = cls(tracking, Spool(folder, tracking, run_id), folder, run_id)
+        log = cls(tracking, Spool(folder, tracking, run_id), folder, run_id, tags)
         # How an earlier start ended may wait there too; it must not arrive after this one began.
         log.settle()
         tracking.resume_run(run_id)
