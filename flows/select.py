@@ -99,7 +99,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
     rows = split_rows(table, config.split.kind, config.split.test_size, config.split_seed)
     train, test = table.take(rows.train), table.take(rows.test)
     warnings = tuple(text for text in (rows.warning,) if text)
-    prepared = _prepared(config, train, estimator)
+    prepared = _prepared(config, train, estimator, strategy)
     archive = Archive(expand(config.archive.url, "address of the archive"))
     tracking = open_tracking(
         expand(config.tracking.uri, "address of the tracking store"),
@@ -116,9 +116,12 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
             n_jobs=evaluation.n_jobs,
             backend=evaluation.backend,
             pruning=evaluation.pruning,
+            exact=evaluation.exact,
         ) as evaluator,
     ):
         say(f"run {log.run_id} in {tracking.label}", verbosity)
+        say(evaluator.way, verbosity)
+        log.spool.tags({"evaluation": evaluator.way})
         for text in warnings:
             say(f"[yellow]warning:[/yellow] {text}", verbosity)
         search = Search(
@@ -136,7 +139,7 @@ def _fetched(config: SelectConfig) -> Table:
     return fetch_data(config.data.source, {**options, "fold": config.folds.column})
 
 
-def _prepared(config: SelectConfig, train: Table, estimator: Any) -> Prepared:
+def _prepared(config: SelectConfig, train: Table, estimator: Any, strategy: Strategy) -> Prepared:
     folds = config.folds
     return prepare_search(
         opaque(train),
@@ -153,6 +156,8 @@ def _prepared(config: SelectConfig, train: Table, estimator: Any) -> Prepared:
         importance=config.evaluation.importance,
         n_clusters=config.prepare.n_clusters,
         seed=config.seed,
+        # The report shows distances and clusters whatever the strategy needs.
+        needs=("distance", "clusters", *strategy.needs),
     )
 
 
@@ -251,7 +256,7 @@ def _concluded(
         "seed": config.seed,
         "folds": f"{problem.n_folds}, {config.folds.kind}",
         "rows": f"{len(train.features)} to search, {len(test.features)} to test",
-        **run_facts(problem, train.source, result),
+        **run_facts(log.tags, result),
         "run": log.run_id,
     }
     data = report_data(

@@ -11,6 +11,7 @@ from swarm.budget import Budget
 from swarm.ensemble import SubsetEnsemble
 from swarm.evaluation.crossval import CrossValidation
 from swarm.hints import prepare_hints
+from swarm.multilabel import MLkNN
 from swarm.problem import Problem
 from swarm.registry import make, registry
 from swarm.result import SearchResult
@@ -24,6 +25,7 @@ __all__ = [
     "Budget",
     "CrossValidation",
     "Hints",
+    "MLkNN",
     "Problem",
     "Search",
     "SearchResult",

@@ -111,8 +111,8 @@ class Problem:
         scoring, pos_label
             See :func:`swarm.evaluation.scoring.resolve_scoring`.
         folds
-            A number of folds (stratified for classes, shuffled by `seed`), ready folds, or a
-            scikit-learn splitter.
+            A number of folds (stratified for classes and labels, shuffled by `seed`), ready
+            folds, or a scikit-learn splitter.
         groups, weight : (n_rows,)
             Groups for the splitter; sample weights.
         importance

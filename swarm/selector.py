@@ -172,14 +172,21 @@ class SubsetSelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):  # type:
             importance=self.importance,  # type: ignore[arg-type]
             seed=self.random_state,
         )
-        hints = prepare_hints(problem.features, space, n_clusters=self.n_clusters)
+        strategy = make(self.strategy, self.strategy_params)
+        hints = prepare_hints(
+            problem.features,
+            space,
+            problem.target,
+            problem.task,
+            n_clusters=self.n_clusters,
+            needs=strategy.needs,
+        )
         budget = Budget(
             epochs=self.epochs,
             distinct=self.distinct,
             seconds=self.seconds,
             patience=self.patience,
         )
-        strategy = make(self.strategy, self.strategy_params)
         archive = Archive() if self.archive is None else Archive(self.archive)
         with closing(archive), CrossValidation(problem, archive, n_jobs=self.n_jobs) as evaluator:
             search = Search(strategy, space, evaluator, hints, self.random_state, budget)

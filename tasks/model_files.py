@@ -19,6 +19,8 @@ TRUSTED_TYPES = (
     "collections.defaultdict",
     "pandas.DataFrame",
     "pandas.Series",
+    # The one estimator of this project: a model of it needs the project's package.
+    "swarm.multilabel.MLkNN",
 )
 
 
@@ -134,7 +136,7 @@ def _write_member(model: Any, folder: Path, number: int) -> dict[str, Any]:
     file = folder / f"member_{number:03d}.skops"
     trusted = _write_skops(model, file)
     roots = [name.partition(".")[0] for name in trusted]
-    others = [root for root in roots if root in TRUSTED_PACKAGES]
+    others = [root for root in roots if root in (*TRUSTED_PACKAGES, "swarm")]
     return {
         "kind": "skops",
         "file": file.name,
@@ -175,4 +177,5 @@ def _write_skops(model: Any, file: Path) -> list[str]:
 
 
 def _distribution(package: str) -> str:
-    return {"sklearn": "scikit-learn", "imblearn": "imbalanced-learn"}.get(package, package)
+    names = {"sklearn": "scikit-learn", "imblearn": "imbalanced-learn", "swarm": "swarmselect"}
+    return names.get(package, package)

@@ -95,8 +95,9 @@ def prepare_search(
     importance: Importance,
     n_clusters: int | None,
     seed: int,
+    needs: Sequence[str] = ("distance", "clusters"),
 ) -> Prepared:
-    """Build the problem on the training rows, the distances and the clusters."""
+    """Build the problem on the training rows, and the hints that are needed."""
     target = train.target
     search_space = SearchSpace.build(list(train.features.columns), **space)
     problem = Problem.build(
@@ -111,7 +112,15 @@ def prepare_search(
         importance=importance,
         seed=seed,
     )
-    return Prepared(problem, prepare_hints(problem.features, search_space, n_clusters=n_clusters))
+    hints = prepare_hints(
+        problem.features,
+        search_space,
+        problem.target,
+        problem.task,
+        n_clusters=n_clusters,
+        needs=needs,
+    )
+    return Prepared(problem, hints)
 
 
 def _folds(train: Table, folds: Mapping[str, Any]) -> list[Fold]:

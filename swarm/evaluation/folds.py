@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, DataError, nearest
+from swarm.evaluation.stratification import iterative_stratification
 
 __all__ = ["Fold", "make_folds"]
 
@@ -36,6 +37,7 @@ def make_folds(
         ``stratified``, ``random``, ``group``, ``stratified_group``, ``time`` (expanding
         window over rows ordered by `time`) or ``column`` (the values of `column` name the
         fold a row is tested in).
+        ``stratified`` keeps the shares of the classes, or of every label by itself.
     target : (n_rows,) or (n_rows, n_labels)
     shuffle
         Whether rows are shuffled, by `seed`, before they are split.
@@ -49,6 +51,8 @@ def make_folds(
     ------
     DataError
         If there are fewer rows, groups or members of a class than folds.
+    ConfigError
+        If the kind is unknown, or does not suit the target.
     """
     if kind not in _KINDS:
         raise ConfigError(
@@ -64,7 +68,7 @@ def make_folds(
     if kind == "time":
         return _in_time(time, n_rows, n_folds)
     if kind in ("group", "stratified_group"):
-        return _by_group(kind, target, groups, n_folds, shuffle, seed)
+        return _by_group(kind, target, task, groups, n_folds, shuffle, seed)
     return _by_row(kind, target, task, n_folds, shuffle, seed)
 
 
@@ -77,6 +81,9 @@ def _by_row(
     if kind == "random":
         splitter = KFold(n_folds, shuffle=shuffle, random_state=state)
         return list(splitter.split(target))
+    if task == "multilabel":
+        rng = np.random.default_rng(seed) if shuffle else None
+        return _from_column(iterative_stratification(target, n_folds, rng))
     if task not in ("binary", "multiclass"):
         raise ConfigError(f"stratified folds need classes but the target is {task}; use 'random'")
     classes, counts = np.unique(target, return_counts=True)
@@ -92,6 +99,7 @@ def _by_row(
 def _by_group(
     kind: str,
     target: NDArray[Any],
+    task: str,
     groups: NDArray[Any] | None,
     n_folds: int,
     shuffle: bool,
@@ -101,6 +109,10 @@ def _by_group(
 
     if groups is None:
         raise ConfigError(f"folds of kind {kind!r} need groups; name a group column")
+    if kind == "stratified_group" and task not in ("binary", "multiclass"):
+        raise ConfigError(
+            f"folds of kind {kind!r} need classes but the target is {task}; use 'group'"
+        )
     n_groups = len(np.unique(groups))
     if n_groups < n_folds:
         raise DataError(f"{n_groups} groups cannot make {n_folds} folds; use fewer folds")

@@ -99,7 +99,7 @@ def resolve_folds(
 ) -> list[Fold]:
     """Make folds of a number, of a splitter, or take ready pairs."""
     if isinstance(folds, (int, np.integer)):
-        kind = "stratified" if task in ("binary", "multiclass") else "random"
+        kind = "random" if task == "regression" else "stratified"
         return make_folds(kind, target, task, n_folds=int(folds), seed=seed)
     if hasattr(folds, "split") and not isinstance(folds, str):
         return _split(folds, features, target, seed, groups)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from swarm.errors import ConfigError, nearest
 
-__all__ = ["Scoring", "resolve_scoring"]
+__all__ = ["Scoring", "resolve_scoring", "scorer_names"]
 
 # Scorers that take one class as positive, and fail without it on string labels.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
 # Scorers of scikit-learn that have no highest score.
 _UNBOUNDED = ("positive_likelihood_ratio", "mutual_info_score")
+# Scorers of several labels that scikit-learn has no name for, or another.
+_SEVERAL_LABELS = ("neg_hamming_loss", "subset_accuracy")
+# What scikit-learn averages over labels or rows, one of which may have nothing to divide by.
+_AVERAGED = tuple(
+    f"{name}_{average}"
+    for name in _ONE_CLASS
+    for average in ("macro", "micro", "samples", "weighted")
+)
 
 
 @dataclass(frozen=True)
@@ -32,12 +40,15 @@ class Scoring:
         both are at least 0, which exact pruning needs. None: ``cost = -score``, no bound.
     pos_label : str, int or None
         The class that counts as positive.
+    quiet : callable, optional
+        Gives the same scores as `scorer` without its warnings.
     """
 
     name: str
     scorer: Callable[..., float]
     upper: float | None
     pos_label: str | int | None = None
+    quiet: Callable[..., float] | None = field(default=None, compare=False)
 
     @property
     def bounded(self) -> bool:
@@ -46,7 +57,7 @@ class Scoring:
 
     def cost(self, estimator: Any, features: Any, target: Any) -> float:
         """Cost of a fitted estimator on test rows."""
-        score = float(self.scorer(estimator, features, target))
+        score = float((self.quiet or self.scorer)(estimator, features, target))
         return (self.upper or 0.0) - score
 
 
@@ -62,8 +73,10 @@ def resolve_scoring(
     Parameters
     ----------
     scoring
-        Scikit-learn's name of a scorer, a callable ``(estimator, X, y) -> float``, or a
-        ready :class:`Scoring`. None: accuracy, or r2 for regression.
+        Scikit-learn's name of a scorer, ``"subset_accuracy"`` (accuracy of whole rows of
+        labels) or ``"neg_hamming_loss"`` (its cost is the share of wrong labels), a callable
+        ``(estimator, X, y) -> float``, or a ready :class:`Scoring`. None: accuracy, which is
+        subset accuracy for several labels, or r2 for regression.
     target : (n_rows,) or (n_rows, n_labels)
     task
         ``"binary"``, ``"multiclass"``, ``"regression"`` or ``"multilabel"``.
@@ -83,17 +96,25 @@ def resolve_scoring(
     if not isinstance(scoring, str):
         name = getattr(scoring, "__name__", type(scoring).__name__)
         return Scoring(name, scoring, upper=None)
-    from sklearn.metrics import get_scorer, get_scorer_names
+    from sklearn.metrics import get_scorer
 
-    known = get_scorer_names()
+    known = scorer_names()
     if scoring not in known:
         raise ConfigError(
-            f"unknown scorer {scoring!r} (there are {', '.join(sorted(known))})"
-            f"{nearest(scoring, known)}"
+            f"unknown scorer {scoring!r} (there are {', '.join(known)}){nearest(scoring, known)}"
         )
     if scoring in _ONE_CLASS:
         return _one_class(scoring, target, task, pos_label)
-    return Scoring(scoring, get_scorer(scoring), upper=_upper(scoring), pos_label=pos_label)
+    if scoring in _SEVERAL_LABELS:
+        return _several_labels(scoring, task)
+    return Scoring(scoring, get_scorer(scoring), _upper(scoring), pos_label, _quiet(scoring))
+
+
+def scorer_names() -> list[str]:
+    """Names of all scorers, in alphabetical order."""
+    from sklearn.metrics import get_scorer_names
+
+    return sorted([*get_scorer_names(), *_SEVERAL_LABELS])
 
 
 def _upper(name: str) -> float | None:
@@ -123,3 +144,28 @@ def _one_class(
     function = getattr(metrics, f"{name}_score")
     scorer = metrics.make_scorer(function, pos_label=label, zero_division=0)
     return Scoring(name, scorer, upper=1.0, pos_label=label)
+
+
+def _several_labels(name: str, task: str) -> Scoring:
+    from sklearn import metrics
+
+    if task != "multilabel":
+        raise ConfigError(
+            f"scorer {name!r} is for several labels but the target is {task}; use 'accuracy'"
+        )
+    if name == "subset_accuracy":
+        return Scoring(name, metrics.make_scorer(metrics.accuracy_score), upper=1.0)
+    loss = metrics.make_scorer(metrics.hamming_loss, greater_is_better=False)
+    return Scoring(name, loss, upper=0.0)
+
+
+def _quiet(name: str) -> Callable[..., float] | None:
+    """Score 0 where there is nothing to divide by, as scikit-learn does after its warning."""
+    if name not in _AVERAGED:
+        return None
+    from sklearn import metrics
+
+    kind, _, average = name.partition("_")
+    function = getattr(metrics, f"{kind}_score")
+    quiet: Callable[..., float] = metrics.make_scorer(function, average=average, zero_division=0)
+    return quiet

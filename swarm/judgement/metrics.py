@@ -21,6 +21,7 @@ __all__ = [
     "LOWER_IS_BETTER",
     "check_metrics",
     "default_metrics",
+    "metric_names",
     "metric_values",
     "row_statistics",
 ]
@@ -61,6 +62,11 @@ def check_metrics(metrics: Sequence[str], task: str) -> list[str]:
     if not metrics:
         raise InputError(f"no metric is asked for; choose from {', '.join(known)}")
     return list(dict.fromkeys(metrics))
+
+
+def metric_names() -> list[str]:
+    """Names of the metrics of every task, in alphabetical order."""
+    return sorted({name for known in METRICS.values() for name in known})
 
 
 def metric_values(name: str, task: str, sums: FloatArray, positive: int) -> FloatArray:

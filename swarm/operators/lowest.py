@@ -1,0 +1,38 @@
+"""The lowest values of each row, without a doubt about ties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["lowest"]
+
+
+def lowest(values: NDArray[Any], count: int) -> NDArray[np.bool_]:
+    """Mark the `count` lowest values of each row; among equal values the first ones.
+
+    Parameters
+    ----------
+    values : float (n, m)
+        Without NaN; inf is never marked.
+
+    Returns
+    -------
+    bool (n, m)
+        At most `count` in a row: fewer where fewer are finite.
+    """
+    n_columns = values.shape[1]
+    if count >= n_columns:
+        finite: NDArray[np.bool_] = np.isfinite(values)
+        return finite
+    # Which of several equal values a partition puts first is left to the library.
+    limit = np.partition(values, count - 1, axis=1)[:, [count - 1]]
+    marked: NDArray[np.bool_] = (values <= limit) & np.isfinite(values)
+    tied = np.flatnonzero(marked.sum(axis=1) > count)
+    if tied.size:
+        edge = values[tied] == limit[tied]
+        room = count - (values[tied] < limit[tied]).sum(axis=1, keepdims=True)
+        marked[tied] &= ~edge | (np.cumsum(edge, axis=1) <= room)
+    return marked

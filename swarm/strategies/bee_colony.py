@@ -1,0 +1,218 @@
+"""Bee colony optimisation by improvement (BCOi), guided by mutual information.
+
+Source: document 004, algorithms 1 to 3, equations 3 to 6 and table 1. Where it is silent:
+
+- It presets the size of the solutions but not to what. With `size` None a bee draws a size of
+  its own whenever it starts anew, and a transformation may end one unit away from it.
+- Its listing never sets k back after a restart, so that every later epoch without improvement
+  would be a restart too. Here k is 1 again, as after an improvement.
+- New solutions after a restart are evaluated before they are transformed, as the first ones are.
+- The quality of a solution is ``1 - cost`` where all costs are within [0, 1], so that it is the
+  score. Otherwise, and for failed fits, quality counts from the worst bee upwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.evaluation.types import Evaluations
+from swarm.operators.information_search import Merit, add_one, delete_one, grow
+from swarm.operators.initialise import warm_first
+from swarm.operators.memory import Memory, learn
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Members, Proposal
+
+__all__ = ["BeeColony", "BeeColonyState", "follow", "loyalty", "recruitment"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class BeeColonyState:
+    """The colony after `epoch` proposals.
+
+    Attributes
+    ----------
+    masks : bool (n_bees, n_units)
+        Solution of each bee.
+    costs : float64 (n_bees,)
+    k : int
+        Units that the next transformation adds and deletes.
+    memory : Memory
+        The best solution each bee has had.
+    restart : bool
+        Whether the bees start anew.
+    """
+
+    space: SearchSpace
+    merit: Merit
+    epoch: int
+    masks: Bool
+    costs: Float
+    k: int
+    memory: Memory
+    restart: bool
+
+    def __post_init__(self) -> None:
+        self.masks.setflags(write=False)
+        self.costs.setflags(write=False)
+
+    @property
+    def members(self) -> Members:
+        """The best solution each bee has had."""
+        memory = self.memory
+        return Members(memory.masks, memory.costs, np.zeros(len(memory.costs), dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class BeeColony:
+    """BCOi for feature selection (document 004).
+
+    Parameters
+    ----------
+    n_bees
+        Solutions at a time.
+    alpha
+        Length of the restricted candidate lists.
+    k_max
+        Largest number of units a transformation adds and deletes; beyond it the bees start anew.
+    size
+        Units of every solution, as far as the constraints allow; None leaves it to the search.
+    """
+
+    n_bees: int = 30
+    alpha: int = 5
+    k_max: int = 5
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        require("n_bees", self.n_bees, at_least=1, whole=True)
+        require("alpha", self.alpha, at_least=1, whole=True)
+        require("k_max", self.k_max, at_least=1, whole=True)
+        if self.size is not None:
+            require("size", self.size, at_least=1, whole=True)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Information of the units on the labels and on each other."""
+        return ("relevance", "redundancy")
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> BeeColonyState:
+        """Give every bee a solution; warm-start masks first where given."""
+        merit = Merit.of(hints, "bee_colony")
+        masks = warm_first(self._fresh(merit, space, rng), hints.warm, space, rng)
+        memory = Memory.blank(masks)
+        return BeeColonyState(space, merit, 0, masks, memory.costs, 1, memory, restart=True)
+
+    def propose(
+        self, state: BeeColonyState, rng: np.random.Generator
+    ) -> tuple[BeeColonyState, Proposal]:
+        """Backward pass of the last epoch, then transform every solution."""
+        if state.epoch == 0:
+            role, masks = "init", state.masks
+        elif state.restart:
+            role, masks = "init", self._fresh(state.merit, state.space, rng)
+        else:
+            followed = follow(state.costs, rng)
+            role, masks = "bee", self._transformed(state.masks[followed], state, rng)
+        moved = replace(state, epoch=state.epoch + 1, masks=masks)
+        n = self.n_bees
+        return moved, Proposal(masks, np.full(n, np.inf), np.arange(n), (role,) * n)
+
+    def observe(
+        self, state: BeeColonyState, proposal: Proposal, evaluations: Evaluations
+    ) -> BeeColonyState:
+        """Take the costs; one unit more is moved after an epoch without improvement."""
+        improved = evaluations.costs.min() < state.memory.costs.min()
+        k = 1 if improved or state.restart else state.k + 1
+        restart = k > self.k_max
+        return replace(
+            state,
+            costs=evaluations.costs,
+            k=1 if restart else k,
+            memory=learn(state.memory, proposal, evaluations),
+            restart=restart,
+        )
+
+    def finished(self, state: BeeColonyState) -> bool:
+        """Never: a budget ends the search."""
+        return False
+
+    def _fresh(self, merit: Merit, space: SearchSpace, rng: np.random.Generator) -> Bool:
+        size = np.full(self.n_bees, self.size or 0)
+        if self.size is None:
+            size = rng.integers(space.min_size, space.max_size, size=self.n_bees, endpoint=True)
+        return grow(size, merit, space, rng, alpha=self.alpha)
+
+    def _transformed(self, masks: Bool, state: BeeColonyState, rng: np.random.Generator) -> Bool:
+        """Add k units, then delete as many as were added; one more or less where sizes vary."""
+        space, size = state.space, masks.sum(axis=1)
+        if self.size is None:
+            size = size + rng.integers(-1, 2, size=len(masks))
+        size = np.clip(size, space.min_size, space.max_size)
+        for _ in range(state.k):
+            masks = add_one(masks, state.merit, space, rng, alpha=self.alpha)
+        while (large := masks.sum(axis=1) > size).any():
+            masks = delete_one(masks, state.merit, space, rng, alpha=self.alpha, where=large)
+        return masks
+
+
+def loyalty(costs: Float) -> Float:
+    """Probability (n,) that each bee stays with its solution: 1 for the best, 0 for the worst.
+
+    Where all solutions are equally good everyone is loyal. A failed fit counts as the worst, and
+    has no followers where another fit did not fail.
+
+    References
+    ----------
+    Document 004, equation 5.
+    """
+    finite = np.isfinite(costs)
+    if not finite.any():
+        return np.ones(len(costs))
+    lowest, highest = costs[finite].min(), costs[finite].max()
+    if lowest == highest:
+        return finite.astype(np.float64)
+    probability: Float = (highest - np.where(finite, costs, highest)) / (highest - lowest)
+    return probability
+
+
+def recruitment(costs: Float, loyal: Bool) -> Float:
+    """Probability (n,) that a bee without a solution takes that of each loyal bee.
+
+    Parameters
+    ----------
+    costs : float64 (n,)
+    loyal : bool (n,)
+        At least one.
+
+    References
+    ----------
+    Document 004, equation 6.
+    """
+    finite = np.isfinite(costs)
+    known = costs[finite]
+    if known.size and known.min() >= 0.0 and known.max() <= 1.0:
+        quality = 1.0 - np.where(finite, costs, 1.0)
+    else:
+        quality = loyalty(costs)
+    quality = np.where(loyal, quality, 0.0)
+    if quality.sum() == 0.0:
+        quality = loyal.astype(np.float64)
+    share: Float = quality / quality.sum()
+    return share
+
+
+def follow(costs: Float, rng: np.random.Generator) -> Int:
+    """Let every bee decide whose solution it goes on with: int (n,), its own where loyal."""
+    n = len(costs)
+    loyal = rng.random(n) < loyalty(costs)
+    upto = np.cumsum(recruitment(costs, loyal))
+    chosen = np.searchsorted(upto, rng.random(n) * upto[-1], side="right")
+    return np.where(loyal, np.arange(n), np.minimum(chosen, n - 1))

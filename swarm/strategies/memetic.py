@@ -1,0 +1,172 @@
+"""Memetic search: a genetic algorithm whose children are refined by mutual information.
+
+Source: Lee and Kim (2015), Memetic feature selection algorithm for multi-label classification,
+Information Sciences 293; parameters of document 004, table 1, where v = 500 is the budget of
+fitness calls (here ``budget.distinct``). Document 004 gives Q(f) of that algorithm (equation 3)
+and nothing else of it, so these are choices:
+
+- h = 15 is taken for the number of children of a generation, `n_children`.
+- Parents are selected in proportion to fitness; two-point crossover of a pair, and the flip of
+  each bit, with the probabilities of the table.
+- A child is refined once: it gains the unit of the highest Q that is out, loses the unit of the
+  lowest Q that is in, or both, drawn at random. The refined child is evaluated in an epoch of
+  its own, and replaces the child where it is better.
+- The best of parents and children survive, a mask that is there already after all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.evaluation.types import Evaluations
+from swarm.operators.genetics import crossover, fitness, mutate, select_parents
+from swarm.operators.information_search import Merit, add_one, delete_one
+from swarm.operators.initialise import of_sizes, warm_first
+from swarm.operators.memory import Memory, learn
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Members, Proposal
+
+__all__ = ["Memetic", "MemeticState", "refined", "survivors"]
+
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class MemeticState:
+    """Population and children after `epoch` proposals.
+
+    Attributes
+    ----------
+    population : Memory
+        Masks (population_size, n_units), best first once they are evaluated.
+    children : Memory or None
+        Masks (n_children, n_units) that are refined in this epoch; None before they are made.
+    """
+
+    space: SearchSpace
+    merit: Merit
+    epoch: int
+    population: Memory
+    children: Memory | None
+
+    @property
+    def members(self) -> Members:
+        """The population."""
+        population = self.population
+        group = np.zeros(len(population.costs), dtype=np.int64)
+        return Members(population.masks, population.costs, group)
+
+
+@dataclass(frozen=True)
+class Memetic:
+    """Genetic search with local refinement by mutual information (Lee and Kim 2015).
+
+    Parameters
+    ----------
+    population_size
+        Masks of a generation.
+    n_children
+        Children of a generation, each of which is refined.
+    crossover_prob
+        Probability that a pair of parents is crossed over.
+    mutation_prob
+        Probability that a bit of a child flips.
+    """
+
+    population_size: int = 15
+    n_children: int = 15
+    crossover_prob: float = 0.5
+    mutation_prob: float = 0.1
+
+    def __post_init__(self) -> None:
+        require("population_size", self.population_size, at_least=2, whole=True)
+        require("n_children", self.n_children, at_least=1, whole=True)
+        require("crossover_prob", self.crossover_prob, at_least=0, at_most=1)
+        require("mutation_prob", self.mutation_prob, at_least=0, at_most=1)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Information of the units on the labels and on each other."""
+        return ("relevance", "redundancy")
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MemeticState:
+        """Draw the first population, of all sizes alike; warm-start masks first where given."""
+        n = self.population_size
+        size = rng.integers(space.min_size, space.max_size, size=n, endpoint=True)
+        masks = warm_first(of_sizes(size, space, rng), hints.warm, space, rng)
+        return MemeticState(space, Merit.of(hints, "memetic"), 0, Memory.blank(masks), None)
+
+    def propose(
+        self, state: MemeticState, rng: np.random.Generator
+    ) -> tuple[MemeticState, Proposal]:
+        """Propose the first population; then, by turns, children and the refined children."""
+        moved = replace(state, epoch=state.epoch + 1)
+        if state.epoch == 0:
+            return moved, Proposal.plain(state.population.masks, "init")
+        if state.children is None:
+            parents = select_parents(fitness(state.population.costs), self.n_children, rng)
+            masks = crossover(state.population.masks[parents], self.crossover_prob, rng)
+            masks = state.space.repair(mutate(masks, self.mutation_prob, rng), rng)
+            moved = replace(moved, children=Memory.blank(masks))
+            return moved, Proposal.plain(masks, "child")
+        masks = refined(state.children.masks, state.merit, state.space, rng)
+        n = self.n_children
+        return moved, Proposal(masks, state.children.costs, np.full(n, -1), ("refined",) * n)
+
+    def observe(
+        self, state: MemeticState, proposal: Proposal, evaluations: Evaluations
+    ) -> MemeticState:
+        """Take the costs; once the children are refined, the best survive."""
+        costs, importances = evaluations.costs, evaluations.importances
+        if state.epoch == 1:
+            first = Memory(proposal.masks, costs, importances)
+            return replace(state, population=survivors(first, None, self.population_size))
+        if state.children is None or proposal.role[0] == "child":
+            return replace(state, children=Memory(proposal.masks, costs, importances))
+        owned = replace(proposal, owner=np.arange(self.n_children))
+        children = learn(state.children, owned, evaluations)
+        population = survivors(state.population, children, self.population_size)
+        return replace(state, population=population, children=None)
+
+    def finished(self, state: MemeticState) -> bool:
+        """Never: a budget ends the search."""
+        return False
+
+
+def refined(masks: Bool, merit: Merit, space: SearchSpace, rng: np.random.Generator) -> Bool:
+    """Let each mask gain its best unit, lose its worst one, or both, as far as bounds allow.
+
+    Returns
+    -------
+    bool (n, n_units)
+        A mask that may neither grow nor shrink gets one unit for another, if it can.
+    """
+    move = rng.integers(3, size=len(masks))
+    size = masks.sum(axis=1)
+    gains = (move != 1) | (size == space.min_size)
+    loses = (move != 0) | (size == space.max_size)
+    gained = add_one(masks, merit, space, rng, alpha=1, where=gains) & ~masks
+    lost = masks & ~delete_one(masks, merit, space, rng, alpha=1, where=loses)
+    moved = (masks | gained) & ~lost
+    # There may be no unit to gain, or none that may be lost.
+    result: Bool = np.where(space.obeys(moved)[:, None], moved, masks)
+    return result
+
+
+def survivors(population: Memory, children: Memory | None, count: int) -> Memory:
+    """Keep the `count` best: lowest cost, then fewest units, equal masks last."""
+    masks, costs, importances = population.masks, population.costs, population.importances
+    if children is not None:
+        masks = np.vstack([masks, children.masks])
+        costs = np.concatenate([costs, children.costs])
+        importances = np.vstack([importances, children.importances])
+    order = np.lexsort((masks.sum(axis=1), costs))
+    first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
+    again = np.ones(len(order), dtype=bool)
+    again[first] = False
+    kept = order[np.argsort(again, kind="stable")[:count]]
+    return Memory(masks[kept], costs[kept], importances[kept])
