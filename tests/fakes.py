@@ -198,14 +198,24 @@ def plain_space(n_units: int, **constraints: Any) -> SearchSpace:
     return SearchSpace.build([f"x{i}" for i in range(n_units)], **constraints)
 
 
-def hints_for(space: SearchSpace, seed: int = 0, warm: Bool | None = None) -> Hints:
-    """Every hint there is, random but valid and read-only."""
+def hints_for(
+    space: SearchSpace, seed: int = 0, warm: Bool | None = None, weights: Float | None = None
+) -> Hints:
+    """Every hint there is, random but valid and read-only.
+
+    With `weights` of a planted problem the relevance tells, roughly, which units help, and the
+    units have little in common; a search that relies on relevance would be lost without.
+    """
     rng = np.random.default_rng([seed, space.n_units, 99])
     half = np.triu(rng.random((space.n_units, space.n_units)), 1)
     clusters = rng.integers(max(1, space.n_units // 2), size=space.n_units)
     labels = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
     relevance = rng.random((space.n_units, 2))
     shared = np.triu(rng.random((space.n_units, space.n_units)), 0)
+    if weights is not None:
+        helpful = np.maximum(-weights.mean(axis=0), 0.0)
+        relevance = 10.0 * (helpful[:, None] + 0.01 * relevance)
+        shared *= 0.01
     hints = Hints(half + half.T, labels, relevance, np.maximum(shared, shared.T), warm)
     for array in vars(hints).values():
         if array is not None:
@@ -224,7 +234,7 @@ def make_search(
 ) -> Search:
     """Put a search on `evaluator` together; `limits` are those of the budget."""
     budget = Budget(**limits) if budget is None else budget
-    hints = hints_for(evaluator.space, warm=warm)
+    hints = hints_for(evaluator.space, warm=warm, weights=evaluator.weights)
     return Search(strategy, evaluator.space, evaluator, hints, seed, budget)
 
 

@@ -17,20 +17,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.naive_bayes import GaussianNB
 
-from swarm.evaluation.types import Evaluations, Work
+from swarm.budget import Budget
+from swarm.errors import EvaluationError, InputError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.problem import Problem
 from swarm.registry import make, registry
-from swarm.search import run
+from swarm.search import Search, run
 from swarm.space import SearchSpace
-from swarm.strategy import Proposal
+from swarm.strategy import Hints
+from tests.driven import arrays, drive, nothing_but_failures, proposed, snapshot
 from tests.fakes import (
     Planted,
     all_masks,
     calm,
     constant,
+    everything,
     hints_for,
     make_search,
     plain_space,
@@ -39,64 +46,22 @@ from tests.fakes import (
 )
 
 NAMES = sorted(registry())
+SEQUENTIAL = {"sfs", "sbs", "sffs", "sbfs"}
 # Strategies that do not search at all, or not by what they observed.
-FLOORS = {"full", "random"}
-WITHOUT_CHANCE = {"full"}
-WITHOUT_WARM_START = {"full"}
+FLOORS = {"full", "random", "rfe"}
+# (rfe draws where importances tie.)
+WITHOUT_CHANCE = {"full", "rfe", *SEQUENTIAL}
+WITHOUT_WARM_START = {"full", "rfe", *SEQUENTIAL}
+# They come from the smallest or the largest set, and pass sizes that cannot be the answer.
+PASSING_SIZES = {"rfe", *SEQUENTIAL}
+# Their swarms, without chance in the move from velocity to position, gather at one point and
+# stay there. Document 002 finds the same; they have to come close to the optimum.
+GATHERING = {"erfs", "pso42"}
+# Distinct evaluations to beat random search by on 60 units; from the full set to the smallest,
+# one unit at a time, takes 1,830.
+BUDGETS = {"sbs": 2000, "sbfs": 2000}
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-@dataclasses.dataclass
-class Step:
-    """One epoch as the strategy saw it."""
-
-    before: Any
-    moved: Any
-    proposal: Proposal
-    answers: Evaluations
-    after: Any
-
-
-def drive(
-    name: str, evaluator: Planted, *, seed: int = 0, epochs: int = 6, warm: Any = None
-) -> list[Step]:
-    """Run the bare protocol, without the driver's budget and bookkeeping."""
-    strategy = make(name)
-    hints = hints_for(evaluator.space, warm=warm)
-    state = strategy.start(evaluator.space, hints, np.random.default_rng([seed, 0]))
-    order = np.arange(evaluator.n_folds)
-    steps: list[Step] = []
-    while len(steps) < epochs and not (steps and strategy.finished(state)):
-        rng = np.random.default_rng([seed, len(steps) + 1])
-        moved, proposal = strategy.propose(state, rng)
-        answers = evaluator.evaluate(proposal.masks, proposal.incumbents, order)
-        after = strategy.observe(moved, proposal, answers)
-        steps.append(Step(state, moved, proposal, answers, after))
-        state = after
-    return steps
-
-
-def arrays(thing: Any, path: str = "") -> dict[str, np.ndarray]:
-    """Every array inside a state, by where it is."""
-    if isinstance(thing, np.ndarray):
-        return {path: thing}
-    found: dict[str, np.ndarray] = {}
-    if dataclasses.is_dataclass(thing):
-        for field in dataclasses.fields(thing):
-            found |= arrays(getattr(thing, field.name), f"{path}.{field.name}")
-    elif isinstance(thing, (tuple, list)):
-        for number, item in enumerate(thing):
-            found |= arrays(item, f"{path}[{number}]")
-    return found
-
-
-def snapshot(thing: Any) -> dict[str, bytes]:
-    return {path: array.tobytes() for path, array in arrays(thing).items()}
-
-
-def proposed(steps: list[Step]) -> list[bytes]:
-    return [step.proposal.masks.tobytes() for step in steps]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -113,10 +78,21 @@ class TestEveryStrategy:
             masks = step.proposal.masks
             assert masks.dtype == bool
             assert masks.any(axis=1).all()
-            assert space.obeys(masks).all()
+            on_its_way = replace_sizes(space) if name in PASSING_SIZES else space
+            assert on_its_way.obeys(masks).all()
             members = step.after.members
             believed = members.masks[np.isfinite(members.costs)]
             assert space.obeys(believed).all()
+
+    def test_it_starts_with_the_hints_it_needs_and_no_others(self, name: str) -> None:
+        strategy, space = make(name), plain_space(9)
+        given = vars(hints_for(space))
+        needed = Hints(**{hint: given[hint] for hint in strategy.needs})
+        strategy.start(space, needed, np.random.default_rng(0))
+        for hint in strategy.needs:
+            lacking = dataclasses.replace(needed, **{hint: None})
+            with pytest.raises(InputError, match=hint):
+                strategy.start(space, lacking, np.random.default_rng(0))
 
     def test_a_proposal_is_complete(self, name: str) -> None:
         for step in drive(name, planted(plain_space(9))):
@@ -256,10 +232,30 @@ class TestEveryStrategy:
         for epoch in range(6):
             state, proposal = strategy.propose(state, np.random.default_rng(epoch))
             assert space.obeys(proposal.masks).all()
-            state = strategy.observe(state, proposal, _nothing_but_failures(proposal))
+            state = strategy.observe(state, proposal, nothing_but_failures(proposal))
             assert np.isinf(state.members.costs).all()
             if strategy.finished(state):
                 break
+
+    def test_a_cost_that_is_nan_stops_the_search_and_names_the_subset(self, name: str) -> None:
+        evaluator = dataclasses.replace(planted(plain_space(6)), undefined=lambda mask: True)
+        with pytest.raises(EvaluationError, match=r"cost of the subset .*x\d.* is NaN"):
+            run(make_search(make(name), evaluator, epochs=3))
+
+    def test_one_worker_and_two_give_the_same_run(self, name: str) -> None:
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame(rng.normal(size=(40, 7)), columns=[f"x{i}" for i in range(7)])
+        target = (table["x1"] + table["x4"] + rng.normal(0, 0.5, 40) > 0).astype(int)
+        problem = Problem.build(table, target, GaussianNB(), folds=3)
+        told = []
+        for n_jobs in (1, 2):
+            with CrossValidation(
+                problem, n_jobs=n_jobs, backend="threading", exact=False
+            ) as evaluator:
+                hints, budget = hints_for(problem.space), Budget(epochs=4)
+                search = Search(make(name), problem.space, evaluator, hints, 2, budget)
+                told.append(everything(run(search)))
+        assert told[0] == told[1]
 
     def test_warm_start_masks_are_proposed_first(self, name: str) -> None:
         if name in WITHOUT_WARM_START:
@@ -274,30 +270,36 @@ class TestEveryStrategy:
         for n in (0, 1, 500):
             warm = np.random.default_rng(8).random((n, 10)) < 0.8
             for step in drive(name, planted(space), epochs=3, warm=warm):
-                assert space.obeys(step.proposal.masks).all()
+                on_its_way = replace_sizes(space) if name in PASSING_SIZES else space
+                assert on_its_way.obeys(step.proposal.masks).all()
 
-    def test_the_optimum_of_ten_units_is_found(self, name: str) -> None:
+    def test_the_optimum_of_twelve_units_is_found(self, name: str) -> None:
         if name in FLOORS:
             pytest.skip(f"{name} promises no optimum")
         for seed in range(2):
-            evaluator = planted(plain_space(10), seed)
-            best = min(map(evaluator.cost, all_masks(evaluator.space)))
-            result = run(make_search(make(name), evaluator, seed=seed, epochs=150, patience=60))
-            assert result.cost == best
+            evaluator = planted(plain_space(12), seed)
+            costs = np.sort(list(map(evaluator.cost, all_masks(evaluator.space))))
+            result = run(make_search(make(name), evaluator, seed=seed, epochs=200, patience=80))
+            # Among the best hundredth of all 4,095 subsets, or the very best.
+            assert result.cost <= costs[40 if name in GATHERING else 0]
 
     def test_it_beats_random_search_at_equal_distinct_evaluations(
         self, name: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         if name in FLOORS:
             pytest.skip(f"{name} is what others have to beat")
-        lines, gaps = [], []
+        lines, gaps, distinct = [], [], BUDGETS.get(name, 600)
         for seed in range(4):
             optimum = _additive_optimum(planted(plain_space(60), seed, helpful=15))
-            mine, theirs = (_after_600(who, seed) - optimum for who in (name, "random"))
+            mine, theirs = (_after(distinct, who, seed) - optimum for who in (name, "random"))
             gaps.append(theirs - mine)
             lines.append(f"  seed {seed}: {mine:.4f} above the optimum, random {theirs:.4f}")
         with capsys.disabled():
-            print(f"\n{name} against random, 60 units, 600 distinct evaluations:", *lines, sep="\n")
+            print(
+                f"\n{name} against random, 60 units, {distinct} distinct evaluations:",
+                *lines,
+                sep="\n",
+            )
         assert np.mean(gaps) > 0
         assert np.sum(np.array(gaps) > 0) >= 3
 
@@ -331,36 +333,25 @@ def test_random_search_draws_every_size_alike_whatever_is_fixed_or_forbidden() -
     assert np.allclose(np.bincount(sizes)[2:] / len(sizes), 0.25, atol=0.03)
 
 
+def replace_sizes(space: SearchSpace) -> SearchSpace:
+    """Return the space without its bounds on sizes."""
+    return dataclasses.replace(space, min_size=1, max_size=space.n_units)
+
+
 def test_every_golden_result_belongs_to_a_strategy() -> None:
     assert {path.stem for path in GOLDEN.glob("*.json")} <= set(NAMES)
 
 
 @lru_cache
-def _after_600(name: str, seed: int) -> float:
-    """Best cost after 600 distinct evaluations of the planted problem of 60 units."""
+def _after(distinct: int, name: str, seed: int) -> float:
+    """Best cost after `distinct` evaluations of the planted problem of 60 units."""
     evaluator = planted(plain_space(60), seed, helpful=15)
-    result = run(make_search(make(name), evaluator, seed=seed, distinct=600, epochs=400))
+    result = run(make_search(make(name), evaluator, seed=seed, distinct=distinct, epochs=400))
     # A strategy may be finished earlier, and then has to win with less.
-    assert result.state.counts.distinct <= 600
-    assert name != "random" or result.state.counts.distinct == 600
+    assert result.state.counts.distinct <= distinct
+    assert name != "random" or result.state.counts.distinct == distinct
     return result.cost
 
 
 def _additive_optimum(evaluator: Planted) -> float:
     return evaluator.cost(evaluator.weights.mean(axis=0) < 0)
-
-
-def _nothing_but_failures(proposal: Proposal) -> Evaluations:
-    n = len(proposal.masks)
-    return Evaluations(
-        costs=np.full(n, np.inf),
-        fold_costs=np.full((n, 3), np.nan),
-        importances=np.zeros(proposal.masks.shape),
-        used=proposal.masks.copy(),
-        censored=np.zeros(n, dtype=bool),
-        failed=np.ones(n, dtype=bool),
-        needed=np.ones((n, 3), dtype=bool),
-        exact_shrink=True,
-        work=Work(),
-        first_error="Traceback (planted)",
-    )

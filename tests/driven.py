@@ -1,0 +1,81 @@
+"""A strategy driven by hand: what it saw and did, epoch by epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from swarm.evaluation.types import Evaluations, Work
+from swarm.registry import make
+from swarm.strategy import Proposal
+from tests.fakes import Planted, hints_for
+
+
+@dataclasses.dataclass
+class Step:
+    """One epoch as the strategy saw it."""
+
+    before: Any
+    moved: Any
+    proposal: Proposal
+    answers: Evaluations
+    after: Any
+
+
+def drive(
+    name: str, evaluator: Planted, *, seed: int = 0, epochs: int = 6, warm: Any = None
+) -> list[Step]:
+    """Run the bare protocol, without the driver's budget and bookkeeping."""
+    strategy = make(name)
+    hints = hints_for(evaluator.space, warm=warm)
+    state = strategy.start(evaluator.space, hints, np.random.default_rng([seed, 0]))
+    order = np.arange(evaluator.n_folds)
+    steps: list[Step] = []
+    while len(steps) < epochs and not (steps and strategy.finished(state)):
+        rng = np.random.default_rng([seed, len(steps) + 1])
+        moved, proposal = strategy.propose(state, rng)
+        answers = evaluator.evaluate(proposal.masks, proposal.incumbents, order)
+        after = strategy.observe(moved, proposal, answers)
+        steps.append(Step(state, moved, proposal, answers, after))
+        state = after
+    return steps
+
+
+def arrays(thing: Any, path: str = "") -> dict[str, np.ndarray]:
+    """Every array inside a state, by where it is."""
+    if isinstance(thing, np.ndarray):
+        return {path: thing}
+    found: dict[str, np.ndarray] = {}
+    if dataclasses.is_dataclass(thing):
+        for field in dataclasses.fields(thing):
+            found |= arrays(getattr(thing, field.name), f"{path}.{field.name}")
+    elif isinstance(thing, (tuple, list)):
+        for number, item in enumerate(thing):
+            found |= arrays(item, f"{path}[{number}]")
+    return found
+
+
+def snapshot(thing: Any) -> dict[str, bytes]:
+    return {path: array.tobytes() for path, array in arrays(thing).items()}
+
+
+def proposed(steps: list[Step]) -> list[bytes]:
+    return [step.proposal.masks.tobytes() for step in steps]
+
+
+def nothing_but_failures(proposal: Proposal) -> Evaluations:
+    n = len(proposal.masks)
+    return Evaluations(
+        costs=np.full(n, np.inf),
+        fold_costs=np.full((n, 3), np.nan),
+        importances=np.zeros(proposal.masks.shape),
+        used=proposal.masks.copy(),
+        censored=np.zeros(n, dtype=bool),
+        failed=np.ones(n, dtype=bool),
+        needed=np.ones((n, 3), dtype=bool),
+        exact_shrink=True,
+        work=Work(),
+        first_error="Traceback (planted)",
+    )
