@@ -7,6 +7,8 @@ from typing import Any
 from conf.estimator import build_estimator
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError, nearest
+from swarm.evaluation.scoring import scorer_names
+from swarm.judgement.metrics import metric_names
 from swarm.registry import make
 
 __all__ = ["check"]
@@ -139,12 +141,10 @@ def _classifies(estimator: Any, path: str) -> bool:
 
 
 def _scorers_exist(config: SelectConfig) -> None:
-    from sklearn.metrics import get_scorer_names
-
-    known = get_scorer_names()
-    named = [("scoring", config.scoring)]
-    named += [("test.metrics", metric) for metric in config.test.metrics or []]
-    for key, name in named:
+    named = [("scoring", config.scoring, scorer_names())]
+    metrics = config.test.metrics or []
+    named += [("test.metrics", metric, metric_names()) for metric in metrics]
+    for key, name, known in named:
         if name is not None and name not in known:
             hint = nearest(name, known) or "; choose one of them"
             raise ConfigError(f"{key} must be one of {', '.join(known)}, got {name!r}{hint}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -99,7 +99,8 @@ def _sentence(
         case "extra_forbidden":
             return f"unknown key {key!r} in {origin}; {_suggestion(path, model)}"
         case "missing":
-            about = dict(_leaves(model))[path].rstrip(".")
+            field = _section(path[:-1], model).model_fields[path[-1]]
+            about = (field.description or "").rstrip(".")
             return f"key {key!r} is missing from {origin}; add it ({about})"
         case "invalid_key":
             return f"key {key!r} in {origin} is not text; put it in quotes"
@@ -140,13 +141,37 @@ def _remedy(detail: ErrorDetails) -> str:
 def _suggestion(path: tuple[str, ...], model: type[BaseModel]) -> str:
     section, name = path[:-1], path[-1]
     paths = [leaf for leaf, _ in _leaves(model)]
-    siblings = [leaf[-1] for leaf in paths if leaf[:-1] == section]
+    siblings = [field.alias or key for key, field in _section(section, model).model_fields.items()]
     elsewhere = [leaf for leaf in paths if leaf[-1] == name]
     if close := difflib.get_close_matches(name, siblings, n=1):
         return f"did you mean {'.'.join((*section, close[0]))!r}?"
     if elsewhere:
         return f"did you mean {'.'.join(elsewhere[0])!r}?"
     return f"the keys known there are {', '.join(siblings)}"
+
+
+def _section(path: tuple[str, ...], model: type[BaseModel]) -> type[BaseModel]:
+    """Give the section at a path, also below the names of a mapping of sections."""
+    keys = list(path)
+    while keys:
+        key = keys.pop(0)
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        annotation = fields[key].annotation if key in fields else None
+        below = next(_kinds(annotation), None)
+        if below is None:
+            break
+        model = below
+        if get_origin(annotation) is dict and keys:
+            keys.pop(0)
+    return model
+
+
+def _kinds(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Give the sections that an annotation is made of: itself, or its parts."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _kinds(part)
 
 
 def _leaves(

@@ -12,7 +12,9 @@ from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
-from conf.check import check
+from conf.check import check as check_select
+from conf.compare_check import check_compare
+from conf.compare_schema import CompareConfig
 from conf.estimator import build_estimator
 from conf.explain import explain
 from conf.overrides import from_environment, paths, split, with_value
@@ -21,6 +23,8 @@ from conf.text import parse, render
 from swarm.errors import ConfigError, nearest
 
 __all__ = [
+    "AnyConfig",
+    "CompareConfig",
     "SelectConfig",
     "as_yaml",
     "build_estimator",
@@ -30,13 +34,18 @@ __all__ = [
     "from_yaml",
     "json_schema",
     "load",
+    "load_compare",
+    "load_select",
+    "only_select",
     "shipped",
 ]
+
+AnyConfig = SelectConfig | CompareConfig
 
 
 def load(
     path: str | Path, overrides: Sequence[str] = (), env: Mapping[str, str] | None = None
-) -> SelectConfig:
+) -> AnyConfig:
     """Read a configuration file, with what overrides it.
 
     What is set in `overrides` wins over the environment, the environment over the file, the file
@@ -57,8 +66,9 @@ def load(
 
     Returns
     -------
-    SelectConfig
-        ``${NAME}`` in addresses stays as it is: it is replaced where the address is used.
+    SelectConfig or CompareConfig
+        A file with the key `datasets` is a comparison. ``${NAME}`` in addresses stays as it is:
+        it is replaced where the address is used.
 
     Raises
     ------
@@ -69,20 +79,49 @@ def load(
     return from_yaml(text, shown, overrides, env)
 
 
+def load_select(path: str | Path, overrides: Sequence[str] = ()) -> SelectConfig:
+    """Read the configuration of a select run; else as :func:`load`."""
+    return only_select(load(path, overrides), str(path), str(path))
+
+
+def only_select(config: AnyConfig, origin: str, command: str) -> SelectConfig:
+    """Refuse a comparison, which errors call `origin`, and point to ``swarm compare command``."""
+    if isinstance(config, CompareConfig):
+        raise ConfigError(
+            f"{origin} is a comparison, as it has the key 'datasets'; run `swarm compare {command}`"
+        )
+    return config
+
+
+def load_compare(path: str | Path, overrides: Sequence[str] = ()) -> CompareConfig:
+    """Read the configuration of a comparison; else as :func:`load`."""
+    config = load(path, overrides)
+    if isinstance(config, SelectConfig):
+        raise ConfigError(
+            f"{path} is no comparison, as it has no key 'datasets'; run `swarm select {path}`, or"
+            " start from `swarm config show compare`"
+        )
+    return config
+
+
 def from_yaml(
     text: str,
     origin: str = "the configuration",
     overrides: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
-) -> SelectConfig:
+) -> AnyConfig:
     """Read a configuration from YAML text, which errors call `origin`; else as :func:`load`."""
     data = parse(text, origin)
     if not isinstance(data, dict):
         got = "nothing" if data is None else f"a {type(data).__name__}"
         raise ConfigError(f"{origin} must hold a mapping of keys such as 'name: mine', got {got}")
+    model: type[AnyConfig] = CompareConfig if "datasets" in data else SelectConfig
     in_file = set(paths(data))
     origins: dict[tuple[str, ...], str] = {}
-    settings = [*from_environment(os.environ if env is None else env), *map(split, overrides)]
+    settings = [
+        *from_environment(os.environ if env is None else env, model),
+        *map(split, overrides),
+    ]
     for keys, value, option in settings:
         data = with_value(data, keys, parse(value, option), option)
         origins = {known: name for known, name in origins.items() if known[: len(keys)] != keys}
@@ -96,22 +135,30 @@ def from_yaml(
         return next((origins[part] for part in (*above, *below) if part in origins), origin)
 
     try:
-        return SelectConfig.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(explain(error, data, SelectConfig, where)) from None
+        raise ConfigError(explain(error, data, model, where)) from None
 
 
-def as_yaml(config: SelectConfig) -> str:
+def check(config: AnyConfig) -> None:
+    """Check a configuration of either kind: see :mod:`conf.check` and :mod:`conf.compare_check`."""
+    if isinstance(config, CompareConfig):
+        check_compare(config)
+    else:
+        check_select(config)
+
+
+def as_yaml(config: AnyConfig) -> str:
     """Return the whole configuration as YAML, which :func:`from_yaml` reads back as the same."""
     return render(config.model_dump(mode="json", by_alias=True))
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema(model: type[AnyConfig] = SelectConfig) -> dict[str, Any]:
     """Return the JSON schema of a configuration file, with the description of every key."""
-    return SelectConfig.model_json_schema(by_alias=True)
+    return model.model_json_schema(by_alias=True)
 
 
-def flatten(config: SelectConfig) -> dict[str, JsonValue]:
+def flatten(config: AnyConfig) -> dict[str, JsonValue]:
     """Return every value under its dotted key; lists and empty mappings are values."""
 
     def leaves(key: str, value: JsonValue) -> dict[str, JsonValue]:
@@ -124,7 +171,7 @@ def flatten(config: SelectConfig) -> dict[str, JsonValue]:
     return {name: each for key in dumped for name, each in leaves(key, dumped[key]).items()}
 
 
-def difference(old: SelectConfig, new: SelectConfig) -> list[str]:
+def difference(old: AnyConfig, new: AnyConfig) -> list[str]:
     """Return one ``key: old -> new`` for every dotted key whose value differs, in file order."""
     before, after = flatten(old), flatten(new)
     # As text, so that 1 and true differ, and not-a-number does not differ from itself.

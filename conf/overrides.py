@@ -36,9 +36,11 @@ def split(override: str) -> Setting:
     return keys, value, f"--set {key.strip()}"
 
 
-def from_environment(env: Mapping[str, str]) -> list[Setting]:
+def from_environment(
+    env: Mapping[str, str], model: type[BaseModel] = SelectConfig
+) -> list[Setting]:
     """Find the variables that set keys: ``SWARM_A__B``, and ``SWARM_A`` where `a` is no section."""
-    fields = SelectConfig.model_fields
+    fields = model.model_fields
     settings = []
     for variable in sorted(env):
         keys = tuple(variable.removeprefix(_PREFIX).lower().split("__"))

@@ -211,8 +211,8 @@ NEIGHBOURS = WINE + "model: {estimator: sklearn.neighbors.KNeighborsClassifier, 
     ("text", "start", "end"),
     [
         (WINE + "scoring: recal", "scoring must be one of accuracy, ", "did you mean 'recall'?"),
-        (WINE + "strategy: {name: multiswarn}", "unknown strategy 'multiswarn' (there are bpso, ",
-         "; did you mean 'multiswarm'?"),
+        (WINE + "strategy: {name: multiswarn}", "unknown strategy 'multiswarn' (there are "
+         "ant_colony, bee_colony, ", "; did you mean 'multiswarm'?"),
         (WINE + "strategy: {params: {n_swarm: 3}}", "unknown parameter 'n_swarm' of strategy "
          "'multiswarm' (it has n_particles, n_swarms, ", "; did you mean 'n_swarms'?"),
         (WINE + "scoring: zzz", "scoring must be one of ", "got 'zzz'; choose one of them"),
@@ -270,7 +270,7 @@ def test_no_error_shows_a_password(override: str) -> None:
 
 
 def test_a_missing_configuration_is_named_with_those_that_ship() -> None:
-    ships = "default, musk, musk_grouped"
+    ships = "compare, default, musk, musk_grouped"
     with pytest.raises(ConfigError) as caught:
         load("defualt", env={})
     assert str(caught.value) == (

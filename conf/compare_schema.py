@@ -1,0 +1,248 @@
+"""The configuration of a comparison: data sets x strategies x seeds at one budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from conf.base import Fraction, Params, PositiveCount, Section, Seed, sentence
+from conf.problem_sections import (
+    DataSection,
+    FoldsSection,
+    ModelSection,
+    PrepareSection,
+    SpaceSection,
+    SplitSection,
+)
+from conf.run_sections import (
+    ArchiveSection,
+    BudgetSection,
+    EvaluationSection,
+    RetriesSection,
+    StrategySection,
+    TrackingSection,
+)
+from conf.schema import SelectConfig
+
+__all__ = ["CompareConfig", "DatasetSection", "RunnerSection"]
+
+# Names become parts of file names, metric names and run names.
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")
+# Sections that a data set may set for itself.
+_OWN = ("split", "model", "scoring", "pos_label", "folds", "space", "prepare")
+
+Scorer = Annotated[str, Field(min_length=1)]
+Label = bool | int | str
+
+
+class DatasetSection(Section):
+    """One data set; a section that is set here replaces the top one as a whole."""
+
+    data: DataSection = Field(description="Where the table comes from, and what its columns are")
+    split: SplitSection | None = Field(
+        default=None, description="Rows kept aside for the test; null takes the top section"
+    )
+    model: ModelSection | None = Field(
+        default=None, description="Model that judges the subsets; null takes the top section"
+    )
+    scoring: Scorer | None = Field(
+        default=None, description="Scorer whose cost is minimised; null takes the top one"
+    )
+    pos_label: Label | None = Field(
+        default=None, description="Label that counts as positive; null takes the top one"
+    )
+    folds: FoldsSection | None = Field(
+        default=None, description="Folds that give each subset its cost; null takes the top section"
+    )
+    space: SpaceSection | None = Field(
+        default=None, description="Subsets that may be proposed; null takes the top section"
+    )
+    prepare: PrepareSection | None = Field(
+        default=None, description="Preparation of the searches; null takes the top section"
+    )
+
+
+class RivalSection(Section):
+    """One of the strategies that are compared."""
+
+    name: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="Name of a registered strategy; null takes the label"
+    )
+    params: Params = Field(
+        default={}, description="Parameters of the strategy; the others keep defaults"
+    )
+
+
+class CompareBudgetSection(BudgetSection):
+    """When each search ends: at the first limit that is reached, the same for all."""
+
+    epochs: PositiveCount | None = Field(default=None, description="Most epochs")
+    distinct: PositiveCount | None = Field(default=600, description="Most distinct evaluations")
+
+
+class CompareEvaluationSection(EvaluationSection):
+    """How subsets are evaluated; searches run side by side, so each has one worker."""
+
+    n_jobs: Annotated[int, Field(ge=1)] | Literal[-1] = Field(
+        default=1, description="Workers of each search; -1 for one per core"
+    )
+
+
+class RunnerSection(Section):
+    """What runs the searches side by side."""
+
+    kind: Literal["threads", "processes", "dask", "ray"] = Field(
+        default="threads",
+        description="Prefect task runner; dask needs the package prefect-dask, ray prefect-ray",
+    )
+    workers: PositiveCount = Field(default=2, description="Searches that run at once")
+
+
+class CompareConfig(Section):
+    """Everything that one comparison needs to know."""
+
+    name: Annotated[str, Field(max_length=100)] = Field(
+        pattern=r"^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="Name of the comparison: letters, digits, dots, underscores and hyphens",
+    )
+    description: str | None = Field(
+        default=None, description="What the comparison is for, kept with the run"
+    )
+    datasets: dict[str, DatasetSection] = Field(description="Data sets by name")
+    strategies: dict[str, RivalSection] = Field(description="Strategies by label")
+    seeds: PositiveCount | Annotated[list[Seed], Field(min_length=1)] = Field(
+        default=3, description="Seeds of the searches: a list, or a number n for 0 to n - 1"
+    )
+    reference: str | None = Field(
+        default=None,
+        description="Label of the strategy that the others are tested against; null tests all"
+        " pairs",
+    )
+    alpha: Fraction = Field(default=0.05, description="Level of the tests")
+    split: SplitSection | None = Field(
+        default=None,
+        description="Rows kept aside for a test cost; null searches on all rows",
+    )
+    model: ModelSection = Field(default=ModelSection(), description="Model that judges the subsets")
+    scoring: Scorer | None = Field(
+        default=None,
+        description="scikit-learn scorer whose cost is minimised; null is accuracy for classifiers"
+        " and r2 for regressors",
+    )
+    pos_label: Label | None = Field(
+        default=None, description="Label that counts as positive; null leaves it to the scorer"
+    )
+    folds: FoldsSection = Field(
+        default=FoldsSection(),
+        description="Folds that give each subset its cost, the same for all searches",
+    )
+    space: SpaceSection = Field(default=SpaceSection(), description="Subsets that may be proposed")
+    prepare: PrepareSection = Field(
+        default=PrepareSection(), description="Preparation of the searches"
+    )
+    budget: CompareBudgetSection = Field(
+        default=CompareBudgetSection(), description="When each search ends"
+    )
+    evaluation: CompareEvaluationSection = Field(
+        default=CompareEvaluationSection(), description="How subsets are evaluated"
+    )
+    runner: RunnerSection = Field(
+        default=RunnerSection(), description="What runs the searches side by side"
+    )
+    tracking: TrackingSection = Field(
+        default=TrackingSection(), description="Where MLflow keeps the runs"
+    )
+    archive: ArchiveSection = Field(
+        default=ArchiveSection(), description="Where evaluations are kept, shared by all searches"
+    )
+    retries: RetriesSection = Field(
+        default=RetriesSection(), description="How often a search is tried"
+    )
+
+    @field_validator("strategies", mode="before")
+    @classmethod
+    def _bare_labels_have_defaults(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        return {label: {} if section is None else section for label, section in value.items()}
+
+    @model_validator(mode="after")
+    def _can_be_told_apart(self) -> Self:
+        for key, names in (("datasets", self.datasets), ("strategies", self.strategies)):
+            _refuse_names(key, list(names))
+        if isinstance(self.seeds, list):
+            repeated = [seed for seed in self.seeds if self.seeds.count(seed) > 1]
+            if repeated:
+                raise sentence(
+                    f"seeds holds {repeated[0]} twice, and the same search would count twice;"
+                    " keep one of them"
+                )
+        if self.reference is not None and self.reference not in self.strategies:
+            raise sentence(
+                f"reference must be a label of strategies, {', '.join(self.strategies)},"
+                f" got {self.reference!r}"
+            )
+        return self
+
+    @property
+    def seed_list(self) -> list[int]:
+        """Seeds of the searches, written out."""
+        return list(self.seeds) if isinstance(self.seeds, list) else list(range(self.seeds))
+
+    def strategy(self, label: str) -> StrategySection:
+        """Return the strategy behind a label."""
+        rival = self.strategies[label]
+        return StrategySection(name=rival.name or label, params=rival.params)
+
+    def own_split(self, dataset: str) -> SplitSection | None:
+        """Return how rows of a data set are kept aside, None for not at all."""
+        return self.datasets[dataset].split or self.split
+
+    def as_select(self, dataset: str, label: str, seed: int = 0) -> SelectConfig:
+        """Return one search as a select configuration, with its data set's own sections.
+
+        Its folds have a seed of their own, whatever `seed` is: all searches on a data set share
+        one problem.
+        """
+        section = self.datasets[dataset]
+        own = {
+            name: getattr(self, name) if getattr(section, name) is None else getattr(section, name)
+            for name in _OWN
+        }
+        folds, split = own["folds"], own["split"] or SplitSection()
+        return SelectConfig(
+            name=f"{dataset}-{label}-{seed}",
+            seed=seed,
+            data=section.data,
+            strategy=self.strategy(label),
+            budget=self.budget,
+            evaluation=self.evaluation,
+            tracking=self.tracking,
+            archive=self.archive,
+            retries=self.retries,
+            **{
+                **own,
+                "folds": folds.model_copy(update={"seed": folds.seed or 0}),
+                "split": split.model_copy(update={"seed": split.seed or 0}),
+            },
+        )
+
+
+def _refuse_names(key: str, names: list[str]) -> None:
+    if not names:
+        raise sentence(f"{key} must hold at least one entry, got none; add one")
+    seen: dict[str, str] = {}
+    for name in names:
+        if not _NAME.match(name):
+            raise sentence(
+                f"{key} must have names of at most 40 letters, digits, '.', '_' or '-' that begin"
+                f" with a letter or digit, as files are named after them, got {name!r}"
+            )
+        # Some file systems take no notice of case.
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            raise sentence(
+                f"{key} has {other!r} and {name!r}, which would name one file; rename one"
+            )

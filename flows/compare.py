@@ -1,0 +1,377 @@
+"""The compare flow: data sets x strategies x seeds at one budget, side by side."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from prefect import flow
+from prefect.futures import PrefectFuture
+from threadpoolctl import threadpool_limits
+
+from conf.compare_check import check_compare
+from conf.compare_schema import CompareConfig
+from conf.estimator import build_estimator
+from conf.load import as_yaml, flatten
+from flows.compare_progress import CellDisplay, cell_display
+from flows.compare_runner import as_they_finish, one_server, task_runner
+from flows.opaque import opaque
+from flows.progress import say
+from swarm.archive import Archive
+from swarm.errors import EvaluationError, InputError, StoreError
+from swarm.registry import make
+from swarm.statistics.comparison import Comparison
+from swarm.statistics.comparison import compare as compare_cells
+from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, Stopped, cost_of_all, run_cell
+from tasks.compare_files import cells_table, parent_metrics, write_comparison
+from tasks.compare_log import CompareLog, failure, unfinished
+from tasks.run_log import describe_run
+from tasks.secrets import expand
+from tasks.steps import fetch_data, prepare_search, split_rows, worth_retrying
+from tasks.tracking import Tracking, open_tracking
+
+__all__ = ["Compared", "compare"]
+
+# Keys that say where and how a comparison is run, and change nothing that it finds.
+_ELSEWHERE = ("description", "runner", "tracking", "archive", "retries")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison leaves behind.
+
+    Attributes
+    ----------
+    run_id : str
+        The parent run.
+    comparison : Comparison
+    cells : DataFrame
+        One row per search.
+    everything : mapping of data set to (cost, size)
+        Of all features.
+    read_back : int
+        Searches that an earlier start had finished.
+    warnings : tuple of str
+    """
+
+    run_id: str
+    comparison: Comparison
+    cells: pd.DataFrame
+    everything: Mapping[str, tuple[float, int]]
+    read_back: int
+    warnings: tuple[str, ...]
+
+
+def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Compared:
+    """Compare strategies; an unfinished comparison of the same configuration is gone on with.
+
+    Parameters
+    ----------
+    config : CompareConfig
+    new : bool
+        Start afresh whatever there is.
+    verbosity : int
+        0 for silence, 1 for progress, 2 for a line per search.
+
+    Raises
+    ------
+    InputError
+        For bad input, before any search is started.
+    EvaluationError
+        If a search failed; the others are finished first.
+    """
+    check_compare(config)
+    runner = task_runner(config.runner.kind, config.runner.workers)
+    with (
+        warnings.catch_warnings(),
+        threadpool_limits(limits=1),
+        tempfile.TemporaryDirectory(prefix="swarm-compare-") as folder,
+    ):
+        # Threads of one process share its filters, so that they cannot each set their own.
+        warnings.simplefilter("ignore")
+        with_runner = _compare.with_options(task_runner=runner)
+        # The runner waits for its workers before the folder, and the file in it, goes away.
+        return with_runner(config, new, verbosity, Path(folder) / "stop")
+
+
+@flow(name="compare", validate_parameters=False)
+def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Compared:
+    grounds, told = _grounds(config)
+    url = expand(config.archive.url, "address of the archive")
+    Archive(url).close()
+    tracking = open_tracking(
+        expand(config.tracking.uri, "address of the tracking store"),
+        config.tracking.experiment,
+        expand(config.tracking.artifacts, "address of the artifacts"),
+    )
+    log, resumed = _open_log(config, tracking, new)
+    with _ends(log):
+        say(f"comparison {log.run_id} in {tracking.label}", verbosity)
+        for text in told:
+            say(f"[yellow]warning:[/yellow] {text}", verbosity)
+        everything = {
+            name: (cost_of_all(opaque(ground.prepared.problem), url), _n_columns(ground))
+            for name, ground in grounds.items()
+        }
+        cells = [
+            Cell(dataset, label, seed)
+            for dataset in config.datasets
+            for seed in config.seed_list
+            for label in config.strategies
+        ]
+        problems = {name: g.prepared.problem.fingerprint() for name, g in grounds.items()}
+        earlier = log.finished(problems) if resumed else []
+        found = {result.cell: result for result in earlier if result.cell in set(cells)}
+        if resumed:
+            say(f"going on: {len(found)} of {len(cells)} searches are there already", verbosity)
+        read_back = len(found)
+        left = [cell for cell in cells if cell not in found]
+        with cell_display(len(cells), len(found), verbosity) as shown, one_server():
+            found |= _searched(config, left, grounds, url, log, shown, stop)
+        results = [found[cell] for cell in _in_table_order(config, cells)]
+        return _concluded(config, results, grounds, everything, log, read_back, told)
+
+
+def _n_columns(ground: Ground) -> int:
+    return ground.prepared.problem.space.n_columns
+
+
+def _in_table_order(config: CompareConfig, cells: Sequence[Cell]) -> list[Cell]:
+    labels, datasets = list(config.strategies), list(config.datasets)
+    return sorted(
+        cells, key=lambda c: (datasets.index(c.dataset), labels.index(c.strategy), c.seed)
+    )
+
+
+def _grounds(config: CompareConfig) -> tuple[dict[str, Ground], tuple[str, ...]]:
+    """Fetch and prepare every data set: bad input shows before any search is started."""
+    first = next(iter(config.strategies))
+    grounds, told = {}, []
+    for name in config.datasets:
+        try:
+            grounds[name], warning = _ground(config, name, first)
+        except InputError as error:
+            raise type(error)(f"data set {name!r}: {error}") from None
+        if warning:
+            told.append(f"data set {name!r}: {warning}")
+    return grounds, tuple(told)
+
+
+def _ground(config: CompareConfig, name: str, label: str) -> tuple[Ground, str | None]:
+    one = config.as_select(name, label)
+    options = one.data.model_dump(exclude={"source"})
+    table = fetch_data(one.data.source, {**options, "fold": one.folds.column})
+    test, warning = None, None
+    if config.own_split(name) is not None:
+        rows = split_rows(opaque(table), one.split.kind, one.split.test_size, one.split_seed)
+        table, test, warning = table.take(rows.train), table.take(rows.test), rows.warning
+    folds = one.folds
+    prepared = prepare_search(
+        opaque(table),
+        opaque(build_estimator(one.model)),
+        scoring=one.scoring,
+        pos_label=one.pos_label,
+        folds={
+            "kind": folds.kind,
+            "n_folds": folds.n_folds,
+            "shuffle": folds.shuffle,
+            "seed": one.folds_seed,
+        },
+        space=one.space.model_dump(),
+        importance=one.evaluation.importance,
+        n_clusters=one.prepare.n_clusters,
+        seed=0,
+        needs=_needs(config),
+    )
+    return Ground(prepared, test), warning
+
+
+def _needs(config: CompareConfig) -> tuple[str, ...]:
+    """Name the hints that any of the strategies needs."""
+    rivals = [config.strategy(label) for label in config.strategies]
+    needs = (name for rival in rivals for name in make(rival.name, rival.params).needs)
+    return tuple(dict.fromkeys(needs))
+
+
+def _fingerprint(config: CompareConfig) -> str:
+    """Name what is compared: the same wherever and on however many workers it is run."""
+    dumped = config.model_dump(mode="json", by_alias=True, exclude=set(_ELSEWHERE))
+    for key in ("n_jobs", "backend"):
+        del dumped["evaluation"][key]
+    text = json.dumps([version("swarmselect"), dumped])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[CompareLog, bool]:
+    fingerprint = _fingerprint(config)
+    earlier = None if new else unfinished(tracking, fingerprint)
+    if earlier is not None:
+        return CompareLog.resume(tracking, earlier), True
+    log = CompareLog.start(
+        tracking,
+        config.name,
+        flatten(config),
+        fingerprint,
+        as_yaml(config),
+        config.description,
+    )
+    return log, False
+
+
+@contextmanager
+def _ends(log: CompareLog) -> Iterator[None]:
+    """Never leave a comparison behind as RUNNING."""
+    try:
+        yield
+    except BaseException as error:
+        with suppress(StoreError):
+            killed = not isinstance(error, Exception)
+            log.end_running()
+            log.close("KILLED" if killed else "FAILED", "interrupted" if killed else failure(error))
+        raise
+
+
+def _searched(
+    config: CompareConfig,
+    cells: Sequence[Cell],
+    grounds: Mapping[str, Ground],
+    archive: str,
+    log: CompareLog,
+    shown: CellDisplay,
+    stop: Path,
+) -> dict[Cell, CellResult]:
+    """Run the searches, and log each in this process as it comes in."""
+    tags = {name: describe_run(g.prepared.problem, name, "", 0) for name, g in grounds.items()}
+    submit = _submitter(config, grounds, archive, stop, log, tags)
+    found: dict[Cell, CellResult] = {}
+    failed: dict[Cell, Exception] = {}
+    try:
+        for cell, future in as_they_finish(cells, submit, config.runner.workers):
+            try:
+                found[cell] = future.result(raise_on_failure=True)
+            except Exception as error:
+                failed[cell] = error
+                with suppress(StoreError):
+                    log.mark(cell, "FAILED", failure(error))
+                shown.failed(cell, failure(error))
+            else:
+                log.end(found[cell], _tags(config, tags, cell))
+                shown.finished(found[cell])
+        log.settle()
+    except BaseException:
+        # Threads and processes alike look at this file between two fits.
+        stop.touch()
+        raise
+    if failed:
+        cell, reason = next(iter(failed.items()))
+        raise EvaluationError(
+            f"{len(failed)} of {len(cells)} searches failed, the first {cell.name}: "
+            f"{failure(reason)}; the same command tries them again"
+        ) from reason
+    return found
+
+
+def _submitter(
+    config: CompareConfig,
+    grounds: Mapping[str, Ground],
+    archive: str,
+    stop: Path,
+    log: CompareLog,
+    tags: Mapping[str, Mapping[str, str]],
+) -> Callable[[Cell], PrefectFuture[Any]]:
+    """Give what hands one search to the task runner, and shows it as running."""
+    evaluation = config.evaluation
+    searching = run_cell.with_options(
+        retries=config.retries.attempts - 1,
+        retry_delay_seconds=config.retries.delay_seconds,
+        retry_condition_fn=_worth_retrying,
+    )
+
+    def submit(cell: Cell) -> PrefectFuture[Any]:
+        strategy = config.strategy(cell.strategy)
+        params = {"strategy.name": strategy.name, "seed": cell.seed}
+        params |= {f"strategy.params.{key}": value for key, value in strategy.params.items()}
+        log.begin(cell, _tags(config, tags, cell), {"dataset": cell.dataset, **params})
+        plan = CellPlan(
+            strategy=strategy.name,
+            params=strategy.params,
+            budget=config.budget.model_dump(),
+            archive=archive,
+            evaluation={
+                "n_jobs": evaluation.n_jobs,
+                "backend": evaluation.backend,
+                "pruning": evaluation.pruning,
+                "exact": evaluation.exact,
+            },
+            stop=str(stop),
+        )
+        named = searching.with_options(task_run_name=cell.name)
+        return named.submit(opaque(cell), opaque(plan), opaque(grounds[cell.dataset]))
+
+    return submit
+
+
+def _tags(
+    config: CompareConfig, tags: Mapping[str, Mapping[str, str]], cell: Cell
+) -> dict[str, str]:
+    name = config.strategy(cell.strategy).name
+    return {**tags[cell.dataset], "strategy": name, "seed": str(cell.seed)}
+
+
+def _worth_retrying(task: object, run: object, state: Any) -> bool:
+    """Neither bad input nor the wish to stop is a passing fault."""
+    try:
+        state.result(raise_on_failure=True)
+    except Stopped:
+        return False
+    except Exception:
+        return worth_retrying(task, run, state)
+    return True
+
+
+def _concluded(
+    config: CompareConfig,
+    results: Sequence[CellResult],
+    grounds: Mapping[str, Ground],
+    everything: Mapping[str, tuple[float, int]],
+    log: CompareLog,
+    read_back: int,
+    told: tuple[str, ...],
+) -> Compared:
+    """Tables, tests and figures: what turns searches into a comparison."""
+    cells = cells_table(results)
+    comparison = compare_cells(cells, everything, reference=config.reference, alpha=config.alpha)
+    limits = {k: v for k, v in config.budget.model_dump().items() if v is not None}
+    facts = {
+        "data sets": ", ".join(config.datasets),
+        "strategies": ", ".join(config.strategies),
+        "seeds": ", ".join(str(seed) for seed in config.seed_list),
+        "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
+    }
+    scorings = {name: ground.prepared.problem.scoring for name, ground in grounds.items()}
+    labels = {
+        name: f"1 - {s.name}" if s.upper == 1.0 else s.name.removeprefix("neg_")
+        for name, s in scorings.items()
+    }
+    files = write_comparison(
+        config.name,
+        config.description,
+        facts,
+        opaque(results),
+        opaque(comparison),
+        everything,
+        labels,
+    )
+    log.files(files)
+    log.metrics(parent_metrics(comparison))
+    log.close("FINISHED")
+    return Compared(log.run_id, comparison, cells, everything, read_back, told)

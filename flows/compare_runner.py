@@ -1,0 +1,106 @@
+"""The Prefect task runner of a comparison, and how searches are handed to it."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TypeVar
+
+from prefect.client.orchestration import get_client
+from prefect.futures import PrefectFuture
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
+
+from swarm.errors import ConfigError
+from swarm.interrupts import deaf_children
+
+__all__ = ["as_they_finish", "one_server", "task_runner"]
+
+T = TypeVar("T")
+
+
+def task_runner(kind: str, workers: int) -> TaskRunner[Any]:
+    """Make the task runner: ``threads``, ``processes``, ``dask`` or ``ray``.
+
+    Raises
+    ------
+    ConfigError
+        If its package is not installed.
+    """
+    if kind == "threads":
+        return ThreadPoolTaskRunner(max_workers=workers)
+    if kind == "processes":
+        return ProcessPoolTaskRunner(max_workers=workers, initializer=_one_thread)
+    try:
+        # By name: neither is a package of this project.
+        module = import_module(f"prefect_{kind}")
+    except ImportError:
+        raise ConfigError(
+            f"runner.kind {kind!r} needs the package prefect-{kind}, which is not installed;"
+            f" run `pip install prefect-{kind}`, or set runner.kind to 'threads'"
+        ) from None
+    made: TaskRunner[Any]
+    if kind == "dask":
+        cluster = {"n_workers": workers, "threads_per_worker": 1}
+        made = module.DaskTaskRunner(cluster_kwargs=cluster)
+    else:
+        made = module.RayTaskRunner(init_kwargs={"num_cpus": workers})
+    return made
+
+
+@contextmanager
+def one_server() -> Iterator[None]:
+    """Tell workers of other processes where the Prefect server is: each would start its own."""
+    with get_client(sync_client=True) as client:
+        address = str(client.api_url)
+    if not address.startswith("http"):
+        yield
+        return
+    with temporary_settings({PREFECT_API_URL: address.rstrip("/")}):
+        yield
+
+
+def as_they_finish(
+    items: Sequence[T], submit: Callable[[T], PrefectFuture[Any]], at_once: int
+) -> Iterator[tuple[T, PrefectFuture[Any]]]:
+    """Submit items, at most `at_once` at a time, and give each with its future when it is done.
+
+    What waits is not submitted yet: it takes no memory, and an interrupt has little to wait for.
+    """
+    done: queue.SimpleQueue[tuple[T, PrefectFuture[Any]]] = queue.SimpleQueue()
+    waiting, running = iter(items), 0
+
+    def hand_out(item: T) -> None:
+        with deaf_children():
+            future = submit(item)
+        future.add_done_callback(lambda ended: done.put((item, ended)))
+
+    for item in waiting:
+        hand_out(item)
+        running += 1
+        if running == at_once:
+            break
+    while running:
+        # In short waits: some platforms do not interrupt a long one.
+        try:
+            finished = done.get(timeout=0.5)
+        except queue.Empty:
+            continue
+        running -= 1
+        for item in waiting:
+            hand_out(item)
+            running += 1
+            break
+        yield finished
+
+
+def _one_thread() -> None:
+    """Keep the numerical libraries of a worker process to one thread."""
+    from threadpoolctl import threadpool_limits
+
+    # Imported first: a library that is loaded later would not be held to the limit.
+    import swarm.search  # noqa: F401
+
+    threadpool_limits(limits=1)

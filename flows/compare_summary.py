@@ -1,0 +1,68 @@
+"""What a person reads at the end of a comparison."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from conf.compare_schema import CompareConfig
+from flows.compare import Compared
+from swarm.report.comparison_page import COLUMNS, shown
+from swarm.report.comparison_words import sentences
+
+__all__ = ["print_comparison"]
+
+_WIDE = 120
+# Left to the page, so that a row fits on a line.
+_PAGE_ONLY = ("evaluations",)
+_TIMES = {
+    "seconds_algorithm": ("T1 s", "{:.2f}"),
+    "seconds_evaluation": ("T2 s", "{:.1f}"),
+}
+
+
+def print_comparison(compared: Compared, config: CompareConfig) -> None:
+    """Print a table for each data set, the ranks over all, what the tests say, where to look."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDE)
+    comparison = compared.comparison
+    columns = {**COLUMNS, **_TIMES}
+    for dataset in comparison.datasets:
+        rows = comparison.summary[comparison.summary["dataset"] == dataset]
+        cost, size = compared.everything[dataset]
+        table = Table(
+            title=f"[bold]{dataset}[/bold]: all {size} features cost {cost:.5f}",
+            title_justify="left",
+            title_style="",
+            box=SIMPLE,
+        )
+        there = [key for key in columns if key in rows and key not in _PAGE_ONLY]
+        for key in there:
+            name, number = columns[key][0], key != "strategy"
+            table.add_column(name, justify="right" if number else "left", no_wrap=True)
+        for _, row in rows.sort_values("rank", kind="stable").iterrows():
+            table.add_row(*(shown(row[key], columns[key][1]) for key in there))
+        console.print(table)
+    if len(comparison.datasets) > 1:
+        console.print(_ranks(compared))
+    for text in sentences(comparison):
+        console.print(text)
+    for text in compared.warnings:
+        console.print(f"[yellow]warning:[/yellow] {text}")
+    console.print(f"\nrun      {compared.run_id}  ({config.tracking.experiment})")
+    console.print("look     swarm ui, then open comparison.md and figures among its artifacts")
+
+
+def _ranks(compared: Compared) -> Table:
+    ranks = compared.comparison.ranks
+    table = Table(title="Ranks by mean cost", title_justify="left", title_style="bold", box=SIMPLE)
+    table.add_column("strategy", no_wrap=True)
+    table.add_column("average", justify="right")
+    for dataset in compared.comparison.datasets:
+        table.add_column(dataset, justify="right")
+    for name, row in ranks.sort_values("average", kind="stable").iterrows():
+        own = (f"{row[dataset]:g}" for dataset in compared.comparison.datasets)
+        table.add_row(str(name), f"{row['average']:.2f}", *own)
+    return table

@@ -1,0 +1,69 @@
+"""The figures of a comparison as files: SVG for pages, PNG for MLflow's own viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from swarm.report.canvas import LIGHT, styled, to_png, to_svg
+from swarm.report.convergence_bands import convergence_bands
+from swarm.report.critical_difference import critical_difference_diagram
+from swarm.statistics.comparison import Comparison
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["comparison_figures"]
+
+
+def comparison_figures(
+    comparison: Comparison,
+    histories: Mapping[str, Mapping[str, Sequence[pd.DataFrame]]],
+    everything: Mapping[str, tuple[float, int]],
+    cost_labels: Mapping[str, str],
+) -> dict[str, bytes]:
+    """Draw the ranks, and the convergence on each data set.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    histories : mapping of data set to mapping of strategy to histories
+        One history for each seed.
+    everything : mapping of data set to (cost, size)
+        Of all features.
+    cost_labels : mapping of data set to str
+
+    Returns
+    -------
+    dict of str to bytes
+        ``figures/ranks.svg``, ``figures/convergence_wine.png``, ...; the same bytes for the same
+        searches and version of matplotlib.
+    """
+    files: dict[str, bytes] = {}
+    with styled():
+        ranks = critical_difference_diagram(
+            comparison.ranks["average"], comparison.critical_difference
+        )
+        files |= _both("ranks", "Average ranks of the strategies.", ranks)
+        for dataset in comparison.datasets:
+            order = comparison.ranks[dataset].sort_values(kind="stable").index
+            ordered = {str(name): histories[dataset][str(name)] for name in order}
+            figure = convergence_bands(ordered, everything[dataset][0], cost_labels[dataset])
+            label = f"Best cost against distinct evaluations on {dataset}."
+            files |= _both(f"convergence_{dataset}", label, figure)
+    return files
+
+
+def _both(name: str, label: str, figure: Figure) -> dict[str, bytes]:
+    svg = to_svg(figure, name.replace(".", "-"), label)
+    # A file of its own has no page around it to say what its colours and its font are.
+    for colour, value in LIGHT.items():
+        svg = svg.replace(f"var(--{colour})", value)
+    start = (
+        '<svg xmlns="http://www.w3.org/2000/svg" '
+        f'style="background:{LIGHT["paper"]};font-family:system-ui,sans-serif" '
+    )
+    svg = svg.replace("<svg ", start, 1)
+    return {f"figures/{name}.svg": svg.encode(), f"figures/{name}.png": to_png(figure)}

@@ -1,0 +1,288 @@
+"""One search of a comparison: what it starts from, what it found, and the task that runs it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from swarm.archive import Archive, KnownEvaluations
+from swarm.budget import Budget
+from swarm.errors import EvaluationError, SwarmError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.types import Evaluations
+from swarm.problem import Problem
+from swarm.registry import make
+from swarm.result import SearchResult
+from swarm.search import Search, SearchState, run
+from swarm.strategy import Hints, Strategy
+from tasks.run_log import parquet
+from tasks.steps import Prepared
+from tasks.table import Table
+
+__all__ = ["Cell", "CellPlan", "CellResult", "Ground", "Stopped", "cost_of_all", "run_cell"]
+
+_CHUNK = 500
+
+
+class Stopped(SwarmError):
+    """Someone asked all searches to end; what was evaluated is in the archive."""
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One search of a comparison."""
+
+    dataset: str
+    strategy: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Name of its run."""
+        return f"{self.dataset}-{self.strategy}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What all searches on one data set share.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        Problem and hints, from the rows that are searched on.
+    test : Table or None
+        Rows kept aside.
+    """
+
+    prepared: Prepared
+    test: Table | None = None
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """How a search is run.
+
+    Attributes
+    ----------
+    strategy, params
+        Registered strategy and its parameters.
+    budget : mapping
+        See :class:`swarm.budget.Budget`.
+    archive : str
+        URL with its secrets.
+    evaluation : mapping
+        `n_jobs`, `backend` and `pruning` of the evaluator.
+    stop : str
+        Path of a file; once it is there, the search ends with :class:`Stopped`.
+    """
+
+    strategy: str
+    params: Mapping[str, Any]
+    budget: Mapping[str, Any]
+    archive: str
+    evaluation: Mapping[str, Any]
+    stop: str
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What one search found; all but the seconds follows from configuration and data.
+
+    Attributes
+    ----------
+    cost, size, features
+        Of the best subset; `size` counts features.
+    test_cost : float or None
+        Cost of a model of the best subset on the rows kept aside.
+    epochs, evaluations, distinct, fits : int
+        What was spent, the same whatever the archive knew.
+    reason : str
+        What ended the search.
+    seconds_algorithm : float
+        T1 of document 002: processor time of the search without its evaluations.
+    seconds_evaluation : float
+        T2: training time of the folds that its answers needed, as the archive has it, whichever
+        search trained them.
+    history : DataFrame
+        One row per epoch.
+    """
+
+    cell: Cell
+    problem: str
+    cost: float
+    size: int
+    features: list[str]
+    n_available: int
+    test_cost: float | None
+    epochs: int
+    evaluations: int
+    distinct: int
+    fits: int
+    reason: str
+    seconds_algorithm: float
+    seconds_evaluation: float
+    history: pd.DataFrame
+
+    def files(self) -> dict[str, bytes]:
+        """Artifacts that :meth:`read` reads back as the same."""
+        facts = {**vars(self.cell), **vars(self)}
+        del facts["cell"], facts["history"]
+        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        return {"features.json": text.encode(), "history.parquet": parquet(self.history)}
+
+    @classmethod
+    def read(cls, features: Path, history: Path) -> CellResult:
+        """Read the artifacts of a search that finished."""
+        facts = json.loads(features.read_text(encoding="utf-8"))
+        cell = Cell(facts.pop("dataset"), facts.pop("strategy"), facts.pop("seed"))
+        table = pd.read_parquet(BytesIO(history.read_bytes()))
+        return cls(cell=cell, history=table, **facts)
+
+    def row(self) -> dict[str, Any]:
+        """Its row in the table of all cells."""
+        names = ("cost", "size", "evaluations", "distinct", "fits", "epochs", "reason")
+        return {
+            **asdict(self.cell),
+            **{name: getattr(self, name) for name in names},
+            "test_cost": np.nan if self.test_cost is None else self.test_cost,
+            "seconds_algorithm": self.seconds_algorithm,
+            "seconds_evaluation": self.seconds_evaluation,
+            "features": " ".join(self.features),
+        }
+
+
+@task(name="all-features", cache_policy=NO_CACHE, persist_result=False)
+def cost_of_all(problem: Problem, archive: str) -> float:
+    """Cost of every feature there is: what an improvement is measured against."""
+    everything = np.ones((1, problem.space.n_units), dtype=bool)
+    order = np.arange(problem.n_folds)
+    with closing(Archive(archive)) as opened, CrossValidation(problem, opened) as evaluator:
+        answer = evaluator.evaluate(everything, np.array([np.inf]), order)
+    if answer.failed[0]:
+        raise EvaluationError(
+            f"the model fails on all {problem.space.n_columns} features: "
+            f"{(answer.first_error or 'unknown').strip().splitlines()[-1]}"
+        )
+    return float(answer.costs[0])
+
+
+@task(name="search", cache_policy=NO_CACHE, persist_result=False)
+def run_cell(cell: Cell, plan: CellPlan, ground: Ground) -> CellResult:
+    """Run one search from its first epoch to its last; the archive answers what it knows.
+
+    Raises
+    ------
+    Stopped
+        If the searches were asked to end.
+    """
+    stop = Path(plan.stop)
+
+    def heed(*_: object) -> None:
+        if stop.exists():
+            raise Stopped("the comparison was interrupted")
+
+    heed()
+    problem = ground.prepared.problem
+    with (
+        closing(Archive(plan.archive)) as archive,
+        CrossValidation(problem, archive, on_fit=heed, **plan.evaluation) as evaluator,
+    ):
+        timed = _Timed(evaluator)
+        strategy = make(plan.strategy, plan.params)
+        budget = Budget(**plan.budget)
+        hints = _own(ground.prepared.hints, strategy)
+        search = Search(strategy, problem.space, timed, hints, cell.seed, budget)
+        started = time.thread_time()
+        result = run(search, callbacks=[heed])
+        algorithm = time.thread_time() - started - timed.seconds
+        if result.interrupted:
+            raise Stopped("the search was interrupted")
+        trained = _training_seconds(result.state, evaluator.known, problem)
+    return _result(cell, ground, result, algorithm, trained)
+
+
+def _own(hints: Hints, strategy: Strategy) -> Hints:
+    """Leave a strategy the hints that it needs: what it finds must not depend on its rivals."""
+    return Hints(**{name: getattr(hints, name) for name in strategy.needs})
+
+
+class _Timed:
+    """An evaluator that adds up the processor time this thread spends in it."""
+
+    def __init__(self, evaluator: CrossValidation) -> None:
+        self._evaluator = evaluator
+        self.n_folds = evaluator.n_folds
+        self.seconds = 0.0
+
+    def evaluate(self, masks: Any, incumbents: Any, fold_order: Any) -> Evaluations:
+        started = time.thread_time()
+        try:
+            return self._evaluator.evaluate(masks, incumbents, fold_order)
+        finally:
+            self.seconds += time.thread_time() - started
+
+
+def _training_seconds(state: SearchState, known: KnownEvaluations, problem: Problem) -> float:
+    """Sum the archived training time of the folds that the answers of a search needed."""
+    keys = list(state.asked)
+    total = 0.0
+    for start in range(0, len(keys), _CHUNK):
+        some = keys[start : start + _CHUNK]
+        packed = np.frombuffer(b"".join(some), dtype=np.uint8).reshape(len(some), -1)
+        masks = np.unpackbits(packed, axis=1, count=problem.space.n_units).astype(bool)
+        for key, record in zip(some, known.lookup(masks), strict=True):
+            trained = int(record.known.sum())
+            if trained:
+                total += record.seconds * min(1.0, state.asked[key].bit_count() / trained)
+    return total
+
+
+def _result(
+    cell: Cell, ground: Ground, result: SearchResult, algorithm: float, trained: float
+) -> CellResult:
+    problem, counts = ground.prepared.problem, result.state.counts
+    return CellResult(
+        cell=cell,
+        problem=problem.fingerprint(),
+        cost=result.cost,
+        size=len(result.features),
+        features=result.features,
+        n_available=problem.space.n_columns,
+        test_cost=_test_cost(problem, result.features, ground.test),
+        epochs=result.state.epoch,
+        evaluations=counts.evaluations,
+        distinct=counts.distinct,
+        fits=counts.fits,
+        reason=result.reason,
+        seconds_algorithm=max(0.0, algorithm),
+        seconds_evaluation=trained,
+        history=result.history,
+    )
+
+
+def _test_cost(problem: Problem, features: list[str], test: Table | None) -> float | None:
+    """Cost of one model on all rows that were searched on, on the rows kept aside."""
+    if test is None:
+        return None
+    from sklearn.base import clone
+
+    model = clone(problem.estimator)
+    weight = {}
+    if problem.weight is not None:
+        steps = getattr(model, "steps", None)
+        weight = {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": problem.weight}
+    target = np.asarray(test.target)
+    target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
+    model.fit(problem.features[features], problem.target, **weight)
+    return problem.scoring.cost(model, test.features[features], target)

@@ -1,0 +1,73 @@
+"""What a comparison leaves behind: tables, a page and figures, as artifacts by their path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from swarm.report.comparison_figures import comparison_figures
+from swarm.report.comparison_page import markdown
+from swarm.statistics.comparison import Comparison
+from tasks.compare_cell import CellResult
+
+__all__ = ["cells_table", "parent_metrics", "table_files", "write_comparison"]
+
+_SECONDS = ("seconds_algorithm", "seconds_evaluation")
+
+
+def cells_table(results: Sequence[CellResult]) -> pd.DataFrame:
+    """One row per search, in the order given."""
+    return pd.DataFrame([result.row() for result in results])
+
+
+def table_files(cells: pd.DataFrame, comparison: Comparison) -> dict[str, bytes]:
+    """CSV files; times are in files of their own, as nothing else depends on the machine."""
+    keys = ["dataset", "strategy", "seed"]
+    summary = comparison.summary
+    frames = {
+        "cells.csv": cells.drop(columns=list(_SECONDS)),
+        "cells_seconds.csv": cells[[*keys, *_SECONDS]],
+        "summary.csv": summary.drop(columns=list(_SECONDS)),
+        "summary_seconds.csv": summary[[*keys[:2], *_SECONDS]],
+        "ranks.csv": comparison.ranks.rename_axis("strategy").reset_index(),
+        "tests_over_datasets.csv": comparison.across,
+        "tests_over_seeds.csv": comparison.within,
+    }
+    return {name: frame.to_csv(index=False).encode() for name, frame in frames.items()}
+
+
+@task(name="report", cache_policy=NO_CACHE, persist_result=False)
+def write_comparison(
+    title: str,
+    description: str | None,
+    facts: Mapping[str, object],
+    results: Sequence[CellResult],
+    comparison: Comparison,
+    everything: Mapping[str, tuple[float, int]],
+    cost_labels: Mapping[str, str],
+) -> dict[str, bytes]:
+    """Make every table, the page and the figures."""
+    histories: dict[str, dict[str, list[pd.DataFrame]]] = {}
+    for result in results:
+        own = histories.setdefault(result.cell.dataset, {})
+        own.setdefault(result.cell.strategy, []).append(result.history)
+    figures = comparison_figures(comparison, histories, everything, cost_labels)
+    pictures = {
+        "Average ranks and the critical difference": "figures/ranks.svg",
+        **{f"Convergence on {d}": f"figures/convergence_{d}.svg" for d in comparison.datasets},
+    }
+    page = markdown(title, facts, comparison, everything, pictures, description)
+    tables = table_files(cells_table(results), comparison)
+    return {"comparison.md": page.encode(), **tables, **figures}
+
+
+def parent_metrics(comparison: Comparison) -> dict[str, float]:
+    """Mean ranks and costs: ``rank/bpso``, ``cost/wine/bpso``."""
+    ranks = comparison.ranks["average"]
+    metrics = {f"rank/{name}": float(rank) for name, rank in ranks.items()}
+    for row in comparison.summary.to_dict("records"):
+        metrics[f"cost/{row['dataset']}/{row['strategy']}"] = float(row["mean_cost"])
+    return metrics

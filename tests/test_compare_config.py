@@ -1,0 +1,147 @@
+"""The configuration of a comparison: what it means, and what is refused in one sentence."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+
+from conf.compare_check import check_compare
+from conf.load import (
+    CompareConfig,
+    as_yaml,
+    from_yaml,
+    json_schema,
+    load,
+    load_compare,
+    load_select,
+)
+from swarm.errors import ConfigError
+
+WINE = """
+name: a
+datasets:
+  wine: {data: {source: bundled, name: wine}}
+strategies:
+  random:
+"""
+
+
+def read(text: str, *overrides: str, env: dict[str, str] | None = None) -> CompareConfig:
+    config = from_yaml(text, "conf/x.yaml", overrides, env or {})
+    assert isinstance(config, CompareConfig)
+    return config
+
+
+def refusal(*overrides: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        check_compare(read(WINE, *overrides))
+    text = str(caught.value)
+    assert "\n" not in text
+    assert ". " not in text.replace(", ...", "")
+    return text
+
+
+def test_a_file_with_data_sets_is_a_comparison_and_any_other_is_not():
+    assert isinstance(load("compare", env={}), CompareConfig)
+    with pytest.raises(ConfigError, match="run `swarm compare compare`"):
+        load_select("compare")
+    with pytest.raises(ConfigError, match="run `swarm select default`"):
+        load_compare("default")
+
+
+def test_what_ships_obeys_its_schema_and_reads_back():
+    config = load("compare", env={})
+    schema = json_schema(CompareConfig)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(config.model_dump(mode="json", by_alias=True), schema)
+    assert from_yaml(as_yaml(config), env={}) == config
+
+
+def test_a_bare_label_is_a_strategy_with_defaults_and_a_label_may_hide_another_name():
+    config = read(WINE, "strategies.wide={name: random, params: {batch_size: 50}}")
+    assert (config.strategy("random").name, config.strategy("random").params) == ("random", {})
+    assert (config.strategy("wide").name, config.strategy("wide").params["batch_size"]) == (
+        "random",
+        50,
+    )
+
+
+def test_a_number_of_seeds_counts_from_0():
+    assert read(WINE, "seeds=3").seed_list == [0, 1, 2]
+    assert read(WINE, "seeds=[7, 3]").seed_list == [7, 3]
+
+
+def test_a_data_set_falls_back_to_the_top_sections():
+    config = read(WINE, "datasets.wine.folds={n_folds: 4}", "folds.n_folds=7", "scoring=accuracy")
+    one = config.as_select("wine", "random", 5)
+    assert (one.folds.n_folds, one.scoring, one.seed, one.name) == (
+        4,
+        "accuracy",
+        5,
+        "wine-random-5",
+    )
+
+
+def test_all_searches_on_a_data_set_share_their_folds_whatever_their_seed():
+    config = read(WINE)
+    seeds = {config.as_select("wine", "random", seed).folds_seed for seed in (0, 1, 9)}
+    assert seeds == {0}
+    assert read(WINE, "folds.seed=4").as_select("wine", "random", 9).folds_seed == 4
+
+
+def test_the_environment_sets_keys_of_a_comparison_and_not_those_of_a_select_run():
+    env = {"SWARM_BUDGET__DISTINCT": "50", "SWARM_ALPHA": "0.1", "SWARM_SEED": "3"}
+    config = read(WINE, env=env)
+    assert (config.budget.distinct, config.alpha) == (50, 0.1)
+
+
+REFUSED = {
+    "unknown key": (["sedes=3"], ["'sedes'", "'seeds'"]),
+    "unknown key of a data set": (
+        ["datasets.wine.fold={}"],
+        ["'datasets.wine.fold'", "'datasets.wine.folds'"],
+    ),
+    "unknown key far below": (
+        ["datasets.wine.folds.n_fold=3"],
+        ["--set datasets.wine.folds.n_fold", "'datasets.wine.folds.n_folds'"],
+    ),
+    "unknown key of a strategy": (
+        ["strategies.random.param={}"],
+        ["'strategies.random.params'"],
+    ),
+    "data set without data": (["datasets.more={}"], ["'datasets.more.data'", "missing"]),
+    "no data sets": (["datasets={}"], ["datasets", "at least one"]),
+    "no strategies": (["strategies={}"], ["strategies", "at least one"]),
+    "no seeds": (["seeds=[]"], ["seeds", "not empty"]),
+    "repeated seed": (["seeds=[1, 2, 1]"], ["seeds", "1 twice"]),
+    "unknown strategy": (["strategies.rndom={}"], ["rndom", "did you mean 'random'"]),
+    "unknown parameter": (
+        ["strategies.random.params={batch: 3}"],
+        ["strategies.random", "'batch'", "did you mean 'batch_size'"],
+    ),
+    "unknown scorer": (["scoring=acuracy"], ["data set 'wine'", "'acuracy'", "'accuracy'"]),
+    "name of no file": (["strategies.a/b={name: random}"], ["'a/b'", "files"]),
+    "names of one file": (["strategies.Random={name: random}"], ["'random' and 'Random'"]),
+    "unknown reference": (["reference=best"], ["reference", "random", "'best'"]),
+    "unknown runner": (["runner.kind=thread"], ["'threads', 'processes'", "'threads'?"]),
+    "no budget": (["budget.distinct=null"], ["budget", "null"]),
+    "column of two roles": (
+        ["datasets.wine.data.group=x", "datasets.wine.data.time=x"],
+        ["data set 'wine'", "column 'x'"],
+    ),
+    "split without its column": (["split.kind=group"], ["data set 'wine'", "data.group"]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_configurations_are_refused_in_one_sentence(case: str):
+    overrides, words = REFUSED[case]
+    text = refusal(*overrides)
+    assert all(word in text for word in words), text
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_a_task_runner_that_is_not_installed_says_what_to_install(kind: str, monkeypatch):
+    monkeypatch.setattr("conf.compare_check.find_spec", lambda name: None)
+    text = refusal(f"runner.kind={kind}")
+    assert f"pip install prefect-{kind}" in text

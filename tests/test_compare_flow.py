@@ -1,0 +1,250 @@
+"""The compare flow: nested runs, equal budgets, and the same tables whatever happens."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.naive_bayes import GaussianNB
+
+from flows.compare import Compared, compare
+from flows.compare_summary import print_comparison
+from swarm.errors import ConfigError, DataError, EvaluationError, SpaceError
+from swarm.registry import registry
+from tasks.compare_cell import CellResult
+from tasks.compare_log import CompareLog
+from tasks.split import split
+from tasks.table import Table
+from tests.small_comparison import SAME, of
+from tests.small_run import Bench
+
+BUNDLED = {"source": "bundled"}
+STRATEGIES = ["multiswarm", "random", "full"]
+
+
+@pytest.fixture(autouse=True)
+def _server(prefect_server: str) -> None:
+    """Every flow of this file runs on the server of the session."""
+
+
+@pytest.fixture(scope="module")
+def first(
+    prefect_server: str, tracking_uri: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Bench, Compared]:
+    """One undisturbed comparison."""
+    bench = Bench(tmp_path_factory.mktemp("compared"), tracking_uri)
+    return bench, compare(of(bench), verbosity=0)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures out: drawing them takes longer than all the rest."""
+    monkeypatch.setattr("tasks.compare_files.comparison_figures", lambda *_: {})
+
+
+def same(bench: Bench, compared: Compared) -> dict[str, bytes]:
+    """What may not depend on anything but configuration and data."""
+    page = bench.artifact(compared.run_id, "comparison.md").partition(b"## Time")[0]
+    return {"page": page, **{name: bench.artifact(compared.run_id, name) for name in SAME}}
+
+
+def children(bench: Bench, compared: Compared) -> list[Any]:
+    return [
+        run for run in bench.runs() if run.data.tags.get("mlflow.parentRunId") == compared.run_id
+    ]
+
+
+def test_a_comparison_is_one_run_with_a_finished_child_for_each_search(first):
+    bench, compared = first
+    parent = bench.tracking.run(compared.run_id)
+    assert (parent.status, parent.tags["kind"], parent.params["budget.distinct"]) == (
+        "FINISHED",
+        "compare",
+        "16",
+    )
+    runs = children(bench, compared)
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    names = sorted(run.info.run_name for run in runs)
+    assert names == sorted(f"wine-{label}-{seed}" for label in STRATEGIES for seed in (0, 1))
+    assert len({run.data.tags["problem"] for run in runs}) == 1
+    for run in runs:
+        answer = json.loads(bench.artifact(run.info.run_id, "features.json"))
+        assert answer["cost"] == run.data.metrics["best_cost"] == run.data.metrics["cost"]
+        assert len(answer["features"]) == run.data.metrics["size"]
+        steps = bench.steps(run.info.run_id, "distinct_evaluations")
+        assert steps == list(range(1, answer["epochs"] + 1))
+
+
+def test_a_comparison_leaves_tables_a_page_and_figures(first):
+    bench, compared = first
+    listed = {entry.path for entry in bench.tracking.client.list_artifacts(compared.run_id)}
+    assert {"config.yaml", "comparison.md", "cells_seconds.csv", "figures", *SAME} <= listed
+    figures = bench.tracking.client.list_artifacts(compared.run_id, "figures")
+    drawn = [f"figures/{name}" for name in ("ranks", "convergence_wine")]
+    assert {entry.path for entry in figures} == {f"{d}.{k}" for d in drawn for k in ("svg", "png")}
+    page = bench.artifact(compared.run_id, "comparison.md").decode()
+    assert all(word in page for word in (*STRATEGIES, "PI %", "T1", "smallest p"))
+    svg = bench.artifact(compared.run_id, "figures/ranks.svg").decode()
+    assert "xmlns=" in svg
+    assert "var(--" not in svg
+
+
+def test_every_search_has_the_same_budget_and_measures_against_all_features(first):
+    _, compared = first
+    spent = compared.cells.set_index("strategy")["distinct"]
+    assert set(spent[["multiswarm", "random"]]) == {16}
+    assert set(spent["full"]) == {1}
+    cost, size = compared.everything["wine"]
+    summary = compared.comparison.summary.set_index("strategy")
+    assert (summary.loc["full", "mean_cost"], summary.loc["full", "mean_size"]) == (cost, size)
+    assert summary.loc["full", "improvement"] == 0
+    assert (summary["seconds_evaluation"] > 0).all()
+
+
+def test_the_summary_names_every_strategy_and_promises_nothing(first, bench, capsys):
+    _, compared = first
+    print_comparison(compared, of(bench))
+    said = capsys.readouterr().out
+    assert all(name in said for name in STRATEGIES)
+    assert "no difference, however clear, can be significant" in " ".join(said.split())
+
+
+def paid_for(bench: Bench) -> int:
+    """How many evaluations the archive of a bench holds."""
+    with sqlite3.connect(bench.archive.removeprefix("sqlite:///")) as connection:
+        found = connection.execute("SELECT COUNT(*) FROM archive_evaluations").fetchone()
+    return int(found[0])
+
+
+def test_a_finished_comparison_is_answered_by_the_archive_as_a_new_one(first, undrawn):
+    bench, compared = first
+    before = paid_for(bench)
+    again = compare(of(bench), verbosity=0)
+    assert again.run_id != compared.run_id
+    assert paid_for(bench) == before
+    assert same(bench, again) == same(bench, compared)
+
+
+def test_processes_find_what_threads_find(first, bench, undrawn):
+    config = of(bench, runner={"kind": "processes", "workers": 2})
+    other = compare(config, verbosity=0)
+    assert same(bench, other) == same(*first)
+
+
+def test_a_strategy_finds_the_same_whatever_its_rivals(first, bench, undrawn):
+    config = of(bench, strategies={"random": {"params": {"batch_size": 4}}})
+    alone = compare(config, verbosity=0)
+    cells = first[1].cells
+    expected = cells[cells["strategy"] == "random"]["features"].tolist()
+    assert alone.cells["features"].tolist() == expected
+
+
+def interrupt_after(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Press Ctrl-C when `n` searches have been logged."""
+    plain, seen = CompareLog.end, []
+
+    def end(self: CompareLog, result: CellResult, *rest: Any) -> None:
+        plain(self, result, *rest)
+        seen.append(result)
+        if len(seen) == n:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(CompareLog, "end", end)
+
+
+def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undrawn):
+    config = of(bench)
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_after(3, patch)
+        with pytest.raises(KeyboardInterrupt):
+            compare(config, verbosity=0)
+    statuses = bench.statuses()
+    assert "RUNNING" not in statuses
+    assert statuses.count("FINISHED") == 3
+    parent = next(run for run in bench.runs() if run.data.tags.get("kind") == "compare")
+    assert parent.info.status == "KILLED"
+    # Elsewhere and on fewer workers it is the same comparison.
+    other = of(bench, runner={"kind": "threads", "workers": 1})
+    resumed = compare(other, verbosity=0)
+    assert (resumed.run_id, resumed.read_back) == (parent.info.run_id, 3)
+    assert "error" not in bench.tracking.run(resumed.run_id).tags
+    assert sorted(run.info.run_name for run in children(bench, resumed)) == sorted(
+        f"wine-{label}-{seed}" for label in STRATEGIES for seed in (0, 1)
+    )
+    assert same(bench, resumed) == same(*first)
+
+
+def test_new_leaves_an_unfinished_comparison_alone(bench, undrawn):
+    config = of(bench, strategies={"full": {}})
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_after(1, patch)
+        with pytest.raises(KeyboardInterrupt):
+            compare(config, verbosity=0)
+    fresh = compare(config, new=True, verbosity=0)
+    assert fresh.read_back == 0
+    assert len(children(bench, fresh)) == 2
+    parents = [run for run in bench.runs() if run.data.tags.get("kind") == "compare"]
+    assert [run.info.status for run in parents] == ["FINISHED", "KILLED"]
+
+
+def test_searches_of_other_data_are_run_again(bench, undrawn):
+    frame = pd.read_csv(bench.mapping()["data"]["path"])
+    data = {"small": {"data": bench.mapping()["data"]}}
+    config = of(bench, datasets=data, strategies={"random": {}})
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_after(2, patch)
+        with pytest.raises(KeyboardInterrupt):
+            compare(config, verbosity=0)
+    frame.assign(x0=np.roll(frame["x0"], 1)).to_csv(data["small"]["data"]["path"], index=False)
+    assert compare(config, verbosity=0).read_back == 0
+
+
+def test_a_failing_search_lets_the_others_finish_and_is_tried_again(bench, undrawn, monkeypatch):
+    config = of(bench, retries={"attempts": 2, "delay_seconds": 0.0})
+    with pytest.MonkeyPatch.context() as patch:
+        tries = []
+
+        def break_down(*_: object) -> None:
+            tries.append(1)
+            raise OSError("the disk is gone")
+
+        patch.setattr(registry()["random"], "start", break_down)
+        with pytest.raises(EvaluationError, match=r"2 of 6 searches failed.*disk is gone"):
+            compare(config, verbosity=0)
+        assert len(tries) == 4, "each of the two was to be tried twice"
+    assert sorted(bench.statuses()) == ["FAILED"] * 3 + ["FINISHED"] * 4
+    assert compare(config, verbosity=0).read_back == 4
+
+
+def test_rows_kept_aside_give_a_test_cost(bench, undrawn):
+    config = of(bench, split={"kind": "stratified", "test_size": 0.4}, strategies={"full": {}})
+    compared = compare(config, verbosity=0)
+    features, target = load_wine(return_X_y=True, as_frame=True)
+    rows = split(Table("wine", "", features, target), "stratified", test_size=0.4, seed=0)
+    model = GaussianNB().fit(features.iloc[rows.train], target.iloc[rows.train])
+    expected = 1 - model.score(features.iloc[rows.test], target.iloc[rows.test])
+    assert compared.cells["test_cost"].tolist() == pytest.approx([expected] * 2)
+    assert "mean_test_cost" in compared.comparison.summary
+
+
+@pytest.mark.parametrize(
+    ("sections", "kind", "words"),
+    [
+        (
+            {"datasets": {"w": {"data": {"source": "bundled", "name": "wne"}}}},
+            DataError,
+            "'w': .*wne",
+        ),
+        ({"space": {"fixed": ["x9"]}}, SpaceError, "'wine': .*x9"),
+        ({"strategies": {"rnd": {}}}, ConfigError, "rnd"),
+    ],
+)
+def test_bad_input_ends_before_anything_is_trained_or_recorded(bench, sections, kind, words):
+    with pytest.raises(kind, match=words):
+        compare(of(bench, **sections), verbosity=0)
+    assert not bench.made_anything()

@@ -1,0 +1,231 @@
+"""The statistics of a comparison: known answers, brute force, and what they must not claim."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swarm.report.comparison_words import sentences
+from swarm.report.convergence_bands import band, convergence_bands
+from swarm.report.critical_difference import cliques, critical_difference_diagram
+from swarm.statistics.comparison import compare, critical_difference
+from swarm.statistics.location import rank_sum, signed_rank
+
+# Hollander and Wolfe's examples, with the answers that R documents for wilcox.test.
+DEPRESSION = (
+    np.array([1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30]),
+    np.array([0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29]),
+)
+PERMEABILITY = (
+    [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46],
+    [1.15, 0.88, 0.90, 0.74, 1.21],
+)
+few = st.integers(-3, 3).map(float)
+
+
+def two_sided(sums: list[float], observed: float) -> float:
+    below = sum(value <= observed + 1e-9 for value in sums) / len(sums)
+    above = sum(value >= observed - 1e-9 for value in sums) / len(sums)
+    return min(1.0, 2 * min(below, above))
+
+
+def ranked(values: np.ndarray) -> np.ndarray:
+    return pd.Series(values).rank().to_numpy()
+
+
+# ---------------------------------------------------------------- location
+
+
+def test_the_signed_rank_test_gives_the_documented_answer():
+    x, y = DEPRESSION
+    shift = signed_rank(x - y)
+    assert shift.p == pytest.approx(0.0390625)
+    assert shift.estimate == pytest.approx(0.46)
+    assert (shift.low, shift.high) == pytest.approx((0.010, 0.786))
+
+
+def test_the_rank_sum_test_gives_the_documented_answer():
+    shift = rank_sum(*PERMEABILITY)
+    assert shift.p == pytest.approx(0.2544, abs=5e-5)
+    assert shift.estimate == pytest.approx(0.305)
+    assert (shift.low, shift.high) == pytest.approx((-0.15, 0.76))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(few, min_size=1, max_size=8))
+def test_signed_ranks_with_ties_are_exact_by_every_choice_of_signs(values):
+    nonzero = np.array([v for v in values if v])
+    ranks = ranked(np.abs(nonzero))
+    signs = itertools.product([0, 1], repeat=len(nonzero))
+    sums = [float(np.dot(ranks, chosen)) for chosen in signs]
+    expected = two_sided(sums, float(ranks[nonzero > 0].sum()))
+    assert signed_rank(values).p == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(few, min_size=1, max_size=5), st.lists(few, min_size=1, max_size=5))
+def test_rank_sums_with_ties_are_exact_by_every_choice_of_ranks(x, y):
+    ranks = ranked(np.array(x + y))
+    sums = [float(sum(chosen)) for chosen in itertools.combinations(ranks, len(x))]
+    assert rank_sum(x, y).p == pytest.approx(two_sided(sums, float(ranks[: len(x)].sum())))
+
+
+def test_without_ties_small_and_large_samples_agree_with_scipy():
+    from scipy.stats import mannwhitneyu, wilcoxon
+
+    rng = np.random.default_rng(0)
+    for n, method in ((12, "exact"), (30, "exact"), (45, "asymptotic")):
+        x, y = rng.normal(size=n), rng.normal(0.4, size=n)
+        assert rank_sum(x, y).p == pytest.approx(mannwhitneyu(x, y, method=method).pvalue)
+    for n, method in ((20, "exact"), (70, "asymptotic")):
+        d = rng.normal(0.2, size=n)
+        expected = wilcoxon(d, method=method, correction=True).pvalue
+        assert signed_rank(d).p == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n", [4, 7, 30, 40])
+def test_the_interval_holds_exactly_the_shifts_that_the_test_does_not_refuse(n):
+    rng = np.random.default_rng(n)
+    x, y = rng.normal(size=n), rng.normal(0.7, size=n)
+    shift = rank_sum(x, y)
+    # The approximation rounds in another way right at the edge.
+    step = 1e-6 if n <= 30 else 0.02
+    for edge, outwards in ((shift.low, -step), (shift.high, step)):
+        assert rank_sum(x - (edge - outwards), y).p > 0.05
+        assert rank_sum(x - (edge + outwards), y).p <= 0.05
+
+
+def test_three_seeds_can_neither_be_significant_nor_bound_a_shift():
+    # The normal approximation would give 0.047 here.
+    shift = rank_sum([1.0, 1.0, 1.0], [2.0, 2.0, 2.0])
+    assert shift.p == shift.smallest_p == pytest.approx(0.1)
+    assert (shift.low, shift.high) == (-math.inf, math.inf)
+    assert signed_rank([1.0, 1.0, 1.0]).p == pytest.approx(0.25)
+
+
+def test_no_difference_is_no_evidence():
+    assert signed_rank([0.0, 0.0]).p == 1.0
+    assert rank_sum([1.0, 1.0], [1.0, 1.0]).p == 1.0
+    with pytest.raises(ValueError, match="finite"):
+        rank_sum([1.0, math.inf], [1.0])
+
+
+# ---------------------------------------------------------------- comparison
+
+
+def cells_of(costs: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
+    rows = [
+        {
+            "dataset": dataset,
+            "strategy": strategy,
+            "seed": seed,
+            "cost": cost,
+            "size": 2 + seed,
+            "evaluations": 20,
+            "distinct": 10,
+        }
+        for dataset, own in costs.items()
+        for strategy, listed in own.items()
+        for seed, cost in enumerate(listed)
+    ]
+    return pd.DataFrame(rows)
+
+
+WINE = {"a": [0.2, 0.1, 0.3], "b": [0.3, 0.2, 0.1], "c": [0.5, 0.5, 0.5]}
+
+
+def test_the_table_holds_the_figures_of_document_002():
+    comparison = compare(cells_of({"wine": WINE}), {"wine": (0.5, 10)})
+    row = comparison.summary.set_index("strategy").loc["a"]
+    assert row["mean_cost"] == pytest.approx(0.2)
+    assert row["sd_cost"] == pytest.approx(0.1)
+    assert row["best_cost"] == 0.1
+    assert row["improvement"] == pytest.approx(60.0)  # equation 22
+    assert (row["mean_size"], row["size_reduction"]) == pytest.approx((3.0, 70.0))
+
+
+def test_equal_costs_in_another_order_tie():
+    comparison = compare(cells_of({"wine": WINE}), {"wine": (0.5, 10)})
+    assert comparison.ranks["wine"].to_dict() == {"a": 1.5, "b": 1.5, "c": 3.0}
+
+
+def test_friedman_and_nemenyi_give_the_answers_of_demsar():
+    # Demsar 2006, table 6: average ranks of four classifiers over 14 data sets; tables 5.
+    assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.01)
+    for k, q in ((2, 1.960), (3, 2.343), (5, 2.728), (10, 3.164)):
+        assert critical_difference(k, 10) == pytest.approx(
+            q * math.sqrt(k * (k + 1) / 60), rel=1e-3
+        )
+    rng = np.random.default_rng(0)
+    costs = {f"d{i}": {s: [float(rng.random())] for s in "abcd"} for i in range(14)}
+    comparison = compare(cells_of(costs), {f"d{i}": (1.0, 9) for i in range(14)})
+    found, average = comparison.friedman, comparison.ranks["average"]
+    assert found is not None
+    chi2 = 12 * 14 / (4 * 5) * float((average**2).sum() - 4 * 25 / 4)
+    assert found.chi2 == pytest.approx(chi2)
+    assert found.f == pytest.approx(13 * chi2 / (14 * 3 - chi2))
+
+
+def test_holm_corrects_each_data_set_by_itself():
+    apart = {"a": [0.1, 0.11, 0.12, 0.13, 0.14], "b": [0.5, 0.51, 0.52, 0.53, 0.54]}
+    apart["c"] = [0.9, 0.91, 0.92, 0.93, 0.94]
+    comparison = compare(cells_of({"x": apart, "y": apart}), {"x": (1.0, 9), "y": (1.0, 9)})
+    assert comparison.within["p"].to_numpy() == pytest.approx(2 / 252)
+    assert comparison.within["p_holm"].to_numpy() == pytest.approx(6 / 252)
+    assert comparison.within["significant"].all()
+    only = compare(cells_of({"x": apart}), {"x": (1.0, 9)}, reference="b").within
+    assert only[["first", "second"]].to_numpy().tolist() == [["b", "a"], ["b", "c"]]
+    assert only["shift"].tolist() == pytest.approx([0.4, -0.4])
+
+
+def test_a_comparison_says_why_it_can_say_nothing():
+    comparison = compare(cells_of({"wine": WINE}), {"wine": (0.5, 10)})
+    text = " ".join(sentences(comparison))
+    assert "needs at least 3 strategies and 2 data sets, there are 3 and 1" in text
+    assert "with 3 seeds the smallest p there can be is 0.1" in text
+    assert "no difference, however clear, can be significant at 0.05" in text
+    assert "0 of 3 differences significant" in text
+    alone = compare(cells_of({"wine": {"a": [0.1]}}), {"wine": (0.5, 10)})
+    assert "needs at least 2 of them, there is 1" in " ".join(sentences(alone))
+    assert math.isnan(alone.summary["sd_cost"][0])
+
+
+def test_a_missing_or_repeated_search_is_refused():
+    cells = cells_of({"wine": WINE})
+    for broken in (cells.iloc[:-1], pd.concat([cells.iloc[:-1], cells.iloc[:1]])):
+        with pytest.raises(ValueError, match="every seed of every strategy"):
+            compare(broken, {"wine": (0.5, 10)})
+
+
+# ---------------------------------------------------------------- figures
+
+
+def test_cliques_are_the_longest_runs_within_the_difference():
+    assert cliques(np.array([1.0, 1.5, 2.4, 3.0, 5.0]), 1.5) == [(0, 2), (1, 3)]
+    assert cliques(np.array([1.0, 3.0]), 1.5) == []
+
+
+def test_a_band_spans_the_seeds_and_a_search_that_ended_keeps_its_cost():
+    def history(ends: list[int], costs: list[float]) -> pd.DataFrame:
+        return pd.DataFrame({"distinct_evaluations": ends, "best_cost": costs})
+
+    one = band([history([2, 4], [math.inf, 0.2]), history([1, 3], [0.5, 0.4])], 6.0)
+    assert one.x.tolist() == [1, 2, 3, 4, 6]
+    assert np.isnan(one.mean[:3]).all()
+    assert one.mean[3:] == pytest.approx([0.3, 0.3])
+    assert (one.low[4], one.high[4], one.used) == (0.2, 0.4, 4)
+
+
+def test_figures_can_be_drawn_of_one_strategy_and_of_many():
+    for n in (1, 2, 14):
+        history = pd.DataFrame({"distinct_evaluations": [5, 9], "best_cost": [0.4, 0.3]})
+        figure = convergence_bands({f"s{i}": [history] for i in range(n)}, 0.5)
+        assert len(figure.axes) == n
+        average = pd.Series(np.arange(1.0, n + 1), index=[f"s{i}" for i in range(n)])
+        critical_difference_diagram(average, 2.0 if n > 2 else None)
