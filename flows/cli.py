@@ -42,11 +42,49 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the answer.")]
 def select(config: Config, set_: Set = None, verbose: Verbose = 0, quiet: Quiet = False) -> None:
     """Select features as CONFIG says; everything is kept in MLflow."""
     from conf.check import check
-    from conf.load import load
+    from conf.load import load_select
 
-    loaded = load(config, set_ or ())
+    loaded = load_select(config, set_ or ())
     check(loaded)
     _run(loaded, None, 0 if quiet else 1 + verbose)
+
+
+@app.command()
+def compare(
+    config: Config,
+    set_: Set = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Start afresh, whatever was left unfinished.")
+    ] = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Compare strategies on data sets as CONFIG says; the same command again goes on with it."""
+    from conf.compare_check import check_compare
+    from conf.load import load_compare
+
+    loaded = load_compare(config, set_ or ())
+    check_compare(loaded)
+    from flows.compare import compare as flow
+    from flows.compare_summary import print_comparison
+
+    _start_prefect()
+    try:
+        compared = flow(loaded, new, 0 if quiet else 1 + verbose)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command goes on with what is left", err=True)
+        raise typer.Exit(130) from None
+    print_comparison(compared, loaded)
+
+
+@app.command()
+def strategies(
+    name: Annotated[str | None, typer.Argument(help="One of them, with its parameters.")] = None,
+) -> None:
+    """List the search algorithms, or the parameters of one."""
+    from flows.strategy_list import print_strategies
+
+    print_strategies(name)
 
 
 @app.command()
@@ -59,10 +97,11 @@ def resume(
 ) -> None:
     """Go on with a run that was interrupted, or extend one: --set budget.epochs=200."""
     from conf.check import check
-    from conf.load import from_yaml
+    from conf.load import from_yaml, only_select
 
     text = _artifact(run_id, "config.yaml", tracking_uri)
-    loaded = from_yaml(text, f"the configuration of run {run_id}", set_ or (), {})
+    origin = f"the configuration of run {run_id}"
+    loaded = only_select(from_yaml(text, origin, set_ or (), {}), origin, "CONFIG")
     check(loaded)
     _run(loaded, run_id, 0 if quiet else 1 + verbose)
 
@@ -107,8 +146,7 @@ def config_show(config: Config, set_: Set = None) -> None:
 @config_app.command("check")
 def config_check(config: Config, set_: Set = None) -> None:
     """Check CONFIG without reading any data."""
-    from conf.check import check
-    from conf.load import load
+    from conf.load import check, load
 
     check(load(config, set_ or ()))
     typer.echo(f"{config} is fine")
@@ -123,8 +161,7 @@ def config_schema(
     """Print the JSON schema that CONFIG has to follow, for editors."""
     from conf.load import json_schema, load
 
-    load(config)
-    typer.echo(json.dumps(json_schema(), indent=2))
+    typer.echo(json.dumps(json_schema(type(load(config))), indent=2))
 
 
 def main() -> None:
@@ -195,9 +232,11 @@ def _start_prefect() -> None:
 
 
 def _tracking_section(uri: str | None) -> Any:
-    from conf.load import load
+    from conf.load import load_select
 
-    return load("default", [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]).tracking
+    return load_select(
+        "default", [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
+    ).tracking
 
 
 def _artifact(run_id: str, path: str, uri: str | None) -> str:

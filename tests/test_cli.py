@@ -24,6 +24,8 @@ from tests.small_run import BAYES, OTHERS, table
 
 COMMANDS = [
     "select",
+    "compare",
+    "strategies",
     "resume",
     "features",
     "ui",
@@ -103,7 +105,9 @@ def test_config_show_prints_every_key_in_a_form_that_reads_back(swarm, bench):
     assert "random_subsets: 1" in told.out
 
 
-@pytest.mark.parametrize("name", ["default", "musk", "musk_grouped", "conf/default.yaml"])
+@pytest.mark.parametrize(
+    "name", ["default", "musk", "musk_grouped", "compare", "conf/default.yaml"]
+)
 def test_config_check_finds_nothing_wrong_with_what_ships(swarm, name):
     told = swarm("config", "check", name)
     assert (told.status, told.out) == (0, f"{name} is fine\n")
@@ -297,7 +301,8 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     assert told.status == 0
     run_id = re.search(r"(?m)^run +(\w{32})", told.out)[1]
     assert f"run {run_id} in sqlite:///" in told.err
-    assert [line.split(":")[0] for line in told.err.splitlines()[1:]] == ["epoch 1/2", "epoch 2/2"]
+    assert "\nno models are fitted: log-likelihoods" in told.err
+    assert [line.split(":")[0] for line in told.err.splitlines()[2:]] == ["epoch 1/2", "epoch 2/2"]
     assert "of 8 features" in told.out
     assert "same vote" in told.out
 

@@ -1,0 +1,60 @@
+"""The strategies there are, printed for a person who has to choose one."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from swarm.catalogue import StrategyEntry, catalogue
+from swarm.errors import ConfigError, nearest
+
+__all__ = ["print_strategies"]
+
+
+def print_strategies(name: str | None = None) -> None:
+    """Print a line for each strategy, or everything about the one called `name`.
+
+    Raises
+    ------
+    ConfigError
+        If there is no strategy of that name.
+    """
+    console = Console(highlight=False)
+    entries = {entry.name: entry for entry in catalogue()}
+    if name is None:
+        _print_all(console, tuple(entries.values()))
+    elif name in entries:
+        _print_one(console, entries[name])
+    else:
+        listed = ", ".join(entries)
+        raise ConfigError(f"unknown strategy {name!r} (there are {listed}){nearest(name, entries)}")
+
+
+def _print_all(console: Console, entries: tuple[StrategyEntry, ...]) -> None:
+    table = Table("strategy", "what it is", "parameters", box=SIMPLE)
+    table.columns[0].no_wrap = True
+    table.columns[2].overflow = "fold"
+    for entry in entries:
+        given = ", ".join(f"{p.name}={_short(p.default)}" for p in entry.parameters)
+        table.add_row(f"[bold]{entry.name}[/bold]", entry.line, given or "none")
+    console.print(table)
+    console.print("What the parameters do: swarm strategies NAME")
+
+
+def _print_one(console: Console, entry: StrategyEntry) -> None:
+    console.print(f"[bold]{entry.name}[/bold]  {entry.line}")
+    if not entry.parameters:
+        console.print("It has no parameters.")
+        return
+    table = Table("parameter", "default", "what it does", box=SIMPLE)
+    for parameter in entry.parameters:
+        table.add_row(parameter.name, _short(parameter.default), parameter.text)
+    console.print(table)
+
+
+def _short(value: object) -> str:
+    """Write a default as YAML would have it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
