@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.budget import Budget, Counts
+from swarm.checks import require
 from swarm.errors import EvaluationError, InputError
 from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.history import EpochRecord, record_epoch
 from swarm.operators.memory import shrink
+from swarm.racing import RaceMemory
 from swarm.result import SearchResult
 from swarm.space import SearchSpace
 from swarm.strategy import Hints, Proposal, Strategy
@@ -58,6 +60,8 @@ class SearchState:
         Epochs since a mask was proposed for the first time.
     first_error : str or None
         Traceback of the first fit that failed.
+    races : RaceMemory or None
+        What races need to know; None where masks do not race.
     """
 
     epoch: int
@@ -70,6 +74,7 @@ class SearchState:
     fold_sums: NDArray[np.float64] = field(repr=False)
     idle: int = 0
     first_error: str | None = field(default=None, repr=False)
+    races: RaceMemory | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,11 @@ class Search:
     hints : Hints
     seed : int
     budget : Budget
+    racing : float or None
+        Give up the training of a mask once its chance to reach its incumbent falls below this,
+        by the folds seen so far; see :class:`swarm.evaluation.limit.Limit`. Faster, but a mask
+        that would have won is lost now and then; the search is another one, though as
+        deterministic. Strategies that ask for the exact cost of every mask do not race.
     """
 
     strategy: Strategy
@@ -92,6 +102,11 @@ class Search:
     hints: Hints
     seed: int
     budget: Budget
+    racing: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.racing is not None:
+            require("racing", self.racing, above=0, below=0.5)
 
     def start(self) -> SearchState:
         """Make the state before the first epoch.
@@ -109,7 +124,9 @@ class Search:
             )
         state = self.strategy.start(self.space, self.hints, self._generator(0))
         n_folds = self.evaluator.n_folds
-        return SearchState(0, state, None, float("inf"), 0, Counts(), {}, np.zeros(n_folds))
+        races = None if self.racing is None else RaceMemory.blank(n_folds)
+        sums = np.zeros(n_folds)
+        return SearchState(0, state, None, float("inf"), 0, Counts(), {}, sums, races=races)
 
     def step(self, state: SearchState) -> tuple[SearchState, EpochRecord]:
         """Run one epoch: propose, evaluate, observe.
@@ -143,6 +160,8 @@ class Search:
             fold_sums=state.fold_sums + _fold_sums(proposal, evaluations),
             idle=state.idle + 1 if counts.distinct == state.counts.distinct else 0,
             first_error=first_error,
+            races=state.races
+            and state.races.observe(moved.members, observed.members, proposal, evaluations),
         )
         size = 0 if best_mask is None else int(best_mask.sum())
         record = record_epoch(
@@ -181,9 +200,11 @@ class Search:
 
     def _evaluate(self, proposal: Proposal, affordable: int, state: SearchState) -> Evaluations:
         order = np.argsort(-state.fold_sums, kind="stable")
-        answers = self.evaluator.evaluate(
-            proposal.masks[:affordable], proposal.incumbents[:affordable], order
-        )
+        asked = (proposal.masks[:affordable], proposal.incumbents[:affordable], order)
+        race = None
+        if self.racing is not None and state.races is not None:
+            race = state.races.race(proposal, self.racing)
+        answers = self.evaluator.evaluate(*asked, race)
         _refuse_nan(answers.costs, proposal.masks, self.space)
         return answers if affordable == len(proposal.masks) else _padded(answers, proposal)
 

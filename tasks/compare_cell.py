@@ -20,6 +20,7 @@ from swarm.archive import Archive, KnownEvaluations
 from swarm.budget import Budget
 from swarm.errors import EvaluationError, SwarmError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations
 from swarm.problem import Problem
 from swarm.registry import make
@@ -225,10 +226,12 @@ class _Timed:
         self.n_folds = evaluator.n_folds
         self.seconds = 0.0
 
-    def evaluate(self, masks: Any, incumbents: Any, fold_order: Any) -> Evaluations:
+    def evaluate(
+        self, masks: Any, incumbents: Any, fold_order: Any, race: Race | None = None
+    ) -> Evaluations:
         started = time.thread_time()
         try:
-            return self._evaluator.evaluate(masks, incumbents, fold_order)
+            return self._evaluator.evaluate(masks, incumbents, fold_order, race)
         finally:
             self.seconds += time.thread_time() - started
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from swarm.budget import Budget
 from swarm.errors import EvaluationError
+from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
 from swarm.evaluation.types import Evaluations, Record, Work
 from swarm.result import SearchResult
 from swarm.search import Search
@@ -84,20 +85,25 @@ class Planted:
         costs = [self.fold_cost(mask, fold) for fold in range(self.n_folds)]
         return float(np.sum(np.array(costs))) / self.n_folds
 
-    def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
-        limits = incumbents if self.pruning else np.full(len(masks), np.inf)
+    def evaluate(
+        self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
+    ) -> Evaluations:
+        costs = incumbents if self.pruning else np.full(len(masks), np.inf)
+        limits = [limit_of(cost, race, row) for row, cost in enumerate(costs)]
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
-        highest: dict[bytes, float] = {}
+        asked: dict[bytes, list[Limit]] = {}
         for key, limit in zip(keys, limits, strict=True):
-            highest[key] = max(float(limit), highest.get(key, -np.inf))
-        before, hits = self.fits, len(highest)
+            asked.setdefault(key, []).append(limit)
+        before, hits = self.fits, len(asked)
         for mask, key in zip(masks, keys, strict=True):
-            if key in highest:
-                hits -= self._train(mask, key, fold_order, _limit(highest.pop(key)))
+            if key in asked:
+                hits -= self._train(mask, key, fold_order, loosest_of(asked.pop(key)))
         rows = [self.known[key] for key in keys]
-        return self._answer(masks, incumbents, fold_order, rows, Work(self.fits - before, hits))
+        strict = [limit_of(cost, race, row) for row, cost in enumerate(incumbents)]
+        work = Work(self.fits - before, hits)
+        return self._answer(masks, costs, limits, strict, fold_order, rows, work)
 
-    def _train(self, mask: Bool, key: bytes, fold_order: Int, limit: float) -> bool:
+    def _train(self, mask: Bool, key: bytes, fold_order: Int, limit: Limit) -> bool:
         """Train the folds, in order, that settle the mask; say whether there were any."""
         trained = False
         blank = Record.unknown(self.n_folds, len(mask))
@@ -128,17 +134,25 @@ class Planted:
         return piece
 
     def _answer(
-        self, masks: Bool, incumbents: Float, fold_order: Int, rows: list[Record], work: Work
+        self,
+        masks: Bool,
+        limits: Float,
+        rules: list[Limit],
+        strict: list[Limit],
+        fold_order: Int,
+        rows: list[Record],
+        work: Work,
     ) -> Evaluations:
-        limits = incumbents if self.pruning else np.full(len(rows), np.inf)
         cost = np.array([row.cost if row.complete else np.inf for row in rows])
-        complete = np.array([row.complete for row in rows])
+        needed = np.array(
+            [row.needed(fold_order, rule) for row, rule in zip(rows, rules, strict=True)]
+        )
         # A failure counts where pruning would have reached it, so that it changes nothing.
         reached = np.array(
-            [row.needed(fold_order, _limit(c)) for row, c in zip(rows, incumbents, strict=True)]
+            [row.needed(fold_order, rule) for row, rule in zip(rows, strict, strict=True)]
         )
         failed = (np.isinf([row.fold_costs for row in rows]) & reached).any(axis=1)
-        censored = ~failed & ~(complete & (cost <= limits))
+        censored = ~failed & ~(needed.all(axis=1) & (cost <= limits))
         told = np.isfinite(cost) & ~failed & ~censored
         exact = told[:, None]
         return Evaluations(
@@ -148,20 +162,11 @@ class Planted:
             used=np.where(exact, masks & [row.used.any(axis=0) for row in rows], masks),
             censored=censored,
             failed=failed,
-            needed=np.array(
-                [row.needed(fold_order, _limit(c)) for row, c in zip(rows, limits, strict=True)]
-            ),
+            needed=needed,
             exact_shrink=self.exact_shrink,
             work=work,
             first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
         )
-
-
-def _limit(incumbent: float) -> float:
-    """The same rounding margin as the real evaluator's."""
-    if not np.isfinite(incumbent):
-        return float(incumbent)
-    return float(incumbent + 1e-10 * max(1.0, abs(incumbent)))
 
 
 def planted(

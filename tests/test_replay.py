@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.budget import Counts
+from swarm.evaluation.limit import Limit
 from swarm.evaluation.types import Record
 from swarm.registry import make, registry
 from swarm.result import SearchResult
@@ -19,6 +20,10 @@ from swarm.strategies.multiswarm import MultiSwarm
 from tests.fakes import calm, everything, failing, make_search, plain_space, planted
 
 NAMES = sorted(set(registry()) - {"full"})
+WITHOUT_CHANCE = {"sfs", "sbs", "sffs", "sbfs", "rfe"}
+# What a mask costs matters to them only where it reaches an incumbent; others want every cost.
+# Both swarms that gather at one point propose hardly anything worse within a few epochs.
+PRUNED = {"bpso", "catfish", "chaotic", "multiswarm", "random"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -27,7 +32,7 @@ def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
         everything(run(make_search(make(name), planted(plain_space(20)), seed=s, epochs=10)))
         for s in (4, 4, 5)
     }
-    assert len(found) == 2
+    assert len(found) == (1 if name in WITHOUT_CHANCE else 2)
 
 
 @lru_cache
@@ -46,7 +51,7 @@ def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
     try:
         run(make_search(make(name), broken, epochs=10))
     except KeyboardInterrupt:
-        assert after < 90
+        assert after < whole.work["fits"].sum()
     resumed = dataclasses.replace(planted(space), known=broken.known)
     again = run(make_search(make(name), resumed, epochs=10))
     assert everything(again) == everything(whole)
@@ -80,11 +85,11 @@ def test_what_a_mask_is_charged_for_does_not_depend_on_what_was_known(
     truth = np.array(costs)
 
     def charged(record: Record) -> list[bool]:
-        while (fold := record.next_fold(np.array(order), limit)) is not None:
+        while (fold := record.next_fold(np.array(order), Limit(limit))) is not None:
             fresh = Record.unknown(4, 2)
             fresh.fold_costs[fold] = truth[fold]
             record = record.merge(fresh)
-        return list(record.needed(np.array(order), limit))
+        return list(record.needed(np.array(order), Limit(limit)))
 
     partly = Record.unknown(4, 2)
     partly.fold_costs[known] = truth[known]
@@ -104,9 +109,11 @@ def test_pruning_saves_fits_and_changes_nothing_else(name: str, share: float) ->
     one, other = (run(make_search(make(name), e, epochs=12)) for e in (pruned, plain))
     saved = ["fits", "folds_pruned"]
     assert one.history.drop(columns=saved).equals(other.history.drop(columns=saved))
-    assert pruned.fits < plain.fits
     assert other.history["folds_pruned"].sum() == 0
-    assert one.history["folds_pruned"].sum() > 0
+    if name in PRUNED:
+        assert pruned.fits < plain.fits
+        assert one.history["folds_pruned"].sum() > 0
+    assert pruned.fits <= plain.fits
 
 
 def test_an_epoch_run_twice_from_one_state_gives_the_same_state_twice() -> None:

@@ -20,6 +20,8 @@ from swarm.strategies.random import RandomSearch
 from tests.fakes import Planted, constant, everything, failing, make_search, plain_space, planted
 
 NAMES = sorted(set(registry()) - {"full"})
+# They end by themselves, at the last size.
+ENDING = {"sfs", "sbs", "sffs", "sbfs", "rfe"}
 
 
 # Budgets
@@ -32,15 +34,21 @@ def test_evaluations_and_distinct_evaluations_are_kept_exactly(
     name: str, limit: str, value: int
 ) -> None:
     result = run(make_search(make(name), planted(plain_space(30)), budget=Budget(**{limit: value})))
-    assert getattr(result.state.counts, limit) == value
-    assert result.reason == limit
+    spent = getattr(result.state.counts, limit)
+    # Elimination by importance is over after a mask for each of its sizes.
+    if name == "rfe" and value == 61:
+        assert (spent, result.reason) == (24, "finished")
+        return
+    assert (spent, result.reason) == (value, limit)
 
 
 def test_no_more_is_evaluated_than_the_budget_pays_for() -> None:
     class Counting(Planted):
-        def evaluate(self, masks: Any, incumbents: Any, fold_order: Any) -> Evaluations:
+        def evaluate(
+            self, masks: Any, incumbents: Any, fold_order: Any, race: Any = None
+        ) -> Evaluations:
             asked.append(len(masks))
-            return super().evaluate(masks, incumbents, fold_order)
+            return super().evaluate(masks, incumbents, fold_order, race)
 
     asked: list[int] = []
     plain = planted(plain_space(30))
@@ -94,7 +102,7 @@ def test_a_strategy_that_is_finished_ends_the_search() -> None:
 @pytest.mark.parametrize("limit", ["distinct", "fits"])
 def test_a_budget_above_what_the_space_holds_still_ends(name: str, limit: str) -> None:
     result = run(make_search(make(name), planted(plain_space(3)), budget=Budget(**{limit: 1000})))
-    assert result.reason == "exhausted"
+    assert result.reason == ("finished" if name in ENDING else "exhausted")
     assert result.state.counts.distinct <= 7
 
 
@@ -162,7 +170,8 @@ def test_equal_cost_and_fewer_units_is_a_better_answer() -> None:
     assert result.history["best_size"].is_monotonic_decreasing
 
 
-@pytest.mark.parametrize("name", NAMES)
+# What a sequential search answers is the best set of its size, used or not.
+@pytest.mark.parametrize("name", sorted(set(NAMES) - ENDING | {"rfe"}))
 def test_the_answer_has_no_unit_that_no_model_used(name: str) -> None:
     evaluator = planted(plain_space(12, fixed=["x0"]))
     evaluator.weights[:, :6] = 0.0
@@ -253,7 +262,9 @@ class Raw:
     def __init__(self, cost: float) -> None:
         self.cost = cost
 
-    def evaluate(self, masks: Any, incumbents: Any, fold_order: Any) -> Evaluations:
+    def evaluate(
+        self, masks: Any, incumbents: Any, fold_order: Any, race: Any = None
+    ) -> Evaluations:
         inner = constant(plain_space(masks.shape[1])).evaluate(masks, incumbents, fold_order)
         return dataclasses.replace(inner, costs=np.full(len(masks), self.cost))
 

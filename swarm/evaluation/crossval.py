@@ -14,6 +14,7 @@ from swarm.archive import Archive
 from swarm.errors import EvaluationError
 from swarm.evaluation.exact import exact_path, fold_costs
 from swarm.evaluation.fitting import Fitted, Job
+from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
 from swarm.evaluation.types import Evaluations, Record, Work
 from swarm.evaluation.workers import Workers
 from swarm.problem import Problem
@@ -94,7 +95,9 @@ class CrossValidation:
         """End the workers."""
         self.workers.close()
 
-    def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
+    def evaluate(
+        self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
+    ) -> Evaluations:
         """Evaluate a batch; see :class:`swarm.evaluation.types.Evaluator`.
 
         Raises
@@ -103,18 +106,23 @@ class CrossValidation:
             If a cost is NaN or below the bound its scorer promised, or workers keep dying.
         """
         started = time.perf_counter()
-        limits = incumbents if self.pruning else np.full(len(masks), np.inf)
+        limits = [
+            limit_of(incumbent if self.pruning else np.inf, race, row)
+            for row, incumbent in enumerate(incumbents)
+        ]
         unique, row_of = np.unique(np.packbits(masks, axis=1), axis=0, return_inverse=True)
         row_of = row_of.reshape(-1)
-        highest = np.full(len(unique), -np.inf)
-        np.maximum.at(highest, row_of, limits)
+        loosest = [
+            loosest_of([limits[row] for row in np.flatnonzero(row_of == i)])
+            for i in range(len(unique))
+        ]
         distinct = np.zeros((len(unique), masks.shape[1]), dtype=bool)
         distinct[row_of] = masks
         records = self.known.lookup(distinct)
         jobs = [
-            Job(i, distinct[i], records[i].fold_costs, fold_order, _limit(highest[i]))
+            Job(i, distinct[i], records[i].fold_costs, fold_order, loosest[i])
             for i in range(len(unique))
-            if self._unsettled(records[i], highest[i], fold_order)
+            if self._unsettled(records[i], loosest[i], fold_order)
         ]
         left, computed = self._compute(jobs, records)
         computing = time.perf_counter() - started if computed else 0.0
@@ -126,15 +134,15 @@ class CrossValidation:
             computing + training,
         )
         rows = [records[i] for i in row_of]
-        return self._answer(masks, incumbents, fold_order, rows, work)
+        return self._answer(masks, incumbents, limits, fold_order, rows, work, race)
 
-    def _unsettled(self, record: Record, incumbent: float, fold_order: Int) -> bool:
-        if record.next_fold(fold_order, _limit(incumbent)) is not None:
+    def _unsettled(self, record: Record, limit: Limit, fold_order: Int) -> bool:
+        if record.next_fold(fold_order, limit) is not None:
             return True
         wants_refit = self.problem.importance == "refit" and record.complete and not record.failed
         return (
             wants_refit
-            and record.cost <= incumbent
+            and record.cost <= limit.cost
             and bool(np.isnan(record.importances).any(axis=1).all())
         )
 
@@ -233,12 +241,18 @@ class CrossValidation:
         )
 
     def _answer(
-        self, masks: Bool, incumbents: Float, fold_order: Int, rows: list[Record], work: Work
+        self,
+        masks: Bool,
+        incumbents: Float,
+        limits: list[Limit],
+        fold_order: Int,
+        rows: list[Record],
+        work: Work,
+        race: Race | None,
     ) -> Evaluations:
         n = len(rows)
-        unlimited = np.full(n, np.inf)
-        limits = incumbents if self.pruning else unlimited
-        thresholds = incumbents if self.problem.scoring.bounded else unlimited
+        exact = incumbents if self.pruning else np.full(n, np.inf)
+        bounded = self.problem.scoring.bounded
         costs = np.full(n, np.inf)
         fold_costs = np.full((n, self.n_folds), np.nan)
         importances = np.zeros(masks.shape)
@@ -247,12 +261,15 @@ class CrossValidation:
         failed = np.zeros(n, dtype=bool)
         needed = np.zeros((n, self.n_folds), dtype=bool)
         for i, record in enumerate(rows):
-            needed[i] = record.needed(fold_order, _limit(limits[i]))
+            needed[i] = record.needed(fold_order, limits[i])
             # Only a failure that pruning would have reached counts, so that pruning does not
             # change how many there are.
-            reached = record.needed(fold_order, _limit(thresholds[i]))
+            strict = limit_of(incumbents[i] if bounded else np.inf, race, i)
+            reached = record.needed(fold_order, strict)
             failed[i] = bool(np.isinf(record.fold_costs[reached]).any())
-            censored[i] = not failed[i] and not (record.complete and record.cost <= limits[i])
+            # What an archive knows of a mask that lost its race must not change the answer.
+            settled = needed[i].all() and record.cost <= exact[i]
+            censored[i] = not failed[i] and not settled
             if not failed[i] and not censored[i] and not record.failed:
                 costs[i] = record.cost
                 fold_costs[i] = record.fold_costs
@@ -280,10 +297,3 @@ class CrossValidation:
         if kind == "refit":
             return values, mask & (values != 0)
         return values, mask & record.used.any(axis=0)
-
-
-def _limit(incumbent: float) -> float:
-    """The mean cost above which a mask cannot tie with its incumbent, whatever the rounding."""
-    if not np.isfinite(incumbent):
-        return float(incumbent)
-    return float(incumbent + _MARGIN * max(1.0, abs(incumbent)))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.evaluation.limit import Limit
 from swarm.evaluation.models import model_importances, used_by
 from swarm.evaluation.types import Record
 from swarm.problem import Problem
@@ -30,8 +31,8 @@ class Job:
     fold_costs : float64 (n_folds,)
         Costs that are known already; NaN where not.
     fold_order : int (n_folds,)
-    limit : float
-        Training stops as soon as the known costs put the mean above it.
+    limit : Limit
+        When training may stop.
     part : int
         0 for a whole mask; from 1 where its folds are handed out one by one.
     """
@@ -40,7 +41,7 @@ class Job:
     mask: NDArray[np.bool_]
     fold_costs: NDArray[np.float64]
     fold_order: NDArray[np.int64]
-    limit: float
+    limit: Limit
     part: int = 0
 
     def by_fold(self) -> list[Job]:
@@ -96,7 +97,7 @@ def fit_mask(problem: Problem, job: Job) -> Fitted:
         if np.isnan(cost):
             break
         record.fold_costs[fold] = cost
-    believed = record.complete and not record.failed and record.cost <= job.limit
+    believed = record.complete and not record.failed and record.cost <= job.limit.cost
     if problem.importance == "refit" and believed:
         _refit(problem, columns, positions, result)
     result.seconds = time.perf_counter() - started

@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.evaluation.limit import Limit, Race
+
 __all__ = ["Evaluations", "Evaluator", "Record", "Work"]
 
 Bool = NDArray[np.bool_]
@@ -95,8 +97,8 @@ class Record:
             self.error if self.error is not None else other.error,
         )
 
-    def next_fold(self, fold_order: Int, limit: float) -> int | None:
-        """Return the fold to train next to settle whether the cost is above `limit`.
+    def next_fold(self, fold_order: Int, limit: Limit) -> int | None:
+        """Return the fold to train next to settle whether the mask is beyond `limit`.
 
         Folds are taken in `fold_order`, whichever are known, so that what settles a mask is
         a function of its true fold costs and not of what an archive happened to hold.
@@ -106,17 +108,10 @@ class Record:
         int or None
             None where it is settled.
         """
-        total = 0.0
-        for fold in fold_order:
-            if total / self.n_folds > limit or np.isinf(total):
-                break
-            if np.isnan(self.fold_costs[fold]):
-                return int(fold)
-            total += self.fold_costs[fold]
-        return None
+        return self._walk(fold_order, limit)[1]
 
-    def needed(self, fold_order: Int, limit: float) -> Bool:
-        """Which folds settle whether the cost is above `limit`, trained in `fold_order`.
+    def needed(self, fold_order: Int, limit: Limit) -> Bool:
+        """Which folds settle whether the mask is beyond `limit`, trained in `fold_order`.
 
         A pure function of the mask's true fold costs, so that what a search is charged for
         does not depend on what an archive happened to know.
@@ -126,14 +121,20 @@ class Record:
         bool (n_folds,)
         """
         needed = np.zeros(self.n_folds, dtype=bool)
-        total = 0.0
-        for fold in fold_order:
-            if total / self.n_folds > limit or np.isinf(total):
-                break
-            if not np.isnan(self.fold_costs[fold]):
-                needed[fold] = True
-                total += self.fold_costs[fold]
+        needed[self._walk(fold_order, limit)[0]] = True
         return needed
+
+    def _walk(self, fold_order: Int, limit: Limit) -> tuple[list[int], int | None]:
+        """Folds that are looked at, and the one that is missing, None where it is settled."""
+        total, seen = 0.0, list[int]()
+        for fold in fold_order.tolist():
+            if limit.passed(total, self.n_folds) or limit.hopeless(self.fold_costs, seen):
+                return seen, None
+            if np.isnan(self.fold_costs[fold]):
+                return seen, fold
+            seen.append(fold)
+            total += float(self.fold_costs[fold])
+        return seen, None
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,7 @@ class Evaluations:
     used : bool (n, n_units)
         Units that some fold model used; the mask itself where that cannot be told.
     censored, failed : bool (n,)
+        Worse than the incumbent, or given up in a race; a fit raised.
     needed : bool (n, n_folds)
         The folds that settled each answer.
     exact_shrink : bool
@@ -201,11 +203,15 @@ class Evaluator(Protocol):
 
     n_folds: int
 
-    def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
+    def evaluate(
+        self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
+    ) -> Evaluations:
         """Evaluate `masks` (n, n_units) against `incumbents` (n,).
 
         Parameters
         ----------
         fold_order : int (n_folds,)
             The order in which folds are trained, hardest first.
+        race : Race, optional
+            Give up masks that hardly win any more; they are reported as worse than they must be.
         """

@@ -1,0 +1,153 @@
+"""Races: what they give up, what they never change, and what they save."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.errors import ConfigError
+from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
+from swarm.evaluation.types import Record
+from swarm.racing import RaceMemory
+from swarm.registry import make
+from swarm.result import SearchResult
+from swarm.search import run
+from tests.fakes import Planted, everything, make_search, plain_space, planted
+
+RACING = ["multiswarm", "bpso", "catfish", "chaotic", "erfs", "pso42", "random"]
+
+
+def noisy(n_units: int = 24, seed: int = 3) -> Planted:
+    """Five folds that differ from each other for every mask, as those of real data do."""
+    evaluator = planted(plain_space(n_units), seed, n_folds=5)
+    noise = np.random.default_rng(seed).normal(0, 0.002, evaluator.weights.shape)
+    evaluator.weights += noise
+    evaluator.base[:] = 0.1 - np.minimum(evaluator.weights, 0).sum(axis=1).min()
+    return evaluator
+
+
+def raced(name: str, evaluator: Planted, chance: float | None, **limits: Any) -> SearchResult:
+    search = make_search(make(name), evaluator, seed=2, **limits)
+    return run(dataclasses.replace(search, racing=chance))
+
+
+def test_the_chance_is_that_of_the_folds_to_come_making_up_for_those_seen() -> None:
+    rng = np.random.default_rng(0)
+    n, j, spread, behind = 5, 2, 0.03, 0.02
+    # What remains is drawn around a true mean that the folds seen leave uncertain.
+    true = rng.normal(behind, spread / np.sqrt(j), 400_000)
+    rest = rng.normal(true[:, None], spread, (400_000, n - j)).sum(axis=1)
+    won = float((j * behind + rest < 0).mean())
+    costs = np.full(n, np.nan)
+    costs[[0, 1]] = [0.3 + behind, 0.2 + behind]
+    rivals = np.array([[0.3, 0.2, 0.1, 0.1, 0.1]])
+    assert Limit(np.inf, rivals, spread, won + 0.01).hopeless(costs, [0, 1])
+    assert not Limit(np.inf, rivals, spread, won - 0.01).hopeless(costs, [0, 1])
+
+
+def test_no_race_is_lost_before_the_first_fold_or_after_the_last() -> None:
+    limit = Limit(np.inf, np.zeros((1, 3)), 1e-9, 0.49)
+    assert not limit.hopeless(np.ones(3), [])
+    assert limit.hopeless(np.ones(3), [0])
+    assert not limit.hopeless(np.ones(3), [0, 1, 2])
+
+
+def test_a_mask_asked_for_twice_goes_on_while_one_of_its_races_does() -> None:
+    rivals = np.array([[0.1, 0.1], [0.9, 0.9], [np.nan, np.nan]])
+    race = Race(rivals, 0.01, 0.1)
+    weak, strong, free = (limit_of(0.5, race, row) for row in range(3))
+    costs = np.array([0.5, np.nan])
+    assert weak.hopeless(costs, [0])
+    assert not strong.hopeless(costs, [0])
+    assert not loosest_of([weak, strong]).hopeless(costs, [0])
+    assert loosest_of([weak, free]).rivals is None
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=5, max_size=5),
+    st.permutations(range(5)),
+    st.lists(st.booleans(), min_size=5, max_size=5),
+    st.floats(0.01, 0.49),
+)
+def test_what_settles_a_race_does_not_depend_on_what_an_archive_knew(
+    costs: list[float], order: list[int], known: list[bool], chance: float
+) -> None:
+    rivals = np.array([[0.4, 0.5, 0.3, 0.6, 0.5]])
+    limit = Limit(0.45, rivals, 0.1, chance)
+
+    def settled(record: Record) -> tuple[list[bool], Record]:
+        while (fold := record.next_fold(np.array(order), limit)) is not None:
+            record.fold_costs[fold] = costs[fold]
+        return list(record.needed(np.array(order), limit)), record
+
+    fresh, _ = settled(Record.unknown(5, 2))
+    partly = Record.unknown(5, 2)
+    partly.fold_costs[np.flatnonzero(known)] = np.array(costs)[known]
+    assert settled(partly)[0] == fresh
+
+
+@pytest.mark.parametrize("name", RACING)
+def test_a_race_is_replayed_from_any_archive_and_the_same_with_pruning_or_without(
+    name: str,
+) -> None:
+    first = noisy()
+    whole = raced(name, first, 0.1, epochs=12)
+    again = dataclasses.replace(noisy(), known=first.known)
+    assert everything(raced(name, again, 0.1, epochs=12)) == everything(whole)
+    assert again.fits == 0
+    # An archive that knows every fold of a mask must not bring it back into the race.
+    full = noisy()
+    full.pruning = False
+    raced(name, full, None, epochs=12)
+    rich = dataclasses.replace(noisy(), known=full.known)
+    assert everything(raced(name, rich, 0.1, epochs=12)) == everything(whole)
+    unpruned = noisy()
+    unpruned.pruning = False
+    told = raced(name, unpruned, 0.1, epochs=12)
+    saved = ["fits", "folds_pruned"]
+    assert told.history.drop(columns=saved).equals(whole.history.drop(columns=saved))
+
+
+def test_races_save_fits_and_hardly_cost_anything() -> None:
+    exact = raced("bpso", noisy(40), None, distinct=900)
+    quick = raced("bpso", noisy(40), 0.1, distinct=900)
+    saved = 1 - quick.state.counts.fits / exact.state.counts.fits
+    assert saved > 0.15
+    first = exact.history["best_cost"].iloc[0]
+    assert quick.cost - exact.cost < 0.25 * (first - exact.cost)
+
+
+def test_costs_of_members_are_measured_ones_in_a_race_too() -> None:
+    evaluator = noisy()
+    result = raced("multiswarm", evaluator, 0.2, epochs=15)
+    members = result.state.strategy.members
+    for mask, cost in zip(members.masks, members.costs, strict=True):
+        assert cost == evaluator.cost(mask)
+
+
+def test_rivals_are_the_fold_costs_of_what_members_hold() -> None:
+    evaluator = noisy()
+    result = raced("bpso", evaluator, 0.1, epochs=10)
+    races, members = result.state.races, result.state.strategy.members
+    assert isinstance(races, RaceMemory)
+    for rival, cost in zip(races.rivals, members.costs, strict=True):
+        assert np.sum(rival) / 5 == pytest.approx(cost, abs=1e-15)
+    # Two masks differ from fold to fold by the noise of the units in one of them.
+    assert 0.001 < races.spread < 0.02
+
+
+def test_strategies_that_want_every_cost_are_not_raced() -> None:
+    for name in ("two_d", "genetic", "sfs"):
+        exact = raced(name, noisy(), None, epochs=6)
+        assert everything(raced(name, noisy(), 0.3, epochs=6)) == everything(exact)
+
+
+@pytest.mark.parametrize("chance", [0, 0.5, 2, True])
+def test_a_chance_that_makes_no_sense_is_refused(chance: float) -> None:
+    with pytest.raises((ConfigError, ValueError), match="racing must be"):
+        raced("bpso", noisy(), chance, epochs=1)
