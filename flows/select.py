@@ -119,8 +119,8 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
             exact=evaluation.exact,
         ) as evaluator,
     ):
-        say(f"run {log.run_id} in {tracking.label}", verbosity)
         say(evaluator.way, verbosity)
+        say(f"run {log.run_id} in {tracking.label}", verbosity)
         log.spool.tags({"evaluation": evaluator.way})
         for text in warnings:
             say(f"[yellow]warning:[/yellow] {text}", verbosity)
