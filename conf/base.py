@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 __all__ = [
     "Column",
+    "Count",
     "Fraction",
     "Location",
     "Params",
@@ -47,6 +48,7 @@ def _without_secret(value: str) -> str:
 
 
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+Count = Annotated[int, Field(ge=0)]
 PositiveCount = Annotated[int, Field(ge=1)]
 Fraction = Annotated[FiniteFloat, Field(gt=0, lt=1)]
 Workers = Annotated[int, Field(ge=1)] | Literal[-1]

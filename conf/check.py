@@ -34,6 +34,9 @@ def check(config: SelectConfig) -> None:
     _features_are_not_contradictory(config)
     estimator = build_estimator(config.model)
     _estimator_suits(config, estimator)
+    if config.proxy is not None:
+        params = {**config.model.params, **config.proxy.params}
+        build_estimator(config.model.model_copy(update={"params": params}))
     _scorers_exist(config)
     make(config.strategy.name, config.strategy.params)
 

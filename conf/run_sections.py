@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, FiniteFloat, model_validator
 
-from conf.base import Fraction, Location, Params, PositiveCount, Section, Workers, sentence
+from conf.base import Count, Fraction, Location, Params, PositiveCount, Section, Workers, sentence
 
 __all__ = [
     "ArchiveSection",
@@ -14,6 +14,7 @@ __all__ = [
     "EnsembleSection",
     "EvaluationSection",
     "HoldoutSection",
+    "ProxySection",
     "RetriesSection",
     "StrategySection",
     "TrackingSection",
@@ -74,6 +75,11 @@ class EvaluationSection(Section):
         default=True,
         description="Skip the folds of a subset that can no longer win; the search stays the same",
     )
+    racing: Annotated[float, Field(gt=0, lt=0.5)] | None = Field(
+        default=None,
+        description="Give a subset up once its chance to win, by the folds seen so far, is below"
+        " this; faster, but a subset that would have won is lost now and then; null for never",
+    )
     exact: bool = Field(
         default=True,
         description="Spare the models where costs follow without them, as those of nearest"
@@ -84,6 +90,22 @@ class EvaluationSection(Section):
     )
     backend: Literal["loky", "threading", "sequential"] = Field(
         default="loky", description="Kind of workers: processes, threads, or none"
+    )
+
+
+class ProxySection(Section):
+    """A cheaper model to search on."""
+
+    params: Params = Field(
+        description="Arguments of the estimator that differ from model.params, such as fewer trees"
+    )
+    best: PositiveCount = Field(
+        default=16, description="Number of best subsets that are measured on the full model"
+    )
+    probes: Count = Field(
+        default=12,
+        description="Number of subsets, good or bad, that are measured on both models to tell how"
+        " well they agree",
     )
 
 

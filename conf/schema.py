@@ -21,6 +21,7 @@ from conf.run_sections import (
     EnsembleSection,
     EvaluationSection,
     HoldoutSection,
+    ProxySection,
     RetriesSection,
     StrategySection,
     TrackingSection,
@@ -65,6 +66,11 @@ class SelectConfig(Section):
     budget: BudgetSection = Field(default=BudgetSection(), description="When the search ends")
     evaluation: EvaluationSection = Field(
         default=EvaluationSection(), description="How subsets are evaluated"
+    )
+    proxy: ProxySection | None = Field(
+        default=None,
+        description="Cheaper model to search on, the best subsets being measured on the full one;"
+        " null searches on the full one",
     )
     ensemble: EnsembleSection = Field(
         default=EnsembleSection(), description="Models of the best subsets"

@@ -312,6 +312,7 @@ def _submitter(
                 "pruning": evaluation.pruning,
                 "exact": evaluation.exact,
             },
+            racing=evaluation.racing,
             stop=str(stop),
         )
         named = searching.with_options(task_run_name=cell.name)

@@ -16,16 +16,13 @@ from conf.estimator import build_estimator
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
 from flows.opaque import opaque
-from flows.progress import display, say
+from flows.progress import say
+from flows.searching import Searched, search_as_configured
 from swarm.archive import Archive
-from swarm.budget import Budget
 from swarm.ensemble import SubsetEnsemble
-from swarm.evaluation.crossval import CrossValidation
-from swarm.history import EpochRecord
 from swarm.judgement import Judgement
 from swarm.registry import make
 from swarm.result import SearchResult
-from swarm.search import Search, SearchState, run
 from swarm.strategy import Strategy
 from tasks.answer import answer_files, judgement_files
 from tasks.report import final_metrics, report_data, run_facts, write_report
@@ -38,9 +35,7 @@ from tasks.steps import (
     judge_answer,
     prepare_search,
     register_model,
-    run_epoch,
     split_rows,
-    worth_retrying,
 )
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
@@ -94,7 +89,6 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
     check(config)
     estimator = build_estimator(config.model)
     strategy = make(config.strategy.name, config.strategy.params)
-    budget = Budget(**config.budget.model_dump())
     table = _fetched(config)
     rows = split_rows(table, config.split.kind, config.split.test_size, config.split_seed)
     train, test = table.take(rows.train), table.take(rows.test)
@@ -107,31 +101,17 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         expand(config.tracking.artifacts, "address of the artifacts"),
     )
     log = _open_run(config, run_id, tracking, prepared, train)
-    evaluation = config.evaluation
-    with (
-        _ends_run(log),
-        CrossValidation(
-            prepared.problem,
-            archive,
-            n_jobs=evaluation.n_jobs,
-            backend=evaluation.backend,
-            pruning=evaluation.pruning,
-            exact=evaluation.exact,
-        ) as evaluator,
-    ):
-        say(evaluator.way, verbosity)
-        say(f"run {log.run_id} in {tracking.label}", verbosity)
-        log.spool.tags({"evaluation": evaluator.way})
+    with _ends_run(log):
         for text in warnings:
             say(f"[yellow]warning:[/yellow] {text}", verbosity)
-        search = Search(
-            strategy, prepared.problem.space, evaluator, prepared.hints, config.seed, budget
+        searched = search_as_configured(
+            config, strategy, prepared.problem, prepared.hints, archive, log, verbosity
         )
-        result = _searched(config, search, log, verbosity)
-        evaluator.close()
-        files = answer_files(result, evaluator.known, config.ensemble.n_models)
-        log.files(files)
-        return _concluded(config, prepared, train, test, strategy, result, evaluator, log, warnings)
+        warnings += searched.warnings
+        for text in searched.warnings:
+            say(f"[yellow]warning:[/yellow] {text}", verbosity)
+        log.files(answer_files(searched.result, searched.known, config.ensemble.n_models))
+        return _concluded(config, prepared, train, test, strategy, searched, log, warnings)
 
 
 def _fetched(config: SelectConfig) -> Table:
@@ -191,42 +171,18 @@ def _ends_run(log: RunLog) -> Iterator[None]:
         raise
 
 
-def _searched(config: SelectConfig, search: Search, log: RunLog, verbosity: int) -> SearchResult:
-    """Run the epochs, each a task that can be retried; Ctrl-C ends the search, not the run."""
-    epoch = run_epoch.with_options(
-        retries=config.retries.attempts - 1,
-        retry_delay_seconds=config.retries.delay_seconds,
-        retry_condition_fn=worth_retrying,
-    )
-
-    def step(state: SearchState) -> tuple[SearchState, EpochRecord]:
-        named = epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")
-        return named(opaque(search), opaque(state))
-
-    with display(search.budget, verbosity) as shown:
-        result = run(
-            search,
-            step=step,
-            callbacks=[lambda record, _: log.epoch(record), lambda record, _: shown.epoch(record)],
-        )
-        if result.interrupted:
-            say("interrupted: going on with the best subsets so far", verbosity)
-    return result
-
-
 def _concluded(
     config: SelectConfig,
     prepared: Prepared,
     train: Table,
     test: Table,
     strategy: Strategy,
-    result: SearchResult,
-    evaluator: CrossValidation,
+    searched: Searched,
     log: RunLog,
     warnings: tuple[str, ...],
 ) -> Outcome:
     """Ensemble, judge, report, register: what turns a search into an answer."""
-    problem = prepared.problem
+    problem, result = prepared.problem, searched.result
     masks, _ = result.best_members(config.ensemble.n_models)
     subsets = [result.space.subset(mask) for mask in masks]
     # Its base class has no types, so neither has what the task returns.
@@ -264,7 +220,7 @@ def _concluded(
         problem,
         result,
         judgement,
-        evaluator.known,
+        searched.known,
         prepared.hints,
         config.ensemble.n_models,
         regroup_every=getattr(strategy, "regroup_every", None),

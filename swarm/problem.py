@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
@@ -145,9 +145,7 @@ class Problem:
         weights = checked_weights(weight, len(labels), model)
         kind = _importance_kind(importance, model, features, labels)
         relevance = _relevance(features, target, task, space, seed, kind)
-        exact = kind == "fold" and all(
-            shrinks_exactly(model, features.iloc[train]) for train, _ in made
-        )
+        exact = _exact(kind, model, features, made)
         return cls(
             features,
             labels,
@@ -166,6 +164,22 @@ class Problem:
     def n_folds(self) -> int:
         """Number of folds."""
         return len(self.folds)
+
+    def with_estimator(
+        self, estimator: Any, *, importance: Importance = "auto", seed: int = 0
+    ) -> Problem:
+        """Pose the same problem to another estimator: same data, folds, scorer and units."""
+        check_estimator(estimator)
+        check_columns(self.features, estimator)
+        model = made_deterministic(estimator, seed)
+        kind = _importance_kind(importance, model, self.features, self.target)
+        return replace(
+            self,
+            estimator=model,
+            importance=kind,
+            relevance=_relevance(self.features, self.target, self.task, self.space, seed, kind),
+            exact_shrink=_exact(kind, model, self.features, self.folds),
+        )
 
     def fingerprint(self) -> str:
         """Name the problem: 32 hex digits, equal for equal problems, on any machine.
@@ -249,6 +263,12 @@ def _importance_kind(
             "use 'permutation' or 'mutual_information'"
         )
     return importance
+
+
+def _exact(kind: str, model: Any, features: pd.DataFrame, folds: Sequence[Fold]) -> bool:
+    return kind == "fold" and all(
+        shrinks_exactly(model, features.iloc[train]) for train, _ in folds
+    )
 
 
 def _tells_importances(estimator: Any) -> bool:

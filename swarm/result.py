@@ -16,9 +16,36 @@ from swarm.space import SearchSpace
 if TYPE_CHECKING:
     from swarm.search import SearchState
 
-__all__ = ["SearchResult"]
+__all__ = ["Confirmed", "SearchResult"]
 
 Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """Subsets of a search on a cheaper model, measured on the model that counts.
+
+    Attributes
+    ----------
+    masks : bool (m, n_units)
+        Best by the cheaper model first.
+    costs : float64 (m,)
+        On the model that counts; inf where it failed.
+    cheap : float64 (m,)
+        On the cheaper one.
+    correlation : float
+        Spearman's rank correlation of the two over a sample of all that the search asked for;
+        NaN where one of the models finds all alike.
+    """
+
+    masks: Bool
+    costs: NDArray[np.float64]
+    cheap: NDArray[np.float64]
+    correlation: float
+
+    def __post_init__(self) -> None:
+        for array in (self.masks, self.costs, self.cheap):
+            array.setflags(write=False)
 
 
 @dataclass(frozen=True)
@@ -33,12 +60,15 @@ class SearchResult:
     reason : str
         The limit that ended it, ``"finished"``, ``"exhausted"`` or ``"interrupted"``.
     space : SearchSpace
+    confirmed : Confirmed or None
+        Where the search was on a cheaper model: the answer is the best of these.
     """
 
     state: SearchState
     records: tuple[EpochRecord, ...]
     reason: str
     space: SearchSpace
+    confirmed: Confirmed | None = None
 
     @property
     def best_mask(self) -> Bool:
@@ -72,7 +102,11 @@ class SearchResult:
 
     @property
     def _answer(self) -> tuple[Bool, float] | None:
-        """What the strategy itself calls the answer, once that has a cost."""
+        """What was confirmed, or what the strategy itself calls the answer, once it has a cost."""
+        if self.confirmed is not None:
+            masks, costs = self.confirmed.masks, self.confirmed.costs
+            best = int(np.lexsort((masks.sum(axis=1), costs))[0])
+            return masks[best], float(costs[best])
         members = self.state.strategy.members
         if members.answer is None or not np.isfinite(members.costs[members.answer]):
             return None
@@ -104,10 +138,11 @@ class SearchResult:
         masks : bool (m, n_units), costs : float64 (m,)
             With ``m <= n``: members that hold the same mask count once.
         """
-        members = self.state.strategy.members
-        allowed = self.space.obeys(members.masks)
-        masks = np.vstack([self.best_mask[None, :], members.masks[allowed]])
-        costs = np.concatenate([[self.cost], members.costs[allowed]])
+        # Costs on the model that counts and on a cheaper one are not to be mixed.
+        held = self.state.strategy.members if self.confirmed is None else self.confirmed
+        allowed = self.space.obeys(held.masks)
+        masks = np.vstack([self.best_mask[None, :], held.masks[allowed]])
+        costs = np.concatenate([[self.cost], held.costs[allowed]])
         order = np.lexsort((masks.sum(axis=1), costs, np.arange(len(costs)) > 0))
         order = order[np.isfinite(costs[order])]
         first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]

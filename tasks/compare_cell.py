@@ -83,7 +83,9 @@ class CellPlan:
     archive : str
         URL with its secrets.
     evaluation : mapping
-        `n_jobs`, `backend` and `pruning` of the evaluator.
+        `n_jobs`, `backend`, `pruning` and `exact` of the evaluator.
+    racing : float or None
+        See :class:`swarm.search.Search`.
     stop : str
         Path of a file; once it is there, the search ends with :class:`Stopped`.
     """
@@ -93,6 +95,7 @@ class CellPlan:
     budget: Mapping[str, Any]
     archive: str
     evaluation: Mapping[str, Any]
+    racing: float | None
     stop: str
 
 
@@ -203,7 +206,7 @@ def run_cell(cell: Cell, plan: CellPlan, ground: Ground) -> CellResult:
         strategy = make(plan.strategy, plan.params)
         budget = Budget(**plan.budget)
         hints = _own(ground.prepared.hints, strategy)
-        search = Search(strategy, problem.space, timed, hints, cell.seed, budget)
+        search = Search(strategy, problem.space, timed, hints, cell.seed, budget, plan.racing)
         started = time.thread_time()
         result = run(search, callbacks=[heed])
         algorithm = time.thread_time() - started - timed.seconds

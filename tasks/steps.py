@@ -17,11 +17,14 @@ from prefect.cache_policies import NO_CACHE
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
+from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.folds import Fold, make_folds
 from swarm.hints import prepare_hints
 from swarm.history import EpochRecord
 from swarm.judgement import Judgement, judge
 from swarm.problem import Importance, Problem
+from swarm.proxy import confirm
+from swarm.result import SearchResult
 from swarm.search import Search, SearchState
 from swarm.space import SearchSpace
 from swarm.strategy import Hints
@@ -34,6 +37,7 @@ from tasks.table import Table
 
 __all__ = [
     "Prepared",
+    "confirm_best",
     "fetch_data",
     "fit_ensemble",
     "judge_answer",
@@ -141,6 +145,14 @@ def _folds(train: Table, folds: Mapping[str, Any]) -> list[Fold]:
 def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
     """Run one epoch from a frozen state: a retry is the same epoch again."""
     return search.step(state)
+
+
+@task(name="confirm", cache_policy=NO_CACHE, persist_result=False)
+def confirm_best(
+    result: SearchResult, guide: CrossValidation, evaluator: CrossValidation, **options: Any
+) -> SearchResult:
+    """Measure the best subsets of a cheaper model; see :func:`swarm.proxy.confirm`."""
+    return confirm(result, guide, evaluator, **options)
 
 
 @task(name="ensemble", cache_policy=NO_CACHE, persist_result=False)

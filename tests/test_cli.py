@@ -106,7 +106,7 @@ def test_config_show_prints_every_key_in_a_form_that_reads_back(swarm, bench):
 
 
 @pytest.mark.parametrize(
-    "name", ["default", "musk", "musk_grouped", "compare", "conf/default.yaml"]
+    "name", ["default", "musk", "musk_fast", "musk_grouped", "compare", "conf/default.yaml"]
 )
 def test_config_check_finds_nothing_wrong_with_what_ships(swarm, name):
     told = swarm("config", "check", name)

@@ -270,7 +270,7 @@ def test_no_error_shows_a_password(override: str) -> None:
 
 
 def test_a_missing_configuration_is_named_with_those_that_ship() -> None:
-    ships = "compare, default, musk, musk_grouped"
+    ships = "compare, default, musk, musk_fast, musk_grouped"
     with pytest.raises(ConfigError) as caught:
         load("defualt", env={})
     assert str(caught.value) == (

@@ -10,6 +10,8 @@ import pytest
 
 from conf.schema import SelectConfig
 from flows.select import select
+from swarm.errors import ConfigError
+from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.folds import Fold
 from swarm.search import Search
 from tasks.steps import run_epoch
@@ -153,3 +155,35 @@ def test_every_source_comes_through_the_fetch_of_the_flow(bench, source):
 
 
 _BARE = {"path": None, "target": None, "drop": []}
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_search_on_a_cheaper_model_with_races_answers_by_the_full_one(bench):
+    config = bench.config(
+        evaluation={"racing": 0.2},
+        proxy={"params": {"n_estimators": 2}, "best": 4, "probes": 3},
+        budget={"epochs": 6},
+    )
+    outcome = select(config, None, 0)
+    assert bench.statuses() == ["FINISHED"]
+    confirmed = outcome.result.confirmed
+    full = prepared_by_hand(config)[2]
+    with CrossValidation(full) as evaluator:
+        order, limits = np.arange(3), np.full(len(confirmed.masks), np.inf)
+        costs = evaluator.evaluate(confirmed.masks, limits, order).costs
+    assert np.array_equal(costs, confirmed.costs)
+    assert outcome.result.cost == costs.min()
+    run = bench.tracking.run(outcome.run_id)
+    assert run.metrics["confirmed_best_cost"] == costs.min()
+    assert run.metrics["proxy_best_cost"] == confirmed.cheap.min()
+    low = [text for text in outcome.warnings if "the cheaper model ranks subsets at" in text]
+    assert bool(low) == (not confirmed.correlation >= 0.8)
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_cheaper_model_that_cannot_be_made_is_refused_before_any_data_is_read(bench):
+    config = bench.config(
+        model=BAYES, proxy={"params": {"n_trees": 2}}, data={"path": "nowhere.csv"}
+    )
+    with pytest.raises(ConfigError, match=r"unknown parameter 'model\.params\.n_trees'"):
+        select(config, None, 0)

@@ -1,0 +1,145 @@
+"""The search of a select run: epochs as tasks, on the model that counts or on a cheaper one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conf.estimator import build_estimator
+from conf.schema import SelectConfig
+from flows.opaque import opaque
+from flows.progress import display, say
+from swarm.archive import Archive, KnownEvaluations
+from swarm.budget import Budget
+from swarm.evaluation.crossval import CrossValidation
+from swarm.history import EpochRecord
+from swarm.problem import Problem
+from swarm.proxy import LOW_CORRELATION
+from swarm.result import SearchResult
+from swarm.search import Search, SearchState, run
+from swarm.strategy import Hints, Strategy
+from tasks.run_log import RunLog
+from tasks.steps import confirm_best, run_epoch, worth_retrying
+
+__all__ = ["Searched", "proxy_problem", "search_as_configured"]
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search leaves behind.
+
+    Attributes
+    ----------
+    result : SearchResult
+    known : KnownEvaluations
+        What the archive holds for the model that counts.
+    warnings : tuple of str
+    """
+
+    result: SearchResult
+    known: KnownEvaluations
+    warnings: tuple[str, ...]
+
+
+def proxy_problem(config: SelectConfig, problem: Problem) -> Problem | None:
+    """Pose the problem to the cheaper model, where one is configured."""
+    if config.proxy is None:
+        return None
+    params = {**config.model.params, **config.proxy.params}
+    cheaper = build_estimator(config.model.model_copy(update={"params": params}))
+    importance = config.evaluation.importance
+    return problem.with_estimator(cheaper, importance=importance, seed=config.seed)
+
+
+def search_as_configured(
+    config: SelectConfig,
+    strategy: Strategy,
+    problem: Problem,
+    hints: Hints,
+    archive: Archive,
+    log: RunLog,
+    verbosity: int,
+) -> Searched:
+    """Run the epochs, and confirm the best subsets where they were found on a cheaper model."""
+    guide = proxy_problem(config, problem)
+    with _evaluator(config, guide or problem, archive) as evaluator:
+        say(evaluator.way, verbosity)
+        say(f"run {log.run_id} in {log.tracking.label}", verbosity)
+        log.spool.tags({"evaluation": evaluator.way})
+        search = Search(
+            strategy,
+            problem.space,
+            evaluator,
+            hints,
+            config.seed,
+            Budget(**config.budget.model_dump()),
+            config.evaluation.racing,
+        )
+        result = _epochs(config, search, log, verbosity)
+        if config.proxy is None:
+            return Searched(result, evaluator.known, ())
+        with _evaluator(config, problem, archive) as full:
+            result = confirm_best(
+                opaque(result),
+                opaque(evaluator),
+                opaque(full),
+                n_best=config.proxy.best,
+                n_probes=config.proxy.probes,
+            )
+            return Searched(result, full.known, _told(result, log, verbosity))
+
+
+def _evaluator(config: SelectConfig, problem: Problem, archive: Archive) -> CrossValidation:
+    evaluation = config.evaluation
+    return CrossValidation(
+        problem,
+        archive,
+        n_jobs=evaluation.n_jobs,
+        backend=evaluation.backend,
+        pruning=evaluation.pruning,
+        exact=evaluation.exact,
+    )
+
+
+def _epochs(config: SelectConfig, search: Search, log: RunLog, verbosity: int) -> SearchResult:
+    """Run the epochs, each a task that can be retried; Ctrl-C ends the search, not the run."""
+    epoch = run_epoch.with_options(
+        retries=config.retries.attempts - 1,
+        retry_delay_seconds=config.retries.delay_seconds,
+        retry_condition_fn=worth_retrying,
+    )
+
+    def step(state: SearchState) -> tuple[SearchState, EpochRecord]:
+        named = epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")
+        return named(opaque(search), opaque(state))
+
+    with display(search.budget, verbosity) as shown:
+        result = run(
+            search,
+            step=step,
+            callbacks=[lambda record, _: log.epoch(record), lambda record, _: shown.epoch(record)],
+        )
+        if result.interrupted:
+            say("interrupted: going on with the best subsets so far", verbosity)
+    return result
+
+
+def _told(result: SearchResult, log: RunLog, verbosity: int) -> tuple[str, ...]:
+    """Say, log and judge how well the cheaper model guided the search."""
+    confirmed = result.confirmed
+    assert confirmed is not None
+    correlation = confirmed.correlation
+    metrics = {"proxy_best_cost": float(confirmed.cheap.min()), "confirmed_best_cost": result.cost}
+    if correlation == correlation:
+        metrics["proxy_rank_correlation"] = correlation
+    log.judged(result.state.epoch, metrics)
+    say(
+        f"{len(confirmed.costs)} subsets of the cheaper model measured on the full one: rank "
+        f"correlation {correlation:.2f}, best cost {result.cost:.5f}",
+        verbosity,
+    )
+    if correlation >= LOW_CORRELATION:
+        return ()
+    return (
+        f"the cheaper model ranks subsets at {correlation:.2f} to the full one, below "
+        f"{LOW_CORRELATION}; let proxy.params differ less from model.params, or search without",
+    )

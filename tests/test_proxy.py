@@ -1,0 +1,127 @@
+"""A search on a cheaper model, and the answer measured on the model that counts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier
+from scipy.stats import spearmanr
+from sklearn.naive_bayes import GaussianNB
+
+from swarm.archive import Archive
+from swarm.budget import Budget
+from swarm.errors import EvaluationError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.hints import prepare_hints
+from swarm.problem import Problem
+from swarm.proxy import confirm
+from swarm.registry import make
+from swarm.result import SearchResult
+from swarm.search import Search, run
+
+SMALL: dict[str, Any] = {"num_leaves": 4, "min_child_samples": 5, "verbosity": -1}
+
+
+@pytest.fixture(scope="module")
+def problems() -> tuple[Problem, Problem]:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(150, 9)), columns=[f"x{i}" for i in range(9)])
+    target = (table["x1"] + table["x4"] * table["x6"] + rng.normal(0, 0.4, 150) > 0).astype(int)
+    full = Problem.build(table, target, LGBMClassifier(n_estimators=30, **SMALL), folds=3)
+    return full, full.with_estimator(LGBMClassifier(n_estimators=6, learning_rate=0.4, **SMALL))
+
+
+def searched(
+    problems: tuple[Problem, Problem], archive: Archive | None = None, **options: Any
+) -> tuple[SearchResult, SearchResult]:
+    """Return the search on the cheaper model, and what was confirmed of it."""
+    full, cheap = problems
+    archive = Archive() if archive is None else archive
+    hints = prepare_hints(full.features, full.space)
+    with CrossValidation(cheap, archive) as evaluator:
+        budget = Budget(epochs=8)
+        result = run(Search(make("multiswarm"), cheap.space, evaluator, hints, 1, budget))
+        with CrossValidation(full, archive) as counting:
+            return result, confirm(result, evaluator, counting, **options)
+
+
+def true_costs(problem: Problem, masks: np.ndarray) -> np.ndarray:
+    with CrossValidation(problem) as evaluator:
+        limits = np.full(len(masks), np.inf)
+        return evaluator.evaluate(masks, limits, np.arange(problem.n_folds)).costs
+
+
+def test_the_same_problem_is_posed_to_another_model(problems: tuple[Problem, Problem]) -> None:
+    full, cheap = problems
+    assert full.features.equals(cheap.features)
+    assert all(np.array_equal(a[0], b[0]) for a, b in zip(full.folds, cheap.folds, strict=True))
+    assert full.fingerprint() != cheap.fingerprint()
+    again = cheap.with_estimator(LGBMClassifier(n_estimators=30, **SMALL))
+    assert again.fingerprint() == full.fingerprint()
+    bayes = full.with_estimator(GaussianNB())
+    assert (bayes.importance, bayes.exact_shrink) == ("mutual_information", False)
+
+
+def test_the_answer_is_the_best_on_the_model_that_counts(
+    problems: tuple[Problem, Problem],
+) -> None:
+    full, cheap = problems
+    _, result = searched(problems, n_best=10, n_probes=6)
+    confirmed = result.confirmed
+    assert confirmed is not None
+    assert np.array_equal(confirmed.costs, true_costs(full, confirmed.masks))
+    assert np.array_equal(confirmed.cheap, true_costs(cheap, confirmed.masks))
+    assert result.cost == confirmed.costs.min()
+    assert true_costs(full, result.best_mask[None, :])[0] == result.cost
+    masks, costs = result.best_members(4)
+    assert np.array_equal(costs, np.sort(confirmed.costs)[:4])
+    assert np.array_equal(true_costs(full, masks), costs)
+
+
+def test_the_best_of_the_cheaper_model_and_a_sample_of_all_are_measured(
+    problems: tuple[Problem, Problem],
+) -> None:
+    before, result = searched(problems, n_best=3, n_probes=5)
+    confirmed = result.confirmed
+    assert confirmed is not None
+    assert confirmed.cheap[0] == before.cost
+    assert (np.diff(confirmed.cheap) >= 0).all()
+    assert 3 < len(confirmed.costs) <= 8
+    assert len(np.unique(confirmed.masks, axis=0)) == len(confirmed.masks)
+    _, everything = searched(problems, n_best=1, n_probes=10**6)
+    whole = everything.confirmed
+    assert whole is not None
+    # All that were asked for, those given up on the way too, and the best without unused units.
+    n_asked = before.state.counts.distinct
+    assert n_asked <= len(whole.costs) <= n_asked + 1
+    assert whole.cheap.max() > before.history["pbest_cost_mean"].iloc[-1]
+    correlation = spearmanr(whole.cheap, whole.costs).statistic
+    assert whole.correlation == pytest.approx(correlation, abs=0.02)
+
+
+def test_what_another_search_left_in_the_archive_changes_nothing(
+    problems: tuple[Problem, Problem],
+) -> None:
+    _, alone = searched(problems)
+    archive = Archive()
+    _, cheap = problems
+    with CrossValidation(cheap, archive) as evaluator:
+        hints = prepare_hints(cheap.features, cheap.space)
+        run(Search(make("random"), cheap.space, evaluator, hints, 5, Budget(epochs=8)))
+    _, shared = searched(problems, archive)
+    assert alone.confirmed is not None
+    assert shared.confirmed is not None
+    for field in dataclasses.fields(alone.confirmed):
+        one, other = (getattr(r.confirmed, field.name) for r in (alone, shared))
+        assert np.array_equal(one, other)
+
+
+def test_a_full_model_that_fails_everywhere_is_told(problems: tuple[Problem, Problem]) -> None:
+    full, cheap = problems
+    broken = full.with_estimator(GaussianNB(priors=[0.1, 0.1, 0.8]), importance="none")
+    with pytest.raises(EvaluationError, match=r"none of .* subsets of the cheaper"):
+        searched((broken, cheap))
