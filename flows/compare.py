@@ -205,8 +205,8 @@ def _needs(config: CompareConfig) -> tuple[str, ...]:
 def _fingerprint(config: CompareConfig) -> str:
     """Name what is compared: the same wherever and on however many workers it is run."""
     dumped = config.model_dump(mode="json", by_alias=True, exclude=set(_ELSEWHERE))
-    for key in ("n_jobs", "backend"):
-        del dumped["evaluation"][key]
+    for key in ("n_jobs", "backend", "address", "exact"):
+        dumped["evaluation"].pop(key, None)
     text = json.dumps([version("swarmselect"), dumped])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

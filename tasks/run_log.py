@@ -165,7 +165,7 @@ class RunLog:
 # Two runs that differ in one of these tags are different searches.
 _IDENTITY = ("rows", "columns", "strategy", "seed")
 # Keys of the configuration that change a search but not its problem,
-_SEARCH = ("strategy.", "space.", "prepare.")
+_SEARCH = ("strategy.", "space.", "prepare.", "evaluation.racing", "proxy")
 # and those that a change of the problem may come from.
 _PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
 
@@ -188,7 +188,8 @@ def _refuse_another_search(
     differs = [
         (key, run.params.get(key, "not set"), written.get(key, "not set"))
         for key in {**run.params, **written}
-        if run.params.get(key) != written.get(key)
+        # A key that is newer than the run was null in it.
+        if run.params.get(key, "null") != written.get(key, "null")
     ]
     found = [(key, run.tags.get(key, tags[key]), tags[key]) for key in _IDENTITY]
     found = [(key, was, now) for key, was, now in found if was != now]

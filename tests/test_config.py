@@ -122,7 +122,7 @@ REFUSED = {
     " the keys known there are n_clusters",
     WINE + "a: 1\nbudget: {epochs: 0}\nsplit: 3": "unknown key 'a' in conf/x.yaml; the keys known"
     " there are name, description, seed, data, split, model, scoring, pos_label, folds, space,"
-    " prepare, strategy, budget, evaluation, ensemble, test, tracking, archive, retries"
+    " prepare, strategy, budget, evaluation, proxy, ensemble, test, tracking, archive, retries"
     " (and 2 more)",
     "name: a": "key 'data' is missing from conf/x.yaml; add it (Where the table comes from, and"
     " what its columns are)",

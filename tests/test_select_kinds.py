@@ -159,11 +159,11 @@ _BARE = {"path": None, "target": None, "drop": []}
 
 @pytest.mark.usefixtures("plain")
 def test_a_search_on_a_cheaper_model_with_races_answers_by_the_full_one(bench):
-    config = bench.config(
-        evaluation={"racing": 0.2},
-        proxy={"params": {"n_estimators": 2}, "best": 4, "probes": 3},
-        budget={"epochs": 6},
-    )
+    kept = {
+        "proxy": {"params": {"n_estimators": 2}, "best": 4, "probes": 3},
+        "budget": {"epochs": 6},
+    }
+    config = bench.config(evaluation={"racing": 0.2}, **kept)
     outcome = select(config, None, 0)
     assert bench.statuses() == ["FINISHED"]
     confirmed = outcome.result.confirmed
@@ -178,6 +178,12 @@ def test_a_search_on_a_cheaper_model_with_races_answers_by_the_full_one(bench):
     assert run.metrics["proxy_best_cost"] == confirmed.cheap.min()
     low = [text for text in outcome.warnings if "the cheaper model ranks subsets at" in text]
     assert bool(low) == (not confirmed.correlation >= 0.8)
+    again = select(config, outcome.run_id, 0).result
+    assert np.array_equal(again.confirmed.costs, confirmed.costs)
+    assert again.work["fits"].sum() == 0
+    other = bench.config(evaluation={"racing": 0.3}, **kept)
+    with pytest.raises(ConfigError, match=r"evaluation\.racing '0\.2' but now it is '0\.3'"):
+        select(other, outcome.run_id, 0)
 
 
 @pytest.mark.usefixtures("plain")
