@@ -1,0 +1,179 @@
+"""Musk version 2: the naive evaluator against races on a cheaper model.
+
+``naive SEED`` runs 20 epochs of the multi-swarm on cross_val_score plus a refit for the
+importances, one process, as the worked example does. ``fast SEED`` runs the configuration
+musk_fast until the full model's cost is as low. ``table`` prints both. Processor time is that of
+one core for the former; the latter is wall time with two workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.metrics import f1_score, recall_score
+from sklearn.model_selection import cross_val_score
+
+from conf.estimator import build_estimator
+from conf.load import load
+from swarm.archive import Archive
+from swarm.budget import Budget
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.limit import Race
+from swarm.evaluation.types import Evaluations, Work
+from swarm.hints import prepare_hints
+from swarm.problem import Problem
+from swarm.proxy import confirm
+from swarm.registry import make
+from swarm.result import SearchResult
+from swarm.search import Search
+
+RESULTS = Path(__file__).parent / "results"
+EPOCHS = 20
+
+
+class Naive:
+    """Cross-validation and one more fit for every mask, remembering nothing."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.n_folds = problem, problem.n_folds
+
+    def evaluate(
+        self, masks: Any, incumbents: Any, fold_order: Any, race: Race | None = None
+    ) -> Evaluations:
+        """Evaluate every mask from scratch, whatever its incumbent."""
+        n, d = masks.shape
+        fold_costs, importances = np.empty((n, self.n_folds)), np.zeros((n, d))
+        for row, mask in enumerate(masks):
+            columns = self.problem.features.iloc[:, np.flatnonzero(mask)]
+            model = clone(self.problem.estimator)
+            scores = cross_val_score(
+                model, columns, self.problem.target, cv=list(self.problem.folds), scoring="recall"
+            )
+            fold_costs[row] = 1.0 - scores
+            model.fit(columns, self.problem.target)
+            importances[row, mask] = model.feature_importances_
+        none = np.zeros(n, dtype=bool)
+        return Evaluations(
+            costs=fold_costs.mean(axis=1),
+            fold_costs=fold_costs,
+            importances=importances,
+            used=masks & (importances > 0),
+            censored=none,
+            failed=none,
+            needed=np.ones((n, self.n_folds), dtype=bool),
+            exact_shrink=False,
+            work=Work(),
+        )
+
+
+def musk(seed: int) -> tuple[Problem, Any, Any, Any]:
+    """Return the training problem, and the test rows with their target, of a random split."""
+    from sklearn.model_selection import train_test_split
+
+    path = Path(__file__).parents[1].parent / "shared" / "data" / "musk_v2.parquet"
+    if not path.exists():
+        raise SystemExit(f"the benchmark data are not at {path}; nothing was measured")
+    data = pd.read_parquet(path)
+    features, target = data.drop(columns=["target", "group"]), data["target"].to_numpy()
+    rows = np.arange(len(data))
+    train, test = train_test_split(rows, test_size=0.3, random_state=seed)
+    config = load("musk_fast", env={})
+    problem = Problem.build(
+        features.iloc[train], target[train], build_estimator(config.model), scoring="recall", seed=0
+    )
+    return problem, features.iloc[test], target[test], config
+
+
+def search_of(problem: Problem, evaluator: Any, seed: int, racing: float | None) -> Search:
+    strategy = make("multiswarm")
+    hints = prepare_hints(problem.features, problem.space, n_clusters=50)
+    return Search(strategy, problem.space, evaluator, hints, seed, Budget(epochs=999), racing)
+
+
+def naive(seed: int) -> dict[str, Any]:
+    problem, features, target, _ = musk(seed)
+    search = search_of(problem, Naive(problem), seed, None)
+    state, started, trace = search.start(), time.process_time(), []
+    for epoch in range(1, EPOCHS + 1):
+        state, _ = search.step(state)
+        trace.append([epoch, time.process_time() - started, state.best_cost])
+        print(f"naive seed {seed} epoch {epoch}: {trace[-1][1]:.0f} s, {state.best_cost:.4f}")
+    return {"trace": trace, **judged(problem, state.best_mask, features, target)}
+
+
+def fast(seed: int) -> dict[str, Any]:
+    """Search on the cheaper model, confirming every five epochs, until the naive cost is met."""
+    goal = json.loads((RESULTS / f"musk_naive_{seed}.json").read_text())["trace"][-1][2]
+    problem, features, target, config = musk(seed)
+    params = {**config.model.params, **config.proxy.params}
+    model = build_estimator(config.model.model_copy(update={"params": params}))
+    started = time.perf_counter()
+    archive, trace = Archive(), []
+    with (
+        CrossValidation(problem.with_estimator(model), archive, n_jobs=2) as guide,
+        CrossValidation(problem, archive, n_jobs=2) as full,
+    ):
+        search = search_of(guide.problem, guide, seed, config.evaluation.racing)
+        state, records = search.start(), []
+        while not trace or (trace[-1][2] > goal and state.epoch < 100):
+            for _ in range(5):
+                state, record = search.step(state)
+                records.append(record)
+            found = SearchResult(state, tuple(records), "epochs", problem.space)
+            result = confirm(found, guide, full, n_best=8, n_probes=4)
+            trace.append([state.epoch, time.perf_counter() - started, result.cost])
+            print(f"fast seed {seed} epoch {state.epoch}: {trace[-1][1]:.0f} s, {result.cost:.4f}")
+        whole = confirm(found, guide, full, n_best=8, n_probes=30)
+        assert whole.confirmed is not None
+        correlation = whole.confirmed.correlation
+    answer = judged(problem, result.best_mask, features, target)
+    return {"goal": goal, "trace": trace, "correlation": correlation, **answer}
+
+
+def judged(problem: Problem, mask: Any, features: Any, target: Any) -> dict[str, Any]:
+    columns = np.flatnonzero(mask)
+    model = clone(problem.estimator).fit(problem.features.iloc[:, columns], problem.target)
+    told = model.predict(features.iloc[:, columns])
+    return {
+        "size": len(columns),
+        "test_f1": f1_score(target, told),
+        "test_recall": recall_score(target, told),
+    }
+
+
+def table() -> None:
+    print(f"{'seed':<6}{'naive s':>9}{'cost':>9}{'F1':>8}{'fast s':>9}{'cost':>9}{'F1':>8}{'x':>7}")
+    for path in sorted(RESULTS.glob("musk_fast_*.json")):
+        seed = path.stem.rpartition("_")[2]
+        quick = json.loads(path.read_text())
+        slow = json.loads((RESULTS / f"musk_naive_{seed}.json").read_text())
+        one, other = slow["trace"][-1], quick["trace"][-1]
+        print(
+            f"{seed:<6}{one[1]:>9.0f}{one[2]:>9.4f}{slow['test_f1']:>8.3f}"
+            f"{other[1]:>9.0f}{other[2]:>9.4f}{quick['test_f1']:>8.3f}{one[1] / other[1]:>7.1f}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["naive", "fast", "table"])
+    parser.add_argument("seed", type=int, nargs="?", default=0)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if options.what == "table":
+        return table()
+    RESULTS.mkdir(exist_ok=True)
+    found = {"naive": naive, "fast": fast}[options.what](options.seed)
+    (RESULTS / f"musk_{options.what}_{options.seed}.json").write_text(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()
