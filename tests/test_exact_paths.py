@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import LogisticRegression
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -20,6 +21,7 @@ from swarm.budget import Budget
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.exact import exact_path, fold_costs
 from swarm.hints import prepare_hints
+from swarm.multilabel import MLkNN
 from swarm.problem import Problem
 from swarm.registry import make
 from swarm.search import Search, run
@@ -63,7 +65,7 @@ def some_masks(problem: Problem, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-@settings(calm, max_examples=5)
+@settings(calm, max_examples=2)
 @given(seed=st.integers(0, 2**32))
 def test_classifiers_cost_what_their_models_cost(name: str, seed: int) -> None:
     features, target = table(seed)
@@ -76,7 +78,7 @@ def test_classifiers_cost_what_their_models_cost(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("weights", ["uniform", "distance"])
-@settings(calm, max_examples=5)
+@settings(calm, max_examples=2)
 @given(seed=st.integers(0, 2**32))
 def test_regressors_cost_what_their_models_cost(weights: str, seed: int) -> None:
     features, _ = table(seed)
@@ -87,6 +89,107 @@ def test_regressors_cost_what_their_models_cost(weights: str, seed: int) -> None
     short, long = both_ways(problem, some_masks(problem, seed))
     # Distances that are summed in another order weigh differently in the last digits.
     assert np.allclose(short.fold_costs, long.fold_costs, rtol=1e-9, atol=0)
+
+
+LINEAR_CLASSIFIERS = {
+    "ridge": RidgeClassifier(),
+    "scaled ridge": make_pipeline(StandardScaler(), RidgeClassifier(alpha=0.01)),
+    "plain ridge": RidgeClassifier(alpha=5.0, fit_intercept=False),
+    "discriminant": LinearDiscriminantAnalysis(),
+    "scaled discriminant": make_pipeline(MinMaxScaler(), LinearDiscriminantAnalysis()),
+    "shrunk discriminant": make_pipeline(
+        StandardScaler(), LinearDiscriminantAnalysis("lsqr", shrinkage=0.2)
+    ),
+    "least squares discriminant": make_pipeline(
+        StandardScaler(), LinearDiscriminantAnalysis("lsqr")
+    ),
+}
+
+
+def compare_importances(short: Any, long: Any) -> None:
+    assert np.allclose(short.importances, long.importances, rtol=1e-7, atol=1e-12)
+    assert np.array_equal(short.used, long.used)
+
+
+@pytest.mark.parametrize("name", LINEAR_CLASSIFIERS)
+@settings(calm, max_examples=2)
+@given(seed=st.integers(0, 2**32), n_classes=st.integers(2, 4))
+def test_linear_classifiers_cost_and_weigh_what_their_models_do(
+    name: str, seed: int, n_classes: int
+) -> None:
+    features, target = table(seed, n_rows=60)
+    features["x2"] = 4.0
+    target = (target + 3 * (features["x4"] > 0)) % n_classes
+    problem = Problem.build(features, target, LINEAR_CLASSIFIERS[name], folds=3)
+    assert problem.importance == "fold"
+    masks = some_masks(problem, seed)
+    path, reason = exact_path(problem)
+    assert path is not None, reason
+    assert np.isfinite(fold_costs(path, masks, 3)).mean() > 0.2
+    short, long = both_ways(problem, masks)
+    # A discriminant of a constant column alone cannot be fitted, by either way.
+    assert np.array_equal(short.fold_costs, long.fold_costs, equal_nan=True)
+    compare_importances(short, long)
+
+
+LINEAR_REGRESSORS = {
+    "ridge": Ridge(),
+    "weak ridge": make_pipeline(StandardScaler(), Ridge(1e-6)),
+    "ridge by svd": make_pipeline(StandardScaler(), Ridge(0.5, solver="svd")),
+    "plain ridge": Ridge(3.0, fit_intercept=False),
+    "least squares": LinearRegression(),
+    "scaled least squares": make_pipeline(StandardScaler(), LinearRegression()),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR_REGRESSORS)
+@settings(calm, max_examples=2)
+@given(seed=st.integers(0, 2**32), weighted=st.booleans())
+def test_linear_regressors_cost_and_weigh_what_their_models_do(
+    name: str, seed: int, weighted: bool
+) -> None:
+    features, codes = table(seed)
+    # Nearly the same column twice, which is where solvers differ first.
+    features["x6"] = features["x5"] * (1 + 1e-4 * codes)
+    target = features["x4"] + features["x5"] + 0.01 * np.arange(len(features))
+    weight = 1.0 * codes + (codes == 0) * 0.5 if weighted else None
+    problem = Problem.build(features, target, LINEAR_REGRESSORS[name], weight=weight)
+    masks = some_masks(problem, seed)
+    path, reason = exact_path(problem)
+    assert path is not None, reason
+    assert np.isfinite(fold_costs(path, masks, 5)).any()
+    short, long = both_ways(problem, masks)
+    assert np.allclose(short.fold_costs, long.fold_costs, rtol=1e-8, atol=1e-8)
+    compare_importances(short, long)
+
+
+@pytest.mark.parametrize("scoring", ["neg_hamming_loss", "subset_accuracy"])
+@pytest.mark.parametrize("scaled", [False, True])
+@settings(calm, max_examples=2)
+@given(seed=st.integers(0, 2**32))
+def test_several_labels_cost_what_their_models_cost(scoring: str, scaled: bool, seed: int) -> None:
+    features, target = table(seed, n_rows=60)
+    labels = np.stack([target == 0, target == 1, features["x4"] > 0, features["x0"] > 0], axis=1)
+    # Nine labels: more than fit into one word of counts.
+    labels = np.hstack([labels, ~labels, labels[:, :1]]).astype(int)
+    model = make_pipeline(StandardScaler(), MLkNN(4)) if scaled else MLkNN(4)
+    folds = [(np.r_[0:30, 45:60], np.r_[30:45]), (np.r_[20:60], np.r_[0:20])]
+    problem = Problem.build(features, labels, model, folds=folds, scoring=scoring)
+    assert exact_path(problem)[0] is not None
+    short, long = both_ways(problem, some_masks(problem, seed))
+    assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
+def test_costs_do_not_depend_on_the_other_masks_of_a_batch() -> None:
+    features, _ = table(11)
+    target = features["x4"] - features["x1"]
+    for model in (Ridge(), KNeighborsRegressor(3, weights="distance")):
+        problem = Problem.build(features, target, model)
+        path = exact_path(problem)[0]
+        assert path is not None
+        masks = some_masks(problem, 11)
+        alone = np.vstack([fold_costs(path, mask[None], 5) for mask in masks])
+        assert np.array_equal(fold_costs(path, masks, 5), alone, equal_nan=True)
 
 
 @pytest.mark.parametrize("scoring", ["balanced_accuracy", "f1_macro", "matthews_corrcoef"])
@@ -168,6 +271,11 @@ def test_the_way_is_told_with_its_reason() -> None:
             LogisticRegression(),
             {"importance": "none"},
         ),
+        "the solver 'lsqr', which stops": (features, RidgeClassifier(solver="lsqr"), {}),
+        "weighs its classes": (features, RidgeClassifier(class_weight="balanced"), {}),
+        "no models are fitted: LinearDisc": (features, LinearDiscriminantAnalysis(), {}),
+        "the solver 'eigen'": (features, LinearDiscriminantAnalysis(solver="eigen"), {}),
+        "of the kind 'refit' come": (features, RidgeClassifier(), {"importance": "refit"}),
         "a PolynomialFeatures before": (
             features,
             make_pipeline(PolynomialFeatures(1, include_bias=False), GaussianNB()),

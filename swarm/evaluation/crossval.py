@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from swarm.archive import Archive
 from swarm.errors import EvaluationError
-from swarm.evaluation.exact import exact_path, fold_costs
+from swarm.evaluation.exact import exact_path, find_answers
 from swarm.evaluation.fitting import Fitted, Job
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
 from swarm.evaluation.types import Evaluations, Record, Work
@@ -39,7 +39,7 @@ class CrossValidation:
     problem : Problem
     archive : Archive, optional
         Default: one in memory.
-    n_jobs, backend
+    n_jobs, backend, address
         See :class:`swarm.evaluation.workers.Workers`.
     pruning : bool
         Stop training a mask once it cannot reach its incumbent any more. Never changes
@@ -67,13 +67,14 @@ class CrossValidation:
         pruning: bool = True,
         on_fit: Callable[[Fitted], None] | None = None,
         exact: bool = True,
+        address: str | None = None,
     ) -> None:
         self.problem = problem
         self.archive = Archive() if archive is None else archive
         self.n_folds = problem.n_folds
         # Without a lower bound on the fold costs a later fold could make up for the others.
         self.pruning = pruning and problem.scoring.bounded
-        self.workers = Workers(problem, n_jobs, backend)
+        self.workers = Workers(problem, n_jobs, backend, address)
         self._on_fit = on_fit
         self._path, self.way = (
             exact_path(problem) if exact else (None, "models are fitted: as configured")
@@ -155,16 +156,21 @@ class CrossValidation:
             return jobs, 0
         started = time.perf_counter()
         masks = np.stack([job.mask for job in jobs])
-        costs = fold_costs(self._path, masks, self.n_folds, self.workers.n_jobs)
+        answers = find_answers(self._path, masks, self.workers.n_jobs)
+        costs = answers.costs
         if self.problem.scoring.bounded:
             # A cost that its scorer rules out is for a fitted model to confirm.
             costs[costs < -_MARGIN] = np.nan
         seconds = (time.perf_counter() - started) / len(jobs)
         pieces, left = [], []
-        for job, row in zip(jobs, costs, strict=True):
-            used = ~np.isnan(row)[:, None] & job.mask
-            unknown = np.full(used.shape, np.nan)
-            piece = Record(np.where(np.isnan(job.fold_costs), row, np.nan), unknown, used, seconds)
+        for number, (job, row) in enumerate(zip(jobs, costs, strict=True)):
+            row = np.where(np.isnan(job.fold_costs), row, np.nan)
+            told = ~np.isnan(row)[:, None]
+            used, values = told & job.mask, np.full((self.n_folds, len(job.mask)), np.nan)
+            if answers.importances is not None:
+                values = np.where(told, answers.importances[number], np.nan)
+                used &= values != 0
+            piece = Record(row, values, used, seconds)
             record = records[job.number] = records[job.number].merge(piece)
             pieces.append((job.mask, piece))
             if record.next_fold(job.fold_order, job.limit) is not None:

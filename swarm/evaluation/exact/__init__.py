@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from swarm.evaluation.exact.answers import Answers
 from swarm.evaluation.exact.choose import ExactPath, exact_path
-from swarm.evaluation.exact.run import fold_costs
+from swarm.evaluation.exact.run import find_answers, fold_costs
 
-__all__ = ["ExactPath", "exact_path", "fold_costs"]
+__all__ = ["Answers", "ExactPath", "exact_path", "find_answers", "fold_costs"]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas.api import types
 
+from swarm.evaluation.exact.answers import Answers
 from swarm.evaluation.exact.costs import asks_for_labels
 from swarm.problem import Problem
 
@@ -18,11 +19,10 @@ __all__ = ["ExactPath", "exact_path"]
 class ExactPath(Protocol):
     """Fold costs of many masks at once, equal to those of fitted models."""
 
-    def fold_costs(self, masks: NDArray[np.bool_], fold: int) -> NDArray[np.float64]:
-        """Return the cost of each mask (n, n_units) on a fold: float64 (n,), NaN where doubtful.
+    def answers(self, masks: NDArray[np.bool_]) -> Answers:
+        """Evaluate masks (n, n_units) on every fold.
 
-        Doubtful is a mask with a prediction that the order of rounding could change; it is left
-        to a fitted model.
+        What is found of a mask does not depend on the others. It is NaN where doubtful.
         """
 
 
@@ -31,28 +31,31 @@ def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
     steps = getattr(problem.estimator, "steps", None)
     last = steps[-1][1] if steps else problem.estimator
     name = type(last).__name__
-    reason = _unfit(problem, [step for _, step in steps[:-1]] if steps else [])
-    if reason:
-        return None, f"models are fitted: {reason}"
-    found = _PATHS.get(f"{type(last).__module__.split('.')[0]}.{name}")
+    kind = f"{type(last).__module__.split('.')[0]}.{name}"
+    found = _PATHS.get(kind)
     if found is None:
         return None, f"models are fitted: there is no shorter way for {name}"
+    linear = found is _linear
+    reason = _unfit(problem, [step for _, step in steps[:-1]] if steps else [], linear)
+    if reason:
+        return None, f"models are fitted: {reason}"
     path, reason = found(problem, last)
     if path is None:
         return None, f"models are fitted: {reason}"
     return path, f"no models are fitted: {reason}"
 
 
-def _unfit(problem: Problem, before: list[Any]) -> str:
+def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
     """Say what stands in the way whatever the estimator is, or nothing."""
     from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
     for step in before:
         if step != "passthrough" and type(step) not in (StandardScaler, MinMaxScaler):
             return f"the pipeline has a {type(step).__name__} before the last step"
-    if problem.weight is not None:
+    if problem.weight is not None and not linear:
         return "rows have weights"
-    if problem.importance not in ("none", "mutual_information"):
+    # Coefficients come out of a linear model that is solved; the others have no importances.
+    if problem.importance not in ("none", "mutual_information", *(["fold"] if linear else [])):
         return f"importances of the kind {problem.importance!r} come from models"
     if not asks_for_labels(problem.scoring):
         return f"the scorer {problem.scoring.name!r} asks for more than predictions"
@@ -76,6 +79,12 @@ def _naive_bayes(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
     return naive_bayes_path(problem, model)
 
 
+def _linear(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+    from swarm.evaluation.exact.linear_path import linear_path
+
+    return linear_path(problem, model)
+
+
 def _multilabel(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
     from swarm.evaluation.exact.multilabel_path import multilabel_path
 
@@ -86,5 +95,9 @@ _PATHS: dict[str, Callable[[Problem, Any], tuple[ExactPath | None, str]]] = {
     "sklearn.KNeighborsClassifier": _nearest,
     "sklearn.KNeighborsRegressor": _nearest,
     "sklearn.GaussianNB": _naive_bayes,
+    "sklearn.Ridge": _linear,
+    "sklearn.RidgeClassifier": _linear,
+    "sklearn.LinearRegression": _linear,
+    "sklearn.LinearDiscriminantAnalysis": _linear,
     "swarm.MLkNN": _multilabel,
 }

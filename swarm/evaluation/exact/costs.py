@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from swarm.evaluation.scoring import Scoring
 from swarm.problem import Problem
 
-__all__ = ["asks_for_labels", "costs_of", "is_accuracy"]
+__all__ = ["asks_for_labels", "costs_of", "is_accuracy", "scores_numbers"]
 
 Float = NDArray[np.float64]
 
@@ -48,6 +48,28 @@ def is_accuracy(scoring: Scoring) -> bool:
     return plain and getattr(scorer, "_score_func", None) is accuracy_score
 
 
+def _is_hamming(scoring: Scoring) -> bool:
+    """Whether the scorer is scikit-learn's Hamming loss: the share of labels that are wrong."""
+    from sklearn.metrics import hamming_loss
+
+    scorer = scoring.scorer
+    plain = not getattr(scorer, "_kwargs", None) and getattr(scorer, "_sign", 0) == -1
+    return plain and getattr(scorer, "_score_func", None) is hamming_loss
+
+
+def scores_numbers(scoring: Scoring) -> bool:
+    """Whether the scorer is one of the usual measures of predicted numbers."""
+    from sklearn import metrics
+
+    known = (
+        metrics.r2_score,
+        metrics.mean_absolute_error,
+        metrics.mean_squared_error,
+        metrics.root_mean_squared_error,
+    )
+    return getattr(scoring.scorer, "_score_func", None) in known
+
+
 def asks_for_labels(scoring: Scoring) -> bool:
     """Whether the scorer needs no more than what ``predict`` returns."""
     scorer = scoring.scorer
@@ -74,6 +96,38 @@ def costs_of(
         # The score of scikit-learn is this mean, and the cost one minus it.
         shares: Float = (scoring.upper or 0.0) - right.mean(axis=1)
         return shares
+    if predicted.ndim == 3 and _is_hamming(scoring):
+        wrong: Float = (predicted != truth).sum(axis=(1, 2)) / truth.size
+        return (scoring.upper or 0.0) + wrong
+    if classes is None and (measured := _measured(predicted, truth, scoring)) is not None:
+        return measured
     kind = _Numbers if classes is None else _Classes
     tested = problem.features.iloc[rows]
     return np.array([scoring.cost(kind(one, classes), tested, truth) for one in predicted])
+
+
+def _measured(predicted: Float, truth: NDArray[Any], scoring: Scoring) -> Float | None:
+    """Costs by the usual measures of numbers, all at once; None for any other scorer."""
+    from sklearn import metrics
+
+    scorer = scoring.scorer
+    if getattr(scorer, "_kwargs", None) or truth.ndim > 1 or len(truth) < 2:
+        return None
+    measure, sign = getattr(scorer, "_score_func", None), getattr(scorer, "_sign", 0)
+    errors = predicted - truth
+    if measure is metrics.r2_score and sign == 1:
+        spread = ((truth - truth.mean()) ** 2).sum()
+        if spread == 0:
+            return None
+        explained: Float = (scoring.upper or 0.0) - (1.0 - (errors**2).sum(axis=1) / spread)
+        return explained
+    mean: Float
+    if measure is metrics.mean_absolute_error:
+        mean = np.abs(errors).mean(axis=1)
+    elif measure in (metrics.mean_squared_error, metrics.root_mean_squared_error):
+        mean = (errors**2).mean(axis=1)
+        if measure is metrics.root_mean_squared_error:
+            mean = np.sqrt(mean)
+    else:
+        return None
+    return (scoring.upper or 0.0) + mean if sign == -1 else None

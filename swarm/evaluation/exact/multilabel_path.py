@@ -8,13 +8,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.evaluation.exact.answers import Answers
 from swarm.evaluation.exact.costs import costs_of
-from swarm.evaluation.exact.neighbours import label_counts
-from swarm.evaluation.exact.tables import FoldTable, fold_tables
+from swarm.evaluation.exact.label_counts import MOST_NEIGHBOURS, label_counts, packed
+from swarm.evaluation.exact.neighbours import largest_squares, rounding_of
+from swarm.evaluation.exact.tables import chosen_columns, fold_tables, membership
 from swarm.multilabel import label_evidence
 from swarm.problem import Problem
 
 __all__ = ["MultiLabelPath", "multilabel_path"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Folds that see the same numbers: all of them, or one where steps before scale them.
+
+    Attributes
+    ----------
+    folds : list of int
+    rows : float64 (n_columns, n_rows)
+        Every row of the data; zeros where the folds have no use for it.
+    largest : float64 (n_columns,)
+    trained, asked : bool (len(folds), n_rows)
+    """
+
+    folds: list[int]
+    rows: Float
+    largest: Float
+    trained: Bool
+    asked: Bool
 
 
 @dataclass(frozen=True)
@@ -24,42 +50,87 @@ class MultiLabelPath:
     Attributes
     ----------
     problem : Problem
-    tables : list of FoldTable
+    parts : list of _Rows
+    belongs : bool (n_units, n_columns)
     k : int
     smoothing : float
     """
 
     problem: Problem
-    tables: list[FoldTable]
+    parts: list[_Rows]
+    belongs: Bool
     k: int
     smoothing: float
 
-    def fold_costs(self, masks: NDArray[np.bool_], fold: int) -> NDArray[np.float64]:
-        """Cost of each mask on a fold: float64 (n,), NaN where rounding could change a label."""
-        table = self.tables[fold]
-        labels = table.train_target.astype(np.int64)
-        learned = np.empty(labels.shape, dtype=np.int64)
-        seen = np.empty((table.test.shape[1], labels.shape[1]), dtype=np.int64)
-        predicted = np.empty((len(masks), *seen.shape), dtype=np.int64)
-        sure = np.empty(len(masks), dtype=bool)
-        for row, mask in enumerate(masks):
-            columns = np.array(self.problem.space.positions(mask), dtype=np.int64)
-            given = (labels, columns, self.k)
-            sure[row] = label_counts(table.train, table.train, *given, True, learned)
-            sure[row] &= label_counts(table.test, table.train, *given, False, seen)
-            with_label, without = label_evidence(learned, labels, self.k, self.smoothing)
-            predicted[row] = np.take_along_axis((with_label > without).astype(int), seen, axis=0)
-        costs = np.full(len(masks), np.nan)
-        if sure.any():
-            classes = np.array([0, 1])
-            costs[sure] = costs_of(predicted[sure], self.problem, fold, classes)
-        return costs
+    def answers(self, masks: Bool) -> Answers:
+        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+        chosen = chosen_columns(masks, self.belongs)
+        labels = self.problem.target.astype(np.int64)
+        words, n_labels = packed(labels), labels.shape[1]
+        costs = np.full((len(masks), self.problem.n_folds), np.nan)
+        predicted = [
+            np.empty((len(masks), len(test), n_labels), dtype=np.int64)
+            for _, test in self.problem.folds
+        ]
+        sure = np.empty(costs.shape, dtype=bool)
+        for part in self.parts:
+            counts = np.empty((len(part.folds), *words.shape), dtype=np.uint64)
+            told = np.empty(len(part.folds), dtype=bool)
+            for m in range(len(masks)):
+                columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
+                tolerance = rounding_of(part.largest, columns)
+                which = (words, part.trained, part.asked)
+                label_counts(part.rows, columns, *which, self.k, tolerance, counts, told)
+                sure[m, part.folds] = told
+                seen = counts.view(np.uint8)[..., :n_labels].astype(np.int64)
+                for fold, found in zip(part.folds, seen, strict=True):
+                    predicted[fold][m] = self._predicted(found, labels, fold)
+        for fold, found in enumerate(predicted):
+            known = sure[:, fold]
+            if known.any():
+                classes = np.array([0, 1])
+                costs[known, fold] = costs_of(found[known], self.problem, fold, classes)
+        return Answers(costs)
+
+    def _predicted(self, counts: Int, labels: Int, fold: int) -> Int:
+        train, test = self.problem.folds[fold]
+        having, missing = label_evidence(counts[train], labels[train], self.k, self.smoothing)
+        decision = (having > missing).astype(np.int64)
+        predicted: Int = np.take_along_axis(decision, counts[test], axis=0)
+        return predicted
 
 
 def multilabel_path(problem: Problem, model: Any) -> tuple[MultiLabelPath | None, str]:
-    """Prepare the folds, or say why the model has to be fitted."""
-    tables = fold_tables(problem)
-    if any(model.n_neighbors >= table.train.shape[1] - 1 for table in tables):
-        return None, "MLkNN asks for as many neighbours as there are rows"
-    path = MultiLabelPath(problem, tables, int(model.n_neighbors), float(model.smoothing))
+    """Prepare the rows, or say why the model has to be fitted."""
+    k = int(model.n_neighbors)
+    n_rows = len(problem.target)
+    if k > MOST_NEIGHBOURS:
+        return None, f"MLkNN asks for more than {MOST_NEIGHBOURS} neighbours"
+    for train, test in problem.folds:
+        if k >= len(train) - 1:
+            return None, "MLkNN asks for as many neighbours as there are rows"
+        if len(np.unique(np.concatenate([train, test]))) < len(train) + len(test):
+            return None, "a fold has a row twice"
+    scaled = len(getattr(problem.estimator, "steps", ())) > 1
+    parts = []
+    for fold, table in enumerate(fold_tables(problem)) if scaled else ():
+        train, test = problem.folds[fold]
+        rows = np.zeros((problem.space.n_columns, n_rows))
+        rows[:, train], rows[:, test] = table.train, table.test
+        parts.append(_rows(problem, [fold], rows))
+    if not scaled:
+        values = problem.features.to_numpy(dtype=np.float64)
+        every = list(range(problem.n_folds))
+        parts.append(_rows(problem, every, np.ascontiguousarray(values.T)))
+    path = MultiLabelPath(problem, parts, membership(problem), k, float(model.smoothing))
     return path, "squared distances of nearest neighbours add up over features"
+
+
+def _rows(problem: Problem, folds: list[int], rows: Float) -> _Rows:
+    trained = np.zeros((len(folds), rows.shape[1]), dtype=bool)
+    asked = np.zeros_like(trained)
+    for place, fold in enumerate(folds):
+        train, test = problem.folds[fold]
+        trained[place, train] = True
+        asked[place, train] = asked[place, test] = True
+    return _Rows(folds, rows, largest_squares(rows, rows), trained, asked)

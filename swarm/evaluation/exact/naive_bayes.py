@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.evaluation.exact.answers import Answers, by_fold
 from swarm.evaluation.exact.costs import costs_of
-from swarm.evaluation.exact.tables import FoldTable, fold_tables
+from swarm.evaluation.exact.tables import FoldTable, fold_tables, membership
 from swarm.problem import Problem
 
 __all__ = ["NaiveBayesPath", "naive_bayes_path"]
@@ -65,7 +66,11 @@ class NaiveBayesPath:
     membership: Bool
     smoothing: float
 
-    def fold_costs(self, masks: Bool, fold: int) -> Float:
+    def answers(self, masks: Bool) -> Answers:
+        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+        return by_fold(self._costs, masks, len(self.tables))
+
+    def _costs(self, masks: Bool, fold: int) -> Float:
         """Cost of each mask on a fold: float64 (n,), NaN where two classes are as good as tied."""
         table, learned = self.tables[fold], self.moments[fold]
         columns = masks @ self.membership
@@ -126,10 +131,7 @@ def naive_bayes_path(problem: Problem, model: Any) -> tuple[NaiveBayesPath | Non
         return None, "GaussianNB has priors of its own"
     tables = fold_tables(problem)
     moments = [_moments(table) for table in tables]
-    membership = np.zeros((problem.space.n_units, problem.space.n_columns), dtype=bool)
-    for unit, positions in enumerate(problem.space.units):
-        membership[unit, list(positions)] = True
-    path = NaiveBayesPath(problem, tables, moments, membership, float(model.var_smoothing))
+    path = NaiveBayesPath(problem, tables, moments, membership(problem), float(model.var_smoothing))
     return path, "log-likelihoods of naive Bayes add up over features"
 
 

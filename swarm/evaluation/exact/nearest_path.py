@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.evaluation.exact.answers import Answers
 from swarm.evaluation.exact.costs import costs_of
-from swarm.evaluation.exact.neighbours import neighbours_of, vote, weighted_vote
-from swarm.evaluation.exact.tables import FoldTable, fold_tables
+from swarm.evaluation.exact.neighbours import largest_squares
+from swarm.evaluation.exact.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership
+from swarm.evaluation.exact.votes import neighbours_of, vote, weighted_vote
 from swarm.problem import Problem
 
 __all__ = ["NearestPath", "nearest_path"]
@@ -27,6 +29,9 @@ class NearestPath:
     ----------
     problem : Problem
     tables : list of FoldTable
+    largest : list of float64 (n_columns,)
+        See :func:`.neighbours.largest_squares`.
+    belongs : bool (n_units, n_columns)
     classes : (n_classes,) or None
         None for regression.
     codes : list of int (n_train,)
@@ -38,48 +43,48 @@ class NearestPath:
 
     problem: Problem
     tables: list[FoldTable]
+    largest: list[Float]
+    belongs: Bool
     classes: NDArray[Any] | None
     codes: list[NDArray[np.int64]]
     k: int
     weighted: bool
 
-    def fold_costs(self, masks: Bool, fold: int) -> Float:
-        """Cost of each mask on a fold: float64 (n,), NaN where rounding could change a label."""
-        predicted, sure = self._predicted(masks, fold)
-        costs = np.full(len(masks), np.nan)
-        if sure.any():
-            costs[sure] = costs_of(predicted[sure], self.problem, fold, self.classes)
-        return costs
+    def answers(self, masks: Bool) -> Answers:
+        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+        chosen = chosen_columns(masks, self.belongs)
+        costs = np.full((len(masks), len(self.tables)), np.nan)
+        for fold in range(len(self.tables)):
+            find = self._numbers if self.classes is None else self._labels
+            predicted, sure = find(chosen, fold)
+            if sure.any():
+                costs[sure, fold] = costs_of(predicted[sure], self.problem, fold, self.classes)
+        return Answers(costs)
 
-    def _predicted(self, masks: Bool, fold: int) -> tuple[NDArray[Any], Any]:
+    def _labels(self, chosen: Chosen, fold: int) -> tuple[NDArray[Any], Bool]:
         """Predictions (n, n_test), and which masks have no doubtful one: bool (n,)."""
-        if self.classes is None:
-            return self._numbers(masks, fold)
-        table = self.tables[fold]
-        labels = np.empty((len(masks), table.test.shape[1]), dtype=np.int64)
+        assert self.classes is not None
+        table, n = self.tables[fold], len(chosen.pointers) - 1
+        labels = np.empty((n, table.test.shape[1]), dtype=np.int64)
         decide = weighted_vote if self.weighted else vote
-        for row, mask in enumerate(masks):
-            columns = np.array(self.problem.space.positions(mask), dtype=np.int64)
-            codes, n_classes = self.codes[fold], len(self.classes)
-            decide(table.test, table.train, codes, n_classes, columns, self.k, labels[row])
-        return self.classes[labels], (labels >= 0).all(axis=1)
+        given = (self.codes[fold], len(self.classes), chosen.pointers, chosen.columns, self.k)
+        decide(table.test, table.train, self.largest[fold], *given, labels)
+        sure: Bool = np.all(labels >= 0, axis=1)
+        return self.classes[labels], sure
 
-    def _numbers(self, masks: Bool, fold: int) -> tuple[Float, Bool]:
-        table = self.tables[fold]
-        n_test = table.test.shape[1]
-        numbers = np.empty((len(masks), n_test))
-        sure = np.empty(len(masks), dtype=bool)
-        who, distance = np.empty((n_test, self.k), dtype=np.int64), np.empty((n_test, self.k))
-        for row, mask in enumerate(masks):
-            columns = np.array(self.problem.space.positions(mask), dtype=np.int64)
-            sure[row] = neighbours_of(table.test, table.train, columns, self.k, who, distance)
-            values = table.train_target[who].astype(np.float64)
-            if not self.weighted:
-                numbers[row] = values.mean(axis=1)
-                continue
-            sure[row] &= bool((distance > 0).all())
-            weight = 1.0 / np.where(distance > 0, distance, 1.0)
-            numbers[row] = (values * weight).sum(axis=1) / weight.sum(axis=1)
+    def _numbers(self, chosen: Chosen, fold: int) -> tuple[Float, Bool]:
+        table, n = self.tables[fold], len(chosen.pointers) - 1
+        shape = (n, table.test.shape[1], self.k)
+        who, distance = np.empty(shape, dtype=np.int64), np.empty(shape)
+        sure = np.empty(n, dtype=bool)
+        given = (chosen.pointers, chosen.columns, self.k, who, distance, sure)
+        neighbours_of(table.test, table.train, self.largest[fold], *given)
+        values = table.train_target[who].astype(np.float64)
+        if not self.weighted:
+            return values.mean(axis=2), sure
+        sure &= np.all(distance > 0, axis=(1, 2))
+        weight = 1.0 / np.where(distance > 0, distance, 1.0)
+        numbers: Float = (values * weight).sum(axis=2) / weight.sum(axis=2)
         return numbers, sure
 
 
@@ -102,5 +107,7 @@ def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]
     else:
         classes, codes = None, []
     weighted = model.weights == "distance"
-    path = NearestPath(problem, tables, classes, codes, model.n_neighbors, weighted)
+    largest = [largest_squares(table.test, table.train) for table in tables]
+    belongs, k = membership(problem), int(model.n_neighbors)
+    path = NearestPath(problem, tables, largest, belongs, classes, codes, k, weighted)
     return path, "squared distances of nearest neighbours add up over features"

@@ -9,9 +9,26 @@ from numpy.typing import NDArray
 
 from swarm.problem import Problem
 
-__all__ = ["FoldTable", "fold_tables"]
+__all__ = ["Chosen", "FoldTable", "chosen_columns", "fold_tables", "membership"]
 
+Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Columns of many masks, one after the other.
+
+    Attributes
+    ----------
+    pointers : int (n + 1,)
+        Columns of mask m are ``columns[pointers[m]:pointers[m + 1]]``, ascending.
+    columns : int
+    """
+
+    pointers: Int
+    columns: Int
 
 
 @dataclass(frozen=True)
@@ -54,3 +71,19 @@ def fold_tables(problem: Problem) -> list[FoldTable]:
             )
         )
     return made
+
+
+def membership(problem: Problem) -> Bool:
+    """Which columns belong to which unit: bool (n_units, n_columns)."""
+    belongs = np.zeros((problem.space.n_units, problem.space.n_columns), dtype=bool)
+    for unit, positions in enumerate(problem.space.units):
+        belongs[unit, list(positions)] = True
+    return belongs
+
+
+def chosen_columns(masks: Bool, belongs: Bool) -> Chosen:
+    """List the columns of masks (n, n_units) for the compiled parts."""
+    flags = masks @ belongs
+    pointers = np.zeros(len(masks) + 1, dtype=np.int64)
+    np.cumsum(flags.sum(axis=1), out=pointers[1:])
+    return Chosen(pointers, np.nonzero(flags)[1])

@@ -1,0 +1,154 @@
+"""Linear systems of many masks, compiled: each is a sub-block of one matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["predict_masks", "solve_masks"]
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# A pivot of a matrix with a diagonal of ones below this is rounding.
+_SMALLEST_PIVOT = 1e-13
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def solve_masks(
+    gram: Float,
+    right: Float,
+    pointers: Int,
+    columns: Int,
+    added: float,
+    shrinkage: float,
+    found: Float,
+    bounds: Float,
+) -> None:  # pragma: no cover
+    """Solve ``((1 - s) G + (a + s mean(diag G)) I) x = b`` on the columns of each mask.
+
+    The matrix is brought to a diagonal of ones before it is factorised, which is what makes
+    Cholesky's method indifferent to the units of the columns.
+
+    Parameters
+    ----------
+    gram : float64 (d, d), right : float64 (t, d)
+    pointers : int (n + 1,), columns : int
+        Columns of mask m are ``columns[pointers[m]:pointers[m + 1]]``.
+    added, shrinkage : float
+        a and s.
+    found : float64 (n, t, d)
+        Zeros; receives the solutions.
+    bounds : float64 (n, 3)
+        Receives upper bounds of the condition of the scaled and of the given matrix, and the
+        trace of the inverse of the scaled one; inf where there is no solution.
+    """
+    widest = 0
+    for m in range(len(pointers) - 1):
+        widest = max(widest, pointers[m + 1] - pointers[m])
+    factor, inverse = np.empty((widest, widest)), np.empty((widest, widest))
+    scale, half = np.empty(widest), np.empty(widest)
+    for m in range(len(pointers) - 1):
+        chosen = columns[pointers[m] : pointers[m + 1]]
+        n = len(chosen)
+        bounds[m] = np.inf
+        trace = 0.0
+        for j in chosen:
+            trace += gram[j, j]
+        extra = added + shrinkage * trace / n
+        total, regular = 0.0, True
+        for i in range(n):
+            own = (1.0 - shrinkage) * gram[chosen[i], chosen[i]] + extra
+            total += own
+            regular = regular and own > 0.0
+            scale[i] = np.sqrt(own)
+        if not regular:
+            continue
+        for i in range(n):
+            row = gram[chosen[i]]
+            factor[i, i] = 1.0
+            for j in range(i + 1, n):
+                factor[i, j] = (1.0 - shrinkage) * row[chosen[j]] / (scale[i] * scale[j])
+        if not _factorise(factor, n):
+            continue
+        _invert(factor, inverse, n)
+        size, given = 0.0, 0.0
+        for i in range(n):
+            for j in range(i + 1):
+                square = inverse[i, j] * inverse[i, j]
+                size += square
+                given += square / (scale[j] * scale[j])
+        bounds[m, 0], bounds[m, 1], bounds[m, 2] = n * size, total * given, size
+        for k in range(right.shape[0]):
+            for i in range(n):
+                term = 0.0
+                for j in range(i + 1):
+                    term += inverse[i, j] * (right[k, chosen[j]] / scale[j])
+                half[i] = term
+            for j in range(n):
+                term = 0.0
+                for i in range(j, n):
+                    term += inverse[i, j] * half[i]
+                found[m, k, chosen[j]] = term / scale[j]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _factorise(factor: Float, n: int) -> bool:  # pragma: no cover
+    """Cholesky's R in place of the upper half, ``A = R' R``; False where A is singular."""
+    for k in range(n):
+        if not factor[k, k] > _SMALLEST_PIVOT:
+            return False
+        pivot = np.sqrt(factor[k, k])
+        own = factor[k]
+        for j in range(k, n):
+            own[j] /= pivot
+        for i in range(k + 1, n):
+            share = own[i]
+            row = factor[i]
+            for j in range(i, n):
+                row[j] -= share * own[j]
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _invert(factor: Float, inverse: Float, n: int) -> None:  # pragma: no cover
+    """Inverse of R', a lower triangle."""
+    for i in range(n):
+        for j in range(i):
+            inverse[i, j] = 0.0
+        inverse[i, i] = 1.0
+    for i in range(n):
+        own = inverse[i]
+        pivot = factor[i, i]
+        for j in range(i + 1):
+            own[j] /= pivot
+        for r in range(i + 1, n):
+            share = factor[i, r]
+            row = inverse[r]
+            for j in range(i + 1):
+                row[j] -= share * own[j]
+
+
+@njit(nogil=True, cache=True)
+def predict_masks(
+    test: Float, found: Float, pointers: Int, columns: Int, predicted: Float
+) -> None:  # pragma: no cover
+    """Add up the columns of `test` by weights, in an order that other masks do not change.
+
+    Parameters
+    ----------
+    test : float64 (d, n_test)
+    found : float64 (n, t, d)
+    predicted : float64 (n, t, n_test)
+        Receives the sums.
+    """
+    for m in range(len(pointers) - 1):
+        for k in range(found.shape[1]):
+            sums = predicted[m, k]
+            sums[:] = 0.0
+            for j in columns[pointers[m] : pointers[m + 1]]:
+                weight = found[m, k, j]
+                values = test[j]
+                for i in range(test.shape[1]):
+                    sums[i] += weight * values[i]
