@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.limit import Limit
 from swarm.evaluation.models import model_importances, used_by
 from swarm.evaluation.types import Record
@@ -112,9 +113,8 @@ def _fit_fold(
     mask: NDArray[np.bool_],
     result: Fitted,
 ) -> float:
-    train, test = problem.folds[fold]
-    model = _fit(problem, columns, train)
-    tested, truth = columns.iloc[test], problem.target[test]
+    truth = problem.target[problem.folds[fold][1]]
+    model, tested = _trained(problem, columns, positions, fold)
     cost = problem.scoring.cost(model, tested, truth)
     importances, used = None, mask
     if problem.importance == "fold":
@@ -132,6 +132,23 @@ def _fit_fold(
     return cost
 
 
+def _trained(
+    problem: Problem, columns: Any, positions: Sequence[int], fold: int
+) -> tuple[Any, Any]:
+    """Return the model of a fold and the test rows in the form it takes."""
+    train, test = problem.folds[fold]
+    path = boosted_path(problem)
+    model = None if path is None else path.fit(positions, fold)
+    if path is None or model is None:
+        return _fit(problem, columns, train), columns.iloc[test]
+    rows = path.rows(positions, test)
+    if path.trusted is None:
+        wrapped, table = _fit(problem, columns, train), columns.iloc[test]
+        if not path.trust(model, wrapped, rows, table):
+            return wrapped, table
+    return model, rows
+
+
 def _fit(problem: Problem, columns: Any, rows: NDArray[np.int64]) -> Any:
     from sklearn.base import clone
 
@@ -146,7 +163,10 @@ def _fit(problem: Problem, columns: Any, rows: NDArray[np.int64]) -> Any:
 
 def _refit(problem: Problem, columns: Any, positions: Sequence[int], result: Fitted) -> None:
     try:
-        model = _fit(problem, columns, np.arange(len(problem.target)))
+        path = boosted_path(problem)
+        model = None if path is None or not path.trusted else path.fit(positions, -1)
+        if model is None:
+            model = _fit(problem, columns, np.arange(len(problem.target)))
         values = model_importances(model, len(positions))
         result.refit = problem.space.by_unit(values, positions)
     except Exception:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError
 
 __all__ = [
+    "chooses_by_column",
     "describe",
     "has_importances",
     "is_lightgbm",
@@ -174,17 +175,22 @@ def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
     """
     if not is_lightgbm(estimator):
         return False
-    params = estimator.get_params(deep=False)
-    for name, neutral in _COLUMN_SAMPLING.items():
-        if params.get(name, neutral) not in (neutral, None):
-            return False
-    if any(params.get(name, False) is not False for name in _BY_FEATURE):
+    if chooses_by_column(estimator):
         return False
+    params = estimator.get_params(deep=False)
     sampled = min(params.get(name) or _ROWS_OF_A_CONFLICT for name in _BIN_SAMPLES)
     if params.get("enable_bundle") is False or len(features) < min(sampled, _ROWS_OF_A_CONFLICT):
         return True
     coarse = any((params.get(name) or 255) < _FINE_BINS for name in ("max_bin", "max_bins"))
     return not coarse and not _could_be_bundled(features)
+
+
+def chooses_by_column(estimator: Any) -> bool:
+    """Whether a LightGBM model samples columns, or has settings that name or count them."""
+    params = estimator.get_params(deep=False)
+    if any(params.get(name, off) not in (off, None) for name, off in _COLUMN_SAMPLING.items()):
+        return True
+    return any(params.get(name, False) is not False for name in _BY_FEATURE)
 
 
 def _could_be_bundled(features: pd.DataFrame) -> bool:

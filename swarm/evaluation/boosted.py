@@ -1,0 +1,256 @@
+"""Train LightGBM without its scikit-learn wrapper, and bin every column once.
+
+Gives the very models of ``LGBMClassifier.fit`` and ``LGBMRegressor.fit``: the same trees, and so
+the same costs and importances. How LightGBM bins a column follows from the rows and from that
+column alone. So a column is binned once for each fold, as a Dataset of its own, and the Dataset
+of a subset is put together from those, unless columns could be bundled with a loss.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+
+from swarm.evaluation.models import chooses_by_column, shrinks_exactly
+from swarm.problem import Problem
+
+__all__ = ["Boosted", "boosted_path"]
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# Settings beyond the named ones of the wrapper that reach a model unchanged on either way.
+_KNOWN = {
+    *("deterministic", "verbosity", "verbose", "force_col_wise", "num_threads", "nthread"),
+    *("max_bin", "min_data_in_bin", "bagging_seed", "scale_pos_weight", "is_unbalance", "seed"),
+    *("bagging_fraction", "bagging_freq", "lambda_l1", "lambda_l2", "min_data_in_leaf"),
+    *("min_gain_to_split", "path_smooth", "max_delta_step", "alpha", "enable_bundle"),
+}
+_OBJECTIVES = {
+    "binary": {None, "binary"},
+    "multiclass": {None, "multiclass", "multiclassova"},
+    "regression": {None, "regression", "regression_l1", "huber", "fair", "quantile", "mape"},
+}
+_WRAPPER_ONLY = ("importance_type", "n_estimators", "class_weight", "objective")
+# Copies of the data a worker may hold; beyond, what is saved is small against training.
+_MOST_BYTES = 2**28
+_FORBIDDEN_IN_NAMES = set('",:[]{}')
+
+_paths: WeakKeyDictionary[Problem, Boosted | None] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def boosted_path(problem: Problem) -> Boosted | None:
+    """Return the direct way to the LightGBM models of `problem`; None where there is none.
+
+    It is made once for each problem and process, and goes with the problem.
+    """
+    with _making:
+        if problem not in _paths:
+            _paths[problem] = Boosted(problem) if _allows(problem) else None
+        path = _paths[problem]
+    return path if path is not None and path.trusted is not False else None
+
+
+def _allows(problem: Problem) -> bool:
+    from lightgbm import LGBMClassifier, LGBMRegressor
+
+    model, features = problem.estimator, problem.features
+    # A class of one's own may do anything in its fit.
+    if type(model) is not (LGBMRegressor if problem.task == "regression" else LGBMClassifier):
+        return False
+    given = model.get_params(deep=False)
+    named = set(type(model)().get_params(deep=False))
+    return (
+        problem.task in _OBJECTIVES
+        and not callable(given["objective"])
+        and given["objective"] in _OBJECTIVES[problem.task]
+        and given["class_weight"] is None
+        and set(given) - named <= _KNOWN
+        and not chooses_by_column(model)
+        and problem.importance != "permutation"
+        # A callable of one's own may look into the model.
+        and type(problem.scoring.scorer).__module__.startswith("sklearn.metrics.")
+        and features.size * 8 <= _MOST_BYTES
+        and all(_is_plain(dtype) for dtype in features.dtypes)
+        and _names_pass(list(features.columns))
+        and _targets_pass(problem)
+    )
+
+
+def _is_plain(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "biuf" and dtype.itemsize <= 8
+
+
+def _names_pass(names: list[Any]) -> bool:
+    """Whether LightGBM takes the names: where it refuses them, it has to be heard."""
+    if not all(isinstance(name, str) and not _FORBIDDEN_IN_NAMES & set(name) for name in names):
+        return False
+    return len({name.replace(" ", "_") for name in names}) == len(names)
+
+
+def _targets_pass(problem: Problem) -> bool:
+    target = problem.target
+    if target.ndim != 1 or (target.dtype.kind == "f" and not np.isfinite(target).all()):
+        return False
+    if problem.task == "regression":
+        return target.dtype.kind in "biuf"
+    # A fold without one of the classes has another objective.
+    n_classes = len(np.unique(target))
+    return all(len(np.unique(target[train])) == n_classes for train, _ in problem.folds)
+
+
+def _has_margins(model: Any) -> bool:
+    """Whether the wrapper has margins: scorers of ranks prefer them, and may find other ties."""
+    from lightgbm import LGBMClassifier
+
+    return hasattr(LGBMClassifier, "decision_function")
+
+
+class _Labels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A trained classifier as far as scorers look at it."""
+
+    def __init__(self, booster: Any, importances: NDArray[Any], classes: NDArray[Any]) -> None:
+        self.booster_ = booster
+        self.feature_importances_ = importances
+        self.classes_ = classes
+
+    def predict_proba(self, rows: Float) -> Float:
+        found: Float = self.booster_.predict(rows)
+        return found if found.ndim > 1 else np.vstack((1.0 - found, found)).transpose()
+
+    @available_if(_has_margins)  # type: ignore[untyped-decorator]
+    def decision_function(self, rows: Float) -> Float:
+        margins: Float = self.booster_.predict(rows, raw_score=True)
+        return margins
+
+    def predict(self, rows: Float) -> NDArray[Any]:
+        labels: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(rows), axis=1)]
+        return labels
+
+
+class _Values(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A trained regressor as far as scorers look at it."""
+
+    def __init__(self, booster: Any, importances: NDArray[Any]) -> None:
+        self.booster_ = booster
+        self.feature_importances_ = importances
+
+    def predict(self, rows: Float) -> Float:
+        found: Float = self.booster_.predict(rows)
+        return found
+
+
+class Boosted:
+    """LightGBM models of one problem, trained without the wrapper.
+
+    Attributes
+    ----------
+    trusted : bool or None
+        Whether the first model was the wrapper's. None: there was no model yet. False: this
+        version of LightGBM does something else in one of the ways, and the wrapper decides.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        model = problem.estimator
+        given = model.get_params(deep=False)
+        self.trusted: bool | None = None
+        self._matrix = np.asfortranarray(problem.features.to_numpy(dtype=np.float64))
+        self._target, self._weight, self._task = problem.target, problem.weight, problem.task
+        self._rounds = given["n_estimators"]
+        self._importance = given["importance_type"]
+        self._params = {k: v for k, v in given.items() if k not in _WRAPPER_ONLY and v is not None}
+        self._objective = given["objective"] or problem.task
+        all_rows = np.arange(len(problem.target))
+        # The last set of rows is the one of a refit.
+        self._rows = [*(train for train, _ in problem.folds), all_rows]
+        stored = self._matrix.size * len(self._rows)
+        # Bundled columns may lose values to each other: the same that makes a shrink inexact.
+        self._shares = (
+            given["subsample_for_bin"] >= len(all_rows)
+            and stored <= _MOST_BYTES
+            and (problem.exact_shrink or shrinks_exactly(model, problem.features))
+        )
+        # Datasets of one column each, by rows and column.
+        self._columns: dict[tuple[int, int], Any] = {}
+
+    def fit(self, positions: Sequence[int], fold: int) -> Any:
+        """Train on the training rows of `fold`, or on all rows where `fold` is -1.
+
+        Returns an object with ``booster_``, ``feature_importances_`` and what scorers need:
+        ``predict`` and, for classes, ``predict_proba`` and ``classes_``. It takes matrices, see
+        :meth:`rows`. None where the training failed: the wrapper has to tell why.
+        """
+        try:
+            return self._fit(positions, fold % len(self._rows))
+        except Exception:
+            self.trusted = False
+            return None
+
+    def _fit(self, positions: Sequence[int], fold: int) -> Any:
+        import lightgbm
+
+        rows = self._rows[fold]
+        label = self._target[rows]
+        params = {**self._params, "objective": self._objective}
+        if self._task != "regression":
+            classes, label = np.unique(label, return_inverse=True)
+            if len(classes) > 2:
+                params["num_class"] = len(classes)
+        data = self._dataset(positions, fold, params)
+        data.set_label(label)
+        if self._weight is not None:
+            data.set_weight(self._weight[rows])
+        booster = lightgbm.train(params, data, num_boost_round=self._rounds)
+        importances = booster.feature_importance(self._importance)
+        if self._task == "regression":
+            return _Values(booster, importances)
+        return _Labels(booster, importances, classes)
+
+    def rows(self, positions: Sequence[int], rows: Int) -> Float:
+        """Return the rows that a model of these columns predicts: (n_rows, n_positions)."""
+        picked: Float = self._matrix[np.ix_(rows, np.asarray(positions))]
+        return picked
+
+    def trust(self, model: Any, wrapped: Any, rows: Float, table: pd.DataFrame) -> bool:
+        """Compare the first model with the wrapper's on test rows, and remember the outcome."""
+        method = "predict" if self._task == "regression" else "predict_proba"
+        try:
+            found = getattr(model, method)(rows)
+        except Exception:
+            found = None
+        self.trusted = np.array_equal(found, getattr(wrapped, method)(table)) and np.array_equal(
+            model.feature_importances_, wrapped.feature_importances_
+        )
+        return self.trusted
+
+    def _dataset(self, positions: Sequence[int], fold: int, params: dict[str, Any]) -> Any:
+        import lightgbm
+
+        if not self._shares:
+            return lightgbm.Dataset(self.rows(positions, self._rows[fold]), params=params)
+        basic: Any = lightgbm.basic
+        whole: Any = self._binned(positions[0], fold, params)
+        for position in positions[1:]:
+            key = (fold, position)
+            if key not in self._columns:
+                self._columns[key] = self._binned(position, fold, params)
+            part = self._columns[key]
+            # The method add_features_from prints two lines about each column.
+            basic._safe_call(basic._LIB.LGBM_DatasetAddFeaturesFrom(whole._handle, part._handle))
+        return whole
+
+    def _binned(self, position: int, fold: int, params: dict[str, Any]) -> Any:
+        import lightgbm
+
+        values = self._matrix[self._rows[fold], position][:, None]
+        name = [f"Column_{position}"]
+        return lightgbm.Dataset(values, params=params, feature_name=name).construct()
