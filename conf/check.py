@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from conf.estimator import build_estimator
@@ -37,6 +38,7 @@ def check(config: SelectConfig) -> None:
     if config.proxy is not None:
         params = {**config.model.params, **config.proxy.params}
         build_estimator(config.model.model_copy(update={"params": params}))
+    _workers_can_be_reached(config)
     _scorers_exist(config)
     make(config.strategy.name, config.strategy.params)
 
@@ -141,6 +143,20 @@ def _classifies(estimator: Any, path: str) -> bool:
             " kind; name one that is"
         )
     return bool(classifies)
+
+
+def _workers_can_be_reached(config: SelectConfig) -> None:
+    backend, address = config.evaluation.backend, config.evaluation.address
+    if address is not None and backend not in ("dask", "ray"):
+        raise ConfigError(
+            f"evaluation.address {address!r} is for the backends dask and ray, got {backend!r};"
+            " set evaluation.backend, or leave the address out"
+        )
+    if backend in ("dask", "ray") and find_spec(backend) is None:
+        raise ConfigError(
+            f"evaluation.backend {backend!r} needs a package that is not installed;"
+            f" install swarmselect[{backend}]"
+        )
 
 
 def _scorers_exist(config: SelectConfig) -> None:

@@ -88,8 +88,13 @@ class EvaluationSection(Section):
     n_jobs: Workers = Field(
         default=-1, description="Workers that evaluate subsets; -1 for one per core"
     )
-    backend: Literal["loky", "threading", "sequential"] = Field(
-        default="loky", description="Kind of workers: processes, threads, or none"
+    backend: Literal["loky", "threading", "sequential", "dask", "ray"] = Field(
+        default="loky",
+        description="Kind of workers: processes, threads, none, or those of a Dask or Ray cluster",
+    )
+    address: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="Scheduler of the Dask or Ray cluster; null starts n_jobs processes here",
     )
 
 

@@ -311,6 +311,7 @@ def _submitter(
                 "backend": evaluation.backend,
                 "pruning": evaluation.pruning,
                 "exact": evaluation.exact,
+                "address": evaluation.address,
             },
             racing=evaluation.racing,
             stop=str(stop),

@@ -97,6 +97,7 @@ def _evaluator(config: SelectConfig, problem: Problem, archive: Archive) -> Cros
         backend=evaluation.backend,
         pruning=evaluation.pruning,
         exact=evaluation.exact,
+        address=evaluation.address,
     )
 
 

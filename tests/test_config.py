@@ -303,3 +303,8 @@ def test_an_allowed_package_opens_itself_and_not_its_namesakes() -> None:
     assert "is not a class of tests.test_config" in allowed
     assert "is outside" in refusal(WINE, outside, "model.allow=[test]")
     assert "is outside" in refusal(WINE, outside, "model.allow=[tests.test_conf]")
+
+
+def test_an_address_of_a_cluster_is_refused_where_none_is_used() -> None:
+    with pytest.raises(ConfigError, match=r"evaluation\.address 'tcp://h:1' is for the backends"):
+        check(read(WINE, "evaluation.address=tcp://h:1"))

@@ -11,13 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from swarm.errors import ConfigError, EvaluationError
+from swarm.evaluation.cluster import CLUSTERS, Cluster, check_cluster, open_cluster, train
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
 from swarm.interrupts import deaf_children, quiet_pool
 from swarm.problem import Problem
 
 __all__ = ["BACKENDS", "Workers"]
 
-BACKENDS = ("loky", "threading", "sequential")
+BACKENDS = ("loky", "threading", "sequential", *CLUSTERS)
 _DEATHS = 3
 
 
@@ -30,10 +31,19 @@ class Workers:
     n_jobs : int
         Workers; -1 for one per core.
     backend : str
-        ``loky`` (processes), ``threading`` or ``sequential``.
+        ``loky`` (processes), ``threading``, ``sequential``, ``dask`` or ``ray``.
+    address : str, optional
+        Scheduler of a Dask or Ray cluster to connect to, at once; its workers are used, however
+        many `n_jobs` says. Default: a cluster of `n_jobs` processes is started when needed.
     """
 
-    def __init__(self, problem: Problem, n_jobs: int = 1, backend: str = "loky") -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        n_jobs: int = 1,
+        backend: str = "loky",
+        address: str | None = None,
+    ) -> None:
         from joblib import cpu_count
 
         if backend not in BACKENDS:
@@ -41,17 +51,31 @@ class Workers:
             raise ConfigError(f"unknown worker backend {backend!r}; there are {listed}")
         if n_jobs != -1 and n_jobs < 1:
             raise ConfigError(f"n_jobs must be -1 or at least 1, got {n_jobs}")
-        self.problem = problem
+        if backend in CLUSTERS:
+            check_cluster(backend)
+        elif address is not None:
+            raise ConfigError(
+                f"evaluation.address is {address!r}, but the worker backend {backend!r} has no "
+                "address; use 'dask' or 'ray', or set it to null"
+            )
+        self.problem, self.address = problem, address
         self.n_jobs = cpu_count() if n_jobs == -1 else n_jobs
-        self.backend = "sequential" if self.n_jobs == 1 else backend
+        alone = self.n_jobs == 1 and address is None
+        self.backend = "sequential" if alone else backend
         self._shipment: str | None = None
+        self._cluster: Cluster | None = None
+        if address is not None:
+            self._cluster = open_cluster(backend, problem, self.n_jobs, address)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Fitted]:
         """Train every job; results come as they finish, in any order.
 
         A worker that dies loses its mask, which is trained again; results that were there
-        stay. After three deaths in one batch the batch is given up.
+        stay. After three deaths in one batch, on a cluster over one mask, it is given up.
         """
+        if self.backend in CLUSTERS:
+            yield from self._on_cluster(jobs)
+            return
         left = {(job.number, job.part): job for job in self._in_turn(jobs)}
         if not left:
             return
@@ -76,6 +100,9 @@ class Workers:
 
     def close(self) -> None:
         """End the worker processes and remove what was shipped to them."""
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
         if self._shipment is not None:
             from joblib.externals.loky import get_reusable_executor
 
@@ -84,7 +111,14 @@ class Workers:
             shutil.rmtree(self._shipment, ignore_errors=True)
             self._shipment = None
 
-    def _in_turn(self, jobs: Sequence[Job]) -> list[Job]:
+    def _on_cluster(self, jobs: Sequence[Job]) -> Iterator[Fitted]:
+        if not jobs:
+            return
+        if self._cluster is None:
+            self._cluster = open_cluster(self.backend, self.problem, self.n_jobs, self.address)
+        yield from train(self._cluster, self._in_turn(jobs, self._cluster.width()), _DEATHS)
+
+    def _in_turn(self, jobs: Sequence[Job], n_workers: int | None = None) -> list[Job]:
         """Order jobs so that no worker is idle while others are still busy at the end.
 
         Largest first: a big mask that starts last would keep one core busy alone. The last
@@ -92,8 +126,9 @@ class Workers:
         wait for each other, so pruning cannot save the last ones: a small price.
         """
         ordered = sorted(jobs, key=lambda job: -int(job.mask.sum()))
-        whole = len(ordered) - self.n_jobs + 1
-        if whole < self.n_jobs or self.problem.importance == "refit":
+        n_workers = self.n_jobs if n_workers is None else n_workers
+        whole = len(ordered) - n_workers + 1
+        if whole < n_workers or self.problem.importance == "refit":
             return ordered
         return ordered[:whole] + [part for job in ordered[whole:] for part in job.by_fold()]
 
