@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.space import SearchSpace
 from swarm.statistics.clusters import clusters
+from swarm.statistics.distances import Distances
 from swarm.statistics.information import mutual_information, unit_information
 from swarm.statistics.spearman import spearman_distance, unit_distance
 from swarm.strategy import Hints
 from swarm.target import task_of
 
-__all__ = ["default_clusters", "prepare_hints"]
+__all__ = ["MOST_DENSE_COLUMNS", "default_clusters", "prepare_hints"]
+
+# Beyond this many columns no matrix of all distances is made: it would take 200 MB here, and
+# 80 GB at 100,000 columns.
+MOST_DENSE_COLUMNS = 5000
 
 _HINTS = ("distance", "clusters", "relevance", "redundancy")
 
@@ -39,6 +44,11 @@ def prepare_hints(
     needs: Sequence[str] = ("distance", "clusters"),
 ) -> Hints:
     """Compute the hints of a search from training rows only, and no others than asked for.
+
+    Up to :data:`MOST_DENSE_COLUMNS` columns the distances are a matrix, and clusters come from
+    complete linkage. Beyond, they are
+    :class:`swarm.statistics.lazy_distance.LazyDistances`, and clusters come from
+    :func:`swarm.statistics.line_clusters.line_clusters`: time and memory are linear in columns.
 
     Parameters
     ----------
@@ -75,13 +85,33 @@ def prepare_hints(
         raise ConfigError(
             f"n_clusters must be from 1 to the {space.n_units} units there are, got {count}"
         )
-    distance = labels = relevance = redundancy = None
+    distance: NDArray[np.float64] | Distances | None = None
+    labels = relevance = redundancy = None
     if "distance" in needs or "clusters" in needs:
-        distance = unit_distance(spearman_distance(features), space.units)
-    if distance is not None and "clusters" in needs:
-        labels = clusters(distance, count).astype(np.int64)
-        labels.setflags(write=False)
+        distance, labels = _closeness(features, space, count if "clusters" in needs else None)
     if "relevance" in needs or "redundancy" in needs:
         columns = mutual_information(features, target, task or task_of(target))
         redundancy, relevance = unit_information(*columns, space.units)
     return Hints(distance, labels, relevance, redundancy, warm)
+
+
+def _closeness(
+    features: pd.DataFrame, space: SearchSpace, n_clusters: int | None
+) -> tuple[NDArray[np.float64] | Distances, NDArray[np.int64] | None]:
+    """Distances, and cluster labels where `n_clusters` is given."""
+    labels = None
+    distance: NDArray[np.float64] | Distances
+    if features.shape[1] <= MOST_DENSE_COLUMNS:
+        distance = unit_distance(spearman_distance(features), space.units)
+        if n_clusters is not None:
+            labels = clusters(distance, n_clusters).astype(np.int64)
+    else:
+        from swarm.statistics.lazy_distance import LazyDistances
+        from swarm.statistics.line_clusters import line_clusters
+
+        distance = lazy = LazyDistances(features, space.units)
+        if n_clusters is not None:
+            labels = line_clusters(lazy, n_clusters)
+    if labels is not None:
+        labels.setflags(write=False)
+    return distance, labels

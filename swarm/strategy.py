@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from swarm.errors import InputError
 from swarm.evaluation.types import Evaluations
 from swarm.space import SearchSpace
+from swarm.statistics.distances import Distances
 
 __all__ = ["Hints", "Members", "Proposal", "State", "Strategy"]
 
@@ -34,8 +35,8 @@ class Hints:
 
     Attributes
     ----------
-    distance : float64 (n_units, n_units) or None
-        ``1 - |Spearman correlation|``.
+    distance : float64 (n_units, n_units), Distances or None
+        ``1 - |Spearman correlation|``: a matrix, or for wide tables what sums it over subsets.
     clusters : int (n_units,) or None
         Cluster label of each unit.
     relevance : float64 (n_units, n_labels) or None
@@ -47,15 +48,15 @@ class Hints:
         Masks to start from, best first.
     """
 
-    distance: Float | None = None
+    distance: Float | Distances | None = None
     clusters: Int | None = None
     relevance: Float | None = None
     redundancy: Float | None = None
     warm: Bool | None = None
 
-    def need(self, name: str, strategy: str) -> NDArray[Any]:
+    def need(self, name: str, strategy: str) -> Any:
         """Return the hint called `name`, or say which strategy misses it."""
-        value: NDArray[Any] | None = getattr(self, name)
+        value = getattr(self, name)
         if value is None:
             raise InputError(f"strategy {strategy!r} needs the hint {name!r}, which was not given")
         return value

@@ -52,7 +52,8 @@ def report_data(
         }
     )
     distance = None
-    if hints.distance is not None and space.n_units == space.n_columns:
+    # Of a wide table there is no matrix to draw.
+    if isinstance(hints.distance, np.ndarray) and space.n_units == space.n_columns:
         names = list(space.columns)
         distance = pd.DataFrame(hints.distance, index=names, columns=names)
     return ReportData(

@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.statistics.distances import Distances, total_squared_distance
+
 __all__ = ["lowest", "search_locally", "total_squared_distance"]
 
 Bool = NDArray[np.bool_]
@@ -38,30 +40,10 @@ def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Boo
     return marked
 
 
-def total_squared_distance(subsets: Bool, squared_distance: Float) -> Float:
-    """Sum ``d_total(S, j)^2 = sum_{i in S} d(i, j)^2`` for every subset S and unit j.
-
-    Parameters
-    ----------
-    subsets : bool (n, n_units)
-    squared_distance : float64 (n_units, n_units)
-
-    Returns
-    -------
-    float64 (n, n_units)
-    """
-    # A matrix product would round by its blocking: differently for equal columns, and for
-    # another number of BLAS threads. Added row by row, equal units tie, on any machine.
-    total = np.zeros(subsets.shape)
-    for row, subset in enumerate(subsets):
-        total[row] = squared_distance[subset].sum(axis=0)
-    return total
-
-
 def search_locally(
     pbest: Bool,
     importance: Float,
-    squared_distance: Float,
+    squared_distance: Float | Distances,
     rng: np.random.Generator,
     *,
     fixed: Bool,
@@ -81,8 +63,8 @@ def search_locally(
     pbest : bool (n, n_units)
     importance : float64 (n, n_units)
         Higher is more important; read where `pbest` is set.
-    squared_distance : float64 (n_units, n_units)
-        Squared pairwise distances.
+    squared_distance : float64 (n_units, n_units) or Distances
+        Squared pairwise distances, or what sums them.
     fixed, forbidden : bool (n_units,)
 
     Returns
@@ -102,7 +84,10 @@ def search_locally(
     most_added = bound(size, outside)
     removals = _uniform_count(np.minimum(size, removable.sum(axis=1)), rng)
     additions = _uniform_count(np.minimum(most_added, addable.sum(axis=1)), rng)
-    total = total_squared_distance(pbest, squared_distance)
+    if isinstance(squared_distance, np.ndarray):
+        total = total_squared_distance(pbest, squared_distance)
+    else:
+        total = squared_distance.total(pbest)
     candidates = lowest(importance, removable, removals, rng)
     candidates |= lowest(-total, addable, additions, rng)
     return pbest ^ (candidates & (rng.random(pbest.shape) < 0.5))

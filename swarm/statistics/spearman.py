@@ -12,7 +12,7 @@ from scipy import stats
 from swarm.errors import InputError
 from swarm.statistics.encoding import as_numbers
 
-__all__ = ["spearman_distance", "unit_distance"]
+__all__ = ["centred_ranks", "spearman_distance", "unit_distance"]
 
 FloatArray = NDArray[np.float64]
 
@@ -94,6 +94,14 @@ def unit_distance(distance: FloatArray, units: Sequence[Sequence[int]]) -> Float
     np.fill_diagonal(between, 0.0)
     between.setflags(write=False)
     return between
+
+
+def centred_ranks(values: FloatArray) -> FloatArray:
+    """Rank every column of (n_rows, d): twice the centred average ranks, 0 for missing cells.
+
+    Whole numbers from ``1 - n_rows`` to ``n_rows - 1``; products of two columns are exact sums.
+    """
+    return _centred_ranks(values)
 
 
 def _centred_ranks(values: FloatArray) -> FloatArray:

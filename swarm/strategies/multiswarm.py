@@ -33,6 +33,7 @@ from swarm.operators.regroup import (
 from swarm.operators.transfer import sample_position
 from swarm.operators.velocity import update_velocity
 from swarm.space import SearchSpace
+from swarm.statistics.distances import Distances, as_distances
 from swarm.strategy import Hints, Members, Proposal
 
 __all__ = ["MultiSwarm", "MultiSwarmState"]
@@ -54,7 +55,8 @@ class MultiSwarmState:
         Pbests.
     group : int (n_particles,)
         Subswarm of each particle.
-    squared_distance : float64 (n_units, n_units)
+    distances : Distances or None
+        None where nobody searches locally.
     pending : bool (n_pending, n_units)
         Pbests without their unused units, to be evaluated before they are believed.
     pending_owner : int (n_pending,)
@@ -66,7 +68,7 @@ class MultiSwarmState:
     velocity: Float
     memory: Memory
     group: Int
-    squared_distance: Float
+    distances: Distances | None
     pending: Bool
     pending_owner: Int
 
@@ -151,9 +153,9 @@ class MultiSwarm:
         else:
             position = bernoulli(self.n_particles, space, rng)
         position = warm_first(position, hints.warm, space, rng)
-        nothing = np.zeros((0, 0))
-        squared = np.square(hints.need("distance", "multiswarm")) if self.local_search else nothing
-        squared.setflags(write=False)
+        distances = None
+        if self.local_search:
+            distances = as_distances(hints.need("distance", "multiswarm"))
         return MultiSwarmState(
             space=space,
             epoch=0,
@@ -161,7 +163,7 @@ class MultiSwarm:
             velocity=np.zeros(position.shape),
             memory=Memory.blank(position),
             group=split_evenly(self.n_particles, self.n_swarms),
-            squared_distance=squared,
+            distances=distances,
             pending=np.zeros((0, space.n_units), dtype=bool),
             pending_owner=np.zeros(0, dtype=np.int64),
         )
@@ -228,12 +230,12 @@ class MultiSwarm:
         )
         position = sample_position(velocity, rng)
         searching = np.zeros(self.n_particles, dtype=bool)
-        if self.local_search:
+        if state.distances is not None:
             searching = local_searchers(rank, self.n_extra, self.local_search_prob, rng)
             position[searching] = search_locally(
                 memory.masks[searching],
                 memory.importances[searching],
-                state.squared_distance,
+                state.distances,
                 rng,
                 fixed=state.space.fixed,
                 forbidden=state.space.forbidden,

@@ -1,0 +1,180 @@
+"""How cost grows: with columns, particles, rows, folds and workers. About three minutes.
+
+Prints the tables of docs/scaling.md. Everything but the last table runs on one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from importlib.util import find_spec
+from multiprocessing import get_context
+
+import numpy as np
+import pandas as pd
+from lightgbm import LGBMClassifier
+from threadpoolctl import threadpool_limits
+
+from swarm import CrossValidation, Problem, SearchSpace, prepare_hints
+from swarm.evaluation.types import Evaluations, Work
+from swarm.strategies.multiswarm import MultiSwarm
+from swarm.strategy import Hints, Proposal
+
+ROWS = 2000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--columns", type=int, nargs="+", default=[1000, 5000, 10_000])
+    parser.add_argument("--only", choices=["columns", "particles", "fits", "workers"], default=None)
+    options = parser.parse_args()
+    sections = {
+        "columns": lambda: columns(options.columns),
+        "particles": particles,
+        "fits": fits,
+        "workers": workers,
+    }
+    for name, section in sections.items():
+        if options.only in (None, name):
+            section()
+
+
+def columns(counts: Iterable[int]) -> None:
+    print(f"\ncolumns ({ROWS} rows, 16 particles; seconds, MiB above the start)")
+    head("columns", "data", "hints", "epoch", "first", "peak")
+    for count in counts:
+        # The most memory a process ever had is only told of a new one.
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+            line(*fresh.submit(wide, count).result())
+
+
+def wide(count: int) -> tuple[float, ...]:
+    before = peak()
+    features = table(ROWS, count)
+    space = SearchSpace.build(list(features.columns))
+    with threadpool_limits(1):
+        started = time.perf_counter()
+        hints = prepare_hints(features, space)
+        spent = time.perf_counter() - started
+        epochs = own_work(space, hints, 16)
+    size = features.memory_usage().sum() / 2**20
+    return count, size, spent, float(np.median(epochs[3:])), epochs.max(), peak() - before
+
+
+def particles() -> None:
+    print("\nparticles (5000 columns; seconds of an epoch)")
+    head("particles", "epoch")
+    features = table(500, 5000)
+    space = SearchSpace.build(list(features.columns))
+    hints = prepare_hints(features, space)
+    for count in (16, 32, 64):
+        line(count, float(np.median(own_work(space, hints, count)[3:])))
+
+
+def fits() -> None:
+    print("\nfits (seconds of one evaluation: LightGBM, 20 trees of 16 leaves, one thread)")
+    head("rows", "columns", "folds", "seconds")
+    cases = [(2000, 100, 5), (20_000, 100, 5), (2000, 1000, 5), (2000, 100, 10)]
+    for rows, width, folds in cases:
+        with CrossValidation(problem(rows, width, folds), exact=False) as evaluator:
+            started = time.perf_counter()
+            evaluator.evaluate(
+                np.ones((1, width), dtype=bool), np.array([np.inf]), np.arange(folds)
+            )
+            line(rows, width, folds, time.perf_counter() - started)
+
+
+def workers() -> None:
+    print("\nworkers (12 evaluations, 2000 rows; seconds to start, seconds to train, times faster)")
+    head("backend", "workers", "start", "train", "faster")
+    posed = problem(ROWS, 200, 5)
+    masks = np.random.default_rng(0).random((13, 200)) < 0.5
+    alone = 0.0
+    installed = {"dask": "distributed", "ray": "ray"}
+    for backend in ("loky", "dask", "ray"):
+        if find_spec(installed.get(backend, "joblib")) is None:
+            print(f"{backend:>10}  not installed")
+            continue
+        for count in (1, 2) if backend == "loky" else (2,):
+            with CrossValidation(posed, n_jobs=count, backend=backend, exact=False) as evaluator:
+                started = time.perf_counter()
+                # One mask for each worker starts them all.
+                evaluator.evaluate(masks[:1], np.full(1, np.inf), np.arange(5))
+                ready = time.perf_counter()
+                evaluator.evaluate(masks[1:], np.full(12, np.inf), np.arange(5))
+                spent = time.perf_counter() - ready
+            alone = alone or spent
+            line(backend, count, ready - started, spent, alone / spent)
+
+
+def table(n_rows: int, n_columns: int) -> pd.DataFrame:
+    values = np.random.default_rng(0).normal(size=(n_rows, n_columns))
+    return pd.DataFrame(values, columns=[f"x{i}" for i in range(n_columns)], copy=False)
+
+
+def problem(n_rows: int, n_columns: int, folds: int) -> Problem:
+    features = table(n_rows, n_columns)
+    noise = np.random.default_rng(1).normal(size=n_rows)
+    target = (features.iloc[:, :10].sum(axis=1) + noise > 0).astype(int)
+    model = LGBMClassifier(n_estimators=20, num_leaves=16, verbosity=-1)
+    return Problem.build(features, target, model, folds=folds)
+
+
+def own_work(space: SearchSpace, hints: Hints, n_particles: int, epochs: int = 10) -> np.ndarray:
+    """Seconds of propose plus observe: float64 (epochs,). Models use a tenth of a wide subset."""
+    strategy = MultiSwarm(n_particles=n_particles)
+    state = strategy.start(space, hints, np.random.default_rng(0))
+    spent = np.zeros(epochs)
+    for epoch in range(epochs):
+        started = time.perf_counter()
+        state, proposal = strategy.propose(state, np.random.default_rng([0, epoch]))
+        middle = time.perf_counter()
+        answers = answered(proposal, epoch)
+        spent[epoch] = middle - started
+        middle = time.perf_counter()
+        state = strategy.observe(state, proposal, answers)
+        spent[epoch] += time.perf_counter() - middle
+    return spent
+
+
+def answered(proposal: Proposal, epoch: int) -> Evaluations:
+    """Costs by chance, a fifth of which are better than before; as few units used as by trees."""
+    rng = np.random.default_rng([1, epoch])
+    n, n_units = proposal.masks.shape
+    costs = np.where(rng.random(n) < 0.2, 0.5 - 0.01 * epoch, 0.9) if epoch else np.full(n, 0.5)
+    used = proposal.masks & (rng.random((n, n_units)) < min(1.0, 500 / n_units))
+    blank = Evaluations(
+        costs=costs,
+        fold_costs=np.tile(costs[:, None], 5),
+        importances=rng.random((n, n_units)) * used,
+        used=used,
+        censored=np.zeros(n, dtype=bool),
+        failed=np.zeros(n, dtype=bool),
+        needed=np.ones((n, 5), dtype=bool),
+        exact_shrink=True,
+        work=Work(),
+        first_error=None,
+    )
+    return replace(blank, used=np.where(used.any(axis=1, keepdims=True), used, proposal.masks))
+
+
+def peak() -> float:
+    """Most memory this process ever had, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def head(*names: str) -> None:
+    print("".join(f"{name:>10}" for name in names))
+
+
+def line(*values: object) -> None:
+    shown = [f"{v:.2f}" if isinstance(v, float) and v < 100 else v for v in values]
+    print("".join(f"{round(v) if isinstance(v, float) else v:>10}" for v in shown), flush=True)
+
+
+if __name__ == "__main__":
+    main()
