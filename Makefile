@@ -33,7 +33,11 @@ faults: $(VENV)/installed  ## The long form of the fault tests
 	SWARM_FAULTS=long $(BIN)/python -m pytest -m faults
 
 bench: $(VENV)/installed  ## Benchmarks (some need the benchmark data)
+	$(BIN)/python benchmarks/bench_strategies.py
+	$(BIN)/python benchmarks/bench_exact.py
 	$(BIN)/python benchmarks/bench_musk.py
+	$(BIN)/python benchmarks/bench_peers.py
+	$(BIN)/python benchmarks/write_page.py
 
 ui: $(VENV)/installed  ## Open the MLflow UI on http://127.0.0.1:5000
 	$(BIN)/swarm ui

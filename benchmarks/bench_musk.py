@@ -2,8 +2,9 @@
 
 Naive: ``cross_val_score`` plus one refit for the importances, in one process. Ours: the same
 masks with the same refit (costs must be identical), then with the importances of the fold
-models, then a whole search with pruning. All in one run, one after the other, so that the
-ratios hold on a noisy machine.
+models, then a whole search with pruning, and after it LightGBM alone: ``train`` on a ready
+matrix and ``predict``, for the very fits that the search made. All in one run, one after the
+other, so that the ratios hold on a noisy machine.
 
     python benchmarks/bench_musk.py [--data musk_v2.parquet] [--masks 24] [--epochs 10]
 """
@@ -19,13 +20,18 @@ from pathlib import Path
 import lightgbm
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
 from sklearn.model_selection import cross_val_score, train_test_split
+from tables import DATA as FOLDER
+from tables import save
 
 from swarm import Budget, CrossValidation, Problem, Search, SearchSpace, make, prepare_hints, run
+from swarm.evaluation.fitting import Job, fit_mask
 from swarm.evaluation.folds import make_folds
+from swarm.evaluation.limit import limit_of
 from swarm.operators.initialise import bernoulli, one_per_cluster
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "musk_v2.parquet"
+DATA = FOLDER / "musk_v2.parquet"
 
 
 def model() -> lightgbm.LGBMClassifier:
@@ -57,6 +63,81 @@ def naive(
         costs.append(1 - scores)
         model().fit(columns, target)
     return np.array(costs), time.perf_counter() - started
+
+
+def native(
+    matrix: np.ndarray, target: np.ndarray, fits: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """Seconds of binning, boosting and prediction by LightGBM alone, summed over `fits`.
+
+    A fit is a mask, training rows and test rows. Slicing the matrix is not counted.
+    """
+    params = {
+        "objective": "binary",
+        "num_leaves": 16,
+        "learning_rate": 0.1,
+        "seed": 42,
+        "num_threads": 1,
+        "verbosity": -1,
+        "deterministic": True,
+        "force_col_wise": True,
+    }
+    spent = np.zeros(3)
+    for mask, train, test in fits:
+        columns = np.flatnonzero(mask)
+        rows, tested = matrix[np.ix_(train, columns)], matrix[np.ix_(test, columns)]
+        times = [time.perf_counter()]
+        data = lightgbm.Dataset(rows, target[train], params=params).construct()
+        times.append(time.perf_counter())
+        booster = lightgbm.train(params, data, 100)
+        times.append(time.perf_counter())
+        booster.predict(tested)
+        times.append(time.perf_counter())
+        spent += np.diff(times)
+    return spent
+
+
+def one_fit(
+    problem: Problem, masks: np.ndarray, matrix: np.ndarray, repeats: int = 2
+) -> list[list[object]]:
+    """Compare processor seconds of a fit in a worker and of LightGBM alone, taking turns.
+
+    The least of `repeats` for each mask; our columns are binned beforehand, as in all but the
+    first epoch of a search.
+    """
+    unknown, order = np.full(problem.n_folds, np.nan), np.arange(problem.n_folds)
+    limit = limit_of(np.inf, None, 0)
+    fit_mask(problem, Job(0, np.ones_like(masks[0]), unknown, order, limit))
+    spent = np.zeros(2)
+    for mask in masks:
+        fits = [(mask, *fold) for fold in problem.folds]
+        turns = np.zeros((repeats, 2))
+        for turn in turns:
+            started = time.process_time()
+            fit_mask(problem, Job(0, mask, unknown, order, limit))
+            middle = time.process_time()
+            native(matrix, problem.target, fits)
+            turn[:] = middle - started, time.process_time() - middle
+        spent += turns.min(axis=0)
+    ours, alone = (float(value) for value in spent / len(masks) / problem.n_folds)
+    return [
+        ["one fit, scoring and importances included", ours, alone, ours / alone, "at most 1.10"]
+    ]
+
+
+def noting(evaluator: CrossValidation) -> list[tuple[np.ndarray, int]]:
+    """Return a list that fills with the mask and the fold of every fit the workers make."""
+    made: list[tuple[np.ndarray, int]] = []
+    run_jobs = evaluator.workers.run
+
+    def noted(jobs):
+        masks = {job.number: job.mask for job in jobs}
+        for fitted in run_jobs(jobs):
+            made.extend((masks[fitted.number], fold) for fold in fitted.folds)
+            yield fitted
+
+    evaluator.workers.run = noted
+    return made
 
 
 def main() -> None:
@@ -108,42 +189,82 @@ def main() -> None:
     expected, naive_seconds = naive(features, target, masks)
     refit_costs, refit_seconds = ours("refit")
     fold_costs, fold_seconds = ours("fold")
-    print(f"{arguments.masks} masks, {arguments.jobs} workers, {len(target)} training rows")
-    print(f"{'':34}{'seconds':>9}{'ratio':>8}  fold costs identical")
     rows = [
         ("naive, one process", naive_seconds, expected),
         ("ours, refit for importances", refit_seconds, refit_costs),
         ("ours, importances of the folds", fold_seconds, fold_costs),
     ]
-    for name, seconds, costs in rows:
-        equal = bool(np.array_equal(costs, expected))
-        print(f"{name:34}{seconds:9.1f}{naive_seconds / seconds:8.2f}  {equal}")
+    save(
+        "musk_naive",
+        f"Musk: {arguments.masks} subsets, {arguments.jobs} workers, {len(target)} training rows",
+        ["evaluator", "seconds", "ratio", "fold costs identical"],
+        [
+            [name, seconds, naive_seconds / seconds, bool(np.array_equal(costs, expected))]
+            for name, seconds, costs in rows
+        ],
+    )
 
     problem = Problem.build(features, target, model(), space=space, scoring="recall", folds=folds)
     with CrossValidation(problem, n_jobs=arguments.jobs) as evaluator:
+        made = noting(evaluator)
         search = Search(
             make("multiswarm"), space, evaluator, hints, 0, Budget(epochs=arguments.epochs)
         )
         started = time.perf_counter()
         result = run(search)
         wall = time.perf_counter() - started
+    matrix = features.to_numpy(dtype=np.float64)
+    save(
+        "musk_fit",
+        "Musk: one fit in a worker against LightGBM alone, processor seconds",
+        ["subject", "ours s", "peer s", "ours / peer", "asked"],
+        one_fit(problem, masks[:10], matrix),
+    )
+    fits = [(mask, *folds[fold]) for mask, fold in made]
+    pool = Parallel(n_jobs=arguments.jobs)
+    parts = pool(
+        delayed(native)(matrix, target, fits[i :: arguments.jobs]) for i in range(arguments.jobs)
+    )
+    binning, boosting, predicting = np.sum(parts, axis=0) / arguments.jobs
+    limit = binning + boosting + predicting
     work = result.work
     busy = work["training_seconds"].sum() / arguments.jobs
-    per_mask = naive_seconds / arguments.masks
     evaluations = result.state.counts.evaluations
+    naive_all = naive_seconds / arguments.masks * evaluations
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"\nsearch of {arguments.epochs} epochs, {evaluations} evaluations, pruning on")
-    print(f"  fits                       {work['fits'].sum()}")
-    print(f"  folds pruned               {int(result.history['folds_pruned'].sum())}")
-    print(f"  wall time                  {wall:.1f} s")
-    print(f"  training, per worker       {busy:.1f} s")
-    print(f"  outside training           {wall - busy:.1f} s = {(wall - busy) / wall:.1%}")
-    print(f"  of it outside evaluation   {wall - work['seconds'].sum():.2f} s")
-    print(
-        f"  naive would take           {per_mask * evaluations:.0f} s, "
-        f"{per_mask * evaluations / wall:.2f} x"
+    first = "wall time against LightGBM's for the same fits / workers"
+    second = "wall time against naive evaluation in one process"
+    save(
+        "musk_limit",
+        f"Musk: a search of {arguments.epochs} epochs against LightGBM alone, "
+        f"{arguments.jobs} workers",
+        ["subject", "ours s", "peer s", "ours / peer", "asked"],
+        [
+            [first, wall, limit, wall / limit, "at most 1.10"],
+            [second, wall, naive_all, wall / naive_all, "-"],
+        ],
+        [
+            f"{evaluations} evaluations, {len(fits)} fits, "
+            f"{int(result.history['folds_pruned'].sum())} folds pruned; "
+            f"peak memory of the parent {peak:.2f} GiB",
+            "the wall time holds the start of the workers, which bin each column once",
+        ],
     )
-    print(f"  peak memory of the parent  {peak:.2f} GiB")
+    outside = wall - work["seconds"].sum()
+    seconds = [
+        ("training in the workers, mean of them", busy),
+        ("workers idle or answers on their way", wall - busy - outside),
+        ("strategy, history and archive of the search", outside),
+        ("for comparison, LightGBM alone: binning", binning),
+        ("for comparison, LightGBM alone: boosting", boosting),
+        ("for comparison, LightGBM alone: prediction", predicting),
+    ]
+    save(
+        "musk_profile",
+        "Musk: where the seconds of that search go",
+        ["part", "seconds", "share of wall time"],
+        [[name, value, f"{value / wall:.1%}"] for name, value in seconds],
+    )
 
 
 if __name__ == "__main__":

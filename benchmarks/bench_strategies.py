@@ -11,6 +11,7 @@ import time
 from dataclasses import fields
 
 import numpy as np
+from tables import save
 
 from swarm.evaluation.types import Evaluations, Work
 from swarm.registry import make, registry
@@ -28,14 +29,20 @@ def main() -> None:
     parser.add_argument("--particles", type=int, default=30)
     parser.add_argument("--epochs", type=int, default=40)
     options = parser.parse_args()
-    print(f"{options.units} units, {options.particles} particles; milliseconds an epoch")
-    print(f"{'strategy':<14}{'propose':>9}{'observe':>9}{'both':>9}{'slowest':>9}")
+    rows = []
     for name in registry():
         if name not in _NOT_ITERATED:
             propose, observe = measured(name, options.units, options.particles, options.epochs)
             both = propose + observe
             figures = [np.median(propose), np.median(observe), np.median(both), both.max()]
-            print(f"{name:<14}" + "".join(f"{1e3 * value:9.2f}" for value in figures))
+            rows.append([name, *(float(1e3 * value) for value in figures)])
+    save(
+        "strategies",
+        f"A strategy's own work: {options.units} units, {options.particles} particles; "
+        "milliseconds an epoch, medians",
+        ["strategy", "propose", "observe", "both", "slowest"],
+        rows,
+    )
 
 
 def measured(
