@@ -4,34 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
-__all__ = ["PARAM_LENGTH", "TAG_LENGTH", "accepted_key", "batches", "cut", "flatten"]
+__all__ = ["PARAM_LENGTH", "TAG_LENGTH", "accepted_key", "batches", "cut"]
 
 T = TypeVar("T")
 
 PARAM_LENGTH = 6000
 TAG_LENGTH = 8000
 KEY_LENGTH = 250
-
-
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    """Return a nested configuration as one level of dotted keys.
-
-    Examples
-    --------
-    >>> flatten({"model": {"name": "lightgbm", "params": {}}, "folds": 5})
-    {'model.name': 'lightgbm', 'model.params': {}, 'folds': 5}
-    """
-    flat: dict[str, object] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            flat.update(flatten(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def batches(items: Iterable[T], size: int = 100) -> Iterator[list[T]]:

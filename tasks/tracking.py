@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 from swarm.errors import StoreError
-from tasks.run_fields import flatten
 from tasks.tracking_client import RunRecord, Tracking
 from tasks.tracking_store import (
     alone,
@@ -19,7 +18,7 @@ from tasks.tracking_store import (
     within,
 )
 
-__all__ = ["RunRecord", "Tracking", "flatten", "open_tracking"]
+__all__ = ["RunRecord", "Tracking", "open_tracking"]
 
 
 # Lets MLflow's UI open the experiment as model training, with metric charts first.

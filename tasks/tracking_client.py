@@ -75,7 +75,7 @@ class Tracking:
         name : str
             Name shown in the list of runs.
         params : mapping
-            Flat parameters (see `flatten`); long values are cut to what MLflow keeps.
+            Flat parameters; long values are cut to what MLflow keeps.
         tags : mapping
             Tags; those of MLflow itself, such as ``mlflow.user``, may be given too.
         description : str, optional

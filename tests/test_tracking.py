@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from swarm.errors import InputError, StoreError
-from tasks.tracking import Tracking, flatten, open_tracking
+from tasks.tracking import Tracking, open_tracking
 from tasks.tracking_store import redact
 
 
@@ -42,8 +42,8 @@ def silent_port() -> Iterator[int]:
 
 
 def test_a_run_keeps_what_it_was_started_with(tracking: Tracking) -> None:
-    config = {"model": {"name": "lightgbm", "params": {"leaves": 16}}, "seeds": [1, 2], "cap": None}
-    run_id = tracking.start_run("first", flatten(config), {"strategy": "bpso"}, "A **search**.")
+    config = {"model.name": "lightgbm", "model.params.leaves": 16, "seeds": [1, 2], "cap": None}
+    run_id = tracking.start_run("first", config, {"strategy": "bpso"}, "A **search**.")
     found = tracking.run(run_id)
     assert found.params == {
         "model.name": "lightgbm",
