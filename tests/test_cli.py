@@ -166,7 +166,10 @@ def test_a_bad_configuration_ends_in_one_sentence(swarm, bench, case):
         (["default", "--set", "budget.epoch=3"], ["--set budget.epoch", "'budget.epochs'"]),
         (["default", "--set", "budget.epochs=none"], ["budget.epochs", "none"]),
         (["default", "--set", "budget.epochs"], ["section.key=value"]),
-        (["defualt"], ["defualt", "default, musk, musk_grouped", "did you mean 'default'"]),
+        (
+            ["defualt"],
+            ["defualt", "default, musk, musk_fast, musk_grouped", "did you mean 'default'"],
+        ),
         (["missing/conf.yaml"], ["missing/conf.yaml"]),
         (["."], ["'.'"]),
     ],
