@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from conf.load import from_yaml, load
+from conf.load import from_yaml, load, shipped
 from flows.cli import main
 from tests.small_run import BAYES, OTHERS, table
 
@@ -105,9 +105,7 @@ def test_config_show_prints_every_key_in_a_form_that_reads_back(swarm, bench):
     assert "random_subsets: 1" in told.out
 
 
-@pytest.mark.parametrize(
-    "name", ["default", "musk", "musk_fast", "musk_grouped", "compare", "conf/default.yaml"]
-)
+@pytest.mark.parametrize("name", [*shipped(), "conf/default.yaml"])
 def test_config_check_finds_nothing_wrong_with_what_ships(swarm, name):
     told = swarm("config", "check", name)
     assert (told.status, told.out) == (0, f"{name} is fine\n")

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.checks import require
-from swarm.operators.initialise import bernoulli, one_per_cluster, warm_first
 from swarm.operators.memory import Memory, best_of
 from swarm.operators.transfer import sample_position
 from swarm.operators.velocity import update_velocity
 from swarm.space import SearchSpace
-from swarm.strategy import Hints, Members, Proposal
+from swarm.strategy import Members, Proposal
 
-__all__ = ["BinarySwarm", "BinarySwarmSettings", "place", "propose_positions"]
+__all__ = ["BinarySwarm", "BinarySwarmSettings", "propose_positions"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -48,24 +47,6 @@ class BinarySwarm:
     def members(self) -> Members:
         """The pbests."""
         return Members(self.memory.masks, self.memory.costs, np.zeros(len(self.position), int))
-
-
-def place(
-    n_particles: int, init: str, space: SearchSpace, hints: Hints, rng: np.random.Generator
-) -> Bool:
-    """Draw first positions, warm-start masks first where given: bool (n_particles, n_units).
-
-    Parameters
-    ----------
-    init
-        ``"bernoulli"``: each unit with 0.5; ``"clusters"``: one unit of every cluster.
-    """
-    if init == "clusters":
-        clusters = hints.need("clusters", "init='clusters'")
-        position = one_per_cluster(n_particles, space, clusters, rng)
-    else:
-        position = bernoulli(n_particles, space, rng)
-    return warm_first(position, hints.warm, space, rng)
 
 
 def propose_positions(swarm: BinarySwarm, role: str) -> Proposal:

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.space import SearchSpace
+from swarm.strategy import Hints
 
-__all__ = ["bernoulli", "of_sizes", "one_per_cluster", "warm_first"]
+__all__ = ["bernoulli", "of_sizes", "one_per_cluster", "place", "warm_first"]
 
 Bool = NDArray[np.bool_]
 
@@ -56,6 +57,31 @@ def one_per_cluster(
     masks = np.zeros(key.shape, dtype=bool)
     np.put_along_axis(masks, order[:, starts], True, axis=1)
     return space.repair(masks, rng)
+
+
+def place(
+    n: int,
+    init: str,
+    space: SearchSpace,
+    hints: Hints,
+    rng: np.random.Generator,
+    *,
+    strategy: str,
+) -> Bool:
+    """Draw the first positions of a swarm, warm-start masks first: bool (n, n_units).
+
+    Parameters
+    ----------
+    init
+        ``"bernoulli"``: each unit with 0.5; ``"clusters"``: one unit of every cluster.
+    strategy
+        Who asks, for the sentence on a hint that is missing.
+    """
+    if init == "clusters":
+        drawn = one_per_cluster(n, space, hints.need("clusters", strategy), rng)
+    else:
+        drawn = bernoulli(n, space, rng)
+    return warm_first(drawn, hints.warm, space, rng)
 
 
 def warm_first(

@@ -16,9 +16,9 @@ from swarm.evaluation.types import Evaluations
 from swarm.operators.binary_swarm import (
     BinarySwarm,
     BinarySwarmSettings,
-    place,
     propose_positions,
 )
+from swarm.operators.initialise import place
 from swarm.operators.memory import Memory, learn
 from swarm.space import SearchSpace
 from swarm.strategy import Hints, Proposal
@@ -44,7 +44,7 @@ class BinaryPso(BinarySwarmSettings):
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> BinarySwarm:
         """Place the particles; warm-start masks first where given."""
-        position = place(self.n_particles, self.init, space, hints, rng)
+        position = place(self.n_particles, self.init, space, hints, rng, strategy="bpso")
         return BinarySwarm(space, 0, position, np.zeros(position.shape), Memory.blank(position))
 
     def propose(self, state: BinarySwarm, rng: np.random.Generator) -> tuple[BinarySwarm, Proposal]:

@@ -18,9 +18,9 @@ from swarm.evaluation.types import Evaluations
 from swarm.operators.binary_swarm import (
     BinarySwarm,
     BinarySwarmSettings,
-    place,
     propose_positions,
 )
+from swarm.operators.initialise import place
 from swarm.operators.memory import Memory, best_of, learn
 from swarm.space import SearchSpace
 from swarm.strategy import Hints, Proposal
@@ -67,7 +67,7 @@ class CatfishPso(BinarySwarmSettings):
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> CatfishSwarm:
         """Place the particles; warm-start masks first where given."""
-        position = place(self.n_particles, self.init, space, hints, rng)
+        position = place(self.n_particles, self.init, space, hints, rng, strategy="catfish")
         return CatfishSwarm(space, 0, position, np.zeros(position.shape), Memory.blank(position))
 
     def propose(

@@ -16,9 +16,9 @@ from swarm.evaluation.types import Evaluations
 from swarm.operators.binary_swarm import (
     BinarySwarm,
     BinarySwarmSettings,
-    place,
     propose_positions,
 )
+from swarm.operators.initialise import place
 from swarm.operators.memory import Memory, learn
 from swarm.space import SearchSpace
 from swarm.strategy import Hints, Proposal
@@ -62,7 +62,7 @@ class ChaoticPso(BinarySwarmSettings):
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ChaoticSwarm:
         """Place the particles; warm-start masks first where given."""
-        position = place(self.n_particles, self.init, space, hints, rng)
+        position = place(self.n_particles, self.init, space, hints, rng, strategy="chaotic")
         velocity, memory = np.zeros(position.shape), Memory.blank(position)
         return ChaoticSwarm(space, 0, position, velocity, memory, self.inertia)
 

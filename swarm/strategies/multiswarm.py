@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.initialise import bernoulli, one_per_cluster, warm_first
+from swarm.operators.initialise import place
 from swarm.operators.local_search import search_locally
 from swarm.operators.memory import Memory, remember, shrink
 from swarm.operators.regroup import (
@@ -147,12 +147,7 @@ class MultiSwarm:
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MultiSwarmState:
         """Place the particles; warm-start masks first where given."""
-        if self.init == "clusters":
-            clusters = hints.need("clusters", "multiswarm")
-            position = one_per_cluster(self.n_particles, space, clusters, rng)
-        else:
-            position = bernoulli(self.n_particles, space, rng)
-        position = warm_first(position, hints.warm, space, rng)
+        position = place(self.n_particles, self.init, space, hints, rng, strategy="multiswarm")
         distances = None
         if self.local_search:
             distances = as_distances(hints.need("distance", "multiswarm"))
