@@ -20,11 +20,11 @@ from threadpoolctl import threadpool_limits
 
 from conf.compare_check import check_compare
 from conf.compare_schema import CompareConfig
-from conf.estimator import build_estimator
 from conf.load import as_yaml, flatten
 from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
 from flows.opaque import opaque
+from flows.preparing import prepare_as_configured
 from flows.progress import say
 from swarm.archive import Archive
 from swarm.errors import EvaluationError, InputError, StoreError
@@ -36,7 +36,7 @@ from tasks.compare_files import cells_table, parent_metrics, write_comparison
 from tasks.compare_log import CompareLog, failure, unfinished
 from tasks.run_log import describe_run
 from tasks.secrets import expand
-from tasks.steps import fetch_data, prepare_search, split_rows, worth_retrying
+from tasks.steps import fetch_data, split_rows, worth_retrying
 from tasks.tracking import Tracking, open_tracking
 
 __all__ = ["Compared", "compare"]
@@ -174,24 +174,7 @@ def _ground(config: CompareConfig, name: str, label: str) -> tuple[Ground, str |
     if config.own_split(name) is not None:
         rows = split_rows(opaque(table), one.split.kind, one.split.test_size, one.split_seed)
         table, test, warning = table.take(rows.train), table.take(rows.test), rows.warning
-    folds = one.folds
-    prepared = prepare_search(
-        opaque(table),
-        opaque(build_estimator(one.model)),
-        scoring=one.scoring,
-        pos_label=one.pos_label,
-        folds={
-            "kind": folds.kind,
-            "n_folds": folds.n_folds,
-            "shuffle": folds.shuffle,
-            "seed": one.folds_seed,
-        },
-        space=one.space.model_dump(),
-        importance=one.evaluation.importance,
-        n_clusters=one.prepare.n_clusters,
-        seed=0,
-        needs=_needs(config),
-    )
+    prepared = prepare_as_configured(one, table, needs=_needs(config), seed=0)
     return Ground(prepared, test), warning
 
 

@@ -7,15 +7,15 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from prefect import flow
 
 from conf.check import check
-from conf.estimator import build_estimator
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
 from flows.opaque import opaque
+from flows.preparing import prepare_as_configured
 from flows.progress import say
 from flows.searching import Searched, search_as_configured
 from swarm.archive import Archive
@@ -33,7 +33,6 @@ from tasks.steps import (
     fetch_data,
     fit_ensemble,
     judge_answer,
-    prepare_search,
     register_model,
     split_rows,
 )
@@ -87,13 +86,14 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         For bad input, before anything is trained.
     """
     check(config)
-    estimator = build_estimator(config.model)
     strategy = make(config.strategy.name, config.strategy.params)
     table = _fetched(config)
     rows = split_rows(table, config.split.kind, config.split.test_size, config.split_seed)
     train, test = table.take(rows.train), table.take(rows.test)
     warnings = tuple(text for text in (rows.warning,) if text)
-    prepared = _prepared(config, train, estimator, strategy)
+    # The report shows distances and clusters whatever the strategy needs.
+    needs = ("distance", "clusters", *strategy.needs)
+    prepared = prepare_as_configured(config, train, needs=needs, seed=config.seed)
     archive = Archive(expand(config.archive.url, "address of the archive"))
     tracking = open_tracking(
         expand(config.tracking.uri, "address of the tracking store"),
@@ -117,28 +117,6 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
 def _fetched(config: SelectConfig) -> Table:
     options = config.data.model_dump(exclude={"source"})
     return fetch_data(config.data.source, {**options, "fold": config.folds.column})
-
-
-def _prepared(config: SelectConfig, train: Table, estimator: Any, strategy: Strategy) -> Prepared:
-    folds = config.folds
-    return prepare_search(
-        opaque(train),
-        opaque(estimator),
-        scoring=config.scoring,
-        pos_label=config.pos_label,
-        folds={
-            "kind": folds.kind,
-            "n_folds": folds.n_folds,
-            "shuffle": folds.shuffle,
-            "seed": config.folds_seed,
-        },
-        space=config.space.model_dump(),
-        importance=config.evaluation.importance,
-        n_clusters=config.prepare.n_clusters,
-        seed=config.seed,
-        # The report shows distances and clusters whatever the strategy needs.
-        needs=("distance", "clusters", *strategy.needs),
-    )
 
 
 def _open_run(
