@@ -65,7 +65,7 @@ def some_masks(problem: Problem, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-@settings(calm, max_examples=2)
+@settings(calm, max_examples=4)
 @given(seed=st.integers(0, 2**32))
 def test_classifiers_cost_what_their_models_cost(name: str, seed: int) -> None:
     features, target = table(seed)
@@ -78,7 +78,7 @@ def test_classifiers_cost_what_their_models_cost(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("weights", ["uniform", "distance"])
-@settings(calm, max_examples=2)
+@settings(calm, max_examples=4)
 @given(seed=st.integers(0, 2**32))
 def test_regressors_cost_what_their_models_cost(weights: str, seed: int) -> None:
     features, _ = table(seed)
@@ -112,7 +112,7 @@ def compare_importances(short: Any, long: Any) -> None:
 
 
 @pytest.mark.parametrize("name", LINEAR_CLASSIFIERS)
-@settings(calm, max_examples=2)
+@settings(calm, max_examples=4)
 @given(seed=st.integers(0, 2**32), n_classes=st.integers(2, 4))
 def test_linear_classifiers_cost_and_weigh_what_their_models_do(
     name: str, seed: int, n_classes: int
@@ -143,7 +143,7 @@ LINEAR_REGRESSORS = {
 
 
 @pytest.mark.parametrize("name", LINEAR_REGRESSORS)
-@settings(calm, max_examples=2)
+@settings(calm, max_examples=4)
 @given(seed=st.integers(0, 2**32), weighted=st.booleans())
 def test_linear_regressors_cost_and_weigh_what_their_models_do(
     name: str, seed: int, weighted: bool
@@ -165,7 +165,7 @@ def test_linear_regressors_cost_and_weigh_what_their_models_do(
 
 @pytest.mark.parametrize("scoring", ["neg_hamming_loss", "subset_accuracy"])
 @pytest.mark.parametrize("scaled", [False, True])
-@settings(calm, max_examples=2)
+@settings(calm, max_examples=4)
 @given(seed=st.integers(0, 2**32))
 def test_several_labels_cost_what_their_models_cost(scoring: str, scaled: bool, seed: int) -> None:
     features, target = table(seed, n_rows=60)
@@ -219,20 +219,39 @@ def test_text_labels_are_predicted_too() -> None:
         assert np.array_equal(short.fold_costs, long.fold_costs)
 
 
-def test_most_masks_are_settled_without_a_model_and_doubtful_ones_by_one(
-    shared_data: Any,
-) -> None:
-    data = pd.read_parquet(shared_data("zoo"))
-    features, target = data.drop(columns="target"), data["target"]
-    problem = Problem.build(features, target, KNeighborsClassifier(5), folds=4)
-    masks = np.random.default_rng(0).random((40, features.shape[1])) < 0.5
+TIES = {
+    "by tree": KNeighborsClassifier(5),
+    "by ball tree": KNeighborsClassifier(4, algorithm="ball_tree", leaf_size=3),
+    "by all distances": KNeighborsClassifier(5, algorithm="brute"),
+    "weighted": KNeighborsClassifier(6, weights="distance"),
+    "numbers": KNeighborsRegressor(5),
+    "weighted numbers": KNeighborsRegressor(5, weights="distance"),
+}
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_ties_are_settled_by_the_trees_of_the_model_and_the_rest_by_models(name: str) -> None:
+    rng = np.random.default_rng(4)
+    # Nothing but whole numbers; below and above the 16 columns where trees are no longer used.
+    features = pd.DataFrame(rng.integers(0, 3, (120, 20)), columns=[f"x{i}" for i in range(20)])
+    target = (features["x0"] + features["x1"] + rng.integers(0, 2, 120)) % 3
+    model = TIES[name]
+    numbers = isinstance(model, KNeighborsRegressor)
+    scoring = "neg_mean_squared_error" if numbers else "accuracy"
+    problem = Problem.build(features, target.to_numpy(), model, folds=4, scoring=scoring)
+    widths = np.r_[np.arange(1, 21), np.full(12, 15), np.full(12, 16)]
+    masks = np.argsort(rng.random((len(widths), 20)), axis=1) < widths[:, None]
     path = exact_path(problem)[0]
     assert path is not None
-    doubtful = np.isnan(fold_costs(path, masks, 4)).mean()
-    # Nothing but whole numbers: ties everywhere, of which most do not change the vote.
-    assert 0 < doubtful < 1
+    doubtful = np.isnan(fold_costs(path, masks, 4)).any(axis=1)
+    asks_a_tree = {"auto": widths <= 15, "brute": widths < 0}.get(model.algorithm, widths > 0)
+    assert not doubtful[asks_a_tree].any()
+    assert asks_a_tree.all() or doubtful[~asks_a_tree].any()
     short, long = both_ways(problem, masks)
-    assert np.array_equal(short.fold_costs, long.fold_costs)
+    if numbers:
+        assert np.allclose(short.fold_costs, long.fold_costs, rtol=1e-9, atol=0)
+    else:
+        assert np.array_equal(short.fold_costs, long.fold_costs)
 
 
 def test_threads_change_nothing() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from swarm.evaluation.exact.neighbours import measure, smallest
+from swarm.evaluation.exact.neighbours import ROWS, measure, norms_of, rows_of, smallest
 
 __all__ = ["MOST_NEIGHBOURS", "label_counts", "packed"]
 
@@ -65,12 +65,17 @@ def label_counts(
     n_folds, n_rows = trained.shape
     # Of a fold's complement few are among the nearest; where they are many, all are looked at.
     size = min(n_rows, k + 2 + k // 2 + 4)
-    work, masked = np.empty(n_rows), np.empty(n_rows)
+    block, masked = np.empty((ROWS, n_rows)), np.empty(n_rows)
     best, who = np.empty(size), np.empty(size, np.int64)
     least, lying = np.empty(k + 2), np.empty(k + 2, np.int64)
+    there = rows[columns]
+    norms = norms_of(there)
     sure[:] = True
     for row in range(n_rows):
-        measure(rows, rows, columns, row, work)
+        if row % ROWS == 0:
+            here = rows_of(rows, columns, row, min(row + ROWS, n_rows))
+            measure(here, there, norms, block[: len(here)])
+        work = block[row % ROWS]
         work[row] = np.inf
         smallest(work, size - 1, best, who)
         for fold in range(n_folds):

@@ -66,7 +66,7 @@ def least_squares_system(
     weight : float64 (n_train,) or None
         Weights of the rows.
     ridge : bool
-        Whether something is added to the diagonal, so that constant columns get zeros.
+        Whether something is added to the diagonal, and the solver gives constant columns zeros.
     classes
         Labels of a classifier; its targets are 1 for a row's own class and -1 elsewhere.
     """

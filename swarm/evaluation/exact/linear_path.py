@@ -192,7 +192,8 @@ def _least_squares(problem: Problem, model: Any, tables: list[FoldTable]) -> lis
             table,
             None if problem.weight is None else problem.weight[train],
             intercept=model.fit_intercept,
-            ridge=getattr(model, "alpha", 0.0) > 0,
+            # A decomposition gives a constant column a weight of rounding, not of nothing.
+            ridge=getattr(model, "alpha", 0.0) > 0 and model.solver != "svd",
             classes=np.unique(table.train_target) if "Classifier" in type(model).__name__ else None,
         )
         systems.append(system)

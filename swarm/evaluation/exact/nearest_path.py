@@ -12,6 +12,7 @@ from swarm.evaluation.exact.answers import Answers
 from swarm.evaluation.exact.costs import costs_of
 from swarm.evaluation.exact.neighbours import largest_squares
 from swarm.evaluation.exact.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership
+from swarm.evaluation.exact.trees import tree_labels, tree_numbers, tree_of
 from swarm.evaluation.exact.votes import neighbours_of, vote, weighted_vote
 from swarm.problem import Problem
 
@@ -28,6 +29,7 @@ class NearestPath:
     Attributes
     ----------
     problem : Problem
+    model : KNeighborsClassifier or KNeighborsRegressor
     tables : list of FoldTable
     largest : list of float64 (n_columns,)
         See :func:`.neighbours.largest_squares`.
@@ -42,6 +44,7 @@ class NearestPath:
     """
 
     problem: Problem
+    model: Any
     tables: list[FoldTable]
     largest: list[Float]
     belongs: Bool
@@ -67,8 +70,13 @@ class NearestPath:
         table, n = self.tables[fold], len(chosen.pointers) - 1
         labels = np.empty((n, table.test.shape[1]), dtype=np.int64)
         decide = weighted_vote if self.weighted else vote
-        given = (self.codes[fold], len(self.classes), chosen.pointers, chosen.columns, self.k)
-        decide(table.test, table.train, self.largest[fold], *given, labels)
+        rows = (table.test, table.train, self.largest[fold])
+        given = (self.codes[fold], len(self.classes))
+        decide(*rows, *given, chosen.pointers, chosen.columns, self.k, labels)
+        for m in np.flatnonzero((labels < 0).any(axis=1)).tolist():
+            open_ = np.flatnonzero(labels[m] < 0)
+            if (found := self._tree(chosen, m, table, open_)) is not None:
+                labels[m, open_] = tree_labels(*found, *given, self.k, self.weighted)
         sure: Bool = np.all(labels >= 0, axis=1)
         return self.classes[labels], sure
 
@@ -80,12 +88,28 @@ class NearestPath:
         given = (chosen.pointers, chosen.columns, self.k, who, distance, sure)
         neighbours_of(table.test, table.train, self.largest[fold], *given)
         values = table.train_target[who].astype(np.float64)
-        if not self.weighted:
-            return values.mean(axis=2), sure
-        sure &= np.all(distance > 0, axis=(1, 2))
-        weight = 1.0 / np.where(distance > 0, distance, 1.0)
-        numbers: Float = (values * weight).sum(axis=2) / weight.sum(axis=2)
+        if self.weighted:
+            sure &= np.all(distance > 0, axis=(1, 2))
+            weight = 1.0 / np.where(distance > 0, distance, 1.0)
+            numbers: Float = (values * weight).sum(axis=2) / weight.sum(axis=2)
+        else:
+            numbers = values.mean(axis=2)
+        target = table.train_target.astype(np.float64)
+        rows = np.arange(table.test.shape[1])
+        for m in np.flatnonzero(~sure).tolist():
+            if (found := self._tree(chosen, m, table, rows)) is not None:
+                numbers[m], sure[m] = tree_numbers(*found, target, self.k, self.weighted), True
         return numbers, sure
+
+    def _tree(
+        self, chosen: Chosen, m: int, table: FoldTable, rows: NDArray[np.int64]
+    ) -> tuple[Any, Float] | None:
+        """Return the tree of a mask and the test rows to ask it about, if the model has one."""
+        columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
+        tree = tree_of(self.model, np.ascontiguousarray(table.train[columns].T))
+        if tree is None:
+            return None
+        return tree, np.ascontiguousarray(table.test[columns][:, rows].T)
 
 
 def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]:
@@ -109,5 +133,5 @@ def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]
     weighted = model.weights == "distance"
     largest = [largest_squares(table.test, table.train) for table in tables]
     belongs, k = membership(problem), int(model.n_neighbors)
-    path = NearestPath(problem, tables, largest, belongs, classes, codes, k, weighted)
+    path = NearestPath(problem, model, tables, largest, belongs, classes, codes, k, weighted)
     return path, "squared distances of nearest neighbours add up over features"

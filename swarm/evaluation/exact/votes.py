@@ -10,7 +10,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from swarm.evaluation.exact.neighbours import nearest, rounding_of
+from swarm.evaluation.exact.neighbours import (
+    ROWS,
+    measure,
+    norms_of,
+    rounding_of,
+    rows_of,
+    smallest,
+)
 
 __all__ = ["neighbours_of", "vote", "weighted_vote"]
 
@@ -46,13 +53,18 @@ def vote(
         Receives the class of each test row by each mask, -1 where it is doubtful.
     """
     n_train = train.shape[1]
-    work, best, who = np.empty(n_train), np.empty(k + 1), np.empty(k + 1, np.int64)
+    block, best, who = np.empty((ROWS, n_train)), np.empty(k + 1), np.empty(k + 1, np.int64)
     sure, maybe = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
     for m in range(len(pointers) - 1):
         columns = chosen[pointers[m] : pointers[m + 1]]
-        tolerance = rounding_of(largest, columns)
+        tolerance, there = rounding_of(largest, columns), train[columns]
+        norms = norms_of(there)
         for row in range(test.shape[1]):
-            nearest(test, train, columns, k, row, work, best, who)
+            if row % ROWS == 0:
+                here = rows_of(test, columns, row, min(row + ROWS, test.shape[1]))
+                measure(here, there, norms, block[: len(here)])
+            work = block[row % ROWS]
+            smallest(work, k, best, who)
             sure[:] = 0
             if best[k] - best[k - 1] > tolerance:
                 for place in range(k):
@@ -116,13 +128,18 @@ def weighted_vote(
 
     Neighbours at no distance leave the others without a say.
     """
-    work, best, who = np.empty(train.shape[1]), np.empty(k + 1), np.empty(k + 1, np.int64)
+    n_train = train.shape[1]
+    block, best, who = np.empty((ROWS, n_train)), np.empty(k + 1), np.empty(k + 1, np.int64)
     weight = np.empty(n_classes)
     for m in range(len(pointers) - 1):
         columns = chosen[pointers[m] : pointers[m + 1]]
-        tolerance = rounding_of(largest, columns)
+        tolerance, there = rounding_of(largest, columns), train[columns]
+        norms = norms_of(there)
         for row in range(test.shape[1]):
-            nearest(test, train, columns, k, row, work, best, who)
+            if row % ROWS == 0:
+                here = rows_of(test, columns, row, min(row + ROWS, test.shape[1]))
+                measure(here, there, norms, block[: len(here)])
+            smallest(block[row % ROWS], k, best, who)
             labels[m, row] = _weighed(best, who, codes, k, tolerance, weight)
 
 
@@ -179,13 +196,24 @@ def neighbours_of(
     sure : bool (n,)
         Receives whether rounding leaves no doubt about who they are.
     """
-    work, best, found = np.empty(train.shape[1]), np.empty(k + 1), np.empty(k + 1, np.int64)
+    n_train = train.shape[1]
+    block, best, found = np.empty((ROWS, n_train)), np.empty(k + 1), np.empty(k + 1, np.int64)
     for m in range(len(pointers) - 1):
         columns = chosen[pointers[m] : pointers[m + 1]]
-        tolerance = rounding_of(largest, columns)
+        tolerance, there = rounding_of(largest, columns), train[columns]
+        norms = norms_of(there)
         sure[m] = True
         for row in range(test.shape[1]):
-            nearest(test, train, columns, k, row, work, best, found)
+            if row % ROWS == 0:
+                here = rows_of(test, columns, row, min(row + ROWS, test.shape[1]))
+                measure(here, there, norms, block[: len(here)])
+            smallest(block[row % ROWS], k, best, found)
             sure[m] = sure[m] and best[k] - best[k - 1] > tolerance
             who[m, row] = found[:k]
-            distance[m, row] = np.sqrt(best[:k])
+            # Their distances weigh, so they are summed without losing digits.
+            for place in range(k):
+                total = 0.0
+                for j in range(len(columns)):
+                    step = here[row % ROWS, j] - there[j, found[place]]
+                    total += step * step
+                distance[m, row, place] = np.sqrt(total)
