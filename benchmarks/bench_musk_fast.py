@@ -2,8 +2,8 @@
 
 ``naive SEED`` runs 20 epochs of the multi-swarm on cross_val_score plus a refit for the
 importances, one process, as the worked example does. ``fast SEED`` runs the configuration
-musk_fast until the full model's cost is as low. ``table`` prints both. Processor time is that of
-one core for the former; the latter is wall time with two workers.
+musk_fast for 25 epochs and measures its best subsets on the full model. ``table`` puts both side
+by side. The former counts processor time of one core, the latter wall time with two workers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.metrics import f1_score, recall_score
 from sklearn.model_selection import cross_val_score
+from tables import save
 
 from conf.estimator import build_estimator
 from conf.load import load
@@ -37,6 +38,7 @@ from swarm.search import Search
 
 RESULTS = Path(__file__).parent / "results" / "races"
 EPOCHS = 20
+FAST_EPOCHS = 25
 
 
 class Naive:
@@ -110,7 +112,7 @@ def naive(seed: int) -> dict[str, Any]:
 
 
 def fast(seed: int) -> dict[str, Any]:
-    """Search on the cheaper model, confirming every five epochs, until the naive cost is met."""
+    """Search on the cheaper model with races, and confirm once, as the flow does."""
     goal = json.loads((RESULTS / f"musk_naive_{seed}.json").read_text())["trace"][-1][2]
     problem, features, target, config = musk(seed)
     params = {**config.model.params, **config.proxy.params}
@@ -123,20 +125,20 @@ def fast(seed: int) -> dict[str, Any]:
     ):
         search = search_of(guide.problem, guide, seed, config.evaluation.racing)
         state, records = search.start(), []
-        # Equal costs may differ by the rounding of their means.
-        while not trace or (trace[-1][2] > goal + 1e-12 and state.epoch < 100):
-            for _ in range(5):
-                state, record = search.step(state)
-                records.append(record)
-            found = SearchResult(state, tuple(records), "epochs", problem.space)
-            result = confirm(found, guide, full, n_best=8, n_probes=4)
-            trace.append([state.epoch, time.perf_counter() - started, result.cost])
-            print(f"fast seed {seed} epoch {state.epoch}: {trace[-1][1]:.0f} s, {result.cost:.4f}")
-        whole = confirm(found, guide, full, n_best=8, n_probes=30)
-        assert whole.confirmed is not None
-        correlation = whole.confirmed.correlation
+        for epoch in range(1, FAST_EPOCHS + 1):
+            state, record = search.step(state)
+            records.append(record)
+            trace.append([epoch, time.perf_counter() - started, state.best_cost])
+        found = SearchResult(state, tuple(records), "epochs", problem.space)
+        settings = {"n_best": config.proxy.best, "n_probes": config.proxy.probes}
+        result = confirm(found, guide, full, **settings)
+        seconds = time.perf_counter() - started
+        print(f"fast seed {seed}: {seconds:.0f} s, {result.cost:.4f}, asked {goal:.4f}")
+        # Outside the clock: a dozen probes tell a rank correlation only roughly.
+        surer = confirm(found, guide, full, n_best=config.proxy.best, n_probes=40).confirmed
     answer = judged(problem, result.best_mask, features, target)
-    return {"goal": goal, "trace": trace, "correlation": correlation, **answer}
+    told = {"seconds": seconds, "cost": result.cost, "correlation": surer.correlation}
+    return {"goal": goal, "trace": trace, **told, **answer}
 
 
 def judged(problem: Problem, mask: Any, features: Any, target: Any) -> dict[str, Any]:
@@ -151,16 +153,42 @@ def judged(problem: Problem, mask: Any, features: Any, target: Any) -> dict[str,
 
 
 def table() -> None:
-    print(f"{'seed':<6}{'naive s':>9}{'cost':>9}{'F1':>8}{'fast s':>9}{'cost':>9}{'F1':>8}{'x':>7}")
+    """Keep one line a seed for the page."""
+    rows = []
     for path in sorted(RESULTS.glob("musk_fast_*.json")):
         seed = path.stem.rpartition("_")[2]
         quick = json.loads(path.read_text())
         slow = json.loads((RESULTS / f"musk_naive_{seed}.json").read_text())
-        one, other = slow["trace"][-1], quick["trace"][-1]
-        print(
-            f"{seed:<6}{one[1]:>9.0f}{one[2]:>9.4f}{slow['test_f1']:>8.3f}"
-            f"{other[1]:>9.0f}{other[2]:>9.4f}{quick['test_f1']:>8.3f}{one[1] / other[1]:>7.1f}"
-        )
+        spent, cost = slow["trace"][-1][1:]
+        told = [f"{value:.4f}" for value in (cost, quick["cost"])]
+        scores = [f"{run['test_f1']:.3f}" for run in (slow, quick)]
+        ratio = spent / quick["seconds"]
+        correlation = f"{quick['correlation']:.2f}"
+        rows.append([seed, quick["seconds"], spent, ratio, "10", *told, *scores, correlation])
+    save(
+        "musk_fast",
+        f"Musk: races on a cheaper model ({FAST_EPOCHS} epochs) against {EPOCHS} naive epochs",
+        [
+            "seed",
+            "ours s",
+            "peer s",
+            "ratio",
+            "asked",
+            "peer cost",
+            "our cost",
+            "peer F1",
+            "our F1",
+            "rank correlation",
+        ],
+        rows,
+        [
+            "naive: cross_val_score and a refit for every mask, processor seconds of one core; "
+            "ours: wall time of two workers, one confirmation of "
+            "the best 16 and 12 probes on the full model included",
+            f"that {FAST_EPOCHS} epochs are enough was seen on seed 1; F1 is that of the one best "
+            "subset on some 1,980 test rows, of which one musk is 0.002",
+        ],
+    )
 
 
 def main() -> None:

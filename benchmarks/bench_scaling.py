@@ -109,6 +109,19 @@ def workers() -> None:
                 spent = time.perf_counter() - ready
             alone = alone or spent
             line(backend, count, ready - started, spent, alone / spent)
+    # What the machine has to give: two processes that know nothing of each other.
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        apart = sum(pool.map(unaided, [masks[1:7], masks[7:]])) / 2
+    line("apart", 2, 0.0, apart, alone / apart)
+
+
+def unaided(masks: np.ndarray) -> float:
+    """Seconds of evaluating masks in this process alone."""
+    with CrossValidation(problem(ROWS, 200, 5), exact=False, backend="sequential") as evaluator:
+        evaluator.evaluate(~masks[:1], np.full(1, np.inf), np.arange(5))
+        started = time.perf_counter()
+        evaluator.evaluate(masks, np.full(len(masks), np.inf), np.arange(5))
+        return time.perf_counter() - started
 
 
 def table(n_rows: int, n_columns: int) -> pd.DataFrame:

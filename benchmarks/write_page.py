@@ -17,6 +17,8 @@ _ORDER = (
     "musk_fit",
     "musk_profile",
     "musk_naive",
+    "musk_fast",
+    "exact",
     "peers_sequential",
     "peers_quality",
     "strategies",

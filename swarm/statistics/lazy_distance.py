@@ -30,7 +30,7 @@ Ranks = NDArray[np.int16]
 # Bytes of rows that are kept between two calls.
 _KEPT = 512 << 20
 # A larger subset is stood for by this many of its members.
-_MEMBERS = 512
+_MEMBERS = 256
 # More rows of the table are stood for by this many: |rho| is then known to within 0.014.
 _ROWS = 5000
 # Rows and columns of one product: what is worked on at a time.

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from swarm.evaluation.exact.neighbours import ROWS, measure, norms_of, rows_of, smallest
+from swarm.evaluation.exact.neighbours import ROWS, measure, queries, reference, smallest
 
 __all__ = ["MOST_NEIGHBOURS", "label_counts", "packed"]
 
@@ -68,13 +68,12 @@ def label_counts(
     block, masked = np.empty((ROWS, n_rows)), np.empty(n_rows)
     best, who = np.empty(size), np.empty(size, np.int64)
     least, lying = np.empty(k + 2), np.empty(k + 2, np.int64)
-    there = rows[columns]
-    norms = norms_of(there)
+    there = reference(rows, columns)
     sure[:] = True
     for row in range(n_rows):
         if row % ROWS == 0:
-            here = rows_of(rows, columns, row, min(row + ROWS, n_rows))
-            measure(here, there, norms, block[: len(here)])
+            here = queries(rows, columns, row, min(row + ROWS, n_rows))
+            measure(here, there, block[: len(here)])
         work = block[row % ROWS]
         work[row] = np.inf
         smallest(work, size - 1, best, who)

@@ -12,7 +12,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["ROWS", "largest_squares", "measure", "norms_of", "rounding_of", "rows_of", "smallest"]
+__all__ = [
+    "ROWS",
+    "largest_squares",
+    "measure",
+    "nearest_of_all",
+    "norm_of",
+    "queries",
+    "reference",
+    "rounding_of",
+    "smallest",
+]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -49,69 +59,116 @@ def rounding_of(largest: Float, columns: Int) -> float:  # pragma: no cover
 
 
 @njit(nogil=True, cache=True)
-def norms_of(columns: Float) -> Float:  # pragma: no cover
-    """Sum of squares of each row; `columns` is (n_chosen, n_rows)."""
-    norms = np.zeros(columns.shape[1])
-    for j in range(columns.shape[0]):
-        for i in range(columns.shape[1]):
-            norms[i] += columns[j, i] * columns[j, i]
-    return norms
+def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
+    """Training rows for :func:`measure`: -2 times the columns, and a last row of their norms.
 
+    Parameters
+    ----------
+    train : float64 (n_columns, n_train)
+    columns : int (n_chosen,)
 
-@njit(nogil=True, cache=True)
-def rows_of(table: Float, columns: Int, start: int, stop: int) -> Float:  # pragma: no cover
-    """Some rows of a table (n_columns, n_rows), as (stop - start, n_chosen)."""
-    rows = np.empty((stop - start, len(columns)))
-    for place in range(len(columns)):
-        column = table[columns[place]]
-        for row in range(start, stop):
-            rows[row - start, place] = column[row]
+    Returns
+    -------
+    float64 (n_chosen + 1, n_train)
+    """
+    n = len(columns)
+    rows = np.empty((n + 1, train.shape[1]))
+    norms = rows[n]
+    norms[:] = 0.0
+    for place in range(n):
+        column, row = train[columns[place]], rows[place]
+        for i in range(len(column)):
+            row[i] = -2.0 * column[i]
+            norms[i] += column[i] * column[i]
     return rows
 
 
 @njit(nogil=True, cache=True)
-def measure(test: Float, train: Float, norms: Float, work: Float) -> None:  # pragma: no cover
-    """Find the squared distances of test rows to all training rows.
+def queries(test: Float, columns: Int, start: int, stop: int) -> Float:  # pragma: no cover
+    """Some test rows for :func:`measure`, each with a last 1: (stop - start, n_chosen + 1).
 
     Parameters
     ----------
-    test : float64 (n_rows, n_chosen), train : float64 (n_chosen, n_train)
-    norms : float64 (n_train,)
-        See :func:`norms_of`.
+    test : float64 (n_columns, n_test)
+    """
+    n = len(columns)
+    rows = np.empty((stop - start, n + 1))
+    for place in range(n):
+        column = test[columns[place]]
+        for row in range(start, stop):
+            rows[row - start, place] = column[row]
+    rows[:, n] = 1.0
+    return rows
+
+
+@njit(nogil=True, cache=True)
+def measure(rows: Float, train: Float, work: Float) -> None:  # pragma: no cover
+    """Find ``|y|^2 - 2xy``: squared distances less the norm of the row that asks.
+
+    Parameters
+    ----------
+    rows : float64 (n_rows, n_chosen + 1)
+        See :func:`queries`.
+    train : float64 (n_chosen + 1, n_train)
+        See :func:`reference`.
     work : float64 (n_rows, n_train)
         Receives them.
     """
-    np.dot(test, train, work)
+    np.dot(rows, train, work)
+
+
+@njit(nogil=True, cache=True)
+def norm_of(row: Float) -> float:  # pragma: no cover
+    """Sum of squares of a row of :func:`queries`."""
+    norm = 0.0
+    for place in range(len(row) - 1):
+        norm += row[place] * row[place]
+    return norm
+
+
+@njit(nogil=True, cache=True)
+def nearest_of_all(work: Float, k: int, best: Float, who: Int) -> None:  # pragma: no cover
+    """Find the `k` + 1 smallest numbers of each row of `work`: into (n_rows, k + 1) each."""
     for row in range(work.shape[0]):
-        norm = 0.0
-        for place in range(test.shape[1]):
-            norm += test[row, place] * test[row, place]
-        for i in range(work.shape[1]):
-            work[row, i] = (norm + norms[i]) - 2.0 * work[row, i]
+        smallest(work[row], k, best[row], who[row])
 
 
 @njit(nogil=True, cache=True)
 def smallest(work: Float, k: int, best: Float, who: Int) -> None:  # pragma: no cover
-    """Find the `k` + 1 smallest numbers of `work`, smallest first, the first of equal ones."""
-    n_blocks = (len(work) + _BLOCK - 1) // _BLOCK
+    """Find the `k` + 1 smallest numbers of `work`, smallest first; inf and -1 where it has fewer.
+
+    Which numbers are small is a coin toss to the processor, so steps that are taken for each
+    number have no branch to guess.
+    """
+    n, n_blocks = len(work), (len(work) + _BLOCK - 1) // _BLOCK
     lows = np.empty(n_blocks)
-    best[:] = np.inf
-    # The k + 1 lowest blocks have a number each up to the highest of their minima: with that
-    # for a bound most numbers are passed over by whole blocks.
     for b in range(n_blocks):
         lows[b] = _least(work[b * _BLOCK : (b + 1) * _BLOCK])
-        if lows[b] < best[k]:
-            _insert(best, who, k, lows[b], b)
+    # The k + 1 lowest blocks have a number each up to the highest of their minima: with that
+    # for a bound most numbers are passed over by whole blocks.
+    best[:] = np.inf
+    for b in range(n_blocks):
+        value = lows[b]
+        for place in range(k, 0, -1):
+            higher = best[place - 1] if best[place - 1] > value else value
+            best[place] = best[place] if best[place] < higher else higher
+        best[0] = best[0] if best[0] < value else value
     bound = best[k]
+    kept, n_kept = np.empty(n_blocks + 1, np.int64), 0
+    for b in range(n_blocks):
+        kept[n_kept] = b
+        n_kept += lows[b] <= bound
     best[:] = np.inf
     who[:] = -1
-    for b in range(n_blocks):
-        if lows[b] > bound:
-            continue
-        block = work[b * _BLOCK : (b + 1) * _BLOCK]
-        for i in range(len(block)):
-            if block[i] <= bound and block[i] < best[k]:
-                _insert(best, who, k, block[i], b * _BLOCK + i)
+    found = np.empty(_BLOCK + 1, np.int64)
+    for b in kept[:n_kept]:
+        first, n_found = b * _BLOCK, 0
+        for i in range(first, min(first + _BLOCK, n)):
+            found[n_found] = i
+            n_found += work[i] <= bound
+        for i in found[:n_found]:
+            if work[i] < best[k]:
+                _insert(best, who, k, work[i], i)
 
 
 @njit(nogil=True, cache=True)

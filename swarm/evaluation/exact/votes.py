@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from swarm.evaluation.exact.neighbours import (
     ROWS,
     measure,
-    norms_of,
+    nearest_of_all,
+    norm_of,
+    queries,
+    reference,
     rounding_of,
-    rows_of,
-    smallest,
 )
 
 __all__ = ["neighbours_of", "vote", "weighted_vote"]
@@ -53,34 +54,41 @@ def vote(
         Receives the class of each test row by each mask, -1 where it is doubtful.
     """
     n_train = train.shape[1]
-    block, best, who = np.empty((ROWS, n_train)), np.empty(k + 1), np.empty(k + 1, np.int64)
-    sure, maybe = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
+    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    who = np.empty((ROWS, k + 1), np.int64)
+    votes = np.empty(n_classes, np.int64)
     for m in range(len(pointers) - 1):
         columns = chosen[pointers[m] : pointers[m + 1]]
-        tolerance, there = rounding_of(largest, columns), train[columns]
-        norms = norms_of(there)
-        for row in range(test.shape[1]):
-            if row % ROWS == 0:
-                here = rows_of(test, columns, row, min(row + ROWS, test.shape[1]))
-                measure(here, there, norms, block[: len(here)])
-            work = block[row % ROWS]
-            smallest(work, k, best, who)
-            sure[:] = 0
-            if best[k] - best[k - 1] > tolerance:
-                for place in range(k):
-                    sure[codes[who[place]]] += 1
-                labels[m, row] = _most(sure)
-                continue
-            maybe[:] = 0
-            left = k
-            bound = best[k - 1]
-            for i in range(n_train):
-                if work[i] < bound - tolerance:
-                    sure[codes[i]] += 1
-                    left -= 1
-                elif work[i] <= bound + tolerance:
-                    maybe[codes[i]] += 1
-            labels[m, row] = _winner(sure, maybe, left)
+        tolerance, there = rounding_of(largest, columns), reference(train, columns)
+        for start in range(0, test.shape[1], ROWS):
+            here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
+            measure(here, there, block[: len(here)])
+            nearest_of_all(block[: len(here)], k, best, who)
+            for row in range(len(here)):
+                if best[row, k] - best[row, k - 1] > tolerance:
+                    votes[:] = 0
+                    for place in range(k):
+                        votes[codes[who[row, place]]] += 1
+                    labels[m, start + row] = _most(votes)
+                else:
+                    given = (codes, n_classes, k)
+                    labels[m, start + row] = _sure(block[row], best[row, k - 1], tolerance, *given)
+
+
+@njit(nogil=True, cache=True)
+def _sure(
+    work: Float, bound: float, tolerance: float, codes: Int, n_classes: int, k: int
+) -> int:  # pragma: no cover
+    """Class that wins whichever of the rows as far away as `bound` vote, or -1."""
+    sure, maybe = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64)
+    left = k
+    for i in range(len(work)):
+        if work[i] < bound - tolerance:
+            sure[codes[i]] += 1
+            left -= 1
+        elif work[i] <= bound + tolerance:
+            maybe[codes[i]] += 1
+    return _winner(sure, maybe, left)
 
 
 @njit(nogil=True, cache=True)
@@ -129,18 +137,20 @@ def weighted_vote(
     Neighbours at no distance leave the others without a say.
     """
     n_train = train.shape[1]
-    block, best, who = np.empty((ROWS, n_train)), np.empty(k + 1), np.empty(k + 1, np.int64)
+    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    who = np.empty((ROWS, k + 1), np.int64)
     weight = np.empty(n_classes)
     for m in range(len(pointers) - 1):
         columns = chosen[pointers[m] : pointers[m + 1]]
-        tolerance, there = rounding_of(largest, columns), train[columns]
-        norms = norms_of(there)
-        for row in range(test.shape[1]):
-            if row % ROWS == 0:
-                here = rows_of(test, columns, row, min(row + ROWS, test.shape[1]))
-                measure(here, there, norms, block[: len(here)])
-            smallest(block[row % ROWS], k, best, who)
-            labels[m, row] = _weighed(best, who, codes, k, tolerance, weight)
+        tolerance, there = rounding_of(largest, columns), reference(train, columns)
+        for start in range(0, test.shape[1], ROWS):
+            here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
+            measure(here, there, block[: len(here)])
+            nearest_of_all(block[: len(here)], k, best, who)
+            for row in range(len(here)):
+                best[row] += norm_of(here[row])
+                given = (codes, k, tolerance, weight)
+                labels[m, start + row] = _weighed(best[row], who[row], *given)
 
 
 @njit(nogil=True, cache=True)
@@ -197,23 +207,23 @@ def neighbours_of(
         Receives whether rounding leaves no doubt about who they are.
     """
     n_train = train.shape[1]
-    block, best, found = np.empty((ROWS, n_train)), np.empty(k + 1), np.empty(k + 1, np.int64)
+    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    found = np.empty((ROWS, k + 1), np.int64)
     for m in range(len(pointers) - 1):
         columns = chosen[pointers[m] : pointers[m + 1]]
-        tolerance, there = rounding_of(largest, columns), train[columns]
-        norms = norms_of(there)
+        tolerance, there = rounding_of(largest, columns), reference(train, columns)
         sure[m] = True
-        for row in range(test.shape[1]):
-            if row % ROWS == 0:
-                here = rows_of(test, columns, row, min(row + ROWS, test.shape[1]))
-                measure(here, there, norms, block[: len(here)])
-            smallest(block[row % ROWS], k, best, found)
-            sure[m] = sure[m] and best[k] - best[k - 1] > tolerance
-            who[m, row] = found[:k]
-            # Their distances weigh, so they are summed without losing digits.
-            for place in range(k):
-                total = 0.0
-                for j in range(len(columns)):
-                    step = here[row % ROWS, j] - there[j, found[place]]
-                    total += step * step
-                distance[m, row, place] = np.sqrt(total)
+        for start in range(0, test.shape[1], ROWS):
+            here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
+            measure(here, there, block[: len(here)])
+            nearest_of_all(block[: len(here)], k, best, found)
+            for row in range(len(here)):
+                sure[m] = sure[m] and best[row, k] - best[row, k - 1] > tolerance
+                who[m, start + row] = found[row, :k]
+                # Their distances weigh, so they are summed without losing digits.
+                for place in range(k):
+                    total = 0.0
+                    for j in columns:
+                        step = test[j, start + row] - train[j, found[row, place]]
+                        total += step * step
+                    distance[m, start + row, place] = np.sqrt(total)
