@@ -18,6 +18,7 @@ from conf.compare_schema import CompareConfig
 from conf.estimator import build_estimator
 from conf.explain import explain
 from conf.overrides import from_environment, paths, split, with_value
+from conf.refresh_schema import RefreshConfig
 from conf.schema import SelectConfig
 from conf.text import parse, render
 from swarm.errors import ConfigError, nearest
@@ -25,6 +26,7 @@ from swarm.errors import ConfigError, nearest
 __all__ = [
     "AnyConfig",
     "CompareConfig",
+    "RefreshConfig",
     "SelectConfig",
     "as_yaml",
     "build_estimator",
@@ -35,12 +37,13 @@ __all__ = [
     "json_schema",
     "load",
     "load_compare",
+    "load_refresh",
     "load_select",
     "only_select",
     "shipped",
 ]
 
-AnyConfig = SelectConfig | CompareConfig
+AnyConfig = SelectConfig | CompareConfig | RefreshConfig
 
 
 def load(
@@ -66,9 +69,9 @@ def load(
 
     Returns
     -------
-    SelectConfig or CompareConfig
-        A file with the key `datasets` is a comparison. ``${NAME}`` in addresses stays as it is:
-        it is replaced where the address is used.
+    SelectConfig, CompareConfig or RefreshConfig
+        A file with the key `datasets` is a comparison, one with `champion` a refresh.
+        ``${NAME}`` in addresses stays as it is: it is replaced where the address is used.
 
     Raises
     ------
@@ -104,6 +107,17 @@ def load_compare(path: str | Path, overrides: Sequence[str] = ()) -> CompareConf
     return config
 
 
+def load_refresh(path: str | Path, overrides: Sequence[str] = ()) -> RefreshConfig:
+    """Read the configuration of a refresh; else as :func:`load`."""
+    config = load(path, overrides)
+    if not isinstance(config, RefreshConfig):
+        raise ConfigError(
+            f"{path} is no refresh, as it has no key 'champion'; add it, or start from"
+            " `swarm config show refresh`"
+        )
+    return config
+
+
 def from_yaml(
     text: str,
     origin: str = "the configuration",
@@ -115,7 +129,7 @@ def from_yaml(
     if not isinstance(data, dict):
         got = "nothing" if data is None else f"a {type(data).__name__}"
         raise ConfigError(f"{origin} must hold a mapping of keys such as 'name: mine', got {got}")
-    model: type[AnyConfig] = CompareConfig if "datasets" in data else SelectConfig
+    model = _kind_of(data)
     in_file = set(paths(data))
     origins: dict[tuple[str, ...], str] = {}
     settings = [
@@ -184,6 +198,12 @@ def shipped() -> list[str]:
     """Return the names of the configurations that come with the project."""
     files = (file.name for file in resources.files("conf").iterdir())
     return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
+
+
+def _kind_of(data: Mapping[str, Any]) -> type[AnyConfig]:
+    if "datasets" in data:
+        return CompareConfig
+    return RefreshConfig if "champion" in data else SelectConfig
 
 
 def _text(values: Mapping[str, JsonValue], key: str) -> str:

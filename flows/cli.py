@@ -9,7 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from swarm.errors import InputError, StoreError, SwarmError
+from flows.cli_champion import champion, refresh, rollback
+from flows.cli_options import Config, Quiet, RunId, Set, Uri, Verbose, artifact_of, tracking_of
+from flows.cli_serve import serve
+from flows.prefect_server import start_prefect
+from swarm.errors import ConfigError, InputError, StoreError, SwarmError
 
 __all__ = ["app", "main"]
 
@@ -21,22 +25,6 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
-
-Config = Annotated[
-    str, typer.Argument(help="A YAML file, or the name of one that ships, such as 'default'.")
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a key: --set budget.epochs=5."),
-]
-RunId = Annotated[str, typer.Argument(help="Id of an MLflow run.")]
-Uri = Annotated[
-    str | None,
-    typer.Option("--tracking-uri", help="Where MLflow keeps the runs; default: as `default` says."),
-]
-Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="A line per epoch.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the answer.")]
-
 
 @app.command()
 def select(config: Config, set_: Set = None, verbose: Verbose = 0, quiet: Quiet = False) -> None:
@@ -68,13 +56,19 @@ def compare(
     from flows.compare import compare as flow
     from flows.compare_summary import print_comparison
 
-    _start_prefect()
+    start_prefect()
     try:
         compared = flow(loaded, new, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:
         typer.echo("interrupted; the same command goes on with what is left", err=True)
         raise typer.Exit(130) from None
     print_comparison(compared, loaded)
+
+
+app.command()(refresh)
+app.command()(champion)
+app.command()(rollback)
+app.command()(serve)
 
 
 @app.command()
@@ -97,11 +91,16 @@ def resume(
 ) -> None:
     """Go on with a run that was interrupted, or extend one: --set budget.epochs=200."""
     from conf.check import check
-    from conf.load import from_yaml, only_select
+    from conf.load import RefreshConfig, from_yaml, only_select
 
-    text = _artifact(run_id, "config.yaml", tracking_uri)
+    text = artifact_of(run_id, "config.yaml", tracking_uri)
     origin = f"the configuration of run {run_id}"
     loaded = only_select(from_yaml(text, origin, set_ or (), {}), origin, "CONFIG")
+    if isinstance(loaded, RefreshConfig):
+        raise ConfigError(
+            f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, the archive"
+            " answers what was evaluated"
+        )
     check(loaded)
     _run(loaded, run_id, 0 if quiet else 1 + verbose)
 
@@ -109,11 +108,18 @@ def resume(
 @app.command()
 def features(
     run_id: RunId,
+    of_champion: Annotated[
+        bool, typer.Option("--champion", help="Take RUN_ID for the name of a champion.")
+    ] = False,
     tracking_uri: Uri = None,
     as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON.")] = False,
 ) -> None:
     """Print the features that a run chose, one a line."""
-    text = _artifact(run_id, "features.json", tracking_uri)
+    if of_champion:
+        from tasks.champion import Champions
+
+        run_id = Champions(tracking_of(tracking_uri)).required(run_id).run_id
+    text = artifact_of(run_id, "features.json", tracking_uri)
     typer.echo(text.rstrip() if as_json else "\n".join(json.loads(text)["features"]))
 
 
@@ -124,10 +130,7 @@ def ui(
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 5000,
 ) -> None:
     """Open the MLflow UI over the runs."""
-    from tasks.tracking import open_tracking
-
-    section = _tracking_section(tracking_uri)
-    store = open_tracking(section.uri, section.experiment, section.artifacts)
+    store = tracking_of(tracking_uri)
     typer.echo(f"MLflow UI over {store.label} on http://{host}:{port} (Ctrl-C ends it)")
     sys.stdout.flush()
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store.uri]
@@ -198,7 +201,7 @@ def _run(config: Any, run_id: str | None, verbosity: int) -> None:
     from flows.select import select as flow
     from flows.summary import print_summary
 
-    _start_prefect()
+    start_prefect()
     try:
         outcome = flow(config, run_id, verbosity)
     except KeyboardInterrupt:
@@ -206,46 +209,6 @@ def _run(config: Any, run_id: str | None, verbosity: int) -> None:
         typer.echo("interrupted; what was evaluated is in the archive", err=True)
         raise typer.Exit(130) from None
     print_summary(outcome, config)
-
-
-def _start_prefect() -> None:
-    """Reach the Prefect server, or start one of our own that a Ctrl-C does not end."""
-    from prefect.client.orchestration import get_client
-
-    from swarm.interrupts import deaf_children
-
-    try:
-        with deaf_children(), get_client(sync_client=True) as client:
-            problem = client.api_healthcheck()
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise StoreError(
-            f"Prefect's own server did not start ({reason}); try again with "
-            "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS=300, or set PREFECT_API_URL to a "
-            "server that runs"
-        ) from error
-    if problem is not None:
-        raise StoreError(
-            f"the Prefect server at {client.api_url} does not answer ({problem}); "
-            "start it, or unset PREFECT_API_URL to run without one"
-        )
-
-
-def _tracking_section(uri: str | None) -> Any:
-    from conf.load import load_select
-
-    return load_select(
-        "default", [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
-    ).tracking
-
-
-def _artifact(run_id: str, path: str, uri: str | None) -> str:
-    from tasks.tracking import open_tracking
-
-    section = _tracking_section(uri)
-    store = open_tracking(section.uri, section.experiment, section.artifacts)
-    store.run(run_id)  # says in a sentence that there is no such run
-    return store.download(run_id, path).read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":

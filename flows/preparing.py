@@ -14,9 +14,17 @@ __all__ = ["prepare_as_configured"]
 
 
 def prepare_as_configured(
-    config: SelectConfig, table: Table, *, needs: Sequence[str], seed: int
+    config: SelectConfig,
+    table: Table,
+    *,
+    needs: Sequence[str],
+    seed: int,
+    warm: Sequence[Sequence[str]] = (),
 ) -> Prepared:
-    """Build the problem on the rows of `table`, and the hints called `needs`."""
+    """Build the problem on the rows of `table`, and the hints called `needs`.
+
+    `warm` are subsets, as column names, that the search may start from.
+    """
     folds = config.folds
     return prepare_search(
         opaque(table),
@@ -34,4 +42,5 @@ def prepare_as_configured(
         n_clusters=config.prepare.n_clusters,
         seed=seed,
         needs=needs,
+        warm=warm,
     )

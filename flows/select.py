@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from prefect import flow
@@ -17,12 +17,13 @@ from conf.schema import SelectConfig
 from flows.opaque import opaque
 from flows.preparing import prepare_as_configured
 from flows.progress import say
-from flows.searching import Searched, search_as_configured
+from flows.searching import Searched, refuse_early, search_as_configured
 from swarm.archive import Archive
 from swarm.ensemble import SubsetEnsemble
 from swarm.judgement import Judgement
 from swarm.registry import make
 from swarm.result import SearchResult
+from swarm.statistics.drift import summarise
 from swarm.strategy import Strategy
 from tasks.answer import answer_files, judgement_files
 from tasks.report import final_metrics, report_data, run_facts, write_report
@@ -39,7 +40,7 @@ from tasks.steps import (
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 
-__all__ = ["Outcome", "select"]
+__all__ = ["Outcome", "Started", "carry_out", "ends_run", "fetched", "select", "start"]
 
 # Rows on which the saved model must predict as the ensemble does.
 _EXAMPLE_ROWS = 50
@@ -56,6 +57,8 @@ class Outcome:
     judgement : Judgement
     warnings : tuple of str
     model_uri : str
+    ensemble : SubsetEnsemble
+        Fitted on the training rows.
     unsent : int
         Messages that wait for the tracking server.
     """
@@ -65,7 +68,39 @@ class Outcome:
     judgement: Judgement
     warnings: tuple[str, ...]
     model_uri: str
+    ensemble: SubsetEnsemble
     unsent: int = 0
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run that is open in MLflow, and what it searches.
+
+    Attributes
+    ----------
+    config : SelectConfig
+    strategy : Strategy
+    prepared : Prepared
+        On the training rows.
+    train, test : Table
+    archive : Archive
+    tracking : Tracking
+    log : RunLog
+    registered : str or None
+        Name of the model in the registry.
+    warnings : tuple of str
+    """
+
+    config: SelectConfig
+    strategy: Strategy
+    prepared: Prepared
+    train: Table
+    test: Table
+    archive: Archive
+    tracking: Tracking
+    log: RunLog
+    registered: str | None
+    warnings: tuple[str, ...]
 
 
 @flow(name="select", validate_parameters=False)
@@ -86,43 +121,90 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         For bad input, before anything is trained.
     """
     check(config)
+    started = start(config, fetched(config), run_id)
+    with ends_run(started.log):
+        outcome = carry_out(started, verbosity)
+        return replace(outcome, unsent=started.log.close("FINISHED"))
+
+
+def fetched(config: SelectConfig) -> Table:
+    """Fetch the table of a configuration."""
+    options = config.data.model_dump(exclude={"source"})
+    return fetch_data(config.data.source, {**options, "fold": config.folds.column})
+
+
+def start(
+    config: SelectConfig,
+    table: Table,
+    run_id: str | None = None,
+    *,
+    warm: Sequence[Sequence[str]] = (),
+    tags: Mapping[str, str] | None = None,
+    registered: str | None = None,
+) -> Started:
+    """Split the rows, prepare the search, and open its run.
+
+    Parameters
+    ----------
+    run_id : str, optional
+        A run to go on with.
+    warm : sequences of column names
+        Subsets to start from, where the strategy takes any.
+    tags : mapping, optional
+        Tags of the run besides the usual ones.
+    registered : str, optional
+        Name under which the model is registered; default: as configured.
+    """
     strategy = make(config.strategy.name, config.strategy.params)
-    table = _fetched(config)
     rows = split_rows(table, config.split.kind, config.split.test_size, config.split_seed)
     train, test = table.take(rows.train), table.take(rows.test)
-    warnings = tuple(text for text in (rows.warning,) if text)
     # The report shows distances and clusters whatever the strategy needs.
     needs = ("distance", "clusters", *strategy.needs)
-    prepared = prepare_as_configured(config, train, needs=needs, seed=config.seed)
+    prepared = prepare_as_configured(config, train, needs=needs, seed=config.seed, warm=warm)
+    refuse_early(strategy, prepared, config.seed)
     archive = Archive(expand(config.archive.url, "address of the archive"))
     tracking = open_tracking(
         expand(config.tracking.uri, "address of the tracking store"),
         config.tracking.experiment,
         expand(config.tracking.artifacts, "address of the artifacts"),
     )
-    log = _open_run(config, run_id, tracking, prepared, train)
-    with _ends_run(log):
-        for text in warnings:
-            say(f"[yellow]warning:[/yellow] {text}", verbosity)
-        searched = search_as_configured(
-            config, strategy, prepared.problem, prepared.hints, archive, log, verbosity
-        )
-        warnings += searched.warnings
-        for text in searched.warnings:
-            say(f"[yellow]warning:[/yellow] {text}", verbosity)
-        log.files(answer_files(searched.result, searched.known, config.ensemble.n_models))
-        return _concluded(config, prepared, train, test, strategy, searched, log, warnings)
+    log = _open_run(config, run_id, tracking, prepared, train, tags or {})
+    warnings = tuple(text for text in (rows.warning,) if text)
+    name = registered or (config.name if config.tracking.register else None)
+    return Started(config, strategy, prepared, train, test, archive, tracking, log, name, warnings)
 
 
-def _fetched(config: SelectConfig) -> Table:
-    options = config.data.model_dump(exclude={"source"})
-    return fetch_data(config.data.source, {**options, "fold": config.folds.column})
+def carry_out(started: Started, verbosity: int) -> Outcome:
+    """Search, judge the answer and register it; the run stays open."""
+    config, log = started.config, started.log
+    for text in started.warnings:
+        say(f"[yellow]warning:[/yellow] {text}", verbosity)
+    prepared = started.prepared
+    searched = search_as_configured(
+        config,
+        started.strategy,
+        prepared.problem,
+        prepared.hints,
+        started.archive,
+        log,
+        verbosity,
+    )
+    for text in searched.warnings:
+        say(f"[yellow]warning:[/yellow] {text}", verbosity)
+    log.files(answer_files(searched.result, searched.known, config.ensemble.n_models))
+    return _concluded(started, searched)
 
 
 def _open_run(
-    config: SelectConfig, run_id: str | None, tracking: Tracking, prepared: Prepared, train: Table
+    config: SelectConfig,
+    run_id: str | None,
+    tracking: Tracking,
+    prepared: Prepared,
+    train: Table,
+    more: Mapping[str, str],
 ) -> RunLog:
     tags = describe_run(prepared.problem, train.source, config.strategy.name, config.seed)
+    tags |= more
     params, text = flatten(config), as_yaml(config)
     if run_id is not None:
         return RunLog.resume(tracking, config.tracking.spool, run_id, params, tags, text)
@@ -139,7 +221,7 @@ def _open_run(
 
 
 @contextmanager
-def _ends_run(log: RunLog) -> Iterator[None]:
+def ends_run(log: RunLog) -> Iterator[None]:
     """Never leave a run behind as RUNNING, whatever happens to the search."""
     try:
         yield
@@ -149,20 +231,16 @@ def _ends_run(log: RunLog) -> Iterator[None]:
         raise
 
 
-def _concluded(
-    config: SelectConfig,
-    prepared: Prepared,
-    train: Table,
-    test: Table,
-    strategy: Strategy,
-    searched: Searched,
-    log: RunLog,
-    warnings: tuple[str, ...],
-) -> Outcome:
+def _concluded(started: Started, searched: Searched) -> Outcome:
     """Ensemble, judge, report, register: what turns a search into an answer."""
+    config, prepared, log = started.config, started.prepared, started.log
+    train, test = started.train, started.test
+    warnings = started.warnings + searched.warnings
     problem, result = prepared.problem, searched.result
     masks, _ = result.best_members(config.ensemble.n_models)
     subsets = [result.space.subset(mask) for mask in masks]
+    used = [name for name in train.features if any(name in subset for subset in subsets)]
+    log.files({"reference.json": json.dumps(summarise(train.features[used])).encode()})
     # Its base class has no types, so neither has what the task returns.
     ensemble = cast(
         SubsetEnsemble,
@@ -201,7 +279,7 @@ def _concluded(
         searched.known,
         prepared.hints,
         config.ensemble.n_models,
-        regroup_every=getattr(strategy, "regroup_every", None),
+        regroup_every=getattr(started.strategy, "regroup_every", None),
         warnings=warnings,
         config_yaml=as_yaml(config),
         facts=facts,
@@ -211,12 +289,12 @@ def _concluded(
     answer = hashlib.sha256(json.dumps(subsets).encode()).hexdigest()[:16]
     uri = log.earlier_model(answer)
     if uri is None:
-        name = config.name if config.tracking.register else None
         example = train.features.head(_EXAMPLE_ROWS)
         verdict = judgement.verdict()
-        uri = register_model(opaque(log), opaque(ensemble), opaque(example), name, verdict).uri
+        uri = register_model(
+            opaque(log), opaque(ensemble), opaque(example), started.registered, verdict
+        ).uri
     log.spool.tags(
         {"stopped": result.reason, "answer": answer, "model": uri, "verdict": judgement.verdict()}
     )
-    unsent = log.close("FINISHED")
-    return Outcome(log.run_id, result, judgement, warnings, uri, unsent)
+    return Outcome(log.run_id, result, judgement, warnings, uri, ensemble)

@@ -10,6 +10,7 @@ from swarm.archive import Archive
 from swarm.budget import Budget
 from swarm.ensemble import SubsetEnsemble
 from swarm.evaluation.crossval import CrossValidation
+from swarm.features_file import load_features
 from swarm.hints import prepare_hints
 from swarm.multilabel import MLkNN
 from swarm.problem import Problem
@@ -32,6 +33,7 @@ __all__ = [
     "SearchSpace",
     "SubsetEnsemble",
     "SubsetSelector",
+    "load_features",
     "make",
     "prepare_hints",
     "registry",

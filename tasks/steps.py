@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
@@ -100,8 +101,12 @@ def prepare_search(
     n_clusters: int | None,
     seed: int,
     needs: Sequence[str] = ("distance", "clusters"),
+    warm: Sequence[Sequence[str]] = (),
 ) -> Prepared:
-    """Build the problem on the training rows, and the hints that are needed."""
+    """Build the problem on the training rows, and the hints that are needed.
+
+    Of `warm` subsets columns that are gone are left out, and so are units that are not whole.
+    """
     target = train.target
     search_space = SearchSpace.build(list(train.features.columns), **space)
     problem = Problem.build(
@@ -123,8 +128,17 @@ def prepare_search(
         problem.task,
         n_clusters=n_clusters,
         needs=needs,
+        warm=_warm_masks(warm, search_space),
     )
     return Prepared(problem, hints)
+
+
+def _warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> NDArray[np.bool_] | None:
+    """Masks (n, n_units) of the subsets of which anything is left."""
+    chosen = [{space.columns.index(n) for n in subset if n in space.columns} for subset in subsets]
+    masks = [[columns.issuperset(unit) for unit in space.units] for columns in chosen]
+    kept = [mask for mask in masks if any(mask)]
+    return np.array(kept, dtype=bool) if kept else None
 
 
 def _folds(train: Table, folds: Mapping[str, Any]) -> list[Fold]:

@@ -49,7 +49,8 @@ def fetch(
     id
         Number of a UCI data set.
     path
-        CSV (``.csv``, ``.csv.gz``) or Parquet (``.parquet``, ``.pq``), a local path or any
+        CSV (``.csv``, ``.csv.gz``) or Parquet (``.parquet``, ``.pq``); ``{date:%Y-%m-%d}`` in the
+        name asks for the newest of several; a local path or any
         fsspec URL. ``~`` and environment variables are expanded.
     url, query
         SQLAlchemy URL and the SELECT to run. ``${VAR}`` in the URL comes from the environment,

@@ -13,12 +13,15 @@ import pandas as pd
 from swarm.errors import DataError
 from tasks.secrets import expand, reason
 from tasks.sources._raw import Raw, some
+from tasks.sources._snapshot import newest
 
 __all__ = ["read_file"]
 
 
 def read_file(path: str) -> Raw:
     """Read a file by its extension.
+
+    Of a name with ``{date}`` in it the file of the latest date is read.
 
     A saved index (named in Parquet; an unnamed first column of row numbers in CSV) can be given
     a role but is never a feature.
@@ -35,9 +38,10 @@ def read_file(path: str) -> Raw:
     # What a variable holds may be a token when the file is remote; locally it is a folder,
     # and the user needs to see which.
     shown = _redact(path) if remote else full
-    stem, kind = _kind(full, shown)
     error: Exception | None = None
     try:
+        full = newest(full)
+        stem, kind = _kind(full, shown)
         frame, aside = _read_parquet(full) if kind == "parquet" else _read_csv(full, kind, shown)
     except DataError:
         raise
@@ -52,6 +56,10 @@ def read_file(path: str) -> Raw:
             f"cannot read {shown!r}: {reason(error, secrets)}; check the path and the file"
         )
     source = _redact(path) if remote else path
+    if "{date" in path:
+        # Which snapshot it was is what a reader wants to know.
+        folder = source[: source.rindex("/") + 1] if "/" in source else ""
+        source = folder + PurePosixPath(full).name
     return Raw(name=stem, source=f"file:{source}", frame=frame, aside=aside)
 
 

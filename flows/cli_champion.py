@@ -1,0 +1,95 @@
+"""Commands about the champion: refresh, rollback, champion."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli_options import Config, Quiet, Set, Uri, Verbose, tracking_of
+from flows.prefect_server import start_prefect
+
+__all__ = ["champion", "refresh", "rollback"]
+
+Name = Annotated[str, typer.Argument(help="Name of the champion in the model registry.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The whole answer as JSON.")]
+
+
+def refresh(
+    config: Config,
+    set_: Set = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Search even if neither data nor CONFIG changed.")
+    ] = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Search the newest table; the answer becomes the champion if it is better."""
+    from conf.check import check
+    from conf.load import load_refresh
+
+    loaded = load_refresh(config, set_ or ())
+    check(loaded)
+    from flows.refresh import refresh as flow
+    from flows.refresh_summary import print_refresh
+
+    start_prefect()
+    try:
+        done = flow(loaded, force, 0 if quiet else 1 + verbose)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the champion is what it was", err=True)
+        raise typer.Exit(130) from None
+    print_refresh(done, loaded, quiet=quiet)
+
+
+def rollback(
+    name: Name,
+    to: Annotated[
+        str | None, typer.Option("--to", help="A version; default: the champion before.")
+    ] = None,
+    tracking_uri: Uri = None,
+) -> None:
+    """Make the champion before the champion again, and publish its features."""
+    from tasks.champion import Champions
+    from tasks.decision import publish_features
+
+    champions = Champions(tracking_of(tracking_uri))
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    before, now = champions.roll_back(name, to=to, when=when)
+    # Where the one before was published, consumers look for the one that is now.
+    publish_features(champions, now, before.published or now.published)
+    typer.echo(f"{name}: version {before.version} -> version {now.version}")
+    if before.published:
+        typer.echo(f"features published to {before.published}")
+
+
+def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> None:
+    """Say which version is the champion, since when and why, and what it uses."""
+    from tasks.champion import Champions
+
+    champions = Champions(tracking_of(tracking_uri))
+    found = champions.required(name)
+    answer = champions.answer(found)
+    told: dict[str, Any] = {
+        "name": found.name,
+        "version": found.version,
+        "model": found.uri,
+        "run": found.run_id,
+        "since": found.since,
+        "why": found.why,
+        "over": found.over,
+        "published": found.published,
+        "features": answer["features"],
+    }
+    if as_json:
+        typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        return
+    over = f", in place of version {found.over}" if found.over else ""
+    typer.echo(f"{found.name} version {found.version} since {found.since or 'unknown'}{over}")
+    typer.echo(f"why       {found.why or 'the alias was set by hand'}")
+    typer.echo(f"run       {found.run_id}")
+    typer.echo(f"published {found.published or 'nowhere'}")
+    names = ", ".join(answer["features"])
+    typer.echo(f"features  {len(answer['features'])} of {answer['n_available']}: {names}")

@@ -1,0 +1,43 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["Config", "Quiet", "RunId", "Set", "Uri", "Verbose", "artifact_of", "tracking_of"]
+
+Config = Annotated[
+    str, typer.Argument(help="A YAML file, or the name of one that ships, such as 'default'.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key: --set budget.epochs=5."),
+]
+RunId = Annotated[str, typer.Argument(help="Id of an MLflow run.")]
+Uri = Annotated[
+    str | None,
+    typer.Option("--tracking-uri", help="Where MLflow keeps the runs; default: as `default` says."),
+]
+Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="A line per epoch.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the answer.")]
+
+
+def tracking_of(uri: str | None) -> Any:
+    """Open the store at an address, by default that of the shipped configuration."""
+    from conf.load import load_select
+    from tasks.tracking import open_tracking
+
+    given = [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
+    section = load_select("default", given).tracking
+    return open_tracking(section.uri, section.experiment, section.artifacts)
+
+
+def artifact_of(run_id: str, path: str, uri: str | None) -> str:
+    """Read a text artifact of a run."""
+    store = tracking_of(uri)
+    store.run(run_id)  # says in a sentence that there is no such run
+    text: str = store.download(run_id, path).read_text(encoding="utf-8")
+    return text

@@ -1,0 +1,275 @@
+"""The refresh flow: search a new snapshot, and let the answer take over if it is better.
+
+The champion stays what it is until the last step, so a refresh that fails or is killed at any
+moment changes nothing that others use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from prefect import flow
+
+from conf.check import check
+from conf.load import flatten
+from conf.refresh_schema import RefreshConfig
+from flows.opaque import opaque
+from flows.progress import say
+from flows.select import Outcome, Started, carry_out, ends_run, fetched, start
+from swarm.errors import DataError
+from swarm.judgement.duel import Duel
+from swarm.judgement.metrics import default_metrics, metric_names
+from swarm.statistics.drift import drift_table
+from tasks.champion import Champion, Champions
+from tasks.decision import announce, decision_files, measure, publish_features
+from tasks.lock import champion_lock
+from tasks.secrets import expand
+from tasks.table import Table
+from tasks.tracking import open_tracking
+
+__all__ = ["Refreshed", "refresh"]
+
+Decision = Literal["first", "promoted", "replaced", "kept", "unchanged"]
+# What a search and its judgement depend on, besides the problem.
+_TELLING = ("seed", "strategy", "budget", "space", "prepare", "proxy", "ensemble", "test")
+_DECIDING = ("champion.metric", "champion.margin", "champion.confidence", "evaluation.racing")
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """What a refresh came to.
+
+    Attributes
+    ----------
+    decision : str
+        ``first`` champion, challenger ``promoted``, champion ``replaced`` as its columns are
+        gone, champion ``kept``, or ``unchanged`` data and configuration.
+    why : str
+        One sentence.
+    champion : Champion
+        After the refresh.
+    run_id : str
+        The run that the refresh made, or the earlier one that answered.
+    outcome : Outcome or None
+        Of the search; None where none was needed.
+    duel : Duel or None
+    drift : DataFrame
+        See :func:`swarm.statistics.drift.drift_table`.
+    warnings : tuple of str
+    """
+
+    decision: Decision
+    why: str
+    champion: Champion
+    run_id: str
+    outcome: Outcome | None
+    duel: Duel | None
+    drift: pd.DataFrame
+    warnings: tuple[str, ...] = ()
+
+
+@flow(name="refresh", validate_parameters=False)
+def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> Refreshed:
+    """Search the newest table, and promote the answer if it beats the champion on its test rows.
+
+    Parameters
+    ----------
+    config : RefreshConfig
+    force : bool
+        Search even if neither data nor configuration changed since an earlier refresh.
+    verbosity : int
+        0 for silence, 1 for progress, 2 for a line per epoch.
+
+    Raises
+    ------
+    InputError
+        For bad input, a column of the champion that is gone, or drift that is set to stop.
+    StoreError
+        If another refresh of this champion runs, or a store is out of reach.
+    """
+    check(config)
+    url = expand(config.archive.url, "address of the archive")
+    with champion_lock(url, config.champion_name, config.champion.wait_seconds):
+        return _refreshed(config, force, verbosity)
+
+
+def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> Refreshed:
+    name = config.champion_name
+    tracking = open_tracking(
+        expand(config.tracking.uri, "address of the tracking store"),
+        config.tracking.experiment,
+        expand(config.tracking.artifacts, "address of the artifacts"),
+    )
+    champions = Champions(tracking)
+    for run in champions.runs_of(name, "RUNNING"):
+        # Whoever holds the lock runs alone: that one was killed.
+        tracking.finish(run.info.run_id, "KILLED")
+    table = fetched(config)
+    champion = champions.current(name)
+    answer = None if champion is None else champions.answer(champion)
+    if champion is not None:
+        # A crash between promotion and publication is mended here.
+        publish_features(champions, champion, config.champion.publish, only_if_stale=True)
+    gone = _gone(config, champion, answer, table)
+    drift, warnings = _drifted(config, champions, champion, table)
+    for text in warnings:
+        say(f"[yellow]warning:[/yellow] {text}", verbosity)
+    digest = _digest(config, table)
+    if champion is not None and not gone and not force:
+        for run in champions.runs_of(name, "FINISHED"):
+            if run.data.tags.get("refresh.digest") == digest:
+                earlier = run.info.run_id
+                why = f"neither data nor configuration changed since the refresh of run {earlier}"
+                return Refreshed("unchanged", why, champion, earlier, None, None, drift, warnings)
+    warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
+    tags = {"refresh": name, "refresh.digest": digest}
+    started = start(config, table, warm=warm, tags=tags, registered=name)
+    with ends_run(started.log):
+        outcome = carry_out(started, verbosity)
+        done = _decided(config, started, outcome, champions, champion, gone, drift, warnings)
+        unsent = started.log.close("FINISHED")
+    return replace(done, outcome=replace(outcome, unsent=unsent))
+
+
+def _decided(
+    config: RefreshConfig,
+    started: Started,
+    outcome: Outcome,
+    champions: Champions,
+    champion: Champion | None,
+    gone: list[str],
+    drift: pd.DataFrame,
+    warnings: tuple[str, ...],
+) -> Refreshed:
+    """Let challenger and champion meet on the test rows, and act on the outcome."""
+    duel = None
+    decision: Decision
+    if champion is None:
+        decision, why = "first", f"there was no champion {config.champion_name!r} before"
+    elif gone:
+        decision = "replaced"
+        why = f"the table lacks {', '.join(map(repr, gone))}, which the champion needs"
+    else:
+        duel = _met(config, started, outcome, champions, champion)
+        decision, why = ("promoted" if duel.won else "kept"), duel.verdict()
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    version = outcome.model_uri.rpartition("/")[2]
+    now = champion
+    if decision != "kept":
+        # What is promoted is in the store with all that a rollback or a consumer asks for.
+        started.log.settle()
+        now = champions.promote(
+            config.champion_name, version, why=why, when=when, published=config.champion.publish
+        )
+        publish_features(champions, now, config.champion.publish)
+    assert now is not None
+    record = {
+        "decision": decision,
+        "why": why,
+        "when": when,
+        "champion": {"name": now.name, "version": now.version, "run": now.run_id},
+        "challenger": {"version": version, "run": outcome.run_id, "cost": outcome.result.cost},
+        "before": None if champion is None else {"version": champion.version},
+        "duel": None if duel is None else duel.as_dict(),
+        "data": started.train.source,
+        "rows": {"searched": len(started.train.features), "tested": len(started.test.features)},
+        "warnings": list(warnings),
+    }
+    started.log.files(decision_files(record, drift))
+    started.log.spool.tags({"decision": decision, "why": why})
+    announce(record)
+    return Refreshed(decision, why, now, outcome.run_id, outcome, duel, drift, warnings)
+
+
+def _met(
+    config: RefreshConfig,
+    started: Started,
+    outcome: Outcome,
+    champions: Champions,
+    champion: Champion,
+) -> Duel:
+    test = started.test
+    return measure(
+        opaque(started.prepared.problem),
+        opaque(started.train),
+        opaque(test),
+        champions.predict(champion, test.features),
+        np.asarray(outcome.ensemble.predict(test.features)),
+        metric=_metric(config, started.prepared.problem.task),
+        margin=config.champion.margin,
+        confidence=config.champion.confidence,
+        n_resamples=config.test.bootstrap,
+        seed=config.seed,
+    )
+
+
+def _metric(config: RefreshConfig, task: str) -> str:
+    asked = config.champion.metric or config.scoring
+    known = config.champion.metric is not None or asked in metric_names()
+    return asked if asked is not None and known else default_metrics(task)[0]
+
+
+def _gone(
+    config: RefreshConfig, champion: Champion | None, answer: dict[str, Any] | None, table: Table
+) -> list[str]:
+    """Columns that the champion needs and the table lacks."""
+    if champion is None or answer is None:
+        return []
+    needed = {name: None for subset in answer["subsets"] for name in subset["features"]}
+    gone = [name for name in needed if name not in table.features]
+    if gone and config.champion.on_missing == "stop":
+        raise DataError(
+            f"the table lacks {', '.join(map(repr, gone[:5]))}"
+            f"{f' and {len(gone) - 5} more' if len(gone) > 5 else ''}, which champion "
+            f"{champion.uri} needs; bring the column back, or set champion.on_missing to replace"
+        )
+    return gone
+
+
+def _drifted(
+    config: RefreshConfig, champions: Champions, champion: Champion | None, table: Table
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """How far the champion's columns have moved, and what to say of it."""
+    reference = None if champion is None else champions.reference(champion)
+    if champion is None or reference is None:
+        text = f"the champion {champion.uri} tells nothing of its training rows" if champion else ""
+        return drift_table({}, table.features), (text,) if text else ()
+    moved = drift_table(reference, table.features)
+    far = moved[(moved["psi"] > config.drift.psi) | (moved["ks"] > config.drift.ks)]
+    if far.empty:
+        return moved, ()
+    worst = far.iloc[0]
+    text = (
+        f"{len(far)} of the champion's {len(moved)} columns have drifted, most of all "
+        f"{worst['feature']!r} (PSI {worst['psi']:.2f}, KS {worst['ks']:.2f})"
+    )
+    if config.drift.action == "stop":
+        raise DataError(f"{text}; look at the table, or set drift.action to warn")
+    return moved, (text,)
+
+
+def _digest(config: RefreshConfig, table: Table) -> str:
+    """What a refresh depends on: the rows in their roles, and the keys that decide anything."""
+    told = hashlib.sha256()
+    parts = (table.features, table.target, table.groups, table.time, table.weight, table.part)
+    for part in (*parts, table.fold):
+        if part is None:
+            told.update(b"none")
+            continue
+        frame = part.to_frame() if isinstance(part, pd.Series) else part
+        told.update(json.dumps([[str(n), str(t)] for n, t in frame.dtypes.items()]).encode())
+        told.update(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes())
+    keys = {
+        key: value
+        for key, value in flatten(config).items()
+        if key.split(".")[0] in (*_TELLING, "split", "model", "scoring", "pos_label", "folds")
+        or key in (*_DECIDING, "evaluation.importance")
+    }
+    told.update(json.dumps(keys, sort_keys=True).encode())
+    return told.hexdigest()[:32]

@@ -1,0 +1,33 @@
+"""What a person reads at the end of a refresh."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from conf.refresh_schema import RefreshConfig
+from flows.refresh import Refreshed
+from flows.summary import print_summary
+
+__all__ = ["print_refresh"]
+
+_TOLD = {
+    "first": "first champion",
+    "promoted": "challenger promoted",
+    "replaced": "champion replaced",
+    "kept": "champion kept",
+    "unchanged": "nothing new",
+}
+
+
+def print_refresh(done: Refreshed, config: RefreshConfig, *, quiet: bool = False) -> None:
+    """Print the search where there was one, then the decision and where to look."""
+    if done.outcome is not None and not quiet:
+        print_summary(done.outcome, config)
+    console = Console(highlight=False, soft_wrap=True)
+    champion = done.champion
+    console.print(f"\n[bold]{_TOLD[done.decision]}[/bold]: {done.why}")
+    for text in done.warnings:
+        console.print(f"[yellow]warning:[/yellow] {text}")
+    console.print(f"champion {champion.uri}  (since {champion.since or 'unknown'})")
+    if config.champion.publish:
+        console.print(f"features {config.champion.publish}")

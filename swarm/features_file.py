@@ -1,0 +1,61 @@
+"""The file by which others read which features to use."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from swarm.errors import DataError
+
+__all__ = ["FORMAT", "load_features", "read_published"]
+
+FORMAT = "swarm-features-1"
+
+
+def load_features(uri: str) -> list[str]:
+    """Read the features that a champion, or a run, uses.
+
+    Parameters
+    ----------
+    uri : str
+        Path or fsspec URL of a ``features.json``: the one that a refresh publishes, or the
+        artifact of a run.
+
+    Returns
+    -------
+    list of str
+        Column names, in the order of the data.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or is no list of features.
+
+    Examples
+    --------
+    >>> load_features("mlruns/champion/features.json")  # doctest: +SKIP
+    ['mean radius', 'worst texture']
+    """
+    return list(read_published(uri)["features"])
+
+
+def read_published(uri: str) -> dict[str, Any]:
+    """Read a whole features file; see :func:`load_features`."""
+    import fsspec
+
+    try:
+        with fsspec.open(str(uri), "rt", encoding="utf-8") as file:
+            found = json.load(file)
+    except FileNotFoundError:
+        raise DataError(
+            f"there is no features file at {uri!r}; publish one with `swarm refresh`"
+        ) from None
+    except (OSError, ValueError, ImportError) as error:
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(
+            f"cannot read features from {uri!r} ({told}); give a features.json"
+        ) from error
+    names = found.get("features") if isinstance(found, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{uri!r} is no features file; give one that `swarm refresh` published")
+    return dict(found)

@@ -1,0 +1,135 @@
+"""How far the values of a column have moved since a model was trained on it.
+
+A column is remembered as a summary, not as its rows: quantiles of numbers, shares of categories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api import types
+from scipy import stats
+
+__all__ = ["drift_table", "summarise"]
+
+Float = NDArray[np.float64]
+
+# Quantiles that stand for the values of a column: a KS statistic is known to within 1/256.
+_QUANTILES = 257
+# Bins of the population stability index: tenths of the reference.
+_BINS = 10
+# Share of a bin that holds nothing, as its logarithm would be infinite.
+_LEAST = 1e-4
+# Categories that are told apart; the rest count as one.
+_CATEGORIES = 50
+
+
+def summarise(features: pd.DataFrame) -> dict[str, Any]:
+    """Summarise every column, as something that JSON can hold.
+
+    Parameters
+    ----------
+    features : DataFrame (n_rows, n_columns)
+
+    Returns
+    -------
+    dict
+        By column: ``missing`` (share of the rows), and ``quantiles`` of numbers or ``shares`` of
+        categories, of what is not missing.
+    """
+    return {str(name): _summary(features[name]) for name in features}
+
+
+def drift_table(reference: Mapping[str, Any], features: pd.DataFrame) -> pd.DataFrame:
+    """Compare columns with their summaries.
+
+    The population stability index is ``sum (p - q) ln(p / q)`` over tenths of the reference (or
+    over categories, and missing values are a bin of their own); 0.1 is usually taken for a
+    change, 0.2 for a large one. KS is the largest distance of the two distribution functions
+    (of categories: of half the sum of absolute differences of their shares).
+
+    Parameters
+    ----------
+    reference : mapping
+        What :func:`summarise` returned for earlier rows.
+    features : DataFrame (n_rows, n_columns)
+        The rows of today; columns that are not in `reference` are left out.
+
+    Returns
+    -------
+    DataFrame
+        ``feature``, ``psi``, ``ks``, ``missing_before``, ``missing_now``, largest index first.
+    """
+    rows = [
+        {"feature": name, **_moved(reference[name], features[name])}
+        for name in map(str, features.columns)
+        if name in reference
+    ]
+    columns = ["feature", "psi", "ks", "missing_before", "missing_now"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.sort_values("psi", ascending=False, kind="stable", ignore_index=True)
+
+
+def _summary(values: pd.Series) -> dict[str, Any]:
+    present = values.dropna()
+    summary: dict[str, Any] = {"missing": float(values.isna().mean()) if len(values) else 0.0}
+    if _is_number(values):
+        numbers = present.to_numpy(dtype=np.float64)
+        grid = np.linspace(0.0, 1.0, _QUANTILES)
+        found = np.quantile(numbers, grid) if len(numbers) else np.empty(0)
+        return {**summary, "quantiles": found.tolist()}
+    shares = present.astype(str).value_counts(normalize=True).sort_index()
+    shares = shares.sort_values(ascending=False, kind="stable").head(_CATEGORIES)
+    return {**summary, "shares": {str(key): float(share) for key, share in shares.items()}}
+
+
+def _moved(before: Mapping[str, Any], values: pd.Series) -> dict[str, float]:
+    missing = float(values.isna().mean()) if len(values) else 0.0
+    present = values.dropna()
+    if "quantiles" in before:
+        expected, found, ks = _of_numbers(before["quantiles"], present)
+    else:
+        expected, found = _of_categories(before["shares"], present)
+        ks = float(np.abs(expected - found).sum() / 2.0)
+    gone = np.array([before["missing"], missing])
+    expected = np.append(expected * (1.0 - gone[0]), gone[0])
+    found = np.append(found * (1.0 - gone[1]), gone[1])
+    index = _stability(expected, found)
+    return {"psi": index, "ks": ks, "missing_before": float(gone[0]), "missing_now": missing}
+
+
+def _of_numbers(quantiles: Sequence[float], present: pd.Series) -> tuple[Float, Float, float]:
+    """Shares of the tenths, before and now, and the KS statistic."""
+    numbers = pd.to_numeric(present, errors="coerce").dropna().to_numpy(dtype=np.float64)
+    known = np.asarray(quantiles, dtype=np.float64)
+    if not len(numbers) or not len(known):
+        nothing = np.array([1.0])
+        same = len(numbers) == len(known)
+        return nothing, nothing * same, 0.0 if same else 1.0
+    edges = np.unique(known[np.linspace(0, len(known) - 1, _BINS + 1).round().astype(int)][1:-1])
+    expected = np.bincount(np.searchsorted(edges, known, "left"), minlength=len(edges) + 1)
+    found = np.bincount(np.searchsorted(edges, numbers, "left"), minlength=len(edges) + 1)
+    ks = float(stats.ks_2samp(known, numbers, method="asymp").statistic)
+    return expected / expected.sum(), found / found.sum(), ks
+
+
+def _of_categories(shares: Mapping[str, float], present: pd.Series) -> tuple[Float, Float]:
+    now = present.astype(str).value_counts(normalize=True)
+    expected = np.array([*shares.values(), max(0.0, 1.0 - sum(shares.values()))])
+    known = [float(now.get(name, 0.0)) for name in shares]
+    found = np.array([*known, max(0.0, 1.0 - sum(known)) if len(now) else 0.0])
+    return expected, found
+
+
+def _stability(expected: Float, found: Float) -> float:
+    p, q = np.maximum(found, _LEAST), np.maximum(expected, _LEAST)
+    both_empty = (found == 0.0) & (expected == 0.0)
+    return float(np.where(both_empty, 0.0, (p - q) * np.log(p / q)).sum())
+
+
+def _is_number(values: pd.Series) -> bool:
+    return types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype)

@@ -1,0 +1,231 @@
+"""Champions: registered models that the alias ``champion`` points at, and how they came to it.
+
+The alias is the only thing that decides. Why and when a version was promoted, and over which
+other, are tags of the version, written before the alias moves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from swarm.errors import InputError, StoreError
+from tasks.tracking import Tracking
+from tasks.tracking_store import load_mlflow, store_errors
+
+__all__ = ["ALIAS", "Champion", "Champions"]
+
+ALIAS = "champion"
+_TAG = "champion."
+
+
+@dataclass(frozen=True)
+class Champion:
+    """A version of a registered model and its history.
+
+    Attributes
+    ----------
+    name, version : str
+        In the registry.
+    run_id : str
+        The run that made it.
+    since, why : str
+        When it was promoted, in UTC, and the reason; empty where the alias was set by hand.
+    over : str or None
+        The version that was the champion before.
+    published : str or None
+        Where its features were published.
+    """
+
+    name: str
+    version: str
+    run_id: str
+    since: str = ""
+    why: str = ""
+    over: str | None = None
+    published: str | None = None
+
+    @property
+    def uri(self) -> str:
+        """Address of the model."""
+        return f"models:/{self.name}/{self.version}"
+
+
+class Champions:
+    """Champions of one tracking store.
+
+    Parameters
+    ----------
+    tracking : Tracking
+    """
+
+    def __init__(self, tracking: Tracking) -> None:
+        self.tracking = tracking
+        self._client = tracking.client
+
+    def current(self, name: str) -> Champion | None:
+        """Return the champion of that name, None where there is none yet."""
+        with self._told(f"look up the champion {name!r}"):
+            found = self._or_none(lambda: self._client.get_model_version_by_alias(name, ALIAS))
+        return None if found is None else self._champion(found)
+
+    def required(self, name: str) -> Champion:
+        """Return the champion of that name.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        found = self.current(name)
+        if found is None:
+            raise InputError(
+                f"there is no champion {name!r} in {self.tracking.label}; make one with"
+                " `swarm refresh`"
+            )
+        return found
+
+    def promote(
+        self, name: str, version: str, *, why: str, when: str, published: str | None
+    ) -> Champion:
+        """Make a version the champion; what it replaces is remembered."""
+        before = self.current(name)
+        over = None if before is None else before.version
+        told = {"since": when, "why": why, "over": over or "", "published": published or ""}
+        with self._told(f"promote version {version} of {name!r}"):
+            for key, value in told.items():
+                self._client.set_model_version_tag(name, version, _TAG + key, value)
+            self._client.set_registered_model_alias(name, ALIAS, version)
+        return Champion(name, version, self._run_of(name, version), when, why, over, published)
+
+    def roll_back(self, name: str, *, to: str | None, when: str) -> tuple[Champion, Champion]:
+        """Move the alias back to the champion before, or to a version.
+
+        Returns
+        -------
+        Champion, Champion
+            The one before the call, and the one after it.
+
+        Raises
+        ------
+        InputError
+            If there is no champion, none before it, or no such version.
+        """
+        now = self.required(name)
+        target = to or now.over
+        if not target:
+            raise InputError(
+                f"version {now.version} of {name!r} is its first champion; there is none to go"
+                " back to, name a version with --to"
+            )
+        if target == now.version:
+            raise InputError(f"version {target} of {name!r} is the champion already")
+        with self._told(f"look up version {target} of {name!r}"):
+            found = self._or_none(lambda: self._client.get_model_version(name, target))
+        if found is None:
+            raise InputError(f"{name!r} has no version {target!r}; `swarm ui` shows them all")
+        with self._told(f"roll back {name!r}"):
+            self._client.set_model_version_tag(name, now.version, _TAG + "demoted", when)
+            self._client.set_model_version_tag(name, target, _TAG + "restored", when)
+            self._client.set_registered_model_alias(name, ALIAS, target)
+        return now, self._champion(found)
+
+    def answer(self, champion: Champion) -> dict[str, Any]:
+        """Return the ``features.json`` of the run that made a champion."""
+        path = self.tracking.download(champion.run_id, "features.json")
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+
+    def reference(self, champion: Champion) -> dict[str, Any] | None:
+        """Return the summary of the columns it was trained on, None for an older run."""
+        if not self.tracking.find_artifact(champion.run_id, "reference.json"):
+            return None
+        path = self.tracking.download(champion.run_id, "reference.json")
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+
+    def predict(self, champion: Champion, features: pd.DataFrame) -> np.ndarray:
+        """Ask the registered model itself, as a consumer would.
+
+        Raises
+        ------
+        StoreError
+            If the model cannot be loaded, or not asked about these rows.
+        """
+        mlflow = load_mlflow()
+        with self._told(f"load the champion {champion.uri}"):
+            version = self._client.get_model_version(champion.name, champion.version)
+            source = str(version.source)
+            if source.startswith("models:/"):
+                identifier = source.removeprefix("models:/")
+                source = str(self._client.get_logged_model(identifier).artifact_location)
+            folder = Path(
+                mlflow.artifacts.download_artifacts(
+                    artifact_uri=source, tracking_uri=self.tracking.uri
+                )
+            )
+            model = mlflow.pyfunc.load_model(str(folder))
+        try:
+            return np.asarray(model.predict(features))
+        except Exception as error:
+            told = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise StoreError(
+                f"the champion {champion.uri} cannot be asked about these rows ({told}); set "
+                "champion.on_missing to replace, or mend the table"
+            ) from error
+
+    def runs_of(self, name: str, status: str) -> list[Any]:
+        """Runs of earlier refreshes of a champion in a status, the latest first."""
+        with self._told(f"look up earlier refreshes of {name!r}"):
+            return list(
+                self._client.search_runs(
+                    [self.tracking.experiment_id],
+                    f"tags.refresh = '{name}' and attributes.status = '{status}'",
+                    order_by=["attributes.start_time DESC"],
+                    max_results=100,
+                )
+            )
+
+    def _champion(self, version: Any) -> Champion:
+        tags = {key: value for key, value in version.tags.items() if key.startswith(_TAG)}
+
+        def told(key: str) -> str:
+            return str(tags.get(_TAG + key, ""))
+
+        return Champion(
+            version.name,
+            str(version.version),
+            str(version.run_id or self._run_of(version.name, str(version.version))),
+            told("since"),
+            told("why"),
+            told("over") or None,
+            told("published") or None,
+        )
+
+    def _run_of(self, name: str, version: str) -> str:
+        with self._told(f"look up version {version} of {name!r}"):
+            found = self._client.get_model_version(name, version)
+            source = str(found.source)
+            if found.run_id or not source.startswith("models:/"):
+                return str(found.run_id)
+            return str(self._client.get_logged_model(source.removeprefix("models:/")).source_run_id)
+
+    @contextlib.contextmanager
+    def _told(self, deed: str) -> Iterator[None]:
+        with store_errors(self.tracking.uri, deed):
+            yield
+
+    def _or_none(self, ask: Any) -> Any:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return ask()
+        except MlflowException as error:
+            if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                return None
+            raise

@@ -1,0 +1,111 @@
+"""What a refresh decides, and what it leaves behind: record, features file, artifact, event."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from swarm.ensemble import plain_target
+from swarm.judgement.duel import Duel, duel
+from swarm.judgement.truth import Truth
+from swarm.problem import Problem
+from tasks.champion import Champion, Champions
+from tasks.publish import publish, published_version
+from tasks.table import Table
+
+__all__ = ["announce", "decision_files", "measure", "publish_features"]
+
+
+@task(name="duel", cache_policy=NO_CACHE, persist_result=False)
+def measure(
+    problem: Problem,
+    train: Table,
+    test: Table,
+    champion: np.ndarray,
+    challenger: np.ndarray,
+    *,
+    metric: str,
+    **options: Any,
+) -> Duel:
+    """Compare two predictions of the test rows; see :func:`swarm.judgement.duel.duel`."""
+    truth = Truth.of(problem.estimator, train.target, test.target, problem.scoring.pos_label)
+    groups = None if test.groups is None else test.groups.to_numpy()
+    before, now = plain_target(champion), plain_target(challenger)
+    return duel(truth, before, now, metric, groups=groups, **options)
+
+
+def publish_features(
+    champions: Champions,
+    champion: Champion,
+    location: str | None,
+    *,
+    only_if_stale: bool = False,
+) -> None:
+    """Publish the features of a champion, unless they are there already and that is enough."""
+    if location is None or (only_if_stale and published_version(location) == champion.version):
+        return
+    answer = champions.answer(champion)
+    publish(
+        location,
+        {
+            "name": champion.name,
+            "version": champion.version,
+            "model": champion.uri,
+            "run": champion.run_id,
+            "since": champion.since,
+            "why": champion.why,
+            **answer,
+        },
+    )
+
+
+def decision_files(record: Mapping[str, Any], drift: pd.DataFrame) -> dict[str, bytes]:
+    """``decision.json`` and ``drift.csv``, as artifacts of a run."""
+    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    return {
+        "decision.json": text.encode(),
+        "drift.csv": drift.to_csv(index=False).encode(),
+    }
+
+
+def announce(record: Mapping[str, Any]) -> None:
+    """Show the decision in Prefect's UI, and emit an event where the champion changed.
+
+    Neither may fail a refresh that has done its work.
+    """
+    from prefect.artifacts import create_table_artifact
+    from prefect.events import emit_event
+
+    champion = record["champion"]
+    duel_of = record["duel"] or {}
+    row = {
+        "decision": record["decision"],
+        "why": record["why"],
+        "champion": f"{champion['name']} version {champion['version']}",
+        "challenger": f"version {record['challenger']['version']}",
+        "gain": duel_of.get("gain"),
+        "chance": duel_of.get("chance"),
+        "data": record["data"],
+        "run": record["challenger"]["run"],
+    }
+    key = "".join(c if c.isalnum() else "-" for c in champion["name"].lower()).strip("-")
+    with contextlib.suppress(Exception):
+        create_table_artifact([row], key=f"decision-{key}", description=str(record["why"]))
+    if record["decision"] not in ("first", "promoted", "replaced"):
+        return
+    with contextlib.suppress(Exception):
+        emit_event(
+            event="swarm.champion.promoted",
+            resource={
+                "prefect.resource.id": f"swarm.champion.{key}",
+                "prefect.resource.name": str(champion["name"]),
+            },
+            payload={name: row[name] for name in ("decision", "why", "champion", "run")},
+        )

@@ -1,0 +1,83 @@
+"""Put a features file where others read it: whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from swarm.errors import DataError, StoreError
+from swarm.features_file import FORMAT, read_published
+
+__all__ = ["publish", "published_version"]
+
+
+def publish(location: str, content: Mapping[str, Any]) -> None:
+    """Write a features file; a reader finds the one before or this one, never half of either.
+
+    Parameters
+    ----------
+    location : str
+        Path or fsspec URL.
+    content : mapping
+        With the key ``features``.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written; what was there stays.
+    """
+    text = json.dumps({"format": FORMAT, **content}, indent=2, ensure_ascii=False) + "\n"
+    try:
+        if "://" in location and not location.startswith("file://"):
+            _remote(location, text)
+        else:
+            _local(Path(location.removeprefix("file://")).expanduser(), text)
+    except Exception as error:  # every fsspec backend has exceptions of its own
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise StoreError(
+            f"cannot publish to {location!r} ({told}); check champion.publish"
+        ) from error
+
+
+def published_version(location: str) -> str | None:
+    """Return the version of the model whose features are published; None where nothing is."""
+    try:
+        return str(read_published(location).get("version"))
+    except DataError:
+        return None
+
+
+def _local(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _remote(location: str, text: str) -> None:
+    """An object store shows an object when it is whole; others get a file that is moved."""
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem
+
+    store, path = fsspec.core.url_to_fs(location)
+    if isinstance(store, LocalFileSystem):
+        return _local(Path(path), text)
+    with contextlib.suppress(Exception):
+        store.makedirs(store._parent(path), exist_ok=True)
+    aside = f"{path}.new"
+    store.pipe_file(aside, text.encode())
+    store.mv(aside, path)

@@ -1,0 +1,235 @@
+"""Refresh: the champion changes only for a better challenger, and what is published is whole."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import swarm
+from conf.load import from_yaml
+from conf.refresh_schema import RefreshConfig
+from conf.text import render
+from flows.refresh import Refreshed, refresh
+from swarm.errors import ConfigError, DataError, InputError, StoreError
+from tasks.champion import ALIAS, Champions
+from tasks.decision import publish_features
+from tasks.lock import champion_lock
+from tests.small_run import BAYES, Bench
+
+pytestmark = pytest.mark.usefixtures("prefect_server", "plain")
+
+
+def snapshot(folder: Path, day: str, weeks: int, moved: int | None = None, noise: float = 0.3):
+    """Rows of so many weeks; from week `moved` other columns tell the label."""
+    rng = np.random.default_rng(5)
+    n = 60 * weeks
+    values = rng.normal(size=(n, 8)).round(4)
+    late = np.arange(n) >= 60 * (weeks if moved is None else moved)
+    signal = np.where(late, values[:, 6] - values[:, 7], values[:, 0] + values[:, 1])
+    frame = pd.DataFrame(values, columns=[f"x{i}" for i in range(8)])
+    frame["y"] = (signal + rng.normal(scale=noise, size=n) > 0).astype(int)
+    frame["week"] = np.arange(n)
+    folder.mkdir(exist_ok=True)
+    frame.to_parquet(folder / f"rows_{day}.parquet")
+    return frame
+
+
+class Desk:
+    """What an operator has: snapshots, a configuration, and the champion's name."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.name = bench, f"champion-{bench.experiment}"
+        self.snapshots = bench.folder / "snapshots"
+        self.published = bench.folder / "published" / "features.json"
+
+    def config(self, **sections: Any) -> RefreshConfig:
+        data = {"source": "file", "path": str(self.snapshots / "rows_{date}.parquet")}
+        champion = {"name": self.name, "publish": str(self.published), "margin": 0.01}
+        sections["champion"] = champion | sections.get("champion", {})
+        mapping = self.bench.mapping(
+            model=BAYES,
+            split={"kind": "time"},
+            budget={"epochs": 5},
+            test={"bootstrap": 200},
+            **sections,
+        )
+        mapping["data"] = {**data, "target": "y", "time": "week"}
+        config = from_yaml(render(mapping), env={})
+        assert isinstance(config, RefreshConfig)
+        return config
+
+    def refresh(self, force: bool = False, **sections: Any) -> Refreshed:
+        return refresh(self.config(**sections), force, 0)
+
+    @property
+    def champions(self) -> Champions:
+        return Champions(self.bench.tracking)
+
+    def artifact(self, run_id: str, name: str) -> bytes:
+        return self.bench.artifact(run_id, name)
+
+
+@pytest.fixture
+def desk(bench: Bench) -> Desk:
+    return Desk(bench)
+
+
+def test_the_first_answer_is_the_champion_and_is_published(desk: Desk) -> None:
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    done = desk.refresh()
+    assert (done.decision, done.champion.version, done.champion.over) == ("first", "1", None)
+    assert done.outcome is not None
+    alias = desk.bench.tracking.client.get_model_version_by_alias(desk.name, ALIAS)
+    assert str(alias.version) == "1"
+    assert swarm.load_features(str(desk.published)) == done.outcome.result.features
+    record = json.loads(desk.artifact(done.run_id, "decision.json"))
+    assert record["decision"] == "first"
+    assert record["data"].endswith("rows_2026-01-05.parquet")
+    assert desk.bench.runs()[0].data.tags["decision"] == "first"
+    told = desk.champions.required(desk.name)
+    assert told.since.startswith("20")
+    assert told.why == done.why
+
+
+def test_the_same_data_and_configuration_are_not_searched_again(desk: Desk) -> None:
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    first = desk.refresh()
+    before = time.monotonic()
+    again = desk.refresh()
+    assert time.monotonic() - before < 10
+    assert (again.decision, again.run_id, again.outcome) == ("unchanged", first.run_id, None)
+    assert len(desk.bench.runs()) == 1
+    # Asked for by force, the champion's own subsets come first, and nothing is better than itself.
+    forced = desk.refresh(force=True)
+    assert forced.decision == "kept"
+    assert forced.champion.version == "1"
+    assert forced.outcome is not None
+    answer = desk.champions.answer(first.champion)
+    start = pd.read_parquet(io.BytesIO(desk.artifact(forced.run_id, "epochs/0001.parquet")))
+    assert start["cost"].min() <= answer["cost"] + 1e-12
+
+
+def test_a_better_challenger_takes_over_and_can_be_rolled_back(desk: Desk) -> None:
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    first = desk.refresh()
+    snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
+    second = desk.refresh()
+    assert second.decision == "promoted", second.why
+    assert second.duel is not None
+    assert second.duel.won
+    assert second.duel.gain > 0.1
+    assert (second.champion.version, second.champion.over) == ("2", "1")
+    assert {"x6", "x7"} <= set(swarm.load_features(str(desk.published)))
+    record = json.loads(desk.artifact(second.run_id, "decision.json"))
+    assert record["duel"]["n_rows"] == 288
+    assert record["before"] == {"version": "1"}
+    # Back again: the alias and what is published.
+    before, now = desk.champions.roll_back(desk.name, to=None, when="2026-02-03T00:00:00")
+    assert (before.version, now.version) == ("2", "1")
+    publish_features(desk.champions, now, before.published)
+    assert first.outcome is not None
+    assert swarm.load_features(str(desk.published)) == first.outcome.result.features
+    # The same snapshot does not undo what the operator did.
+    assert desk.refresh().decision == "unchanged"
+    assert desk.champions.required(desk.name).version == "1"
+    with pytest.raises(InputError, match="first champion; there is none to go back to"):
+        desk.champions.roll_back(desk.name, to=None, when="")
+    with pytest.raises(InputError, match="has no version '77'"):
+        desk.champions.roll_back(desk.name, to="77", when="")
+
+
+def test_a_challenger_that_is_no_better_changes_nothing(desk: Desk) -> None:
+    snapshot(desk.snapshots, "2026-01-05", 8)
+    desk.refresh()
+    published = desk.published.read_bytes()
+    snapshot(desk.snapshots, "2026-01-12", 9)
+    kept = desk.refresh()
+    assert kept.decision == "kept"
+    assert kept.duel is not None
+    assert not kept.duel.won
+    assert kept.champion.version == "1"
+    assert desk.published.read_bytes() == published
+    assert json.loads(desk.artifact(kept.run_id, "decision.json"))["decision"] == "kept"
+
+
+def test_a_column_of_the_champion_that_is_gone_is_named_before_any_training(desk: Desk) -> None:
+    frame = snapshot(desk.snapshots, "2026-01-05", 3)
+    done = desk.refresh()
+    used = swarm.load_features(str(desk.published))
+    frame.drop(columns=used[0]).to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
+    with pytest.raises(DataError, match=f"lacks '{used[0]}', which champion models:/"):
+        desk.refresh()
+    assert len(desk.bench.runs()) == 1
+    replaced = desk.refresh(champion={"on_missing": "replace"})
+    assert (replaced.decision, replaced.champion.over) == ("replaced", done.champion.version)
+    assert used[0] not in swarm.load_features(str(desk.published))
+
+
+def test_columns_that_drifted_are_told_or_stop_the_refresh(desk: Desk) -> None:
+    frame = snapshot(desk.snapshots, "2026-01-05", 3)
+    desk.refresh()
+    used = swarm.load_features(str(desk.published))[0]
+    frame[used] += 3.0
+    frame.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
+    with pytest.raises(DataError, match=f"drifted, most of all '{used}' .PSI"):
+        desk.refresh(drift={"action": "stop"})
+    told = desk.refresh()
+    assert any("drifted" in text for text in told.warnings)
+    table = pd.read_csv(io.BytesIO(desk.artifact(told.run_id, "drift.csv")))
+    assert table.loc[0, "feature"] == used
+    assert table.loc[0, "psi"] > 1
+    assert (table.loc[1:, "psi"] < 0.2).all()
+
+
+def test_of_two_refreshes_at_once_the_second_declines_or_waits(desk: Desk) -> None:
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    entered, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with champion_lock(desk.bench.archive, desk.name, 0.0):
+            entered.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert entered.wait(10)
+    with pytest.raises(StoreError, match=f"another refresh of '{desk.name}' still runs"):
+        desk.refresh()
+    assert not desk.bench.made_anything()
+    threading.Timer(2.0, leave.set).start()
+    assert desk.refresh(champion={"wait_seconds": 60.0}).decision == "first"
+    thread.join()
+
+
+def test_a_crash_between_promotion_and_publication_is_mended(desk: Desk) -> None:
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    done = desk.refresh()
+    content = desk.published.read_bytes()
+    stale = json.loads(content) | {"version": "0", "features": ["old"]}
+    desk.published.write_text(json.dumps(stale))
+    # A run that was killed looks as if it still ran.
+    left = desk.bench.tracking.start_run("killed", {}, {"refresh": desk.name})
+    assert desk.refresh().decision == "unchanged"
+    assert desk.published.read_bytes() == content
+    assert desk.bench.tracking.run(left).status == "KILLED"
+    assert done.champion.version == "1"
+
+
+def test_a_refresh_is_told_from_other_configurations(desk: Desk) -> None:
+    from conf.load import load_refresh
+
+    path = desk.bench.file()
+    with pytest.raises(ConfigError, match="is no refresh, as it has no key 'champion'"):
+        load_refresh(path)
+    with pytest.raises(ConfigError, match=r"champion\.margin"):
+        desk.config(champion={"margin": -1.0})
+    with pytest.raises(ConfigError, match="password or a token"):
+        desk.config(champion={"publish": "ftp://me:secret@host/features.json"})
