@@ -279,6 +279,19 @@ def test_two_processes_give_the_trajectory_of_one() -> None:
     assert_same(one, two, counted=True)
 
 
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_a_search_resumed_under_another_backend_is_the_uninterrupted_one(
+    backend: str, tmp_path: Path
+) -> None:
+    table, model = planted(3), DecisionTreeClassifier(max_depth=3)
+    whole = search(table, model, seed=2)
+    archive = Archive(f"sqlite:///{tmp_path / 'a.db'}")
+    search(table, model, archive, seed=2, epochs=3)
+    resumed = search(table, model, archive, seed=2, n_jobs=2, backend=backend)
+    assert_same(whole, resumed, counted=True)
+    assert resumed.work["fits"].sum() < whole.work["fits"].sum()
+
+
 def test_what_an_answer_needed_does_not_depend_on_what_the_archive_knew() -> None:
     X, y = planted(12)
     problem = Problem.build(X, y, GaussianNB(), scoring="neg_log_loss")
