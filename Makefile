@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= default
 
-.PHONY: help run test check faults bench ui lock clean
+.PHONY: help run test check faults bench ui lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -37,6 +37,7 @@ bench: $(VENV)/installed  ## Benchmarks (some need the benchmark data)
 	$(BIN)/python benchmarks/bench_exact.py
 	$(BIN)/python benchmarks/bench_musk.py
 	$(BIN)/python benchmarks/bench_peers.py
+	$(BIN)/python benchmarks/bench_scaling.py
 	$(BIN)/python benchmarks/write_page.py
 
 ui: $(VENV)/installed  ## Open the MLflow UI on http://127.0.0.1:5000
@@ -45,6 +46,11 @@ ui: $(VENV)/installed  ## Open the MLflow UI on http://127.0.0.1:5000
 lock:  ## Resolve the dependencies anew (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-strip-extras --no-emit-index-url \
 		--python-version 3.11 --custom-compile-command "make lock" --quiet -o requirements.lock
+
+audit: $(VENV)/installed  ## Look the locked dependencies up among known vulnerabilities
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 clean:  ## Remove the environment
 	rm -rf $(VENV)

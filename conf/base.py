@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, JsonValue
 from pydantic_core import PydanticCustomError
+
+from swarm.redaction import holds_secret
 
 __all__ = [
     "Column",
@@ -21,11 +22,6 @@ __all__ = [
     "sentence",
 ]
 
-_SECRET = re.compile(
-    r"://[^/@\s:]*:(?!\$\{\w+\}@)[^/@\s]+@|[?&](?:password|passwd|pwd|token|secret)=(?!\$\{\w+\})[^&\s]",
-    re.IGNORECASE,
-)
-
 
 class Section(BaseModel):
     """A frozen group of keys: unknown keys are refused, and no value is quietly converted."""
@@ -39,7 +35,7 @@ def sentence(text: str) -> PydanticCustomError:
 
 
 def _without_secret(value: str) -> str:
-    if _SECRET.search(value):
+    if holds_secret(value):
         raise ValueError(
             "holds a password or a token; write ${NAME} in its place"
             " and set the environment variable NAME"

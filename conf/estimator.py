@@ -18,6 +18,9 @@ __all__ = ["build_estimator"]
 # How scikit-learn words a refused parameter.
 _TOLD = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
 _PACKAGES = ("sklearn", "lightgbm", "swarm")
+# Parameters of scikit-learn that take estimators: one that cannot be given fails in every fit.
+_OBJECTS = {"base_estimator", "estimator", "estimators", "final_estimator", "regressor", "steps"}
+_OWN = tuple(f"{package}." for package in _PACKAGES)
 
 
 def build_estimator(model: ModelSection) -> BaseEstimator:
@@ -26,9 +29,10 @@ def build_estimator(model: ModelSection) -> BaseEstimator:
     Raises
     ------
     ConfigError
-        The path is outside the allowed packages, cannot be imported, is not a classifier or
-        regressor, or a parameter is unknown or has a value the estimator refuses. Parameters of
-        LightGBM models are not checked by name: every native one, and every alias, is legal.
+        The path, or the class it leads to, is outside the allowed packages, cannot be imported,
+        is not a classifier or regressor, or a parameter is unknown or has a value the estimator
+        refuses. Parameters of LightGBM models are not checked by name: every native one, and
+        every alias, is legal. Parameters are plain values: nothing in them is ever imported.
     """
     kind = _import(model)
     _refuse_unknown(model, kind)
@@ -60,10 +64,15 @@ def _scaled(estimator: BaseEstimator, scaling: str) -> BaseEstimator:
 
 def _import(model: ModelSection) -> type[Any]:
     path, prefixes = model.estimator, [*_PACKAGES, *(each.rstrip(".") for each in model.allow)]
-    if not any(path.startswith(f"{prefix}.") for prefix in prefixes):
+    if not _within(path.rpartition(".")[0], prefixes):
         raise ConfigError(
             f"model.estimator {path!r} is outside {', '.join(prefixes)}; add its package to"
             " model.allow if you trust it"
+        )
+    if "__" in path:
+        raise ConfigError(
+            f"model.estimator {path!r} goes through a name of Python's own, with two underscores;"
+            " name the class by its public path"
         )
     module, _, name = path.rpartition(".")
     try:
@@ -80,7 +89,17 @@ def _import(model: ModelSection) -> type[Any]:
         public = [*getattr(found, "__all__", []), *classes]
         hint = nearest(name, public) or "; name a class, such as lightgbm.LGBMClassifier"
         raise ConfigError(f"model.estimator {path!r} is not a class of {module}{hint}")
+    # A package that the user trusts may show classes of others; these must not be a way round.
+    if path.startswith(_OWN) and not _within(kind.__module__, prefixes):
+        raise ConfigError(
+            f"model.estimator {path!r} is a class of {kind.__module__}, which is outside"
+            f" {', '.join(prefixes)}; add its package to model.allow if you trust it"
+        )
     return _refuse_other(kind, path)
+
+
+def _within(module: str, packages: list[str]) -> bool:
+    return any(f"{module}.".startswith(f"{package}.") for package in packages)
 
 
 def _one_line(error: Exception) -> str:
@@ -101,6 +120,12 @@ def _refuse_unknown(model: ModelSection, kind: type[Any]) -> None:
     from lightgbm import LGBMModel
 
     known = inspect.signature(kind).parameters
+    given = [key for key in model.params if key in _OBJECTS and model.params[key] is not None]
+    if given and _within(kind.__module__, ["sklearn"]):
+        raise ConfigError(
+            f"model.params.{given[0]} takes estimators, but parameters are plain values that name"
+            " no object; build it in a class of your own, in a package of model.allow"
+        )
     takes_any = any(each.kind is each.VAR_KEYWORD for each in known.values())
     if takes_any or issubclass(kind, LGBMModel):
         return

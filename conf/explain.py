@@ -11,8 +11,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from swarm.errors import nearest
+from swarm.redaction import redact
 
-__all__ = ["explain", "hide_secrets", "shown"]
+__all__ = ["explain", "shown"]
 
 _EXPECTED = {
     "bool_type": "true or false",
@@ -33,15 +34,6 @@ _SHORTER = {
     "greater than": "above",
     "less than": "below",
 }
-_PASSWORD = re.compile(
-    r"(://[^/@\s:]*:)[^/@\s]+(?=@)|([?&](?:password|passwd|pwd|token|secret)=)[^&\s'\"]+",
-    re.IGNORECASE,
-)
-
-
-def hide_secrets(text: str) -> str:
-    """Return `text` with the passwords and tokens of its URLs replaced by ``***``."""
-    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}***", text)
 
 
 def explain(
@@ -71,7 +63,7 @@ def explain(
     first = order[0]
     text = _sentence(first, problems[first], model, origin(first))
     more = f" (and {len(order) - 1} more)" if len(order) > 1 else ""
-    return " ".join(hide_secrets(text + more).split())
+    return " ".join(redact(text + more).split())
 
 
 def _path(detail: ErrorDetails, data: Any) -> tuple[str, ...]:
@@ -189,5 +181,5 @@ def shown(value: Any) -> str:
     """Return `value` as it stands in YAML, cut at 80 characters and without passwords."""
     words = {None: "null", True: "true", False: "false"}
     text = words[value] if value is None or isinstance(value, bool) else repr(value)
-    text = hide_secrets(text)
+    text = redact(text)
     return text if len(text) <= 80 else f"{text[:77]}..."

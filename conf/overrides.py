@@ -7,9 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conf.explain import hide_secrets, shown
+from conf.explain import shown
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError
+from swarm.redaction import redact
 
 __all__ = ["Setting", "from_environment", "paths", "split", "with_value"]
 
@@ -30,7 +31,7 @@ def split(override: str) -> Setting:
     keys = tuple(part.strip() for part in key.split("."))
     if not equals or not all(keys):
         raise ConfigError(
-            f"--set {hide_secrets(override)!r} does not name a key and a value;"
+            f"--set {redact(override)!r} does not name a key and a value;"
             " write it as section.key=value"
         )
     return keys, value, f"--set {key.strip()}"

@@ -18,6 +18,10 @@ _FLOAT = "tag:yaml.org,2002:float"
 _MERGE = "tag:yaml.org,2002:merge"
 
 
+# Nodes of one document, a repeated alias counted as often as it is repeated.
+_MOST_NODES = 100_000
+
+
 class _RepeatedKey(yaml.MarkedYAMLError):
     """A key that stands twice in one mapping."""
 
@@ -30,6 +34,12 @@ def _with_exponents(resolvers: dict[str, Any]) -> dict[str, Any]:
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = _with_exponents(yaml.SafeLoader.yaml_implicit_resolvers)
 
+    def construct_document(self, node: yaml.Node) -> Any:
+        # Ten aliases of ten aliases, nine times over, are 400 bytes and 10^9 values.
+        if _nodes(node, {}) > _MOST_NODES:
+            raise yaml.YAMLError(f"its aliases make more than {_MOST_NODES:,} values of it")
+        return super().construct_document(node)
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key, _ in node.value:
@@ -40,6 +50,16 @@ class _Loader(yaml.SafeLoader):
                 raise _RepeatedKey(problem=str(name), problem_mark=key.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep)
+
+
+def _nodes(node: yaml.Node, counted: dict[int, int]) -> int:
+    """Count what a node grows to once its aliases are written out."""
+    if id(node) not in counted:
+        counted[id(node)] = 1  # a node inside itself is refused elsewhere
+        below = node.value if isinstance(node, yaml.CollectionNode) else []
+        parts = (part for each in below for part in (each if isinstance(each, tuple) else (each,)))
+        counted[id(node)] = 1 + sum(_nodes(part, counted) for part in parts)
+    return counted[id(node)]
 
 
 class _Dumper(yaml.SafeDumper):

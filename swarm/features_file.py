@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from swarm.errors import DataError
+from swarm.redaction import harmless, redact, scrub, secrets_of
 
 __all__ = ["FORMAT", "load_features", "read_published"]
 
@@ -43,19 +44,21 @@ def read_published(uri: str) -> dict[str, Any]:
     """Read a whole features file; see :func:`load_features`."""
     import fsspec
 
+    shown = redact(str(uri))
     try:
         with fsspec.open(str(uri), "rt", encoding="utf-8") as file:
             found = json.load(file)
     except FileNotFoundError:
         raise DataError(
-            f"there is no features file at {uri!r}; publish one with `swarm refresh`"
+            f"there is no features file at {shown!r}; publish one with `swarm refresh`"
         ) from None
     except (OSError, ValueError, ImportError) as error:
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        secrets = secrets_of(str(uri))
         raise DataError(
-            f"cannot read features from {uri!r} ({told}); give a features.json"
-        ) from error
+            f"cannot read features from {shown!r} ({scrub(told, secrets)}); give a features.json"
+        ) from harmless(error, secrets)
     names = found.get("features") if isinstance(found, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{uri!r} is no features file; give one that `swarm refresh` published")
+        raise DataError(f"{shown!r} is no features file; give one that `swarm refresh` published")
     return dict(found)

@@ -12,6 +12,7 @@ from typing import Any
 
 from swarm.errors import DataError, StoreError
 from swarm.features_file import FORMAT, read_published
+from swarm.redaction import harmless, redact, scrub, secrets_of
 
 __all__ = ["publish", "published_version"]
 
@@ -39,9 +40,11 @@ def publish(location: str, content: Mapping[str, Any]) -> None:
             _local(Path(location.removeprefix("file://")).expanduser(), text)
     except Exception as error:  # every fsspec backend has exceptions of its own
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        secrets = secrets_of(location)
         raise StoreError(
-            f"cannot publish to {location!r} ({told}); check champion.publish"
-        ) from error
+            f"cannot publish to {redact(location)!r} ({scrub(told, secrets)}); check"
+            " champion.publish"
+        ) from harmless(error, secrets)
 
 
 def published_version(location: str) -> str | None:

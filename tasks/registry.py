@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import StoreError
+from tasks.model_card import model_card
 from tasks.model_files import serialisation, write_ensemble
 from tasks.tracking_client import Tracking
 from tasks.tracking_store import load_mlflow, store_errors
@@ -147,6 +148,9 @@ def _save(
             mlflow_model=record,
         )
         _forget_local_paths(record, folder)
+        members = json.loads((parts / "ensemble.json").read_text(encoding="utf-8"))["members"]
+        card = model_card(ensemble, members, packages)
+        (folder / "README.md").write_text(card, encoding="utf-8")
         served = np.asarray(mlflow.pyfunc.load_model(str(folder)).predict(example))
     same = (
         np.allclose(served, expected, rtol=1e-12, atol=0.0, equal_nan=True)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
+from urllib.parse import quote as percent_encoded
 
 from swarm.errors import DataError
+from swarm.redaction import scrub
 
-__all__ = ["expand", "reason", "scrub"]
+__all__ = ["expand", "reason"]
 
 
 def expand(text: str, what: str, quote: Callable[[int, str], str] | None = None) -> str:
     """Replace each ``${VAR}`` by its value from the environment.
 
-    `quote` gets the position of the placeholder and the value, and gives what is put there.
+    `quote` gets the position of the placeholder and the value, and gives what is put there. By
+    default a value is escaped where it is a user, a password or a query value of a URL.
     Raises DataError naming the variable if it is not set.
     """
 
@@ -24,16 +27,19 @@ def expand(text: str, what: str, quote: Callable[[int, str], str] | None = None)
             raise DataError(
                 f"environment variable {match[1]!r}, used in the {what}, is not set; set it"
             )
-        return quote(match.start(), found) if quote else found
+        if quote is not None:
+            return quote(match.start(), found)
+        before, after = text[: match.start()], text[match.end() :]
+        return percent_encoded(found, safe="") if _escaped_at(before, after) else found
 
     return re.sub(r"\$\{(\w+)\}", value, text)
 
 
-def scrub(message: str, secrets: Iterable[str]) -> str:
-    """Replace every secret in a message by ``***``."""
-    for secret in sorted({s for s in secrets if s}, key=len, reverse=True):
-        message = message.replace(secret, "***")
-    return message
+def _escaped_at(before: str, after: str) -> bool:
+    """Whether what stands between the two parts of a URL is unescaped by those who read it."""
+    _, scheme, start = before.partition("://")
+    in_user = "/" not in start and "@" in after
+    return bool(scheme) and (in_user or "?" in start)
 
 
 def reason(error: BaseException, secrets: Iterable[str] = ()) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from swarm.errors import StoreError
 from tasks.run_fields import accepted_key
 from tasks.spool_entry import Entry, checked_path
 from tasks.spool_queue import SpoolQueue
@@ -63,6 +64,7 @@ class Spool:
         self.refused = self._queue.refused
         self._changed = self._queue.changed
         self._client = tracking.client
+        self._uri = tracking.uri
         self._run_id = run_id
         self._waits = (first_wait, longest_wait)
         self._drains = 0
@@ -199,11 +201,11 @@ class Spool:
 
     def _set_aside(self, entry: Entry, error: Exception) -> None:
         if entry.path is not None:
-            self._queue.refuse(entry.path, error)
+            self._queue.refuse(entry.path, StoreError(first_line(error, self._uri)))
 
     def _report(self, error: Exception) -> None:
         first = self.last_error is None
-        self.last_error = first_line(error)
+        self.last_error = first_line(error, self._uri)
         if first:
             logging.getLogger(__name__).warning(
                 "The tracking store does not answer (%s); the search goes on and %d messages "

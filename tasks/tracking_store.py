@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -13,12 +12,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+from swarm.database import postgres_driver
 from swarm.errors import InputError, StoreError
+from swarm.redaction import harmless, redact, scrub, secrets_of
 
 __all__ = [
     "alone",
     "contact",
     "first_line",
+    "is_postgres",
     "is_sqlite",
     "load_mlflow",
     "redact",
@@ -30,7 +32,6 @@ __all__ = [
 T = TypeVar("T")
 
 MESSAGE_LENGTH = 200
-SECRET_KEYS = r"(?:[\w-]*(?:password|passwd|pwd|token|secret|api_?key|access_?key)[\w-]*)"
 
 # MLflow reads each of these at every request; its own retries would last for minutes, and the
 # spool tries again by itself.
@@ -59,26 +60,20 @@ def load_mlflow() -> ModuleType:
     logger = logging.getLogger("mlflow")
     if not chosen and logger.level < logging.WARNING:
         logger.setLevel(logging.WARNING)
+    # It quotes the driver, which may quote the password; we say the same without.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.ERROR)
+    # Each of many attempts at a server that is away: the spool says it once.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     return mlflow
 
 
-def redact(text: str) -> str:
-    """Return `text` with the passwords and tokens of every address in it replaced by ``***``.
+def first_line(error: BaseException, uri: str = "") -> str:
+    """Return the start of an error's message, without secrets or a final full stop.
 
-    Examples
-    --------
-    >>> redact("postgresql://ann:s3cret@db/mlflow?sslpassword=x")
-    'postgresql://ann:***@db/mlflow?sslpassword=***'
+    Those of the store at `uri` are known as they are; others where an address shows them.
     """
-    text = re.sub(r"(?i)(https?://)[^\s/?#]*@", r"\1***@", text)
-    text = re.sub(r"(://[^:/?#@\s]*):[^\s]*@", r"\1:***@", text)
-    return re.sub(rf"(?i)([?&;]{SECRET_KEYS}=)[^&;\s]*", r"\1***", text)
-
-
-def first_line(error: BaseException) -> str:
-    """Return the start of an error's message, without secrets or a final full stop."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    line = redact(lines[0]).rstrip(". :")
+    line = redact(scrub(lines[0], secrets_of(uri))).rstrip(". :")
     return line if len(line) <= MESSAGE_LENGTH else line[:MESSAGE_LENGTH].rstrip() + "..."
 
 
@@ -87,8 +82,13 @@ def is_sqlite(uri: str) -> bool:
     return uri.startswith("sqlite:")
 
 
+def is_postgres(uri: str) -> bool:
+    """Return whether the store is a PostgreSQL database."""
+    return uri.startswith("postgresql")
+
+
 def resolve(uri: str) -> str:
-    """Return the address of a store, with the path of a SQLite file made absolute.
+    """Return the address of a store: with an absolute path for SQLite, a driver for PostgreSQL.
 
     Raises
     ------
@@ -96,12 +96,18 @@ def resolve(uri: str) -> str:
         For a plain folder, a database in memory, or no address at all.
     """
     if not uri or "://" not in uri or uri.startswith("file:"):
+        # What has no scheme cannot be redacted: a user and a password end at the last @.
+        shown = redact(uri) if "://" in uri else uri.rpartition("@")[2]
         raise InputError(
-            f"the tracking address {uri!r} is a plain folder, which MLflow no longer maintains; "
+            f"the tracking address {shown!r} is a plain folder, which MLflow no longer maintains; "
             "use sqlite:///mlruns/mlflow.db, a database or a tracking server"
         )
     if not is_sqlite(uri):
-        return uri.rstrip("/")
+        driver = postgres_driver() if uri.startswith("postgresql:") else None
+        if driver:
+            uri = uri.replace("postgresql", f"postgresql+{driver}", 1)
+        # Text ends an address at a blank, and with it what is hidden of it.
+        return uri.rstrip("/").replace(" ", "%20")
     path, _, query = uri.partition("://")[2].removeprefix("/").partition("?")
     if not path or path == ":memory:":
         raise InputError(
@@ -134,7 +140,7 @@ def contact(uri: str, timeout: float) -> None:
             raise_on_status=False,
         )
         return
-    if not is_sqlite(uri) and not uri.startswith(("postgresql", "mysql", "mssql")):
+    if not is_sqlite(uri) and not uri.startswith(("postgresql", "mysql", "mssql", "sqlite+")):
         return
     import sqlalchemy as sa
 
@@ -193,6 +199,6 @@ def store_errors(uri: str, doing: str) -> Iterator[None]:
         ) from error
     except Exception as error:
         raise StoreError(
-            f"the tracking store {redact(uri)} failed to {doing} ({first_line(error)}); "
+            f"the tracking store {redact(uri)} failed to {doing} ({first_line(error, uri)}); "
             "check that it runs and that the address is right"
-        ) from error
+        ) from harmless(error, secrets_of(uri))

@@ -21,6 +21,8 @@ RUN = "a" * 32
 class Store:
     """A client that writes down what it accepts, can be away, slow, or die after accepting."""
 
+    uri = "http://ann:s3cret@host"
+
     def __init__(self) -> None:
         self.client = self
         self.away = threading.Event()
@@ -156,6 +158,7 @@ def test_an_answer_that_gets_lost_doubles_no_metric(tmp_path: Path, tracking: Tr
 
     class Forgetful:
         client: Any
+        uri = ""
         lost = 0
 
         def log_batch(self, *args: Any, **kwargs: Any) -> None:

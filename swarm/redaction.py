@@ -1,0 +1,69 @@
+"""Passwords and tokens in addresses: found, hidden, and kept out of errors."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterable
+from urllib.parse import parse_qsl, quote, unquote
+
+__all__ = ["harmless", "holds_secret", "redact", "scrub", "secrets_of"]
+
+_KEY = (
+    r"(?:[\w-]*(?:password|passwd|pwd|token|secret|credential|signature"
+    r"|api_?key|access_?key|account_?key)[\w-]*|sig)"
+)
+_PLACEHOLDER = r"\$\{\w+\}"
+# A port is no password: http://host:5000/user@place.
+_NOT_A_PORT = r"(?!\d{1,5}(?:[/?#]|$))"
+_WRITTEN_OUT = re.compile(
+    rf"://[^/?#\s:@]*:(?!{_PLACEHOLDER}@){_NOT_A_PORT}\S*@"
+    rf"|[?&;]{_KEY}=(?!{_PLACEHOLDER}(?:[&;\s]|$))[^&;\s]",
+    re.IGNORECASE,
+)
+
+
+def redact(text: str) -> str:
+    """Return `text` with the passwords and tokens of every address in it replaced by ``***``.
+
+    Examples
+    --------
+    >>> redact("postgresql://ann:s3cret@db/mlflow?sslpassword=x")
+    'postgresql://ann:***@db/mlflow?sslpassword=***'
+    """
+    text = re.sub(r"(?i)(https?://)[^\s/?#]*@", r"\1***@", text)
+    text = re.sub(rf"(://[^:/?#@\s]*):{_NOT_A_PORT}[^\s]*@", r"\1:***@", text)
+    return re.sub(rf"(?i)([?&;]{_KEY}=)[^&;\s'\"]*", r"\1***", text)
+
+
+def holds_secret(text: str) -> bool:
+    """Return whether an address has a password or token in it that is no ``${NAME}``."""
+    return _WRITTEN_OUT.search(text) is not None
+
+
+def secrets_of(url: str) -> list[str]:
+    """Return every password and token of one address, as written and as a driver would quote it."""
+    found = []
+    start = url.partition("://")[2]
+    if user := re.match(r"([^/?#:@]*)(?::(.*))?@", start):
+        # Without a password the name itself is the token, as in https://TOKEN@host.
+        found += [user[1] if user[2] is None else user[2]]
+    asked = url.partition("?")[2].replace(";", "&")
+    found += [value for key, value in parse_qsl(asked) if re.fullmatch(_KEY, key, re.IGNORECASE)]
+    forms = {
+        form for each in found for form in (each, unquote(each), quote(unquote(each), safe=""))
+    }
+    return sorted(form for form in forms if form)
+
+
+def scrub(message: str, secrets: Iterable[str]) -> str:
+    """Replace every secret in a message by ``***``."""
+    for secret in sorted({s for s in secrets if s}, key=len, reverse=True):
+        message = message.replace(secret, "***")
+    return message
+
+
+def harmless(error: BaseException, secrets: Iterable[str]) -> BaseException | None:
+    """Return `error` as the cause to raise another one from, None if it tells a secret."""
+    told = "".join(traceback.format_exception(error))
+    return None if any(secret in told for secret in secrets) else error

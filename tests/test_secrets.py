@@ -1,0 +1,194 @@
+"""A password planted in every address shows nowhere: not in output, files, databases or errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import fsspec
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+
+from conf.load import from_yaml
+from flows import cli
+from flows.select import select
+from swarm.archive import Archive
+from swarm.errors import ConfigError, InputError, StoreError
+from swarm.redaction import holds_secret, redact, secrets_of
+from tasks.tracking import open_tracking
+from tests.leaky import address, register
+from tests.small_run import BAYES, OTHERS, Bench, table
+
+SECRET = "q7V:s3cr@t/Zk%9 hunter2"
+# What a memory address may hold in its path.
+TOKEN = "tOk3nQ7vZk9hunter3"
+
+
+def planted_in(data: bytes) -> list[str]:
+    """Which of the secrets, in whatever spelling, show in some bytes."""
+    spelt = {SECRET, TOKEN, quote(SECRET), quote(SECRET, safe=""), quote_plus(SECRET)}
+    spelt |= {repr(SECRET)[1:-1], "hunter2", "hunter3", "q7V"}
+    return [each for each in sorted(spelt) if each.encode() in data]
+
+
+def leaks(folder: Path) -> dict[str, list[str]]:
+    """Files below a folder that show a secret; SQLite keeps its text as it is."""
+    found = {}
+    for file in folder.rglob("*"):
+        if file.is_file() and (shown := planted_in(file.read_bytes())):
+            found[str(file.relative_to(folder))] = shown
+    return found
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A bench whose stores and tables all need a secret of the environment."""
+    register()
+    # Its tables are made through the plain address, as a database has them before a run.
+    bench = Bench(tmp_path, address(tmp_path / "mlflow.db", "SWARM_TEST_SECRET"))
+    open_tracking(f"sqlite:///{tmp_path}/mlflow.db", bench.experiment, tmp_path / "artifacts")
+    monkeypatch.setenv("SWARM_TEST_SECRET", SECRET)
+    monkeypatch.setenv("SWARM_TEST_TOKEN", TOKEN)
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/shop.db")
+    table().to_sql("orders", engine, index=False)
+    engine.dispose()
+    with fsspec.open(f"memory://ann:{TOKEN}@h/{TOKEN}/table.csv", "w") as file:
+        table().to_csv(file, index=False)
+    return bench
+
+
+def sections(bench: Bench, **more: object) -> dict[str, object]:
+    """Keys of a run whose every address holds a secret."""
+    sql = {
+        "source": "sql",
+        "url": address(bench.folder / "shop.db", "SWARM_TEST_SECRET"),
+        "query": "select * from orders",
+        "path": None,
+        "target": "y",
+        "drop": OTHERS,
+    }
+    archive = {"url": address(bench.folder / "archive.db", "SWARM_TEST_SECRET")}
+    return {"model": BAYES, "data": sql, "archive": archive, "budget": {"epochs": 2}} | more
+
+
+def remote_file(name: str) -> dict[str, object]:
+    path = f"memory://ann:${{SWARM_TEST_TOKEN}}@h/${{SWARM_TEST_TOKEN}}/{name}"
+    return {"source": "file", "path": path, "target": "y", "drop": OTHERS}
+
+
+def failing(bench: Bench) -> dict[str, dict[str, object]]:
+    """Runs that fail, each where another address was just used."""
+    here, variable = bench.folder, "SWARM_TEST_SECRET"
+    sql = sections(bench)["data"]
+    assert isinstance(sql, dict)
+    return {
+        "query": {"data": {**sql, "query": "select * from gone"}},
+        "source away": {"data": {**sql, "url": address(here / "down", variable)}},
+        "no driver": {"data": {**sql, "url": f"mysql+no://ann:${{{variable}}}@h/d"}},
+        "no column": {"data": {**sql, "target": "nothing"}},
+        "no file": {"data": remote_file("gone.csv")},
+        "no protocol": {"data": {**remote_file("x.csv"), "path": f"zzz://${{{variable}}}@h/x.csv"}},
+        "archive away": {"archive": {"url": address(here / "down", variable)}},
+        "archive elsewhere": {"archive": {"url": f"oracle://ann:${{{variable}}}@h/d"}},
+        "archive unparsed": {"archive": {"url": f"sqlite+leaky:/ann:${{{variable}}}@h"}},
+        "store away": {"tracking": {"uri": address(here / "down", variable)}},
+        "store unknown": {"tracking": {"uri": f"ftp://ann:${{{variable}}}@h/d"}},
+        "store unparsed": {"tracking": {"uri": f"postgresql:/ann:${{{variable}}}@h/d"}},
+        "store refuses": {"tracking": {"uri": f"http://ann:${{{variable}}}@127.0.0.1:9"}},
+    }
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_planted_secret_shows_nowhere(
+    guarded: Bench,
+    plain: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    errors: list[Exception] = []
+    complain = cli._complain
+    monkeypatch.setattr(cli, "_complain", lambda error: (errors.append(error), complain(error)))
+    for name, data in (("sql", sections(guarded)["data"]), ("file", remote_file("table.csv"))):
+        outcome = select(guarded.config(**sections(guarded, data=data, name=name)))
+        assert outcome.unsent == 0
+        assert outcome.result.features
+    for name, keys in failing(guarded).items():
+        path = guarded.file(**sections(guarded, **{"name": "fails", **keys}))
+        monkeypatch.setattr("sys.argv", ["swarm", "select", path])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 2, name
+        shown = "".join(traceback.format_exception(errors[-1]))
+        assert not planted_in(shown.encode()), (name, shown)
+    out, err = capfd.readouterr()
+    assert err.count("swarm: ") == len(errors) == len(failing(guarded))
+    told = [line for line in (out + err).splitlines() if planted_in(line.encode())]
+    assert told == []
+    assert not planted_in(caplog.text.encode())
+    assert leaks(guarded.folder) == {}
+    assert leaks(Path(os.environ["PREFECT_HOME"])) == {}
+    # Where the search is looked for, there is something to find.
+    files = {file.name for file in guarded.folder.rglob("*") if file.is_file()}
+    assert {"mlflow.db", "archive.db", "features.json", "config.yaml", "README.md"} <= files
+    assert b"SWARM_TEST_SECRET" in (guarded.folder / "mlflow.db").read_bytes()
+
+
+def test_the_search_for_the_secret_would_find_it(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/x.db")
+    pd.DataFrame({"a": [f"postgresql://ann:{quote(SECRET, safe='')}@h"]}).to_sql("t", engine)
+    engine.dispose()
+    assert set(leaks(tmp_path)) == {"x.db"}
+
+
+@pytest.mark.parametrize(
+    "address_",
+    [
+        "postgresql://ann:hunter2@h/d",
+        "postgresql://ann:hun/ter2@h/d",
+        "postgresql://ann:hun@ter2@h/d",
+        "postgresql://ann:hunter2${X}@h/d",
+        "https://h/t.csv?sig=hunter2",
+        "https://h/t.csv?a=1&api_key=hunter2",
+        "mssql://h/d?a=b;Pwd=hunter2",
+        "s3://ann:hunter2@bucket/t.csv",
+    ],
+)
+def test_a_secret_written_into_an_address_is_refused_and_hidden(address_: str) -> None:
+    assert holds_secret(address_)
+    assert not any(part in redact(address_) for part in ("hunter2", "ter2@", "hun/"))
+    text = f"name: x\ndata: {{source: bundled, name: wine}}\narchive: {{url: '{address_}'}}\n"
+    with pytest.raises(ConfigError, match=r"write \$\{NAME\} in its place") as caught:
+        from_yaml(text, env={})
+    assert "hunter2" not in str(caught.value)
+    assert secrets_of(address_)
+
+
+@pytest.mark.parametrize(
+    "address_",
+    [
+        "postgresql://ann:${PW}@h:5432/d?sslmode=require",
+        "http://127.0.0.1:5000/who@where",
+        "https://h/t.csv?sig=${SIG}",
+        "sqlite:////data/a@b:c/archive.db",
+        "C:/data/me@home/t.csv",
+        "s3://bucket/keys=1/t.csv",
+    ],
+)
+def test_an_address_without_one_is_taken(address_: str) -> None:
+    assert not holds_secret(address_)
+
+
+def test_errors_of_a_store_do_not_quote_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    register()
+    for opened in (Archive, lambda url: open_tracking(url, "x")):
+        with pytest.raises((StoreError, InputError)) as caught:
+            opened(f"sqlite+leaky://ann:{quote(SECRET, safe='')}@h/down")
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "login of ann with *** failed" in str(caught.value)
+        assert not planted_in(shown.encode()), shown
