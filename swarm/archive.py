@@ -7,6 +7,7 @@ Arrays are stored as plain little-endian bytes; nothing is pickled.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 import uuid
@@ -19,8 +20,10 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from swarm.database import open_engine
 from swarm.errors import ConfigError, StoreError
 from swarm.evaluation.types import Record
+from swarm.redaction import harmless, redact, scrub, secrets_of
 
 if TYPE_CHECKING:
     from swarm.problem import Problem
@@ -31,6 +34,8 @@ Bool = NDArray[np.bool_]
 
 _FORMAT = "swarm-archive-1"
 _CHUNK = 400
+# The first half of the key of an advisory lock on PostgreSQL; the problem is the other.
+_LOCK = 0x5A4B
 _META = sa.MetaData()
 _ABOUT = sa.Table(
     "archive_about",
@@ -58,8 +63,17 @@ _EVALUATIONS = sa.Table(
     sa.Column("importances", sa.LargeBinary, nullable=False),
     sa.Column("seconds", sa.Float, nullable=False),
     sa.Column("error", sa.Text),
-    sa.UniqueConstraint("problem", "mask", "folds"),
+    sa.UniqueConstraint("problem", "mask", "folds").ddl_if(dialect="sqlite"),
 )
+# PostgreSQL refuses keys above 2.7 kB, which is a mask of 21,000 units.
+_DIGEST = sa.func.sha256(_EVALUATIONS.c.mask, type_=sa.LargeBinary)
+_UNIQUE = sa.Index(
+    "archive_evaluations_key",
+    _EVALUATIONS.c.problem,
+    _DIGEST,
+    _EVALUATIONS.c.folds,
+    unique=True,
+).ddl_if(dialect="postgresql")
 
 
 class Archive:
@@ -84,18 +98,21 @@ class Archive:
             raise StoreError(
                 "the archive is not named by a database URL; use e.g. sqlite:///archive.db"
             ) from None
-        shown = self._url
-        if "password" in shown.query:
-            shown = shown.update_query_dict({"password": "hidden"})
-        self._name = shown.render_as_string(hide_password=True)
+        self._name = redact(self._url.render_as_string(hide_password=True))
+        self._secrets = secrets_of(self._url.render_as_string(hide_password=False))
+        if "@" in (self._url.host or ""):
+            raise StoreError(
+                "the user or password in the address of the archive has an '@' in it; "
+                "write %40 in its place"
+            )
         self._engine = self._connect()
         try:
             self._create()
         except sa.exc.DBAPIError as error:
             raise StoreError(
-                f"cannot open the archive {self._name}: {_reason(error)}; "
+                f"cannot open the archive {self._name}: {scrub(_reason(error), self._secrets)}; "
                 "check the address, or name another archive"
-            ) from error
+            ) from harmless(error, self._secrets)
         except StoreError:
             self.close()
             raise
@@ -142,9 +159,13 @@ class Archive:
             yield
         except sa.exc.DBAPIError as error:
             raise StoreError(
-                f"cannot {deed} the archive {self._name}: {_reason(error)}; "
+                f"cannot {deed} the archive {self._name}: {scrub(_reason(error), self._secrets)}; "
                 "make room, restore access or restore a copy, then resume"
-            ) from error
+            ) from harmless(error, self._secrets)
+
+    @property
+    def _on_server(self) -> bool:
+        return self._url.get_backend_name() == "postgresql"
 
     @property
     def _in_memory(self) -> bool:
@@ -188,7 +209,7 @@ class Archive:
 
     def _connect_server(self) -> sa.Engine:
         try:
-            return sa.create_engine(self._url, pool_pre_ping=True)
+            return open_engine(self._url, pool_pre_ping=True)
         except (ImportError, sa.exc.ArgumentError) as error:
             driver = getattr(error, "name", None) or self._url.drivername
             raise StoreError(
@@ -208,11 +229,7 @@ class Archive:
             # Only now that it is known to be ours: the mode is written into the file.
             with self._engine.connect() as connection:
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-        try:
-            self._create_tables()
-        except (sa.exc.ProgrammingError, sa.exc.IntegrityError):
-            # PostgreSQL lets two processes collide in spite of IF NOT EXISTS, but only once.
-            self._create_tables()
+        self._create_tables()
         with self._engine.begin() as connection:
             connection.execute(self._insert(_ABOUT).on_conflict_do_nothing(), {"format": _FORMAT})
             formats = set(connection.execute(sa.select(_ABOUT.c.format)).scalars())
@@ -224,12 +241,21 @@ class Archive:
 
     def _create_tables(self) -> None:
         with self._engine.begin() as connection:
+            if self._on_server:
+                # There two processes collide in spite of IF NOT EXISTS.
+                self._wait_for_turn(connection, 0)
             for table in _META.sorted_tables:
                 connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+            if self._on_server:
+                connection.execute(sa.schema.CreateIndex(_UNIQUE, if_not_exists=True))
+
+    def _wait_for_turn(self, connection: sa.Connection, problem: int) -> None:
+        """Be the only writer of a problem until the transaction ends; PostgreSQL only."""
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK, problem)))
 
     def _insert(self, table: sa.Table) -> Any:
         """An INSERT that can skip rows which are there already."""
-        if self._url.get_backend_name() == "postgresql":
+        if self._on_server:
             from sqlalchemy.dialects import postgresql
 
             return postgresql.insert(table)
@@ -257,7 +283,7 @@ class KnownEvaluations:
                 query = (
                     sa.select(table)
                     .where(table.c.problem == self._number)
-                    .where(table.c.mask.in_(keys[start : start + _CHUNK]))
+                    .where(self._among(keys[start : start + _CHUNK]))
                     .order_by(table.c.id)
                 )
                 for row in connection.execute(query):
@@ -274,7 +300,16 @@ class KnownEvaluations:
             return
         insert = self._archive._insert(_EVALUATIONS).on_conflict_do_nothing()
         with self._archive._told("write to"), self._archive._engine.begin() as connection:
+            if self._archive._on_server:
+                # Two writers with the same masks in another order would lock each other out.
+                self._archive._wait_for_turn(connection, self._number)
             connection.execute(insert, rows)
+
+    def _among(self, keys: Sequence[bytes]) -> sa.ColumnElement[bool]:
+        """The condition that a row is of one of these masks, so that an index answers it."""
+        if self._archive._on_server:
+            return _DIGEST.in_([hashlib.sha256(key).digest() for key in keys])
+        return _EVALUATIONS.c.mask.in_(keys)
 
     def all(self) -> Iterator[tuple[Bool, Record]]:
         """Every mask (n_units,) with its record, in the order of the first evaluation."""
@@ -302,7 +337,8 @@ class KnownEvaluations:
             "importance_folds": np.packbits(told).tobytes(),
             "importances": record.importances[told][:, mask].astype("<f8").tobytes(),
             "seconds": record.seconds,
-            "error": record.error,
+            # PostgreSQL has no text with this character.
+            "error": record.error and record.error.replace("\0", "?"),
         }
 
     def _decode(self, row: Any) -> tuple[Bool, Record]:

@@ -19,6 +19,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
 
+from swarm.database import with_driver
 from swarm.errors import StoreError
 
 __all__ = ["champion_lock"]
@@ -76,7 +77,7 @@ def _advisory(url: sa.URL, name: str, wait_seconds: float) -> Iterator[None]:
     # A key is a signed number of 64 bits.
     digest = hashlib.sha256(f"swarm-champion:{name}".encode()).digest()
     key = int.from_bytes(digest[:8], "big", signed=True)
-    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
+    engine = sa.create_engine(with_driver(url), poolclass=sa.pool.NullPool)
     deadline = time.monotonic() + wait_seconds
     try:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:

@@ -6,10 +6,12 @@ import time
 from pathlib import Path
 
 from swarm.errors import StoreError
+from tasks.secrets import expand
 from tasks.tracking_client import RunRecord, Tracking
 from tasks.tracking_store import (
     alone,
     contact,
+    is_postgres,
     is_sqlite,
     load_mlflow,
     redact,
@@ -20,6 +22,10 @@ from tasks.tracking_store import (
 
 __all__ = ["RunRecord", "Tracking", "open_tracking"]
 
+
+# A server's tables take seconds to make, and whoever comes second waits for the first.
+_MAKING_SECONDS = 120.0
+_LOCK = 0x5A4C
 
 # Lets MLflow's UI open the experiment as model training, with metric charts first.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
@@ -33,7 +39,8 @@ def open_tracking(
     Parameters
     ----------
     uri : str
-        ``sqlite:///`` file (created with its folder), a database, or a tracking server.
+        ``sqlite:///`` file (created with its folder), a database, or a tracking server;
+        ``${NAME}`` is replaced by an environment variable.
     experiment : str
         Name of the experiment.
     artifacts : str or Path, optional
@@ -49,7 +56,7 @@ def open_tracking(
     StoreError
         If the store cannot be reached or used.
     """
-    address = resolve(uri)
+    address = resolve(expand(uri, "address of the tracking store"))
     location = _location(address, artifacts)
     with store_errors(address, "open the experiment"):
         if is_sqlite(address):
@@ -62,6 +69,9 @@ def open_tracking(
         load_mlflow()
         deadline = time.monotonic() + timeout
         within(timeout, lambda: contact(address, timeout))
+        if is_postgres(address):
+            within(_MAKING_SECONDS, lambda: _make_server_tables(address))
+            deadline = time.monotonic() + timeout
         left = max(0.1, deadline - time.monotonic())
         return within(left, lambda: _open(address, experiment, location))
 
@@ -83,6 +93,20 @@ def _make_tables(address: str) -> None:
     finally:
         engine.dispose()
     part.replace(file)
+
+
+def _make_server_tables(address: str) -> None:
+    """Let one process at a time find the database empty, as MLflow trips over a second one."""
+    import mlflow.store.model_registry.sqlalchemy_store
+    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  before the others have to wait
+    import sqlalchemy as sa
+    from mlflow import MlflowClient
+
+    engine = sa.create_engine(address, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        if not sa.inspect(connection).has_table("alembic_version"):
+            MlflowClient(address, address).search_experiments(max_results=1)
 
 
 def _open(uri: str, experiment: str, location: str | None) -> Tracking:

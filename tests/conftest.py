@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres import NoPostgres, Postgres, running
 from tests.small_run import Bench
 
 _STARTUP_SECONDS = 120
@@ -85,3 +86,13 @@ def shared_data() -> Callable[[str], Path]:
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the figures out: drawing them takes longer than all the rest of a small run."""
     monkeypatch.setattr("flows.select.write_report", lambda data: {})
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server for the session; what needs it is skipped where there is none."""
+    try:
+        with running() as server:
+            yield server
+    except NoPostgres as error:
+        pytest.skip(str(error))

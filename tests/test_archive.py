@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -32,6 +33,14 @@ from swarm.search import Search, run
 
 ROOT = Path(__file__).resolve().parents[1]
 N_FOLDS, N_UNITS = 3, 11
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An archive to be, on either kind of database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'new' / 'a.db'}"
+    return str(request.getfixturevalue("postgres").database())
 
 
 def table(n_columns: int = 6) -> tuple[pd.DataFrame, pd.Series]:
@@ -98,8 +107,8 @@ def piece(folds: list[int], cost: float, error: str | None = None) -> Record:
     return replace(record, seconds=1.0, error=error)
 
 
-def test_pieces_of_a_mask_are_merged_and_the_first_word_stays() -> None:
-    part = open_part(Archive())
+def test_pieces_of_a_mask_are_merged_and_the_first_word_stays(url: str) -> None:
+    part = open_part(Archive(url))
     mask = np.arange(N_UNITS) == 4
     part.add([(mask, piece([1], 0.25))])
     part.add([(mask, piece([0, 2], 0.5)), (mask, piece([1, 2], 0.75))])
@@ -110,16 +119,16 @@ def test_pieces_of_a_mask_are_merged_and_the_first_word_stays() -> None:
     assert found.complete
 
 
-def test_masks_are_listed_in_the_order_of_their_first_evaluation() -> None:
-    part = open_part(Archive())
+def test_masks_are_listed_in_the_order_of_their_first_evaluation(url: str) -> None:
+    part = open_part(Archive(url))
     masks = np.eye(N_UNITS, dtype=bool)[[5, 2, 9]]
     part.add([(masks[0], piece([0], 1.0)), (masks[1], piece([0], 1.0))])
     part.add([(masks[2], piece([0], 1.0)), (masks[0], piece([1], 1.0))])
     assert [int(mask.argmax()) for mask, _ in part.all()] == [5, 2, 9]
 
 
-def test_many_masks_are_looked_up_at_once_in_the_order_asked() -> None:
-    part = open_part(Archive())
+def test_many_masks_are_looked_up_at_once_in_the_order_asked(url: str) -> None:
+    part = open_part(Archive(url))
     bits = (np.arange(1, 1500)[:, None] >> np.arange(N_UNITS)) & 1 > 0
     part.add([(mask, piece([0], float(i))) for i, mask in enumerate(bits)])
     order = np.random.default_rng(0).permutation(len(bits))
@@ -153,8 +162,7 @@ for number in range(start, start + 200):
 """
 
 
-def test_two_processes_writing_at_once_lose_nothing(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'a.db'}"
+def test_two_processes_writing_at_once_lose_nothing(url: str) -> None:
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, url, start],
@@ -190,8 +198,7 @@ def search(archive: Archive, seed: int, strategy: str = "multiswarm") -> SearchR
         return run(Search(made, problem.space, evaluator, hints, seed, Budget(epochs=3)))
 
 
-def test_other_seeds_and_strategies_use_what_was_paid_for(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'new' / 'a.db'}"
+def test_other_seeds_and_strategies_use_what_was_paid_for(url: str) -> None:
     first = Archive(url)
     search(first, seed=0)
     first.close()
@@ -237,14 +244,23 @@ def test_a_file_that_is_no_archive_is_refused_by_name_and_left_untouched(
     assert [file.name for file in tmp_path.iterdir()] == ["mlflow.db"]
 
 
-def test_an_archive_of_another_version_is_refused_by_its_format(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    Archive(f"sqlite:///{path}").close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("update archive_about set format = 'swarm-archive-9'")
-    connection.close()
+def test_an_archive_of_another_version_is_refused_by_its_format(url: str) -> None:
+    Archive(url).close()
+    with sa.create_engine(url).begin() as connection:
+        connection.execute(sa.text("update archive_about set format = 'swarm-archive-9'"))
     with pytest.raises(StoreError, match="'swarm-archive-9' of another version"):
-        Archive(f"sqlite:///{path}")
+        Archive(url)
+
+
+def test_a_mask_of_a_hundred_thousand_units_is_a_key(url: str) -> None:
+    part = KnownEvaluations(Archive(url), open_part(Archive(url))._number, N_FOLDS, 100_000)
+    masks = np.random.default_rng(0).random((2, 100_000)) < 0.5
+    record = Record.unknown(N_FOLDS, 100_000)
+    record.fold_costs[0] = 0.5
+    part.add([(mask, record) for mask in masks])
+    part.add([(masks[0], record)])
+    assert [found.fold_costs[0] for found in part.lookup(masks)] == [0.5, 0.5]
+    assert len(list(part.all())) == 2
 
 
 def test_damage_is_found_by_a_check(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from swarm.database import open_engine
 from swarm.errors import DataError
 from tasks.secrets import expand, reason
 from tasks.sources._raw import Raw
@@ -36,14 +37,7 @@ def _parse(text: str) -> URL:
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
-    whole = re.fullmatch(r"\$\{\w+\}", text.strip())
-
-    def escaped(position: int, value: str) -> str:
-        in_user = "@" in text[position:]
-        in_query = "?" in text[:position]
-        return quote(value, safe="") if not whole and (in_user or in_query) else value
-
-    expanded = expand(text.strip(), "database URL", escaped)
+    expanded = expand(text.strip(), "database URL")
     try:
         address = make_url(expanded)
     except (ArgumentError, ValueError):
@@ -72,13 +66,12 @@ def _refuse_missing_sqlite_file(address: URL) -> None:
 
 def _select(address: URL, query: str, shown: str) -> tuple[pd.DataFrame | None, str]:
     """Give the rows, or why there are none; errors are not chained, they may hold the password."""
-    from sqlalchemy import create_engine
     from sqlalchemy.exc import NoSuchModuleError
     from sqlalchemy.pool import NullPool
 
     secrets = _secrets(address)
     try:
-        engine = create_engine(address, poolclass=NullPool, hide_parameters=True)
+        engine = open_engine(address, poolclass=NullPool, hide_parameters=True)
     except NoSuchModuleError:
         known = f"unknown database {address.drivername!r} in the URL"
         return None, f"{known}; use a dialect such as postgresql, mysql or sqlite"

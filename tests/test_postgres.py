@@ -1,0 +1,228 @@
+"""PostgreSQL under everything: the archive, MLflow's store and the data; and many flows at once.
+
+The archive's own contract runs on it in ``test_archive.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import sqlalchemy as sa
+
+from conf.text import render
+from swarm.archive import Archive
+from swarm.errors import DataError, StoreError
+from tasks.sources import fetch
+from tasks.tracking import open_tracking
+from tests.postgres import Postgres
+from tests.small_run import OTHERS, Bench, table
+from tests.warm_swarm import WarmSwarm
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+LONG = os.environ.get("SWARM_FAULTS") == "long"
+FLOWS = 8 if LONG else 3
+PASSWORD = "SWARM_TEST_PASSWORD"
+NO_FIGURES = "flows.select.write_report = lambda data: {}"
+EPOCHS = 4
+
+
+@pytest.fixture(scope="module")
+def warm(
+    prefect_server: str, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WarmSwarm]:
+    env = {"PREFECT_API_URL": prefect_server, PASSWORD: postgres.password}
+    with WarmSwarm(tmp_path_factory.mktemp("said"), env, NO_FIGURES) as started:
+        yield started
+
+
+class ServerBench(Bench):
+    """A bench with its archive, its store and its table on PostgreSQL."""
+
+    @property
+    def archive(self) -> str:
+        """Of the password, only where it is."""
+        return (self.folder / "archive.url").read_text()
+
+    def mapping(self, **sections: Any) -> dict[str, Any]:
+        """The same search as on files."""
+        base = super().mapping(**sections)
+        stored = (self.folder / "store.url").read_text()
+        base["tracking"]["uri"] = stored
+        base["data"] = {
+            "source": "sql",
+            "url": stored.replace("+psycopg", ""),
+            "query": 'SELECT * FROM measured ORDER BY "when"',
+            "target": "y",
+            "drop": OTHERS,
+        }
+        return base
+
+
+@pytest.fixture
+def on_server(postgres: Postgres, tmp_path: Path) -> ServerBench:
+    store, archive = postgres.database(), postgres.database()
+    bench = ServerBench(tmp_path / "server", store)
+    bench.folder.mkdir()
+    for name, url in (("store", store), ("archive", archive)):
+        hidden = postgres.without_password(url, PASSWORD)
+        (bench.folder / f"{name}.url").write_text(hidden)
+    # MLflow's own tables come first: it makes them in an empty database only.
+    open_tracking(store, bench.experiment, str(bench.folder / "artifacts"))
+    table().to_sql("measured", sa.create_engine(store), index=False)
+    return bench
+
+
+@pytest.fixture(scope="module")
+def on_files(
+    warm: WarmSwarm, tracking_uri: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[int], dict[str, bytes]]:
+    """What a search with some seed finds on files and alone."""
+
+    @cache
+    def answer(seed: int) -> dict[str, bytes]:
+        bench = Bench(tmp_path_factory.mktemp("files"), tracking_uri)
+        command = warm.start("select", bench.file(seed=seed))
+        assert command.wait() == 0, command.said()
+        return bench.answer(bench.runs()[0].info.run_id)
+
+    return answer
+
+
+def everything(bench: Bench, databases: list[str], prefect: str) -> Iterator[tuple[str, str]]:
+    """Each place a secret could have come to, with what stands there."""
+    for file in bench.folder.rglob("*"):
+        if file.is_file():
+            yield str(file), file.read_bytes().decode("latin-1")
+    for url in databases:
+        engine = sa.create_engine(url)
+        with engine.connect() as connection:
+            for name in sa.inspect(connection).get_table_names():
+                rows = connection.execute(sa.text(f'SELECT * FROM "{name}"')).all()
+                yield name, repr(rows)
+        engine.dispose()
+    for kind in ("flow_runs", "task_runs", "artifacts", "logs"):
+        asked = urllib.request.Request(
+            f"{prefect}/{kind}/filter", b"{}", {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            yield kind, json.dumps(json.load(answer))
+
+
+def test_a_run_killed_on_postgresql_ends_as_on_files_and_shows_no_password(
+    warm: WarmSwarm,
+    on_server: ServerBench,
+    on_files: Callable[[int], dict[str, bytes]],
+    postgres: Postgres,
+    prefect_server: str,
+) -> None:
+    killed = warm.start("select", on_server.file(seed=0), "-v")
+    killed.wait_for("epoch 2/")
+    killed.signal(signal.SIGKILL)
+    killed.wait()
+    run_id = on_server.runs()[0].info.run_id
+    stored = on_server.mapping()["tracking"]["uri"]
+    assert PASSWORD in stored
+    command = warm.start("resume", run_id, "--tracking-uri", stored, "-v")
+    assert command.wait() == 0, command.said()
+    run = on_server.tracking.run(run_id)
+    assert run.status == "FINISHED"
+    assert on_server.answer(run_id) == on_files(0)
+    assert on_server.steps(run_id) == list(range(1, EPOCHS + 1))
+    assert run.tags["data"].startswith("sql:postgresql://swarm:***@")
+    assert run.params["archive.url"] == on_server.archive
+    said = killed.said() + command.said() + command.out.read_text()
+    archive = on_server.archive.replace(f"${{{PASSWORD}}}", quote(postgres.password, safe=""))
+    places = [("said", said), *everything(on_server, [on_server.uri, archive], prefect_server)]
+    assert {"said", "params", "archive_evaluations", "flow_runs"} <= {name for name, _ in places}
+    for secret in (postgres.password, quote(postgres.password), quote(postgres.password, safe="")):
+        assert [name for name, text in places if secret in text] == []
+
+
+def without_driver(url: str) -> str:
+    return url.replace("+psycopg", "")
+
+
+def test_an_address_needs_no_driver_in_it(postgres: Postgres) -> None:
+    url = without_driver(postgres.database())
+    table().to_sql("measured", sa.create_engine(url.replace(":", "+psycopg:", 1)), index=False)
+    assert len(fetch("sql", url=url, query="SELECT * FROM measured", target="y").features) == 120
+    with pytest.raises(StoreError, match=r"something else .it has the table 'measured'"):
+        Archive(url)
+    Archive(without_driver(postgres.database())).check()
+
+
+def test_a_wrong_password_is_one_sentence_without_it(postgres: Postgres) -> None:
+    wrong = sa.make_url(postgres.database()).set(password="hush:@/%")
+    url = wrong.render_as_string(hide_password=False)
+    for attempt, kind in (
+        (lambda: Archive(url), StoreError),
+        (lambda: open_tracking(url, "any"), StoreError),
+        (lambda: fetch("sql", url=url, query="SELECT 1", target="y"), DataError),
+    ):
+        with pytest.raises(kind, match="password authentication failed") as caught:
+            attempt()
+        assert "hush" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def make_store(uri: str) -> str:
+    return open_tracking(without_driver(uri), "first").experiment_id
+
+
+def test_an_empty_database_found_by_several_at_once_gets_its_tables_once(
+    postgres: Postgres,
+) -> None:
+    uri = postgres.database()
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(make_store, [uri] * 4))) == 1
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_many_flows_at_once_on_one_store_lose_nothing(
+    kind: str,
+    warm: WarmSwarm,
+    on_files: Callable[[int], dict[str, bytes]],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    if kind == "sqlite":
+        bench = Bench(tmp_path / "together", f"sqlite:///{tmp_path}/fresh.db")
+        bench.folder.mkdir()
+    else:
+        bench = request.getfixturevalue("on_server")
+    # Some search the same, so that they write the same rows at the same moment.
+    seeds = [number % (FLOWS // 2 + 1) for number in range(FLOWS)]
+    files = {seed: bench.folder / f"{seed}.yaml" for seed in seeds}
+    for seed, file in files.items():
+        file.write_text(render(bench.mapping(seed=seed)), encoding="utf-8")
+    commands = [warm.start("select", str(files[seed]), "-v") for seed in seeds]
+    for command in commands:
+        assert command.wait(600) == 0, command.said()
+        assert "locked" not in command.said()
+        assert "Traceback" not in command.said()
+    runs = bench.runs()
+    assert [run.info.status for run in runs] == ["FINISHED"] * FLOWS
+    assert sorted(int(run.data.params["seed"]) for run in runs) == sorted(seeds)
+    assert not list((bench.folder / "spool").rglob("*.entry"))
+    for run in runs:
+        for metric in ("best_cost", "fits", "diversity", "work_fits"):
+            assert bench.steps(run.info.run_id, metric) == list(range(1, EPOCHS + 1)), metric
+        assert bench.answer(run.info.run_id) == on_files(int(run.data.params["seed"]))
+    # The archive knows all that was evaluated: once more, and nothing is trained.
+    again = warm.start("select", str(files[0]))
+    assert again.wait() == 0, again.said()
+    trained = bench.tracking.client.get_metric_history(bench.runs()[0].info.run_id, "work_fits")
+    assert [point.value for point in trained] == [0] * EPOCHS
