@@ -152,6 +152,12 @@ def _workers_can_be_reached(config: SelectConfig) -> None:
             f"evaluation.address {address!r} is for the backends dask and ray, got {backend!r};"
             " set evaluation.backend, or leave the address out"
         )
+    timeout = config.evaluation.timeout_seconds
+    if timeout is not None and backend != "loky":
+        raise ConfigError(
+            f"evaluation.timeout_seconds {timeout:g} needs workers that can be ended and replaced,"
+            f" got evaluation.backend {backend!r}; set it to 'loky', or the timeout to null"
+        )
     if backend in ("dask", "ray") and find_spec(backend) is None:
         raise ConfigError(
             f"evaluation.backend {backend!r} needs a package that is not installed;"

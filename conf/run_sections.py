@@ -92,9 +92,14 @@ class EvaluationSection(Section):
         default="loky",
         description="Kind of workers: processes, threads, none, or those of a Dask or Ray cluster",
     )
-    address: Annotated[str, Field(min_length=1)] | None = Field(
+    address: Location | None = Field(
         default=None,
         description="Scheduler of the Dask or Ray cluster; null starts n_jobs processes here",
+    )
+    timeout_seconds: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        default=None,
+        description="Seconds that one fit may take; one that takes longer counts as failed and its"
+        " worker is replaced; needs the backend loky; null for no limit",
     )
 
 

@@ -20,6 +20,7 @@ from swarm.evaluation.inputs import (
     check_estimator,
     check_folds,
     check_rows,
+    check_task,
     checked_weights,
     resolve_folds,
 )
@@ -138,6 +139,7 @@ class Problem:
         features = features.reset_index(drop=True)
         task = task_of(target)
         check_columns(features, estimator)
+        check_task(estimator, target, task)
         model = made_deterministic(estimator, seed)
         score = resolve_scoring(scoring, model, labels, task, pos_label)
         made = resolve_folds(folds, features, labels, task, seed, groups)

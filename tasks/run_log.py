@@ -122,6 +122,8 @@ class RunLog:
 
     def judged(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log the test figures after `step` epochs, unless an earlier start did."""
+        # The store is asked, so one that is away for a moment has to be waited for.
+        self.settle()
         if any(self.tracking.last_step(self.run_id, name) >= step for name in metrics):
             return
         self.spool.metrics(step, metrics)

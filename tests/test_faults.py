@@ -26,9 +26,29 @@ pytestmark = [
 ]
 
 LONG = os.environ.get("SWARM_FAULTS") == "long"
-KILLS = 60 if LONG else 10
+KILLS = 100 if LONG else 10
 # Drawing figures is half of so small a run, and nothing that a kill could harm.
 NO_FIGURES = "flows.select.write_report = lambda data: {}"
+# A command told so dies while its archive commits: on that commit, so many seconds after its
+# start, which is a moment that a clock outside hardly ever hits.
+COMMIT_KILLER = """
+import pathlib, signal, sqlalchemy, threading, time
+commits = 0
+
+def die(seconds):
+    time.sleep(seconds)
+    os.killpg(0, signal.SIGKILL)
+
+@sqlalchemy.event.listens_for(sqlalchemy.Engine, "commit")
+def count(connection):
+    global commits
+    order = pathlib.Path({order!r})
+    if order.exists() and str(connection.engine.url.database).endswith("archive.db"):
+        commits += 1
+        number, seconds = order.read_text().split()
+        if commits == int(number):
+            threading.Thread(target=die, args=(float(seconds),)).start()
+"""
 # In a row, before a run may finish.
 KILLS_PER_RUN = 5
 EPOCHS = 5
@@ -40,9 +60,18 @@ MODEL = {
 
 
 @pytest.fixture(scope="module")
-def warm(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmSwarm]:
+def order(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the number of a commit and seconds are written for the next command to die by."""
+    return tmp_path_factory.mktemp("orders") / "order"
+
+
+@pytest.fixture(scope="module")
+def warm(
+    prefect_server: str, order: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WarmSwarm]:
     env = {"PREFECT_API_URL": prefect_server}
-    with WarmSwarm(tmp_path_factory.mktemp("said"), env, "" if LONG else NO_FIGURES) as started:
+    prelude = COMMIT_KILLER.format(order=str(order)) + NO_FIGURES
+    with WarmSwarm(tmp_path_factory.mktemp("said"), env, prelude) as started:
         yield started
 
 
@@ -116,17 +145,28 @@ def assert_as_if_nothing_had_happened(bench: Bench, undisturbed: Undisturbed) ->
 
 @pytest.mark.timeout(3600 if LONG else 600)
 def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(
-    warm: WarmSwarm, undisturbed: Undisturbed, tracking_uri: str, tmp_path: Path
+    warm: WarmSwarm, undisturbed: Undisturbed, order: Path, tracking_uri: str, tmp_path: Path
 ) -> None:
     rng = random.Random(20)
-    kills, runs = 0, 0
+    kills, runs, in_commit = 0, 0, 0
     while kills < KILLS:
         runs += 1
         bench = Bench(tmp_path / f"run{runs}", tracking_uri)
         bench.folder.mkdir()
         path = configured(bench, n_jobs=2 if LONG and runs % 2 else 1)
-        for _ in range(min(KILLS_PER_RUN, KILLS - kills)):
+        for number in range(min(KILLS_PER_RUN, KILLS - kills)):
+            if number % 2:
+                order.write_text(f"{rng.randint(1, 6)} {rng.choice([0, 0.0003, 0.001, 0.003])}")
             command = go_on(warm, bench, path)
+            if number % 2:
+                died = command.wait() == -signal.SIGKILL
+                order.unlink()
+                assert died or command.status == 0, command.said()
+                whole(bench)
+                kills, in_commit = kills + died, in_commit + died
+                if not died:
+                    break
+                continue
             # The search is what can be lost, but it is the smaller part of so small a run.
             latest = undisturbed.ended if rng.random() < 0.4 else undisturbed.searched
             time.sleep(rng.uniform(0.0, latest))
@@ -134,12 +174,16 @@ def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(
                 assert command.status == 0, command.said()
                 break
             command.signal(signal.SIGKILL)
-            assert command.wait() == -signal.SIGKILL
+            if command.wait() == 0:  # it ended in the very moment it was to be killed
+                break
+            assert command.status == -signal.SIGKILL, command.said()
             kills += 1
             whole(bench)
         command = go_on(warm, bench, path)
         assert command.wait() == 0, command.said()
         assert_as_if_nothing_had_happened(bench, undisturbed)
+    assert in_commit >= KILLS // 5
+    print(f"{kills} kills, {in_commit} of them while committing, over {runs} runs")
 
 
 def test_a_worker_that_dies_in_mid_epoch_changes_nothing(

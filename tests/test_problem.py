@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -344,7 +344,7 @@ def test_folds_of_a_number_are_stratified_for_classes_and_shuffled_by_the_seed()
     assert all(labels()[test].mean() == 0.5 for _, test in problem.folds)
     assert build(folds=5, seed=1).folds[0][1].tolist() == problem.folds[0][1].tolist()
     assert build(folds=5, seed=2).folds[0][1].tolist() != problem.folds[0][1].tolist()
-    regression = build(y=np.linspace(0.1, 0.9, 30), model=LogisticRegression(), folds=5)
+    regression = build(y=np.linspace(0.1, 0.9, 30), model=LinearRegression(), folds=5)
     assert regression.task == "regression"
 
 

@@ -39,7 +39,7 @@ class CrossValidation:
     problem : Problem
     archive : Archive, optional
         Default: one in memory.
-    n_jobs, backend, address
+    n_jobs, backend, address, timeout
         See :class:`swarm.evaluation.workers.Workers`.
     pruning : bool
         Stop training a mask once it cannot reach its incumbent any more. Never changes
@@ -68,13 +68,14 @@ class CrossValidation:
         on_fit: Callable[[Fitted], None] | None = None,
         exact: bool = True,
         address: str | None = None,
+        timeout: float | None = None,
     ) -> None:
         self.problem = problem
         self.archive = Archive() if archive is None else archive
         self.n_folds = problem.n_folds
         # Without a lower bound on the fold costs a later fold could make up for the others.
         self.pruning = pruning and problem.scoring.bounded
-        self.workers = Workers(problem, n_jobs, backend, address)
+        self.workers = Workers(problem, n_jobs, backend, address, timeout)
         self._on_fit = on_fit
         self._path, self.way = (
             exact_path(problem) if exact else (None, "models are fitted: as configured")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +18,11 @@ from swarm.evaluation.models import model_importances, used_by
 from swarm.evaluation.types import Record
 from swarm.problem import Problem
 
-__all__ = ["Fitted", "Job", "fit_mask"]
+__all__ = ["REFIT", "Fitted", "Job", "fit_mask"]
+
+# In place of a fold: the model on all rows.
+REFIT = -1
+Watch = Callable[[int], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class Job:
         When training may stop.
     part : int
         0 for a whole mask; from 1 where its folds are handed out one by one.
+    refit : bool
+        Whether a problem that wants importances of a model on all rows may have one.
     """
 
     number: int
@@ -44,6 +51,7 @@ class Job:
     fold_order: NDArray[np.int64]
     limit: Limit
     part: int = 0
+    refit: bool = True
 
     def by_fold(self) -> list[Job]:
         """Return one job for each fold that is not known: together the same work, in any order."""
@@ -73,10 +81,20 @@ class Fitted:
     error: str | None = None
 
 
-def fit_mask(problem: Problem, job: Job) -> Fitted:
+def _unwatched(fold: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Fitted:
     """Train the folds of `job` in order, until its cost is known or known to be too high.
 
     A fit that raises makes the cost inf and ends the work on the mask; its traceback is kept.
+    Each fit runs inside ``watch(fold)``, with ``REFIT`` for a model on all rows.
+
+    Raises
+    ------
+    MemoryError
+        It says something of this machine at this moment and nothing of the mask.
     """
     started = time.perf_counter()
     result = Fitted(job.number, job.part)
@@ -87,7 +105,10 @@ def fit_mask(problem: Problem, job: Job) -> Fitted:
     )
     while (fold := record.next_fold(job.fold_order, job.limit)) is not None:
         try:
-            cost = _fit_fold(problem, columns, positions, fold, job.mask, result)
+            with watch(fold):
+                cost = _fit_fold(problem, columns, positions, fold, job.mask, result)
+        except MemoryError:
+            raise
         except Exception:
             result.error = traceback.format_exc()
             result.folds.append(fold)
@@ -99,8 +120,9 @@ def fit_mask(problem: Problem, job: Job) -> Fitted:
             break
         record.fold_costs[fold] = cost
     believed = record.complete and not record.failed and record.cost <= job.limit.cost
-    if problem.importance == "refit" and believed:
-        _refit(problem, columns, positions, result)
+    if problem.importance == "refit" and believed and job.refit:
+        with watch(REFIT):
+            _refit(problem, columns, positions, result)
     result.seconds = time.perf_counter() - started
     return result
 
@@ -169,6 +191,8 @@ def _refit(problem: Problem, columns: Any, positions: Sequence[int], result: Fit
             model = _fit(problem, columns, np.arange(len(problem.target)))
         values = model_importances(model, len(positions))
         result.refit = problem.space.by_unit(values, positions)
+    except MemoryError:
+        raise
     except Exception:
         result.error = traceback.format_exc()
 

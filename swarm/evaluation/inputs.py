@@ -19,6 +19,7 @@ __all__ = [
     "check_estimator",
     "check_folds",
     "check_rows",
+    "check_task",
     "checked_weights",
     "resolve_folds",
 ]
@@ -32,6 +33,23 @@ def check_estimator(estimator: Any) -> None:
         raise ConfigError(
             f"the estimator must be an object with fit and predict, got {estimator!r}; "
             "give e.g. LGBMClassifier()"
+        )
+
+
+def check_task(estimator: Any, target: Any, task: str) -> None:
+    """Refuse a classifier for a target of numbers, whose every fit would fail."""
+    from sklearn.base import is_classifier
+
+    try:
+        classifies = is_classifier(estimator)
+    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
+        return
+    if classifies and task == "regression":
+        named = getattr(target, "name", None)
+        raise DataError(
+            f"the target{'' if named is None else f' {named!r}'} holds numbers, "
+            f"{len(pd.unique(np.ravel(target)))} different ones, but {type(estimator).__name__} "
+            "is a classifier; use a regressor, or a target of classes"
         )
 
 

@@ -107,7 +107,23 @@ def resolve_scoring(
         return _one_class(scoring, target, task, pos_label)
     if scoring in _SEVERAL_LABELS:
         return _several_labels(scoring, task)
-    return Scoring(scoring, get_scorer(scoring), _upper(scoring), pos_label, _quiet(scoring))
+    scorer = get_scorer(scoring)
+    _refuse_other_task(scoring, scorer, task)
+    return Scoring(scoring, scorer, _upper(scoring), pos_label, _quiet(scoring))
+
+
+def _refuse_other_task(name: str, scorer: Any, task: str) -> None:
+    """Refuse scorers that would make every fit fail."""
+    measures = getattr(getattr(scorer, "_score_func", None), "__module__", "")
+    if task == "regression" and measures.endswith(("_classification", "_ranking")):
+        raise ConfigError(
+            f"scorer {name!r} is for classes but the target is regression; "
+            "use 'r2' or 'neg_mean_squared_error'"
+        )
+    if task == "multiclass" and name == "roc_auc":
+        raise ConfigError(
+            "scorer 'roc_auc' is for two classes but the target is multiclass; use 'roc_auc_ovr'"
+        )
 
 
 def scorer_names() -> list[str]:

@@ -7,11 +7,12 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.cluster import CLUSTERS, Cluster, check_cluster, open_cluster, train
+from swarm.evaluation.deadline import Deadline, given_up
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
 from swarm.interrupts import deaf_children, quiet_pool
 from swarm.problem import Problem
@@ -20,6 +21,11 @@ __all__ = ["BACKENDS", "Workers"]
 
 BACKENDS = ("loky", "threading", "sequential", *CLUSTERS)
 _DEATHS = 3
+# What each numerical library is told, as joblib tells the workers of its own pools.
+_ONE_THREAD = {
+    f"{library}_NUM_THREADS": "1"
+    for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMBA", "NUMEXPR")
+}
 
 
 class Workers:
@@ -35,6 +41,9 @@ class Workers:
     address : str, optional
         Scheduler of a Dask or Ray cluster to connect to, at once; its workers are used, however
         many `n_jobs` says. Default: a cluster of `n_jobs` processes is started when needed.
+    timeout : float, optional
+        Seconds that one fit may take. A fit that takes longer fails, and its worker is replaced.
+        Needs ``loky``, and then one worker is a process too. Default: for ever.
     """
 
     def __init__(
@@ -43,6 +52,7 @@ class Workers:
         n_jobs: int = 1,
         backend: str = "loky",
         address: str | None = None,
+        timeout: float | None = None,
     ) -> None:
         from joblib import cpu_count
 
@@ -58,11 +68,18 @@ class Workers:
                 f"evaluation.address is {address!r}, but the worker backend {backend!r} has no "
                 "address; use 'dask' or 'ray', or set it to null"
             )
-        self.problem, self.address = problem, address
+        if timeout is not None and (backend != "loky" or not timeout > 0):
+            raise ConfigError(
+                f"a fit can be ended after {timeout} s only where this is above 0 and the worker "
+                f"backend is 'loky', got {backend!r}; set evaluation.backend to 'loky', or "
+                "evaluation.timeout_seconds to null"
+            )
+        self.problem, self.address, self.timeout = problem, address, timeout
         self.n_jobs = cpu_count() if n_jobs == -1 else n_jobs
-        alone = self.n_jobs == 1 and address is None
+        alone = self.n_jobs == 1 and address is None and timeout is None
         self.backend = "sequential" if alone else backend
         self._shipment: str | None = None
+        self._batches = 0
         self._cluster: Cluster | None = None
         if address is not None:
             self._cluster = open_cluster(backend, problem, self.n_jobs, address)
@@ -71,8 +88,23 @@ class Workers:
         """Train every job; results come as they finish, in any order.
 
         A worker that dies loses its mask, which is trained again; results that were there
-        stay. After three deaths in one batch, on a cluster over one mask, it is given up.
+        stay. After three deaths in one batch, on a cluster over one mask, it is given up. A
+        worker without memory counts as dead; one that was late counts not at all.
+
+        Raises
+        ------
+        EvaluationError
+            If workers keep dying, or there is not enough memory.
         """
+        try:
+            yield from self._run(jobs)
+        except MemoryError as error:
+            raise EvaluationError(
+                f"training ran out of memory with {self.n_jobs} workers of kind {self.backend!r}; "
+                "use fewer workers or a machine with more memory, then resume"
+            ) from error
+
+    def _run(self, jobs: Sequence[Job]) -> Iterator[Fitted]:
         if self.backend in CLUSTERS:
             yield from self._on_cluster(jobs)
             return
@@ -84,18 +116,23 @@ class Workers:
             return
         from joblib.externals.loky.process_executor import BrokenProcessPool
 
-        for death in range(1, _DEATHS + 1):
+        self._batches += 1
+        deaths = 0
+        while left:
             try:
-                for fitted in self._parallel(list(left.values())):
+                for fitted in self._answers(list(left.values())):
                     del left[fitted.number, fitted.part]
                     yield fitted
-                return
-            except BrokenProcessPool as error:
-                if death == _DEATHS:
+            except (BrokenProcessPool, MemoryError) as error:
+                late = list(self._late(left))
+                yield from late
+                deaths += not late
+                if deaths == _DEATHS:
                     masks = len({number for number, _ in left})
+                    doubt = "" if isinstance(error, MemoryError) else "perhaps "
                     raise EvaluationError(
-                        f"workers died {death} times with {masks} masks left to "
-                        "train, perhaps out of memory; use fewer workers"
+                        f"workers died {deaths} times with {masks} masks left to "
+                        f"train, {doubt}out of memory; use fewer workers"
                     ) from error
 
     def close(self) -> None:
@@ -138,6 +175,43 @@ class Workers:
         with threadpool_limits(limits=1):
             for job in left.values():
                 yield _fit_quietly(self.problem, job)
+
+    def _answers(self, jobs: Sequence[Job]) -> Iterator[Fitted]:
+        deadline = self._deadline()
+        return self._parallel(jobs) if deadline is None else self._watched(jobs, deadline)
+
+    def _deadline(self) -> Deadline | None:
+        if self.timeout is None:
+            return None
+        return Deadline(self.timeout, Path(self._ship()), self._batches)
+
+    def _late(self, left: dict[tuple[int, int], Job]) -> Iterator[Fitted]:
+        """Give up the fits that were late, in place, and tell of each."""
+        deadline = self._deadline()
+        for key, fold in (deadline.late() if deadline else {}).items():
+            if key in left:
+                fitted, rest = given_up(left.pop(key), fold, self.timeout or 0.0)
+                if rest is not None:
+                    left[key] = rest
+                yield fitted
+
+    def _watched(self, jobs: Sequence[Job], deadline: Deadline) -> Iterator[Fitted]:
+        """Train in processes, also where it is only one, which joblib would not start."""
+        from concurrent.futures import as_completed
+
+        from joblib.externals.loky import get_reusable_executor
+
+        shipped = self._ship()
+        with quiet_pool():
+            with deaf_children():
+                pool = get_reusable_executor(max_workers=self.n_jobs, env=_ONE_THREAD, timeout=300)
+                answers = [pool.submit(_fit_shipped, shipped, job, deadline) for job in jobs]
+            try:
+                yield from (answer.result() for answer in as_completed(answers))
+            finally:
+                # Cancelled futures would end loky's manager, and with it nothing the workers.
+                if not all(answer.done() for answer in answers):
+                    pool.shutdown(wait=True, kill_workers=True)
 
     def _parallel(self, jobs: Sequence[Job]) -> Iterator[Fitted]:
         from joblib import Parallel, delayed, parallel_config
@@ -188,15 +262,17 @@ def _until_closed(answers: Generator[Fitted, None, None]) -> Iterator[Fitted]:
             answers.close()
 
 
-def _fit_shipped(folder: str, job: Job) -> Fitted:
-    return _fit_quietly(_unpack(folder), job)
+def _fit_shipped(folder: str, job: Job, deadline: Deadline | None = None) -> Fitted:
+    return _fit_quietly(_unpack(folder), job, deadline)
 
 
-def _fit_quietly(problem: Problem, job: Job) -> Fitted:
+def _fit_quietly(problem: Problem, job: Job, deadline: Deadline | None = None) -> Fitted:
     """Fit without warnings: they repeat for every mask of a search and reach nobody."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return fit_mask(problem, job)
+        if deadline is None:
+            return fit_mask(problem, job)
+        return fit_mask(problem, job, partial(deadline.watch, job))
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,109 @@
+"""Bad input, whatever it is, ends in one sentence before anything is trained.
+
+The sentence names the thing, the value and the remedy; the exit status is 2, and no run is left
+behind. Prefect is passed by here, as it takes longer to start a flow than to refuse its input;
+`test_cli.py` has a few of these through it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from flows.cli import main
+from tests.bad_inputs import ARGUMENTS, CONFIGURATIONS, RUNS
+from tests.small_run import Bench
+
+
+@pytest.fixture
+def swarm(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Run the `swarm` command in this process without Prefect, and give its one sentence."""
+    from prefect import Flow, Task
+    from prefect.utilities.annotations import quote
+
+    def direct(self: Any, *args: Any, **options: Any) -> Any:
+        def plain(each: Any) -> Any:
+            return each.unwrap() if isinstance(each, quote) else each
+
+        return self.fn(*map(plain, args), **{name: plain(each) for name, each in options.items()})
+
+    def trained(*_: Any, **__: Any) -> None:
+        raise AssertionError("something was trained")
+
+    monkeypatch.setattr(Flow, "__call__", direct)
+    monkeypatch.setattr(Task, "__call__", direct)
+    monkeypatch.setattr("flows.cli.start_prefect", lambda: None)
+    monkeypatch.setattr("swarm.evaluation.workers.fit_mask", trained)
+    monkeypatch.setenv("DB_SECRET", "s3cret")
+    monkeypatch.delenv("NOT_SET_ANYWHERE", raising=False)
+    monkeypatch.chdir(bench.folder)
+
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["swarm", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert ended.value.code == 2, told
+        assert told.out == ""
+        (line,) = told.err.splitlines()
+        assert line.startswith("swarm: "), line
+        assert "Traceback" not in line
+        assert "s3cret" not in line
+        return line.removeprefix("swarm: ")
+
+    return run
+
+
+@pytest.mark.parametrize("case", CONFIGURATIONS)
+def test_a_bad_configuration_is_one_sentence(
+    swarm: Callable[..., str], bench: Bench, case: str
+) -> None:
+    sections, named = CONFIGURATIONS[case]
+    path = bench.file(**sections)
+    line = swarm("select", path)
+    assert all(name in line for name in named), line
+    assert swarm("config", "check", path) == line
+    assert not bench.made_anything()
+
+
+@pytest.mark.parametrize("case", RUNS)
+def test_bad_data_or_a_bad_store_is_one_sentence(
+    swarm: Callable[..., str], bench: Bench, case: str
+) -> None:
+    frame, sections, named = RUNS[case]
+    path = bench.file(**sections)
+    if frame is not None:
+        frame.to_csv(bench.folder / "table.csv", index=False)
+    (bench.folder / "broken.parquet").write_bytes(b"PAR1 and then nothing of the kind at all")
+    others = sa.create_engine(f"sqlite:///{bench.folder}/others.db")
+    with others.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE customers (name TEXT)")
+    others.dispose()
+    before = (bench.folder / "others.db").read_bytes()
+    line = swarm("select", path)
+    assert all(name in line for name in named), line
+    assert not bench.made_anything()
+    assert (bench.folder / "others.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("case", ARGUMENTS)
+def test_a_bad_argument_is_one_sentence(swarm: Callable[..., str], case: str) -> None:
+    Path("no.yaml").write_text("name: [unclosed\ndata: 3", encoding="utf-8")
+    Path("binary.yaml").write_bytes(b"\xff\xfe\x00name")
+    Path("list.yaml").write_text("- 1\n- 2\n", encoding="utf-8")
+    Path("empty.yaml").write_text("# nothing\n", encoding="utf-8")
+    arguments, named = ARGUMENTS[case]
+    line = swarm("select", *arguments)
+    assert all(name in line for name in named), line
+
+
+def test_there_are_at_least_sixty_kinds_of_bad_input() -> None:
+    assert len(CONFIGURATIONS) + len(RUNS) + len(ARGUMENTS) >= 60

@@ -1,0 +1,266 @@
+"""Workers that hang or run out of memory, disks that are full, clocks that step back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+from conf.check import check
+from flows.select import ends_run
+from swarm.archive import Archive
+from swarm.budget import Budget
+from swarm.errors import ConfigError, EvaluationError, StoreError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.types import Evaluations
+from swarm.hints import prepare_hints
+from swarm.problem import Problem
+from swarm.registry import make
+from swarm.search import Search, run
+from tasks.run_log import RunLog
+from tasks.spool import Spool
+from tasks.tracking import Tracking
+from tests.moody import HangsOnAll, Moody
+from tests.small_run import Bench
+from tests.test_workers import needs_proc, nobody_left_behind, notes
+
+pytestmark = pytest.mark.faults
+
+MASKS = np.unique(np.random.default_rng(1).random((16, 7)) < 0.5, axis=0)
+MASKS = MASKS[MASKS.any(axis=1)]
+# The one subset that hangs, or fails.
+ONE = " ".join(f"x{i}" for i in np.flatnonzero(MASKS[4]))
+
+
+def problem_of(model: Any, importance: str = "none") -> Problem:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 7)), columns=[f"x{i}" for i in range(7)])
+    y = (X["x0"] + rng.normal(size=60) > 0).astype(int)
+    return Problem.build(X, y, model, folds=3, importance=importance)
+
+
+def evaluate(problem: Problem, archive: Archive | None = None, **options: Any) -> Evaluations:
+    with CrossValidation(problem, archive, **options) as evaluator:
+        limits = np.full(len(MASKS), np.inf)
+        return evaluator.evaluate(MASKS, limits, np.array([2, 0, 1]))
+
+
+@needs_proc
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_fit_that_hangs_fails_and_everything_else_is_as_without_it(
+    tmp_path: Path, n_jobs: int
+) -> None:
+    archive = Archive()
+    hanging = problem_of(Moody(ONE, "hangs", str(tmp_path)))
+    with nobody_left_behind():
+        late = evaluate(hanging, archive, n_jobs=n_jobs, timeout=1.0)
+    failing = evaluate(problem_of(Moody(ONE, "fails")))
+    assert np.flatnonzero(late.failed).tolist() == [4]
+    for name in ("costs", "fold_costs", "needed", "failed", "censored", "used"):
+        assert np.array_equal(
+            getattr(late, name), getattr(failing, name), equal_nan=name == "fold_costs"
+        ), name
+    assert late.first_error == (
+        f"TimeoutError: the fit of fold 2 with a subset of {len(ONE.split())} units took longer "
+        "than 1 s and was ended with its worker"
+    )
+    assert str(os.getpid()) not in {pid for (pid,) in notes(tmp_path, "fit")}
+    again = evaluate(hanging, archive)
+    assert np.array_equal(again.costs, late.costs)
+    assert again.work.fits == 0
+
+
+@needs_proc
+def test_a_fit_in_time_is_left_alone_and_many_of_them_too(tmp_path: Path) -> None:
+    problem = problem_of(Moody())
+    plain, watched = evaluate(problem), evaluate(problem, n_jobs=2, timeout=30.0)
+    assert np.array_equal(plain.fold_costs, watched.fold_costs)
+
+
+@needs_proc
+def test_a_refit_that_hangs_costs_its_importances_and_not_the_mask() -> None:
+    problem = problem_of(HangsOnAll(), "refit")
+    with CrossValidation(problem, n_jobs=1, timeout=0.7) as evaluator:
+        found = evaluator.evaluate(MASKS[:2], np.full(2, np.inf), np.arange(3))
+    assert np.isfinite(found.costs).all()
+    assert not found.failed.any()
+    assert not found.importances.any()
+
+
+@pytest.mark.parametrize("backend", ["threading", "sequential", "dask"])
+def test_a_timeout_is_refused_where_no_worker_can_be_ended(bench: Bench, backend: str) -> None:
+    config = bench.config(evaluation={"timeout_seconds": 5.0, "backend": backend})
+    with pytest.raises(ConfigError, match=rf"timeout_seconds 5 needs .* got .*'{backend}'"):
+        check(config)
+    with pytest.raises(ConfigError, match="'loky'"):
+        CrossValidation(problem_of(GaussianNB()), backend=backend, timeout=5.0)
+
+
+@needs_proc
+@pytest.mark.parametrize("options", [{"n_jobs": 2}, {"n_jobs": 1, "timeout": 60.0}])
+def test_workers_out_of_memory_are_one_sentence_and_blame_no_subset(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swarm.evaluation.workers._DEATHS", 2)
+    problem, archive = problem_of(Moody("x3", "memory")), Archive()
+    words = r"workers died 2 times with \d+ masks left to train, out of memory; use fewer workers"
+    with nobody_left_behind(), pytest.raises(EvaluationError, match=words):
+        evaluate(problem, archive, **options)
+    archive.check()
+    known = archive.open_problem(problem).lookup(MASKS)
+    assert not any(record.failed for record in known)
+    assert not any(known[row].known.any() for row in np.flatnonzero(MASKS[:, 3]))
+
+
+def test_this_process_out_of_memory_is_one_sentence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(GaussianNB, "fit", full)
+    archive = Archive()
+    problem = problem_of(GaussianNB())
+    with pytest.raises(EvaluationError, match=r"ran out of memory .* then resume"):
+        evaluate(problem, archive, exact=False)
+    assert not any(record.known.any() for record in archive.open_problem(problem).lookup(MASKS))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes, where this user may make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    try:
+        made = subprocess.run(mount, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no mount command to make a small file system with")
+    if made.returncode:
+        pytest.skip(f"a small file system cannot be made: {made.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Leave no byte."""
+    file = folder / "filler"
+    with file.open("wb", buffering=0) as filler:
+        for size in (65536, 4096, 512, 1):
+            try:
+                while filler.write(b"\0" * size) == size:
+                    pass
+            except OSError:
+                continue
+    return file
+
+
+def search_of(archive: Archive, strategy: str = "random") -> Search:
+    problem = problem_of(Moody())
+    evaluator = CrossValidation(problem, archive, exact=False)
+    hints = prepare_hints(problem.features, problem.space, needs=())
+    return Search(make(strategy, {}), problem.space, evaluator, hints, 0, Budget(epochs=6))
+
+
+def test_a_full_disk_stops_the_search_and_it_goes_on_once_there_is_room(small_disk: Path) -> None:
+    undisturbed = run(search_of(Archive()))
+    archive = Archive(f"sqlite:///{small_disk}/archive.db")
+    filler = None
+
+    def fills(record: Any, _: Any) -> None:
+        nonlocal filler
+        if record.epoch == 2:
+            filler = fill(small_disk)
+
+    words = r"cannot write to the archive .*full; make room"
+    with pytest.raises(StoreError, match=words):
+        run(search_of(archive), callbacks=[fills])
+    archive.close()
+    assert filler is not None
+    filler.unlink()
+    archive = Archive(f"sqlite:///{small_disk}/archive.db")
+    archive.check()
+    resumed = run(search_of(archive))
+    assert resumed.history.equals(undisturbed.history)
+    assert np.array_equal(resumed.best_mask, undisturbed.best_mask)
+    archive.check()
+    archive.close()
+
+
+class Keeps:
+    """A client that remembers the metrics it was sent."""
+
+    uri = "http://127.0.0.1:9"
+
+    def __init__(self) -> None:
+        self.client = self
+        self.points: list[Any] = []
+
+    def log_batch(self, run_id: str, metrics: Any = (), **_: Any) -> None:
+        self.points += metrics
+
+
+def test_a_spool_on_a_full_disk_is_one_sentence_and_keeps_what_it_had(small_disk: Path) -> None:
+    class Away(Keeps):
+        def log_batch(self, *_: Any, **__: Any) -> None:
+            raise ConnectionError("away")
+
+    spool = Spool(small_disk / "spool", Away(), "a" * 32)
+    spool.metrics(0, {"cost": 0.5})
+    filler = fill(small_disk)
+    with pytest.raises(StoreError, match=r"cannot be written .*space"):
+        spool.artifact("large.bin", b"\1" * 100_000)
+    spool.close(0)
+    filler.unlink()
+    store = Keeps()
+    spool = Spool(small_disk / "spool", store, "a" * 32)
+    spool.metrics(1, {"cost": 0.4})
+    assert spool.close(5) == 0
+    assert [(point.step, point.value) for point in store.points] == [(0, 0.5), (1, 0.4)]
+
+
+def test_a_run_whose_spool_has_no_room_is_not_left_running(small_disk: Path, bench: Bench) -> None:
+    tracking, folder = bench.tracking, small_disk / "spool"
+    run_id = tracking.start_run("full", {}, {})
+    log = RunLog(tracking, Spool(folder, tracking, run_id), folder, run_id, {})
+    fill(small_disk)
+    with pytest.raises(EvaluationError, match="the first error"), ends_run(log):
+        raise EvaluationError("the first error")
+    assert tracking.run(run_id).status == "FAILED"
+
+
+def test_a_clock_that_steps_back_puts_nothing_out_of_order(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps and file numbers order what is told, and costs no clock."""
+    tracking: Tracking = bench.tracking
+    run_id = tracking.start_run("clock", {}, {})
+    true, offset = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: true() + offset[0])
+    spool = Spool(tmp_path / "spool", tracking, run_id)
+    for step in range(6):
+        offset[0] = -86_400.0 * (step % 3)
+        spool.metrics(step, {"cost": 1.0 - step / 10})
+        spool.artifact(f"epochs/{step:04d}.parquet", bytes([step]))
+    assert spool.close(30) == 0
+    found = tracking.client.get_metric_history(run_id, "cost")
+    assert sorted((point.step, point.value) for point in found) == [
+        (step, 1.0 - step / 10) for step in range(6)
+    ]
+    assert tracking.last_step(run_id, "cost") == 5
+    assert tracking.run(run_id).metrics["cost"] == 0.5
+
+    archive = Archive()
+    undisturbed = run(search_of(Archive()))
+
+    def steps_back(record: Any, _: Any) -> None:
+        offset[0] -= 3600.0
+
+    shaken = run(search_of(archive), callbacks=[steps_back])
+    assert shaken.history.equals(undisturbed.history)

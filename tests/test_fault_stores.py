@@ -1,0 +1,283 @@
+"""Servers that go away or are slow, and archives that are damaged or not ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+from swarm.archive import Archive
+from swarm.errors import StoreError
+from tests.flaky_proxy import FlakyProxy
+from tests.small_run import BAYES, Bench
+from tests.test_fault_resources import MASKS, evaluate, problem_of
+from tests.warm_swarm import Command, WarmSwarm
+
+pytestmark = pytest.mark.faults
+
+LONG = os.environ.get("SWARM_FAULTS") == "long"
+long_only = pytest.mark.skipif(
+    not LONG, reason="starts MLflow servers, which takes minutes; set SWARM_FAULTS=long"
+)
+# No figures; and a fit sleeps, so that how long a search takes depends on nobody else.
+SLEEPY = """
+import time
+from sklearn.naive_bayes import GaussianNB
+flows.select.write_report = lambda data: {}
+fit = GaussianNB.fit
+def slow(self, *args, **options):
+    time.sleep(0.05)
+    return fit(self, *args, **options)
+GaussianNB.fit = slow
+"""
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """An archive with something in it."""
+    file = tmp_path_factory.mktemp("full") / "archive.db"
+    archive = Archive(f"sqlite:///{file}")
+    evaluate(problem_of(GaussianNB()), archive, exact=False)
+    archive.close()
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda data: data[: len(data) // 2], "malformed"),
+        (lambda data: data[:-4096], "malformed"),
+        (lambda data: data[:1000], "malformed|not a database"),
+        (lambda data: b"x" * 50 + data[50:], "not a database"),
+        (lambda data: b"name,price\napple,3\n" * 300, "not a database"),
+    ],
+    ids=["half is gone", "the end is gone", "less than a page", "other header", "a table of text"],
+)
+def test_a_damaged_or_foreign_archive_is_named_and_left_as_it_is(
+    tmp_path: Path, full: bytes, damage: Any, words: str
+) -> None:
+    file = tmp_path / "archive.db"
+    file.write_bytes(damage(full))
+    before = file.read_bytes()
+    with pytest.raises(StoreError, match=rf"archive\.db.*({words})") as told:
+        Archive(f"sqlite:///{file}").open_problem(problem_of(GaussianNB()))
+    assert "\n" not in str(told.value)
+    assert file.read_bytes() == before
+
+
+def test_damage_inside_an_archive_is_found_by_its_check(tmp_path: Path, full: bytes) -> None:
+    file = tmp_path / "archive.db"
+    pages = [full[start : start + 4096] for start in range(0, len(full), 4096)]
+    file.write_bytes(b"".join([pages[0], *(b"\xff" * 4096 for _ in pages[1:])]))
+
+    def opened_and_checked() -> None:
+        Archive(f"sqlite:///{file}").check()
+
+    with pytest.raises(StoreError, match=r"archive\.db.*(damaged|malformed)"):
+        opened_and_checked()
+
+
+def test_a_whole_archive_is_told_from_a_damaged_one(tmp_path: Path, full: bytes) -> None:
+    file = tmp_path / "archive.db"
+    file.write_bytes(full)
+    archive = Archive(f"sqlite:///{file}")
+    archive.check()
+    problem = problem_of(GaussianNB())
+    assert all(record.complete for record in archive.open_problem(problem).lookup(MASKS))
+
+
+@pytest.fixture(scope="module")
+def prefect(prefect_server: str) -> Iterator[FlakyProxy]:
+    with FlakyProxy(port_of(prefect_server)) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def warm(prefect: FlakyProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmSwarm]:
+    env = {
+        "PREFECT_API_URL": f"http://127.0.0.1:{prefect.port}/api",
+        "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
+        # Of the five attempts the last waits longer than all before it.
+        "PREFECT_CLIENT_MAX_RETRIES": "5" if LONG else "1",
+    }
+    with WarmSwarm(tmp_path_factory.mktemp("said"), env, SLEEPY) as started:
+        yield started
+
+
+def port_of(address: str) -> int:
+    return int(address.split(":")[2].split("/")[0])
+
+
+def sleepy(bench: Bench, epochs: int, uri: str | None = None) -> str:
+    return bench.file(
+        model=BAYES,
+        budget={"epochs": epochs},
+        evaluation={"exact": False, "n_jobs": 1},
+        tracking={"uri": uri or bench.uri},
+    )
+
+
+def test_prefect_that_goes_away_in_mid_run_costs_no_evaluation(
+    warm: WarmSwarm, prefect: FlakyProxy, bench: Bench
+) -> None:
+    path = sleepy(bench, 8)
+    command = warm.start("select", path, "-v")
+    command.wait_for("epoch 2/")
+    prefect.down()
+    try:
+        status = command.wait(200)
+    finally:
+        prefect.up()
+    # The search needs no server to go on; it is the end of the flow that cannot be told.
+    assert "epoch 8/8" in command.said()
+    assert status == 2, command.said()
+    assert "Traceback" not in command.said()
+    last = command.said().splitlines()[-1]
+    assert last.startswith(f"swarm: the Prefect server at http://127.0.0.1:{prefect.port}/api went")
+    assert "swarm resume" in last
+    (run,) = bench.runs()
+    assert run.info.status == "FINISHED"
+    answer = bench.answer(run.info.run_id)
+    again = warm.start("resume", run.info.run_id, "--tracking-uri", bench.uri)
+    assert again.wait() == 0, again.said()
+    assert bench.answer(run.info.run_id) == answer
+    assert bench.steps(run.info.run_id) == list(range(1, 9))
+    assert bench.tracking.run(run.info.run_id).metrics["work_fits"] == run.data.metrics["work_fits"]
+
+
+class Server:
+    """An MLflow server of this test, on one port through its deaths; use as a context."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        from tasks.tracking import open_tracking
+
+        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
+        command += ["--port", str(self.port), "--workers", "1"]
+        command += ["--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db"]
+        command += ["--artifacts-destination", str(self.folder / "artifacts")]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                open_tracking(self.uri, "ready", timeout=10)
+                return
+            except StoreError:
+                assert time.monotonic() < deadline, (self.folder / "log").read_text()
+                time.sleep(0.5)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+
+@pytest.fixture(scope="module")
+def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("mlflow")) as server:
+        yield server
+
+
+@long_only
+@pytest.mark.timeout(600)
+def test_mlflow_that_is_killed_for_the_middle_half_has_everything_once_at_the_end(
+    warm: WarmSwarm, mlflow: Server, tmp_path: Path
+) -> None:
+    epochs = 24
+    bench = Bench(tmp_path, mlflow.uri)
+    bench.tracking  # noqa: B018  the experiment is there before it is too late
+    command = warm.start("select", sleepy(bench, epochs), "-v")
+    command.wait_for(f"epoch {epochs // 4}/")
+    mlflow.kill()
+    command.wait_for(f"epoch {3 * epochs // 4}/")
+    mlflow.start()
+    assert command.wait(300) == 0, command.said()
+    (run,) = bench.runs()
+    run_id = run.info.run_id
+    assert run.info.status == "FINISHED"
+    for metric in ("best_cost", "fits", "diversity", "work_fits"):
+        points = bench.tracking.client.get_metric_history(run_id, metric)
+        assert sorted(point.step for point in points) == list(range(1, epochs + 1)), metric
+        told = [point.timestamp for point in sorted(points, key=lambda point: point.step)]
+        assert told == sorted(told), metric
+    for epoch in range(1, epochs + 1):
+        assert bench.tracking.find_artifact(run_id, f"epochs/{epoch:04d}.parquet")
+    assert bench.artifact(run_id, "features.json")
+    assert not list((bench.folder / "spool").glob("*/*.entry"))
+
+
+def searching_seconds(command: Command, epochs: int) -> float:
+    """Seconds between the first and the last epoch of a run that was just started."""
+    command.wait_for("epoch 1/")
+    started = time.monotonic()
+    command.wait_for(f"epoch {epochs}/")
+    return time.monotonic() - started
+
+
+@long_only
+@pytest.mark.timeout(900)
+def test_mlflow_that_takes_two_seconds_for_an_answer_does_not_slow_the_search(
+    warm: WarmSwarm, mlflow: Server, tmp_path: Path
+) -> None:
+    epochs, taken = 30, dict[float, list[float]]()
+    with FlakyProxy(mlflow.port) as proxy:
+        for number in range(2):
+            for delay in (0.0, 2.0):
+                folder = tmp_path / f"{number}-{delay:.0f}"
+                folder.mkdir()
+                bench = Bench(folder, f"http://127.0.0.1:{proxy.port}")
+                bench.tracking  # noqa: B018
+                proxy.delay = delay
+                command = warm.start("select", sleepy(bench, epochs), "-v")
+                taken.setdefault(delay, []).append(searching_seconds(command, epochs))
+                proxy.delay = 0.0
+                assert command.wait(300) == 0, command.said()
+                (run,) = bench.runs()
+                assert bench.steps(run.info.run_id) == list(range(1, epochs + 1))
+    fast, slow = min(taken[0.0]), min(taken[2.0])
+    print(f"{fast:.2f} s, and {slow:.2f} s at 2 s an answer: {slow / fast - 1:+.1%}")
+    assert slow < 1.05 * fast
+
+
+def test_mlflow_that_is_silent_at_the_start_is_told_within_half_a_minute(
+    warm: WarmSwarm, bench: Bench
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        started = time.monotonic()
+        command = warm.start("select", sleepy(bench, 2, uri))
+        assert command.wait(60) == 2, command.said()
+        assert time.monotonic() - started < 30
+    (line,) = command.said().splitlines()
+    assert line.startswith(f"swarm: the tracking store {uri} ")
+    assert "check that it runs" in line
+    assert not (bench.folder / "spool").exists()
