@@ -25,6 +25,7 @@ from conf.run_sections import (
     StrategySection,
     TrackingSection,
 )
+from conf.schedule_section import ScheduleSection
 from conf.schema import SelectConfig
 
 __all__ = ["CompareConfig", "DatasetSection", "RunnerSection"]
@@ -160,6 +161,9 @@ class CompareConfig(Section):
     )
     retries: RetriesSection = Field(
         default=RetriesSection(), description="How often a search is tried"
+    )
+    schedule: ScheduleSection | None = Field(
+        default=None, description="When `swarm serve` runs it; null for never by itself"
     )
 
     @field_validator("strategies", mode="before")

@@ -26,6 +26,7 @@ from conf.run_sections import (
     StrategySection,
     TrackingSection,
 )
+from conf.schedule_section import ScheduleSection
 
 __all__ = ["SelectConfig"]
 
@@ -84,6 +85,9 @@ class SelectConfig(Section):
     )
     retries: RetriesSection = Field(
         default=RetriesSection(), description="How often an epoch is tried"
+    )
+    schedule: ScheduleSection | None = Field(
+        default=None, description="When `swarm serve` runs it; null for never by itself"
     )
 
     @property

@@ -42,7 +42,7 @@ from tasks.tracking import Tracking, open_tracking
 __all__ = ["Compared", "compare"]
 
 # Keys that say where and how a comparison is run, and change nothing that it finds.
-_ELSEWHERE = ("description", "runner", "tracking", "archive", "retries")
+_ELSEWHERE = ("description", "runner", "tracking", "archive", "retries", "schedule")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
         return with_runner(config, new, verbosity, Path(folder) / "stop")
 
 
-@flow(name="compare", validate_parameters=False)
+@flow(name="compare", validate_parameters=False, persist_result=False)
 def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Compared:
     grounds, told = _grounds(config)
     url = expand(config.archive.url, "address of the archive")
@@ -295,6 +295,7 @@ def _submitter(
                 "pruning": evaluation.pruning,
                 "exact": evaluation.exact,
                 "address": evaluation.address,
+                "timeout": evaluation.timeout_seconds,
             },
             racing=evaluation.racing,
             stop=str(stop),

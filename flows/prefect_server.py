@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from swarm.errors import StoreError
 
-__all__ = ["start_prefect"]
+__all__ = ["lost_prefect", "start_prefect"]
 
 
 def start_prefect() -> None:
@@ -28,3 +30,19 @@ def start_prefect() -> None:
             f"the Prefect server at {client.api_url} does not answer ({problem}); "
             "start it, or unset PREFECT_API_URL to run without one"
         )
+
+
+def lost_prefect(error: Exception) -> StoreError | None:
+    """Say in a sentence that the server went away in mid-run, if this is what `error` tells."""
+    # No client but Prefect's is built on httpx; where it was never imported it raised nothing.
+    httpx = sys.modules.get("httpx")
+    if httpx is None or not isinstance(error, httpx.HTTPError):
+        return None
+    from prefect.settings import PREFECT_API_URL
+
+    reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return StoreError(
+        f"the Prefect server at {PREFECT_API_URL.value()} went away in mid-run ({reason}); what "
+        "was evaluated is in the archive, and the same command, or `swarm resume` with the id "
+        "of the run, goes on from there once the server is back or PREFECT_API_URL is unset"
+    )

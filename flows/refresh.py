@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -74,7 +75,7 @@ class Refreshed:
     warnings: tuple[str, ...] = ()
 
 
-@flow(name="refresh", validate_parameters=False)
+@flow(name="refresh", validate_parameters=False, persist_result=False)
 def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> Refreshed:
     """Search the newest table, and promote the answer if it beats the champion on its test rows.
 
@@ -130,7 +131,7 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> Refreshed:
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"refresh": name, "refresh.digest": digest}
     started = start(config, table, warm=warm, tags=tags, registered=name)
-    with ends_run(started.log):
+    with closing(started.archive), ends_run(started.log):
         outcome = carry_out(started, verbosity)
         done = _decided(config, started, outcome, champions, champion, gone, drift, warnings)
         unsent = started.log.close("FINISHED")

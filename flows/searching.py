@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from conf.estimator import build_estimator
 from conf.schema import SelectConfig
 from flows.opaque import opaque
@@ -17,10 +19,11 @@ from swarm.proxy import LOW_CORRELATION
 from swarm.result import SearchResult
 from swarm.search import Search, SearchState, run
 from swarm.strategy import Hints, Strategy
+from tasks.prefect_artifacts import show_progress
 from tasks.run_log import RunLog
-from tasks.steps import confirm_best, run_epoch, worth_retrying
+from tasks.steps import Prepared, confirm_best, run_epoch, worth_retrying
 
-__all__ = ["Searched", "proxy_problem", "search_as_configured"]
+__all__ = ["Searched", "proxy_problem", "refuse_early", "search_as_configured"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,11 @@ class Searched:
     result: SearchResult
     known: KnownEvaluations
     warnings: tuple[str, ...]
+
+
+def refuse_early(strategy: Strategy, prepared: Prepared, seed: int) -> None:
+    """Refuse parameters of the strategy that do not suit the table, before there is a run."""
+    strategy.start(prepared.problem.space, prepared.hints, np.random.default_rng([seed, 0]))
 
 
 def proxy_problem(config: SelectConfig, problem: Problem) -> Problem | None:
@@ -98,6 +106,7 @@ def _evaluator(config: SelectConfig, problem: Problem, archive: Archive) -> Cros
         pruning=evaluation.pruning,
         exact=evaluation.exact,
         address=evaluation.address,
+        timeout=evaluation.timeout_seconds,
     )
 
 
@@ -113,11 +122,15 @@ def _epochs(config: SelectConfig, search: Search, log: RunLog, verbosity: int) -
         named = epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")
         return named(opaque(search), opaque(state))
 
-    with display(search.budget, verbosity) as shown:
+    with display(search.budget, verbosity) as shown, show_progress(search.budget) as tell:
         result = run(
             search,
             step=step,
-            callbacks=[lambda record, _: log.epoch(record), lambda record, _: shown.epoch(record)],
+            callbacks=[
+                lambda record, _: log.epoch(record),
+                lambda record, _: shown.epoch(record),
+                lambda record, _: tell(record),
+            ],
         )
         if result.interrupted:
             say("interrupted: going on with the best subsets so far", verbosity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -20,12 +20,16 @@ from flows.progress import say
 from flows.searching import Searched, refuse_early, search_as_configured
 from swarm.archive import Archive
 from swarm.ensemble import SubsetEnsemble
+from swarm.errors import ConfigError, StoreError
 from swarm.judgement import Judgement
+from swarm.redaction import redact
 from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.statistics.drift import summarise
 from swarm.strategy import Strategy
 from tasks.answer import answer_files, judgement_files
+from tasks.model_files import storable
+from tasks.prefect_artifacts import show_answer
 from tasks.report import final_metrics, report_data, run_facts, write_report
 from tasks.run_log import RunLog, describe_run
 from tasks.secrets import expand
@@ -57,6 +61,7 @@ class Outcome:
     judgement : Judgement
     warnings : tuple of str
     model_uri : str
+        Empty where the estimator has no safe form in a file.
     ensemble : SubsetEnsemble
         Fitted on the training rows.
     unsent : int
@@ -103,7 +108,7 @@ class Started:
     warnings: tuple[str, ...]
 
 
-@flow(name="select", validate_parameters=False)
+@flow(name="select", validate_parameters=False, persist_result=False)
 def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) -> Outcome:
     """Search the features of a table, and judge the answer on rows that no search saw.
 
@@ -122,7 +127,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
     """
     check(config)
     started = start(config, fetched(config), run_id)
-    with ends_run(started.log):
+    with closing(started.archive), ends_run(started.log):
         outcome = carry_out(started, verbosity)
         return replace(outcome, unsent=started.log.close("FINISHED"))
 
@@ -162,6 +167,13 @@ def start(
     needs = ("distance", "clusters", *strategy.needs)
     prepared = prepare_as_configured(config, train, needs=needs, seed=config.seed, warm=warm)
     refuse_early(strategy, prepared, config.seed)
+    name = registered or (config.name if config.tracking.register else None)
+    if name is not None and not storable(prepared.problem.estimator):
+        raise ConfigError(
+            f"model.estimator {config.model.estimator!r} cannot be stored without a pickle, which"
+            " no model here is; set tracking.register to false, or use one of scikit-learn or"
+            " LightGBM"
+        )
     archive = Archive(expand(config.archive.url, "address of the archive"))
     tracking = open_tracking(
         expand(config.tracking.uri, "address of the tracking store"),
@@ -170,7 +182,6 @@ def start(
     )
     log = _open_run(config, run_id, tracking, prepared, train, tags or {})
     warnings = tuple(text for text in (rows.warning,) if text)
-    name = registered or (config.name if config.tracking.register else None)
     return Started(config, strategy, prepared, train, test, archive, tracking, log, name, warnings)
 
 
@@ -226,8 +237,15 @@ def ends_run(log: RunLog) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        log.spool.tags({"error": str(error).splitlines()[0] if str(error) else repr(error)})
-        log.close("FAILED" if isinstance(error, Exception) else "KILLED", timeout=30.0)
+        told = str(error).splitlines()[0] if str(error) else repr(error)
+        status = "FAILED" if isinstance(error, Exception) else "KILLED"
+        try:
+            log.spool.tags({"error": redact(told)})
+            log.close(status, timeout=30.0)
+        except StoreError:
+            # A full disk, most likely: the store may take what the spool cannot hold.
+            with suppress(StoreError):
+                log.tracking.finish(log.run_id, status)
         raise
 
 
@@ -288,7 +306,9 @@ def _concluded(started: Started, searched: Searched) -> Outcome:
     log.settle()
     answer = hashlib.sha256(json.dumps(subsets).encode()).hexdigest()[:16]
     uri = log.earlier_model(answer)
-    if uri is None:
+    if not storable(problem.estimator):
+        uri = ""
+    elif uri is None:
         example = train.features.head(_EXAMPLE_ROWS)
         verdict = judgement.verdict()
         uri = register_model(
@@ -297,4 +317,5 @@ def _concluded(started: Started, searched: Searched) -> Outcome:
     log.spool.tags(
         {"stopped": result.reason, "answer": answer, "model": uri, "verdict": judgement.verdict()}
     )
+    show_answer(config.name, result, judgement, log.tracking, log.run_id)
     return Outcome(log.run_id, result, judgement, warnings, uri, ensemble)

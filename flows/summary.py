@@ -51,7 +51,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
             f"`swarm resume {outcome.run_id}` sends them.[/yellow]"
         )
     console.print(f"\nrun      {outcome.run_id}  ({config.tracking.experiment})")
-    console.print(f"model    {outcome.model_uri}")
+    console.print(f"model    {outcome.model_uri or 'not kept: it has no form without a pickle'}")
     console.print("look     swarm ui (or make ui), then open report.html among the run's artifacts")
 
 

@@ -17,7 +17,9 @@ from swarm.judgement.duel import Duel, duel
 from swarm.judgement.truth import Truth
 from swarm.problem import Problem
 from tasks.champion import Champion, Champions
+from tasks.prefect_artifacts import show_table
 from tasks.publish import publish, published_version
+from tasks.secrets import expand
 from tasks.table import Table
 
 __all__ = ["announce", "decision_files", "measure", "publish_features"]
@@ -49,7 +51,10 @@ def publish_features(
     only_if_stale: bool = False,
 ) -> None:
     """Publish the features of a champion, unless they are there already and that is enough."""
-    if location is None or (only_if_stale and published_version(location) == champion.version):
+    if location is None:
+        return
+    location = expand(location, "address to publish to")
+    if only_if_stale and published_version(location) == champion.version:
         return
     answer = champions.answer(champion)
     publish(
@@ -80,7 +85,6 @@ def announce(record: Mapping[str, Any]) -> None:
 
     Neither may fail a refresh that has done its work.
     """
-    from prefect.artifacts import create_table_artifact
     from prefect.events import emit_event
 
     champion = record["champion"]
@@ -96,8 +100,7 @@ def announce(record: Mapping[str, Any]) -> None:
         "run": record["challenger"]["run"],
     }
     key = "".join(c if c.isalnum() else "-" for c in champion["name"].lower()).strip("-")
-    with contextlib.suppress(Exception):
-        create_table_artifact([row], key=f"decision-{key}", description=str(record["why"]))
+    show_table(f"decision-{key}", [row], str(record["why"]))
     if record["decision"] not in ("first", "promoted", "replaced"):
         return
     with contextlib.suppress(Exception):

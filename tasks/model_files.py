@@ -11,7 +11,7 @@ import pandas as pd
 
 from swarm.errors import StoreError
 
-__all__ = ["serialisation", "write_ensemble"]
+__all__ = ["serialisation", "storable", "write_ensemble"]
 
 TRUSTED_PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost", "imblearn", "numpy", "scipy")
 TRUSTED_TYPES = (
@@ -22,6 +22,15 @@ TRUSTED_TYPES = (
     # The one estimator of this project: a model of it needs the project's package.
     "swarm.multilabel.MLkNN",
 )
+
+
+def storable(estimator: Any) -> bool:
+    """Whether an estimator, with the steps of a pipeline, is of a package that files may hold."""
+    steps = [step for _, step in getattr(estimator, "steps", [])]
+    parts = [part for part in (estimator, *steps) if not isinstance(part, str) and part is not None]
+    names = [f"{type(part).__module__.partition('.')[0]}.{type(part).__name__}" for part in parts]
+    known = [f"{name.partition('.')[0]}.{name.rpartition('.')[2]}" for name in TRUSTED_TYPES]
+    return all(name.partition(".")[0] in TRUSTED_PACKAGES or name in known for name in names)
 
 
 def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[str]:

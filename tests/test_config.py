@@ -122,8 +122,8 @@ REFUSED = {
     " the keys known there are n_clusters",
     WINE + "a: 1\nbudget: {epochs: 0}\nsplit: 3": "unknown key 'a' in conf/x.yaml; the keys known"
     " there are name, description, seed, data, split, model, scoring, pos_label, folds, space,"
-    " prepare, strategy, budget, evaluation, proxy, ensemble, test, tracking, archive, retries"
-    " (and 2 more)",
+    " prepare, strategy, budget, evaluation, proxy, ensemble, test, tracking, archive, retries,"
+    " schedule (and 2 more)",
     "name: a": "key 'data' is missing from conf/x.yaml; add it (Where the table comes from, and"
     " what its columns are)",
     WINE + "1: 2": "key '1' in conf/x.yaml is not text; put it in quotes",
@@ -270,7 +270,7 @@ def test_no_error_shows_a_password(override: str) -> None:
 
 
 def test_a_missing_configuration_is_named_with_those_that_ship() -> None:
-    ships = "compare, default, musk, musk_fast, musk_grouped"
+    ships = "compare, default, musk, musk_fast, musk_grouped, refresh"
     with pytest.raises(ConfigError) as caught:
         load("defualt", env={})
     assert str(caught.value) == (

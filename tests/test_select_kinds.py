@@ -15,7 +15,7 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.folds import Fold
 from swarm.search import Search
 from tasks.steps import run_epoch
-from tests.small_run import BAYES, N_ROWS, OTHERS, prepared_by_hand, table
+from tests.small_run import BAYES, N_ROWS, OTHERS, Bench, prepared_by_hand, table
 
 
 @pytest.fixture(autouse=True)
@@ -131,10 +131,10 @@ def one_epoch(problem: Any, config: SelectConfig) -> Search:
 
 @pytest.mark.parametrize("source", ["csv", "parquet", "sql", "bundled"])
 def test_every_source_comes_through_the_fetch_of_the_flow(bench, source):
-    from flows.select import _fetched
+    from flows.select import fetched
 
     if source == "bundled":
-        whole = _fetched(bench.config(data={"source": "bundled", "name": "wine", **_BARE}))
+        whole = fetched(bench.config(data={"source": "bundled", "name": "wine", **_BARE}))
         assert whole.features.shape == (178, 13)
         assert whole.source == "bundled:wine"
         return
@@ -147,7 +147,7 @@ def test_every_source_comes_through_the_fetch_of_the_flow(bench, source):
             table().to_sql("samples", connection, index=False)
         url = f"sqlite:///{bench.folder}/table.db"
         data = {"source": "sql", "url": url, "path": None, "query": "select * from samples"}
-    whole = _fetched(bench.config(data=data, folds={"kind": "column", "column": "fold"}))
+    whole = fetched(bench.config(data=data, folds={"kind": "column", "column": "fold"}))
     assert list(whole.features.columns) == [f"x{i}" for i in range(8)]
     assert whole.features.to_numpy() == pytest.approx(table().iloc[:, :8].to_numpy())
     assert whole.target.tolist() == table()["y"].tolist()
@@ -193,3 +193,16 @@ def test_a_cheaper_model_that_cannot_be_made_is_refused_before_any_data_is_read(
     )
     with pytest.raises(ConfigError, match=r"unknown parameter 'model\.params\.n_trees'"):
         select(config, None, 0)
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_model_that_has_no_safe_form_is_searched_with_but_not_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = {"estimator": "tests.fakes.OwnBayes", "allow": ["tests."]}
+    with pytest.raises(ConfigError, match="cannot be stored without a pickle"):
+        select(bench.config(model=model), None, 0)
+    assert not bench.made_anything()
+    outcome = select(bench.config(model=model, tracking={"register": False}), None, 0)
+    assert outcome.model_uri == ""
+    assert bench.statuses() == ["FINISHED"]

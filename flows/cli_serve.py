@@ -1,0 +1,110 @@
+"""``swarm serve``: run configurations on their schedules, on a machine without a work pool."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli_options import Set
+from flows.prefect_server import start_prefect
+from swarm.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from conf.load import AnyConfig
+
+__all__ = ["serve"]
+
+Configs = Annotated[
+    list[str], typer.Argument(help="YAML files, or names of those that ship; each has a schedule.")
+]
+Limit = Annotated[int, typer.Option(min=1, help="Runs at once on this machine; others wait.")]
+
+
+def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
+    """Run every CONFIG at the times of its schedule.cron, until Ctrl-C."""
+    _tell_the_server()
+    from conf.load import check, load
+
+    loaded = [(each, load(each, set_ or ())) for each in configs]
+    for origin, config in loaded:
+        if config.schedule is None:
+            raise ConfigError(
+                f"{origin} has no schedule.cron; set it, such as to '0 4 * * 1' for Mondays at 4"
+            )
+        check(config)
+    _refuse_twins(loaded)
+    _needs_a_server()
+    from prefect import serve as run_forever
+
+    deployments = [_deployment(config) for _, config in loaded]
+    for made in deployments:
+        schedule = made.schedules[0].schedule
+        typer.echo(f"{made.flow_name}/{made.name}  {schedule.cron}  ({schedule.timezone})")
+    typer.echo("waiting for their times (Ctrl-C ends it, and pauses them until the next serve)")
+    run_forever(*deployments, limit=limit, print_starting_message=False)
+
+
+def _tell_the_server() -> None:
+    """Let runs log to the server: there is no person at this terminal to be kept from it."""
+    if os.environ.get("PREFECT_LOGGING_LEVEL") == "CRITICAL":
+        os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"
+
+
+def _refuse_twins(loaded: Sequence[tuple[str, AnyConfig]]) -> None:
+    """Two of one name would be one deployment, and two of one champion would be at odds."""
+    from conf.refresh_schema import RefreshConfig
+    from flows.deployed import flow_name
+
+    seen: dict[tuple[str, str], str] = {}
+    for origin, config in loaded:
+        marks = [("name", f"{flow_name(config)}/{config.name}")]
+        if isinstance(config, RefreshConfig):
+            marks.append(("champion", config.champion_name))
+        for mark in marks:
+            if mark in seen:
+                raise ConfigError(
+                    f"{seen[mark]} and {origin} have the same {mark[0]} {mark[1]!r}; rename one, or"
+                    " serve only one of them"
+                )
+            seen[mark] = origin
+
+
+def _needs_a_server() -> None:
+    from prefect.settings import PREFECT_API_URL
+
+    if not PREFECT_API_URL.value():
+        raise StoreError(
+            "schedules need a Prefect server that stays, and PREFECT_API_URL is not set; run"
+            " `prefect server start`, and set PREFECT_API_URL to http://127.0.0.1:4200/api"
+        )
+    start_prefect()
+
+
+def _deployment(config: AnyConfig) -> Any:
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+    from prefect.client.schemas.schedules import CronSchedule
+    from prefect.types.entrypoint import EntrypointType
+
+    from conf.refresh_schema import RefreshConfig
+    from flows import deployed
+
+    assert config.schedule is not None
+    kind = deployed.flow_name(config)
+    tags = ["swarm", kind]
+    if isinstance(config, RefreshConfig):
+        tags.append(f"champion:{config.champion_name}")
+    return getattr(deployed, kind).to_deployment(
+        name=config.name,
+        description=config.description,
+        tags=tags,
+        schedules=[CronSchedule(cron=config.schedule.cron, timezone=config.schedule.timezone)],
+        parameters={"config": config.model_dump(mode="json", by_alias=True)},
+        # A run that takes longer than its interval is waited for.
+        concurrency_limit=ConcurrencyLimitConfig(
+            limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
+        ),
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )

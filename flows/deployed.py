@@ -1,0 +1,198 @@
+"""The flows as a Prefect server runs them: from a form, on a schedule, tried again.
+
+Parameters are typed, so that Prefect's page has a form with the descriptions of the schema; they
+arrive as JSON and are read like a file, with the same sentences for what is wrong. What may pass
+(a store or a network that is away) is tried again after a growing while, bad input is not.
+What an earlier attempt evaluated is in the archive and costs nothing again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from time import sleep
+from typing import TypeVar
+
+from prefect import flow, get_run_logger
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+
+from conf.compare_schema import CompareConfig
+from conf.load import AnyConfig, from_yaml
+from conf.problem_sections import DataSection
+from conf.refresh_schema import RefreshConfig
+from conf.schema import SelectConfig
+from conf.text import render
+from swarm.errors import ConfigError, InputError, SwarmError
+
+__all__ = ["compare", "flow_name", "read_parameter", "refresh", "select"]
+
+C = TypeVar("C", bound=SelectConfig | CompareConfig)
+T = TypeVar("T")
+
+# Between two attempts; there is one attempt more.
+_DELAYS_SECONDS = (30.0, 120.0, 480.0)
+_DAY_SECONDS = 24 * 3600
+# In the name of a run; more are counted.
+_MOST_NAMES = 3
+
+
+def flow_name(config: AnyConfig) -> str:
+    """Name of the flow that runs configurations of this kind."""
+    if isinstance(config, CompareConfig):
+        return "compare"
+    return "refresh" if isinstance(config, RefreshConfig) else "select"
+
+
+def read_parameter(value: object, kind: type[C]) -> C:
+    """Read the parameter `config` of a deployed flow: JSON as it arrives, or what was read before.
+
+    The environment of the worker overrides nothing: what Prefect's page shows is what is run.
+
+    Raises
+    ------
+    ConfigError
+        An unknown key, a value that is not allowed, or a configuration of another kind.
+    """
+    config = _read(value)
+    # A refresh is a select run with more keys, and must not lose them here.
+    if type(config) is not kind:
+        raise ConfigError(
+            f"the parameter 'config' is for the flow {flow_name(config)!r}; run a deployment of"
+            " that flow, or start from a configuration of this one"
+        )
+    return config
+
+
+def _read(value: object) -> AnyConfig:
+    if isinstance(value, AnyConfig):
+        return value
+    return from_yaml(render(value), "the parameter 'config'", (), {})
+
+
+def _run_name() -> str:
+    """Say data, strategy and seed; whatever is wrong with them is for the flow to tell."""
+    try:
+        config = _read(flow_run.parameters["config"])
+    except Exception:
+        return "unreadable configuration"
+    if isinstance(config, CompareConfig):
+        data = _few(list(config.datasets), "data sets")
+        strategies = _few(list(config.strategies), "strategies")
+        return f"{data}/{strategies}/{len(config.seed_list)} seeds"
+    return f"{_data_name(config.data)}/{config.strategy.name}/seed {config.seed}"
+
+
+def _few(names: Sequence[str], what: str) -> str:
+    return "+".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} {what}"
+
+
+def _data_name(data: DataSection) -> str:
+    if data.path is not None:
+        return PurePath(data.path).stem
+    return data.name or f"{data.source}{f' {data.id}' if data.id else ''}"
+
+
+def _concluded(attempt: Callable[[], str]) -> State:
+    """Turn what an attempt says into the state of the run, and try again what may pass.
+
+    Prefect's own retries of a flow would repeat bad input too, and know no growing delays.
+    """
+    for delay in (*_DELAYS_SECONDS, None):
+        try:
+            return Completed(message=attempt())
+        except Exception as error:
+            if delay is None or isinstance(error, InputError):
+                if isinstance(error, SwarmError):
+                    # The sentence says all; a traceback would only hide it.
+                    return Failed(message=str(error))
+                raise
+            reason = next(iter(str(error).splitlines()), repr(error))
+            get_run_logger().warning("%s; trying again in %.0f s", reason, delay)
+            sleep(delay)
+    raise AssertionError
+
+
+@flow(
+    name="select",
+    flow_run_name=_run_name,
+    timeout_seconds=_DAY_SECONDS,
+    persist_result=False,
+    validate_parameters=False,
+)
+def select(config: SelectConfig) -> State:
+    """Select features, and judge the answer on rows that no search saw.
+
+    Parameters
+    ----------
+    config : SelectConfig
+        What a configuration file holds.
+    """
+    from flows.select import select as run
+
+    def attempt() -> str:
+        # Its function: its tasks and artifacts are then those of this run, not of one below it.
+        return run.fn(read_parameter(config, SelectConfig), None, 1).judgement.verdict()
+
+    return _concluded(attempt)
+
+
+@flow(
+    name="compare",
+    flow_run_name=_run_name,
+    timeout_seconds=7 * _DAY_SECONDS,
+    persist_result=False,
+    validate_parameters=False,
+)
+def compare(config: CompareConfig, new: bool = False) -> State:
+    """Compare strategies on data sets; an unfinished comparison is gone on with.
+
+    Parameters
+    ----------
+    config : CompareConfig
+        What a configuration file holds.
+    new : bool
+        Start afresh, whatever was left unfinished.
+    """
+    from flows.compare import compare as run
+    from swarm.report.comparison_words import sentences
+    from tasks.prefect_artifacts import show_table
+
+    # Once only: what the first attempt began, the second one goes on with.
+    afresh = iter([new])
+
+    def attempt() -> str:
+        read = read_parameter(config, CompareConfig)
+        done = run(read, next(afresh, False), 1)
+        told = " ".join(sentences(done.comparison))
+        show_table(f"{read.name}-summary", done.comparison.summary.to_dict("records"), told)
+        return told
+
+    return _concluded(attempt)
+
+
+@flow(
+    name="refresh",
+    flow_run_name=_run_name,
+    timeout_seconds=_DAY_SECONDS,
+    persist_result=False,
+    validate_parameters=False,
+)
+def refresh(config: RefreshConfig, force: bool = False) -> State:
+    """Search the newest table, and promote the answer if it beats the champion.
+
+    Parameters
+    ----------
+    config : RefreshConfig
+        What a configuration file holds.
+    force : bool
+        Search even if neither data nor configuration changed.
+    """
+    from flows.refresh import refresh as run
+
+    def attempt() -> str:
+        done = run.fn(read_parameter(config, RefreshConfig), force, 1)
+        return f"{done.decision}: {done.why}"
+
+    return _concluded(attempt)

@@ -1,0 +1,287 @@
+"""What Prefect's UI shows of a run beside its tasks: how far it is, its figures, its answer.
+
+None of it may cost the run anything: nothing is done outside a flow run, nor where Prefect runs on
+a temporary server, which has no page to look at; a server that is slow or away is given up on after
+a moment.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import math
+import re
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
+
+import pandas as pd
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
+from prefect.context import FlowRunContext
+from prefect.logging import get_logger
+from prefect.settings import PREFECT_API_URL
+
+from swarm.budget import Budget
+from swarm.history import EpochRecord
+from swarm.judgement import Judgement
+from swarm.judgement.contenders import CONTENDERS
+from swarm.result import SearchResult
+from tasks.tracking import Tracking
+from tasks.tracking_store import first_line, within
+
+__all__ = ["figure_rows", "run_link", "show_answer", "show_markdown", "show_progress", "show_table"]
+
+# Between two updates of the progress.
+_EVERY_SECONDS = 3.0
+# For which a run waits for a server that is slow or away.
+_PATIENCE_SECONDS = 5.0
+_MOST_FEATURES = 100
+
+Row = Mapping[Any, Any]
+
+
+@contextmanager
+def show_progress(
+    budget: Budget, every: float = _EVERY_SECONDS
+) -> Iterator[Callable[[EpochRecord], None]]:
+    """Show how much of the budget of a search is spent; call what is given after each epoch.
+
+    A thread tells the server, so that the search never waits for it.
+
+    Parameters
+    ----------
+    budget : Budget
+        The limit that is nearest counts.
+    every : float
+        Seconds between two updates.
+    """
+    run = _flow_run()
+    if run is None:
+        yield lambda record: None
+        return
+    bar = _Bar(run, every)
+    started = time.monotonic()
+    yield lambda record: bar.move(*_spent(budget, record, time.monotonic() - started))
+    bar.end()
+
+
+def show_table(key: str, rows: Sequence[Row], description: str) -> bool:
+    """Show rows, each a mapping of column to value; False where there was no server to take them.
+
+    Parameters
+    ----------
+    key : str
+        Artifacts of one key are versions of each other. What Prefect does not allow in it is
+        replaced.
+    description : str
+        In Markdown.
+    """
+    return _made(_table(key, rows, description))
+
+
+def show_markdown(key: str, text: str, description: str) -> bool:
+    """Show a text in Markdown; else as :func:`show_table`."""
+    return _made(_markdown(key, text, description))
+
+
+def show_answer(
+    name: str, result: SearchResult, judgement: Judgement, tracking: Tracking, run_id: str
+) -> bool:
+    """Show the test figures as a table, and the answer as a text.
+
+    Parameters
+    ----------
+    name : str
+        Name of the configuration, from which the keys are made: ``NAME-figures``, ``NAME-answer``.
+    tracking : Tracking
+        Where the run `run_id` is, which the text links to.
+    """
+    if _flow_run() is None:
+        return False
+    names = result.features
+    listed = [f"- {_code(feature)}" for feature in names[:_MOST_FEATURES]]
+    if len(names) > _MOST_FEATURES:
+        listed.append(f"- and {len(names) - _MOST_FEATURES} more")
+    text = "\n".join(
+        [
+            f"**{len(names)} of {result.space.n_columns} features**, cost {result.cost:.5f}, after"
+            f" {result.state.epoch} epochs (ended by {result.reason}).",
+            "",
+            judgement.verdict(),
+            "",
+            run_link(tracking, run_id),
+            "",
+            "## Features",
+            "",
+            *listed,
+            "",
+        ]
+    )
+    figures = f"On {judgement.n_rows} rows that no search saw, with {judgement.level:.0%} intervals"
+    return _made(
+        _table(f"{name}-figures", figure_rows(judgement), figures),
+        _markdown(f"{name}-answer", text, judgement.verdict()),
+    )
+
+
+def figure_rows(judgement: Judgement) -> list[dict[str, str]]:
+    """One row per contender: a column per metric, the value with its interval."""
+    rows = []
+    for contender, figures in judgement.table.groupby("contender", sort=False):
+        row = {"": CONTENDERS.get(str(contender), str(contender))}
+        for figure in figures.to_dict("records"):
+            row[str(figure["metric"])] = _with_interval(figure)
+        rows.append(row)
+    return rows
+
+
+def run_link(tracking: Tracking, run_id: str) -> str:
+    """Markdown that leads to a run of MLflow: a link where there is a server to open."""
+    parts = urlsplit(tracking.uri)
+    if parts.scheme not in ("http", "https"):
+        return f"MLflow run {_code(run_id)} in {_code(tracking.label)}; `swarm ui` shows it."
+    # A link with a name and a password in it would show both.
+    host = parts.netloc.rpartition("@")[2]
+    page = f"/experiments/{tracking.experiment_id}/runs/{run_id}"
+    address = urlunsplit((parts.scheme, host, parts.path.rstrip("/") + "/", "", page))
+    return f"[MLflow run {run_id}]({address})"
+
+
+class _Bar:
+    """Tells the server the latest progress, in a thread of its own and not too often."""
+
+    def __init__(self, run: UUID, every: float) -> None:
+        self._run = run
+        self._every = every
+        self._latest = (0.0, "no epoch has ended yet")
+        self._ended = threading.Event()
+        # Settings such as the address of the server are kept in the context.
+        work = contextvars.copy_context().run
+        self._thread = threading.Thread(
+            target=work, args=(self._tell,), name="prefect-progress", daemon=True
+        )
+        self._thread.start()
+
+    def move(self, percent: float, text: str) -> None:
+        self._latest = (percent, text)
+
+    def end(self) -> None:
+        self._latest = (100.0, self._latest[1])
+        self._ended.set()
+        self._thread.join(_PATIENCE_SECONDS)
+
+    def _tell(self) -> None:
+        try:
+            self._keep_telling()
+        except Exception as error:
+            _complain("progress", error)
+
+    def _keep_telling(self) -> None:
+        told = self._latest
+        with _client() as client:
+            made = client.create_artifact(
+                ArtifactCreate(
+                    type="progress", data=told[0], description=told[1], flow_run_id=self._run
+                )
+            )
+            last = False
+            while not last:
+                last = self._ended.wait(self._every)
+                if self._latest != told:
+                    told = self._latest
+                    client.update_artifact(
+                        made.id, ArtifactUpdate(data=told[0], description=told[1])
+                    )
+
+
+def _spent(budget: Budget, record: EpochRecord, seconds: float) -> tuple[float, str]:
+    metrics = record.metrics
+    spent = {
+        "epochs": float(record.epoch),
+        "evaluations": metrics["evaluations"],
+        "distinct": metrics["distinct_evaluations"],
+        "fits": metrics["fits"],
+        "seconds": seconds,
+    }
+    limits = {name: getattr(budget, name) for name in spent}
+    shares = [spent[name] / limit for name, limit in limits.items() if limit is not None]
+    text = (
+        f"epoch {record.epoch}{f' of {budget.epochs}' if budget.epochs else ''}: best cost"
+        f" {metrics['best_cost']:.5f} with {metrics['best_size']:.0f} features"
+    )
+    return 100.0 * min(1.0, max(shares, default=0.0)), text
+
+
+def _flow_run() -> UUID | None:
+    """Give the flow run that is to be shown, None for nobody looking."""
+    if not PREFECT_API_URL.value():
+        return None
+    context = FlowRunContext.get()
+    return context.flow_run.id if context is not None and context.flow_run is not None else None
+
+
+def _table(key: str, rows: Sequence[Row], description: str) -> ArtifactCreate:
+    # Neither NaN nor infinity is JSON.
+    table = [
+        {
+            name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
+            for name, cell in row.items()
+        }
+        for row in rows
+    ]
+    data = json.dumps(table, default=str)
+    return ArtifactCreate(type="table", key=_key(key), data=data, description=description)
+
+
+def _markdown(key: str, text: str, description: str) -> ArtifactCreate:
+    return ArtifactCreate(type="markdown", key=_key(key), data=text, description=description)
+
+
+def _made(*artifacts: ArtifactCreate) -> bool:
+    run = _flow_run()
+    if run is None:
+        return False
+
+    def send() -> None:
+        with _client() as client:
+            for artifact in artifacts:
+                client.create_artifact(artifact.model_copy(update={"flow_run_id": run}))
+
+    try:
+        context = contextvars.copy_context()
+        within(_PATIENCE_SECONDS, lambda: context.run(send))
+    except Exception as error:
+        _complain(", ".join(str(artifact.key) for artifact in artifacts), error)
+        return False
+    return True
+
+
+def _client() -> SyncPrefectClient:
+    # With settings of its own it is not the client of the flow, which is for one thread.
+    return get_client(httpx_settings={"timeout": _PATIENCE_SECONDS}, sync_client=True)
+
+
+def _complain(what: str, error: Exception) -> None:
+    reason = first_line(error) if str(error) else "no answer in time"
+    get_logger("swarm").warning("Prefect did not take what was to be shown, %s (%s)", what, reason)
+
+
+def _key(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _code(text: str) -> str:
+    """As code, so that nothing in a name is taken for Markdown."""
+    return "`" + " ".join(text.replace("`", "'").split()) + "`"
+
+
+def _with_interval(figure: Mapping[Hashable, Any]) -> str:
+    value = f"{figure['value']:.4f}"
+    if pd.isna(figure["low"]):
+        return value
+    return f"{value} [{figure['low']:.4f}, {figure['high']:.4f}]"

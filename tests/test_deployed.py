@@ -1,0 +1,346 @@
+"""Deployments: what a Prefect server schedules, runs, shows and refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from prefect import flow
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from conf.load import as_yaml, check, load
+from conf.schema import SelectConfig
+from flows import deployed
+from flows.cli_serve import serve
+from swarm.budget import Budget
+from swarm.errors import ConfigError, StoreError
+from tasks.prefect_artifacts import show_progress, show_table
+from tests.small_run import Bench
+
+ROOT = Path(__file__).resolve().parents[1]
+WEEKLY = ['schedule.cron="0 4 * * 1"']
+CRON = {"cron": "0 4 * * 1", "timezone": "Europe/Berlin"}
+
+
+def client() -> Any:
+    from prefect.client.orchestration import get_client
+
+    return get_client(sync_client=True)
+
+
+def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds:.0f} s"
+        time.sleep(0.3)
+
+
+# ---------------------------------------------------------------- the schedule of a configuration
+
+
+@pytest.mark.parametrize(
+    ("section", "sentence"),
+    [
+        (
+            {"cron": "61 4 * * 1"},
+            "schedule.cron must be five fields (minute, hour, day of month, month, day of week)"
+            " such as '0 4 * * 1' for Mondays at 4, got '61 4 * * 1'",
+        ),
+        ({"cron": "@daily"}, "got '@daily'"),
+        ({"cron": "0 0 4 * * 1"}, "got '0 0 4 * * 1'"),
+        (
+            {"cron": "0 4 * * 1", "timezone": "Europe/Berlinn"},
+            "got 'Europe/Berlinn'; did you mean 'Europe/Berlin'?",
+        ),
+        ({"timezone": "UTC"}, "key 'schedule.cron' is missing"),
+    ],
+    ids=["minute", "name", "seconds", "zone", "nothing"],
+)
+@pytest.mark.parametrize("name", ["default", "compare"])
+def test_a_schedule_is_checked_before_anything_is_run(name, section, sentence):
+    with pytest.raises(ConfigError) as told:
+        load(name, [f"schedule={json.dumps(section)}"], env={})
+    assert sentence in str(told.value)
+    assert len(str(told.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("configs", "settings", "sentence"),
+    [
+        (["default"], [], "default has no schedule.cron; set it, such as to '0 4 * * 1'"),
+        (["default", "default"], WEEKLY, "have the same name 'select/breast_cancer'"),
+        (
+            ["refresh", "refresh_too.yaml"],
+            [*WEEKLY, "champion.name=cells"],
+            "refresh and refresh_too.yaml have the same champion 'cells'",
+        ),
+        (["default"], WEEKLY, "PREFECT_API_URL is not set; run `prefect server start`"),
+    ],
+    ids=["schedule", "twins", "champion", "server"],
+)
+@pytest.mark.usefixtures("prefect_server")
+def test_serve_refuses_in_one_sentence(configs, settings, sentence, tmp_path, monkeypatch):
+    # It is let log to the server, here and in the processes it starts.
+    monkeypatch.setenv("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    (tmp_path / "refresh_too.yaml").write_text(
+        as_yaml(load("refresh", ["name=another"], env={})), encoding="utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    with (
+        temporary_settings(restore_defaults={PREFECT_API_URL}),
+        pytest.raises((ConfigError, StoreError)) as told,
+    ):
+        serve(configs, settings)
+    assert sentence in str(told.value)
+    assert len(str(told.value).splitlines()) == 1
+
+
+# ---------------------------------------------------------------- a run on a real server
+
+
+@pytest.fixture(scope="module")
+def served(
+    prefect_server: str, tracking_uri: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
+    """`swarm serve` over a small configuration, in a process of its own."""
+    bench = Bench(tmp_path_factory.mktemp("served"), tracking_uri)
+    file = bench.file(schedule=CRON)
+    env = {**os.environ, "PREFECT_API_URL": prefect_server, "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+    with open(bench.folder / "serve.log", "w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", "serve", file],
+            env=env,
+            stdout=log,
+            stderr=log,
+            cwd=bench.folder,
+        )
+    try:
+        with client() as api:
+
+            def is_there() -> bool:
+                assert process.poll() is None, (bench.folder / "serve.log").read_text()
+                return bool(api.read_deployments())
+
+            until(is_there)
+        yield bench
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def test_the_schedule_is_on_the_deployment_and_becomes_runs(served, prefect_server):
+    with client() as api:
+        made = api.read_deployment_by_name("select/small")
+        (schedule,) = made.schedules
+        assert (schedule.schedule.cron, schedule.schedule.timezone) == tuple(CRON.values())
+        assert schedule.active
+        assert made.concurrency_options.collision_strategy == "ENQUEUE"
+        assert made.global_concurrency_limit.limit == 1
+        assert set(made.tags) == {"swarm", "select"}
+        sections = made.parameter_openapi_schema["definitions"]
+        epochs = sections["BudgetSection"]["properties"]["epochs"]
+        assert epochs["description"] == "Most epochs"
+        # What the server's scheduler does every minute; Prefect 3.8 cannot with SQLAlchemy 2.1.
+        asked = f"{prefect_server}/deployments/{made.id}/schedule"
+        assert httpx.post(asked, json={"min_runs": 2}, timeout=30).status_code == 200
+        runs = [run for run in api.read_flow_runs() if run.deployment_id == made.id]
+        assert len([run for run in runs if run.auto_scheduled]) >= 2
+
+
+def test_a_deployed_run_finishes_and_leaves_its_artifacts(served):
+    from prefect.client.schemas.filters import FlowRunFilter
+
+    with client() as api:
+        made = api.read_deployment_by_name("select/small")
+        triggered = api.create_flow_run_from_deployment(made.id).id
+        until(lambda: api.read_flow_run(triggered).state.is_final())
+        done = api.read_flow_run(triggered)
+        found = api.read_artifacts(flow_run_filter=FlowRunFilter(id={"any_": [triggered]}))
+    assert done.state.is_completed(), done.state.message
+    assert done.name == "table/multiswarm/seed 0"
+    assert set(done.tags) == {"swarm", "select"}
+    (run,) = served.runs()
+    assert (run.info.status, run.data.tags["verdict"]) == ("FINISHED", done.state.message)
+    shown = {artifact.type: artifact for artifact in found}
+    assert set(shown) == {"progress", "table", "markdown"}
+    assert shown["progress"].data == 100.0
+    assert shown["progress"].description.startswith("epoch 4 of 4: best cost 0.")
+    assert (shown["table"].key, shown["markdown"].key) == ("small-figures", "small-answer")
+    rows = json.loads(shown["table"].data)
+    assert len(rows) == 5
+    assert {"f1", "accuracy"} <= set(rows[0])
+    features = json.loads(served.artifact(run.info.run_id, "features.json"))["features"]
+    assert all(f"- `{name}`" in shown["markdown"].data for name in features)
+    assert run.info.run_id in shown["markdown"].data
+
+
+def test_what_the_form_can_tell_is_refused_before_a_run_is_made(served):
+    from prefect.exceptions import PrefectHTTPStatusError
+
+    with client() as api:
+        made = api.read_deployment_by_name("select/small")
+        config = made.parameters["config"]
+        for change, named in (
+            ({"budget": {"epochs": 0}}, "'config.budget.epochs'. Failure reason: 0 is less than"),
+            ({"budgt": {}}, "'budgt' was unexpected"),
+        ):
+            with pytest.raises(PrefectHTTPStatusError) as told:
+                api.create_flow_run_from_deployment(
+                    made.id, parameters={"config": {**config, **change}}
+                )
+            assert named in str(told.value)
+
+
+# ---------------------------------------------------------------- parameters, retries, time
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"budgt": 3}, "unknown key 'budgt' in the parameter 'config'; did you mean 'budget'?"),
+        ({"budget": {"epochs": 0}}, "budget.epochs must be at least 1, got 0 in the parameter"),
+        ({"seed": "1"}, "seed must be a whole number, got '1' in the parameter 'config'"),
+        ({"scoring": "f11"}, "got 'f11'; did you mean 'f1'?"),
+        ({"champion": {}}, "the parameter 'config' is for the flow 'refresh'"),
+    ],
+    ids=["key", "value", "type", "scorer", "kind"],
+)
+def test_a_bad_parameter_is_refused_with_the_sentence_of_a_file(
+    prefect_server, bench, change, sentence
+):
+    state = deployed.select(bench.mapping(**change), return_state=True)
+    assert state.is_failed()
+    assert sentence in state.message
+    assert not bench.made_anything()
+
+
+def test_a_parameter_is_not_overridden_by_the_environment(bench, monkeypatch):
+    monkeypatch.setenv("SWARM_BUDGET__EPOCHS", "9")
+    read = deployed.read_parameter(bench.mapping(), SelectConfig)
+    assert read == bench.config()
+    assert read.budget.epochs == 4
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch, prefect_server: str) -> Callable[..., list[Any]]:
+    """Let the attempts at a run be answered, or fail, as given; say for how long it waited."""
+
+    def prepare(*answers: Any) -> list[Any]:
+        waited: list[Any] = []
+        left = list(answers)
+
+        def attempt(*_: Any) -> Any:
+            answer = left.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer()
+
+        monkeypatch.setattr("flows.select.select", SimpleNamespace(fn=attempt))
+        monkeypatch.setattr(deployed, "sleep", waited.append)
+        return waited
+
+    return prepare
+
+
+def verdict() -> Any:
+    return SimpleNamespace(judgement=SimpleNamespace(verdict=lambda: "all is well"))
+
+
+def test_what_may_pass_is_tried_again_after_a_growing_while(attempts, bench):
+    waited = attempts(OSError("away"), StoreError("still away"), verdict)
+    state = deployed.select(bench.mapping(), return_state=True)
+    assert (state.is_completed(), state.message) == (True, "all is well")
+    assert waited == [30.0, 120.0]
+
+
+def test_what_does_not_pass_is_told_in_its_sentence(attempts, bench):
+    waited = attempts(*[StoreError("the store is away; start it")] * 4)
+    state = deployed.select(bench.mapping(), return_state=True)
+    assert (state.is_failed(), state.message) == (True, "the store is away; start it")
+    assert waited == [30.0, 120.0, 480.0]
+
+
+def test_bad_input_is_not_tried_again(attempts, bench):
+    waited = attempts(ConfigError("no such column"))
+    state = deployed.select(bench.mapping(), return_state=True)
+    assert (state.is_failed(), state.message, waited) == (True, "no such column", [])
+
+
+def test_a_run_that_takes_too_long_is_ended_and_not_tried_again(attempts, bench):
+    # In steps: beside pytest's own alarm, Prefect does not wake what sleeps.
+    waited = attempts(lambda: [time.sleep(0.05) for _ in range(400)], verdict)
+    began = time.monotonic()
+    state = deployed.select.with_options(timeout_seconds=0.5)(bench.mapping(), return_state=True)
+    assert state.name == "TimedOut"
+    assert time.monotonic() - began < 15
+    assert waited == []
+
+
+# ---------------------------------------------------------------- what is shown costs nothing
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_prefect_server_that_is_away_neither_stops_nor_holds_up_a_run(monkeypatch):
+    monkeypatch.setattr("tasks.prefect_artifacts._PATIENCE_SECONDS", 1.0)
+
+    @flow
+    def showing() -> tuple[bool, float]:
+        with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+            began = time.monotonic()
+            with show_progress(Budget(epochs=1)):
+                pass
+            shown = show_table("figures", [{"f1": float("nan")}], "figures")
+            return shown, time.monotonic() - began
+
+    shown, seconds = showing()
+    assert not shown
+    assert seconds < 4
+
+
+def test_outside_a_flow_run_nothing_is_shown(monkeypatch):
+    monkeypatch.setattr("tasks.prefect_artifacts.get_client", pytest.fail)
+    with show_progress(Budget(epochs=1)):
+        pass
+    assert not show_table("figures", [], "figures")
+
+
+# ---------------------------------------------------------------- prefect.yaml
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_prefect_yaml_deploys_what_ships(monkeypatch):
+    from prefect.cli import app as prefect
+    from prefect.client.schemas.actions import WorkPoolCreate
+
+    written = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))
+    with client() as api:
+        api.create_work_pool(WorkPoolCreate(name="swarm", type="process"))
+        monkeypatch.chdir(ROOT)
+        monkeypatch.setattr(sys, "argv", ["prefect", "--no-prompt", "deploy", "--all"])
+        with pytest.raises(SystemExit) as ended:
+            prefect()
+        assert ended.value.code == 0
+        shipped = {"select": "default", "refresh": "refresh", "compare": "compare"}
+        assert len(written["deployments"]) == len(shipped)
+        for one in written["deployments"]:
+            flow = one["entrypoint"].removeprefix("flows/deployed.py:")
+            made = api.read_deployment_by_name(f"{flow}/{one['name']}")
+            assert made.work_pool_name == "swarm"
+            assert (made.global_concurrency_limit.limit, set(made.tags)) == (1, set(one["tags"]))
+            (schedule,) = made.schedules
+            assert schedule.schedule.cron == one["schedules"][0]["cron"]
+            config = load(shipped[flow], env={})
+            read = deployed.read_parameter(made.parameters["config"], type(config))
+            check(read)
+            assert read == config
