@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-import swarm.selector
+import swarm.selector.selector
 from swarm import SubsetSelector
 from swarm.archive import Archive
 from swarm.errors import ConfigError, DataError, SpaceError
@@ -165,12 +165,12 @@ def test_groups_weights_and_callbacks_are_passed_on(wine: tuple[pd.DataFrame, pd
     ids = np.arange(len(y)) % 9
     options = {**BRIEF, "cv": GroupKFold(3), "callbacks": [lambda r, s: seen.append(r.epoch)]}
     weight = np.random.default_rng(0).uniform(0.1, 3, len(y))
-    selector = SubsetSelector(GaussianNB(), **options).fit(X, y, cv_groups=ids)
+    selector = SubsetSelector(GaussianNB(), **options).fit(X, y, groups=ids)
     assert seen == [1, 2]
     folds = list(GroupKFold(3).split(X, y, ids))
     scores = cross_val_score(GaussianNB(), X[selector.subset_], y, cv=folds)
     assert selector.cost_ == pytest.approx(1 - scores.mean())
-    weighted = clone(selector).fit(X, y, sample_weight=weight, cv_groups=ids)
+    weighted = clone(selector).fit(X, y, sample_weight=weight, groups=ids)
     assert weighted.cost_ != selector.cost_ or weighted.subset_ != selector.subset_
 
 
@@ -201,21 +201,15 @@ def test_an_unfitted_selector_says_so(wine: tuple[pd.DataFrame, pd.Series]) -> N
 
 
 def test_the_example_of_the_docstring_runs() -> None:
-    outcome = doctest.testmod(swarm.selector)
+    outcome = doctest.testmod(swarm.selector.selector)
     assert outcome.attempted > 0
     assert outcome.failed == 0
 
 
-NOT_YET = {
-    "check_sample_weight_equivalence_on_dense_data": "a row given twice may be in two folds",
-    "check_dtype_object": "wants scikit-learn's own words for an unknown kind of target",
-}
-
-
 @pytest.mark.filterwarnings("ignore")
-def test_it_passes_the_checks_of_scikit_learn() -> None:
-    selector = SubsetSelector(GaussianNB(), **{**BRIEF, "epochs": 1})
-    results = check_estimator(selector, expected_failed_checks=NOT_YET, on_fail=None)
+@pytest.mark.parametrize("model", [GaussianNB(), Ridge()])
+def test_it_passes_every_check_of_scikit_learn(model: Any) -> None:
+    results = check_estimator(SubsetSelector(model, **{**BRIEF, "epochs": 1}), on_fail=None)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 40

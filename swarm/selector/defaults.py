@@ -1,0 +1,86 @@
+"""What is taken where nothing was said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_regressor
+from sklearn.model_selection import KFold
+
+from swarm.budget import Budget
+from swarm.errors import ConfigError
+
+__all__ = ["budget_of", "folds_and_scorer", "known_epochs"]
+
+_END_BY_THEMSELVES = ("sfs", "sbs", "sffs", "sbfs", "rfe", "full")
+# More epochs than any path can have.
+_NO_LIMIT = 10**9
+_EPOCHS = 30
+
+
+def folds_and_scorer(
+    estimator: Any, y: Any, cv: Any, scoring: str | Callable[..., float] | None, seed: int
+) -> tuple[Any, str | Callable[..., float] | None]:
+    """Folds and scorer of a regressor, also where its target holds few whole numbers.
+
+    By the target alone such a problem would be one of classes: measured by accuracy, and refused
+    where a value is too rare to be in every fold.
+    """
+    try:
+        predicts_numbers = is_regressor(estimator)
+    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
+        predicts_numbers = False
+    if not predicts_numbers:
+        return cv, scoring
+    values = np.asarray(y)
+    if isinstance(cv, (int, np.integer)) and cv > 1 and values.ndim == 1 and len(values):
+        rarest = pd.Series(values).value_counts().min()
+        cv = KFold(int(cv), shuffle=True, random_state=seed) if rarest < cv else cv
+    return cv, "r2" if scoring is None else scoring
+
+
+def budget_of(
+    strategy: str,
+    epochs: int | str | None,
+    distinct: int | None,
+    seconds: float | None,
+    patience: int | None,
+) -> Budget:
+    """Limits of the search; ``"auto"`` is 30 epochs unless there is another limit or end.
+
+    Raises
+    ------
+    ConfigError
+        If a limit is out of range, or there is none.
+    """
+    if isinstance(epochs, str):
+        if epochs != "auto":
+            raise ConfigError(f"epochs must be a whole number, 'auto' or None, got {epochs!r}")
+        others = any(limit is not None for limit in (distinct, seconds, patience))
+        epochs = None if others else _EPOCHS
+        if epochs is not None and strategy in _END_BY_THEMSELVES:
+            epochs = _NO_LIMIT
+    limits = {"epochs": epochs, "distinct": distinct, "seconds": seconds, "patience": patience}
+    try:
+        return Budget(**_plain(limits))
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def known_epochs(budget: Budget) -> int | None:
+    """How many epochs there will be at most, None where nobody can tell."""
+    return None if budget.epochs == _NO_LIMIT else budget.epochs
+
+
+def _plain(limits: dict[str, Any]) -> dict[str, Any]:
+    """Whole numbers as Python's: a grid of parameters is often an array."""
+    return {
+        name: int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+        for name, value in limits.items()
+    }

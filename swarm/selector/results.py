@@ -1,0 +1,202 @@
+"""Everything a search has paid for, as a table, and what can be picked from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import t
+
+from swarm.archive import KnownEvaluations
+from swarm.evaluation.types import Record
+from swarm.operators.memory import shrink
+from swarm.operators.sequential import standard_error
+from swarm.picks import check_pick, pareto_front, pick
+from swarm.problem import Problem
+from swarm.result import SearchResult
+
+__all__ = ["Evaluated"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+_CONFIDENCE = 0.95
+# Records are wide; what is kept of them is not.
+_CHUNK = 256
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What a search has evaluated.
+
+    Attributes
+    ----------
+    result : SearchResult
+    table : DataFrame (n, 6 + n_folds)
+        One row for each different subset, see :class:`swarm.SubsetSelector`.
+    masks : bool (n, n_units)
+    front : int (n_front,)
+        Rows that may be picked and are on the Pareto front, the smallest first.
+    importances : dict of int to float64 (n_units,)
+        Of the rows of the front and the answer of the search, NaN where there are none.
+    """
+
+    result: SearchResult
+    table: pd.DataFrame
+    masks: Bool
+    front: Int
+    importances: dict[int, Float]
+
+    @classmethod
+    def of(
+        cls,
+        result: SearchResult,
+        problem: Problem,
+        known: KnownEvaluations,
+        bounds: tuple[int, int],
+    ) -> Evaluated:
+        """Read from the archive what the search asked for.
+
+        Folds that the search did not need are left out, whether the archive knows them or not,
+        so that the table does not depend on what others have evaluated.
+
+        Parameters
+        ----------
+        bounds : (int, int)
+            Least and largest number of units that a pick may have.
+        """
+        masks, needed = _asked(result, problem.n_folds)
+        fold_costs, used = _costs(masks, needed, known)
+        if problem.exact_shrink and result.state.strategy.members.answer is None:
+            whole = np.isfinite(fold_costs).all(axis=1)
+            masks = masks.copy()
+            masks[whole] = shrink(masks[whole], used[whole], problem.space)
+        # Of equal subsets the one that is known best, then the first, in the order of the search.
+        order = np.lexsort((np.isnan(fold_costs).sum(axis=1),))
+        first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
+        rows = np.sort(order[first])
+        table = _table(masks[rows], fold_costs[rows], problem)
+        allowed = problem.space.obeys(masks[rows])
+        size = table["size"].to_numpy()
+        allowed &= (size >= bounds[0]) & (size <= bounds[1])
+        front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
+        held = cls(result, table, masks[rows], front, {})
+        return cls(result, table, masks[rows], front, held._read_importances(problem, known))
+
+    @property
+    def answer(self) -> int | None:
+        """Row of the answer of the search itself; None where it is no row of the table."""
+        return self._row_of(self.result.best_mask)
+
+    def pick(self, name: str) -> int | None:
+        """Row that a rule picks; the best is the answer of the search itself.
+
+        Raises
+        ------
+        ConfigError
+            If the rule is unknown.
+        """
+        check_pick(name)
+        if name == "best" or not len(self.front):
+            return self.answer
+        rows = self.table.iloc[self.front]
+        columns = [rows[column].to_numpy() for column in ("size", "cost", "se")]
+        return int(self.front[pick(name, *columns)])
+
+    def cost(self, row: int) -> float:
+        """Cost of the subset in a row."""
+        return float(self.table["cost"].iloc[row])
+
+    def importance_of(self, mask: Bool, row: int | None) -> pd.Series:
+        """Importances of the units of a mask, the highest first."""
+        values = np.full(len(mask), np.nan) if row is None else self.importances[row]
+        names = [name for name, on in zip(self.result.space.names, mask, strict=True) if on]
+        series = pd.Series(values[mask], index=names, name="importance")
+        return series.sort_values(ascending=False, kind="stable")
+
+    def _row_of(self, mask: Bool) -> int | None:
+        rows = np.flatnonzero((self.masks == mask).all(axis=1))
+        return int(rows[0]) if len(rows) else None
+
+    def _read_importances(self, problem: Problem, known: KnownEvaluations) -> dict[int, Float]:
+        answer = self.answer
+        rows = [*self.front.tolist(), *([] if answer is None else [answer])]
+        if problem.relevance is not None:
+            return {row: problem.relevance * self.masks[row] for row in rows}
+        told = {row: np.full(self.masks.shape[1], np.nan) for row in rows}
+        if problem.importance == "none":
+            return told
+        wanted = {self.masks[row].tobytes(): row for row in rows}
+        for records, chunk in _lookups(_asked(self.result, problem.n_folds)[0], known):
+            for record, mask in zip(records, chunk, strict=True):
+                if record.complete and not record.failed:
+                    # A subset without its unused units was never asked for under its own name.
+                    keys = {mask.tobytes(), self._shrunk(mask, record, problem).tobytes()}
+                    told |= {wanted[key]: record.importance for key in keys & set(wanted)}
+        return told
+
+    def _shrunk(self, mask: Bool, record: Record, problem: Problem) -> Bool:
+        if not problem.exact_shrink:
+            return mask
+        used = record.used.any(axis=0) & mask
+        shrunk: Bool = shrink(mask[None, :], used[None, :], problem.space)[0]
+        return shrunk
+
+
+def _asked(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
+    """Masks that the search asked for, in order, and the folds that settled each."""
+    if result.confirmed is not None:
+        masks = result.confirmed.masks
+        return masks, np.ones((len(masks), n_folds), dtype=bool)
+    asked = result.state.asked
+    n_units = result.space.n_units
+    n_bytes = (n_folds + 7) // 8
+    keys = np.frombuffer(b"".join(asked), dtype=np.uint8).reshape(len(asked), -1)
+    masks = np.unpackbits(keys, axis=1, count=n_units).astype(bool)
+    folds = b"".join(number.to_bytes(n_bytes, "big") for number in asked.values())
+    needed = np.frombuffer(folds, dtype=np.uint8).reshape(len(asked), n_bytes)
+    return masks, np.unpackbits(needed, axis=1, count=n_folds).astype(bool)
+
+
+def _lookups(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[list[Record], Bool]]:
+    for start in range(0, len(masks), _CHUNK):
+        chunk = masks[start : start + _CHUNK]
+        yield known.lookup(chunk), chunk
+
+
+def _costs(masks: Bool, needed: Bool, known: KnownEvaluations) -> tuple[Float, Bool]:
+    """Fold costs (n, n_folds) as far as they were needed, and units (n, n_units) in use."""
+    fold_costs, used = np.full(needed.shape, np.nan), masks.copy()
+    row = 0
+    for records, chunk in _lookups(masks, known):
+        for record, mask in zip(records, chunk, strict=True):
+            fold_costs[row] = np.where(needed[row], record.fold_costs, np.nan)
+            used[row] = mask & record.used.any(axis=0)
+            row += 1
+    return fold_costs, used
+
+
+def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
+    n_folds = problem.n_folds
+    failed = np.isinf(fold_costs).any(axis=1)
+    costs = np.array([float(np.sum(row)) / n_folds for row in fold_costs])
+    costs[failed] = np.inf
+    whole = np.isfinite(costs)
+    errors = np.full(len(costs), np.nan)
+    errors[whole] = [standard_error(row) for row in fold_costs[whole]]
+    reach = t.ppf(0.5 + _CONFIDENCE / 2, n_folds - 1) * errors
+    columns: dict[str, object] = {
+        "features": [tuple(problem.space.subset(mask)) for mask in masks],
+        "size": masks.sum(axis=1),
+        "cost": costs,
+        "sd": errors * np.sqrt(n_folds),
+        "se": errors,
+        "ci_low": costs - reach,
+        "ci_high": costs + reach,
+    }
+    columns |= {f"fold_{fold}": fold_costs[:, fold] for fold in range(n_folds)}
+    return pd.DataFrame(columns)

@@ -1,0 +1,78 @@
+"""What `fit` is given beyond X and y, and where it goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+
+from swarm.errors import ConfigError
+
+__all__ = ["router_of", "sent"]
+
+try:
+    from sklearn.utils.metadata_routing import _routing_enabled
+except ImportError:  # a private name, which may move
+
+    def _routing_enabled() -> bool:
+        from sklearn import get_config
+
+        return bool(get_config().get("enable_metadata_routing", False))
+
+
+_KNOWN = ("sample_weight", "groups")
+
+
+def sent(selector: Any, given: dict[str, Any]) -> tuple[Any, Any]:
+    """Sample weights for the estimator's ``fit``, and groups for the splitter; None for none.
+
+    With scikit-learn's metadata routing each goes where it was requested, without it by its name.
+
+    Raises
+    ------
+    TypeError
+        For an argument that is neither.
+    ConfigError
+        If something else is requested, or sample weights by the scorer.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    if not _routing_enabled():
+        for name in given:
+            if name not in _KNOWN:
+                raise TypeError(
+                    f"{type(selector).__name__}.fit() got an unexpected keyword argument {name!r}"
+                )
+        return given.get("sample_weight"), given.get("groups")
+    if not given:
+        return None, None
+    routed = process_routing(selector, "fit", **given)
+    fit = dict(routed.estimator.fit)
+    split = dict(routed.splitter.split) if "splitter" in routed else {}
+    score = dict(routed.scorer.score) if "scorer" in routed else {}
+    weight, groups = fit.pop("sample_weight", None), split.pop("groups", None)
+    for place, left in (("fit", fit), ("split", split), ("score", score)):
+        if left:
+            raise ConfigError(
+                f"{min(left)!r} cannot be passed on to {place!r}: the search passes sample_weight "
+                "to the estimator's fit and groups to the splitter; request nothing else"
+            )
+    return weight, groups
+
+
+def router_of(selector: Any) -> MetadataRouter:
+    """Route what ``fit`` is given to the estimator, the splitter and the scorer."""
+
+    def to(callee: str) -> MethodMapping:
+        return (
+            MethodMapping()
+            .add(caller="fit", callee=callee)
+            .add(caller="fit_transform", callee=callee)
+        )
+
+    router = MetadataRouter(owner=selector)
+    router.add(estimator=selector.estimator, method_mapping=to("fit"))
+    if hasattr(selector.cv, "get_metadata_routing"):
+        router.add(splitter=selector.cv, method_mapping=to("split"))
+    if hasattr(selector.scoring, "get_metadata_routing"):
+        router.add(scorer=selector.scoring, method_mapping=to("score"))
+    return router

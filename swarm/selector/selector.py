@@ -1,0 +1,372 @@
+"""The selector itself."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from swarm.hints import prepare_hints
+from swarm.problem import Problem
+from swarm.search import SearchState
+from swarm.selector.checks import refuse_early
+from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs
+from swarm.selector.results import Evaluated
+from swarm.selector.routing import router_of, sent
+from swarm.selector.searching import Plan, search
+from swarm.selector.sizes import sized
+from swarm.selector.tables import as_table, as_target, is_polars, select_columns, wants_polars
+from swarm.selector.telling import CallbackSupport, FitTasks, progress, with_callbacks
+from swarm.space import SearchSpace
+from swarm.strategy import Strategy
+
+__all__ = ["SubsetSelector"]
+
+
+class SubsetSelector(
+    CallbackSupport,  # type: ignore[misc]
+    SelectorMixin,  # type: ignore[misc]
+    MetaEstimatorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Select the features with which an estimator does best under cross-validation.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any scikit-learn estimator; not changed.
+    strategy : str
+        Search algorithm, see :func:`swarm.registry.registry`.
+    strategy_params : mapping, optional
+    scoring : str or callable, optional
+        Default: accuracy, or r2 for a regressor.
+    cv : int, splitter or list of (train, test)
+        Folds; a number means shuffled by `random_state`, and stratified for classifiers.
+    size : int, (min, max), "best" or "parsimonious", optional
+        How many features to choose. The two words are for sequential strategies: the cheapest of
+        all sizes on their path, or the smallest within one standard error of it.
+    pick : "best", "parsimonious" or "knee"
+        Which of the subsets that were measured is the answer: the one the search calls best, the
+        smallest within one standard error of the lowest cost, or the one beyond which another
+        feature buys clearly less; see :mod:`swarm.picks` and :meth:`repick`.
+    epochs : int, "auto" or None
+        ``"auto"``: 30, or as many as it takes where another limit is given or the strategy
+        ends by itself.
+    distinct, seconds, patience : optional
+        Other limits, see :class:`swarm.budget.Budget`.
+    fixed, forbidden, groups, min_size, max_size
+        Constraints, see :meth:`swarm.space.SearchSpace.build`. A group counts once. Columns
+        without names are called ``x0``, ``x1``, ...
+    importance : str
+        Where importances come from, see :meth:`swarm.problem.Problem.build`.
+    n_clusters : int, optional
+        Clusters that first positions are drawn from.
+    proxy : mapping or estimator, optional
+        Search on a cheaper model: parameters of `estimator` that make it cheaper, or another
+        estimator. The best subsets are then measured on `estimator` itself; see
+        :mod:`swarm.proxy`.
+    racing : float, optional
+        Give up subsets whose chance falls below this, see :class:`swarm.search.Search`.
+    pruning : bool
+        Stop training a subset that cannot win any more. Changes no answer; without it
+        `results_` has every cost.
+    n_jobs : int, optional
+        Workers; -1 for one per core.
+    random_state : int
+        Seed of the search, of shuffled folds and of every random state left open.
+    archive : str, optional
+        SQLAlchemy URL where evaluations are kept, so that a second fit of the same problem
+        costs nothing. Default: nowhere.
+    callbacks : sequence of callable
+        Called after every epoch with its record and the state of the search. scikit-learn's own
+        callbacks go to ``set_callbacks``, from its version 1.9 on.
+    verbose : int
+        0 is quiet; 1 shows one live line on a terminal; 2 also a line for every epoch elsewhere.
+
+    Attributes
+    ----------
+    subset_ : list of str
+        Names of the chosen features.
+    cost_ : float
+        Their measured cost.
+    importances_ : Series
+        Importance of each chosen unit, the highest first; NaN where models have none.
+    results_ : DataFrame
+        One row for each different subset, in the order of the search: `features`, `size` (a
+        group counts once), `cost`, and over its folds the standard deviation `sd`, the standard
+        error `se` of the cost and the bounds `ci_low` and `ci_high` of its 95 % interval (Student,
+        ``n_folds - 1`` degrees of freedom), then the cost of each fold. Folds that were not needed
+        are NaN, and so is the cost then; a subset whose fit failed costs inf. With a proxy: the
+        subsets that were measured on `estimator`. Where dropping features that no fold model used
+        changes no model, subsets are listed without them.
+    pareto_ : DataFrame
+        The rows of `results_` that no other beats in size or cost without losing in the other,
+        among those that the constraints allow, the smallest first.
+    history_ : DataFrame
+        One row per epoch.
+    picked_ : str
+        The rule behind `subset_`.
+    interrupted_ : bool
+        Whether Ctrl-C ended the search.
+    result_ : SearchResult
+        The search itself; its answer is that of ``pick="best"``.
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from swarm import SubsetSelector
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> selector = SubsetSelector(GaussianNB(), epochs=3).fit(X, y)
+    >>> selector.transform(X).shape[1] == len(selector.subset_)
+    True
+    >>> len(selector.subset_) >= len(selector.repick("parsimonious").subset_)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        strategy: str = "multiswarm",
+        strategy_params: Mapping[str, object] | None = None,
+        scoring: str | Callable[..., float] | None = None,
+        cv: Any = 5,
+        size: int | str | tuple[int, int] | None = None,
+        pick: str = "best",
+        epochs: int | str | None = "auto",
+        distinct: int | None = None,
+        seconds: float | None = None,
+        patience: int | None = None,
+        fixed: Iterable[str] = (),
+        forbidden: Iterable[str] = (),
+        groups: Mapping[str, Sequence[str]] | None = None,
+        min_size: int = 1,
+        max_size: int | None = None,
+        importance: str = "auto",
+        n_clusters: int | None = None,
+        proxy: Any = None,
+        racing: float | None = None,
+        pruning: bool = True,
+        n_jobs: int | None = 1,
+        random_state: int = 0,
+        archive: str | None = None,
+        callbacks: Sequence[Callable[..., Any]] = (),
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.strategy = strategy
+        self.strategy_params = strategy_params
+        self.scoring = scoring
+        self.cv = cv
+        self.size = size
+        self.pick = pick
+        self.epochs = epochs
+        self.distinct = distinct
+        self.seconds = seconds
+        self.patience = patience
+        self.fixed = fixed
+        self.forbidden = forbidden
+        self.groups = groups
+        self.min_size = min_size
+        self.max_size = max_size
+        self.importance = importance
+        self.n_clusters = n_clusters
+        self.proxy = proxy
+        self.racing = racing
+        self.pruning = pruning
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.archive = archive
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, **params: Any) -> Self:
+        """Search for the subset.
+
+        Ctrl-C ends the search: the selector is fitted with the best subset so far, and a warning
+        says so. Only before anything was evaluated is there nothing to keep. With a proxy the best
+        subsets are still measured on the estimator before `fit` returns.
+
+        Parameters
+        ----------
+        X : table of pandas or polars, array or sparse matrix (n_rows, n_features)
+            Tables keep their dtypes, categories and missing values on the way to the model.
+        y : (n_rows,) or (n_rows, n_labels)
+        **params
+            ``sample_weight`` (n_rows,), passed to the estimator's ``fit``, and ``groups``
+            (n_rows,), passed to the splitter. With scikit-learn's metadata routing enabled they
+            go where they were requested.
+
+        Raises
+        ------
+        InputError
+            For anything that would make a fit fail or a cost meaningless, before any training.
+        EvaluationError
+            If more than a tenth of the fits fail, or a cost is NaN.
+        """
+        refuse_early(self, y)
+        budget = budget_of(self.strategy, self.epochs, self.distinct, self.seconds, self.patience)
+        weight, groups = sent(self, params)
+        tasks = FitTasks(self, X, y, params, known_epochs(budget))
+        problem, strategy = self._problem(as_table(self, X), as_target(y), weight, groups)
+        hints = prepare_hints(
+            problem.features,
+            problem.space,
+            problem.target,
+            problem.task,
+            n_clusters=self.n_clusters,
+            needs=strategy.needs,
+        )
+        plan = Plan(
+            problem,
+            strategy,
+            hints,
+            budget,
+            self.random_state,
+            self.proxy,
+            self.racing,
+            self.pruning,
+            1 if self.n_jobs is None else self.n_jobs,
+            self.archive,
+        )
+        with progress(self.verbose, known_epochs(budget)) as shown:
+            found = search(plan, tasks, [shown, *self.callbacks], self._fitted_at(problem.space))
+        self._keep(found, self.pick)
+        if self.interrupted_:
+            self._warn_of_interrupt()
+        tasks.end({name: getattr(self, name) for name in ("subset_", "cost_", "_support")})
+        return self
+
+    def repick(self, pick: str) -> Self:
+        """Pick another of the subsets that were measured; nothing is evaluated.
+
+        Parameters
+        ----------
+        pick : "best", "parsimonious" or "knee"
+
+        Returns
+        -------
+        self
+            With `subset_`, `cost_`, `importances_` and `picked_` of the other subset.
+        """
+        check_is_fitted(self, "subset_")
+        self._keep(self._evaluated, pick)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Reduce X to the chosen features.
+
+        Parameters
+        ----------
+        X : table, array or sparse matrix (n_rows, n_features)
+
+        Returns
+        -------
+        array or sparse matrix (n_rows, n_chosen)
+            Or what ``set_output`` asks for; tables of its own kind keep their dtypes.
+        """
+        check_is_fitted(self, "subset_")
+        if is_polars(X):
+            # Names are checked on an empty table: scikit-learn before 1.7 knows no others.
+            names = pd.DataFrame(columns=X.columns)
+            validate_data(self, names, reset=False, skip_check_array=True)
+            if wants_polars(self):
+                return select_columns(X, self._support)
+            X = X.to_pandas()
+        return super().transform(X)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Say where ``sample_weight`` and ``groups`` go."""
+        return router_of(self)
+
+    def _problem(
+        self, table: pd.DataFrame, y: Any, weight: Any, groups: Any
+    ) -> tuple[Problem, Strategy]:
+        strategy, min_size, max_size = sized(
+            self.strategy, self.strategy_params, self.size, self.min_size, self.max_size
+        )
+        space = SearchSpace.build(
+            list(table.columns),
+            groups=self.groups,
+            fixed=self.fixed,
+            forbidden=self.forbidden,
+            min_size=min_size,
+            max_size=max_size,
+        )
+        seed = self.random_state
+        folds, scoring = folds_and_scorer(self.estimator, y, self.cv, self.scoring, seed)
+        problem = Problem.build(
+            table,
+            y,
+            self.estimator,
+            space=space,
+            scoring=scoring,
+            folds=folds,
+            groups=groups,
+            weight=weight,
+            importance=self.importance,  # type: ignore[arg-type]
+            seed=seed,
+        )
+        return problem, strategy
+
+    def _fitted_at(self, space: SearchSpace) -> Callable[[SearchState], dict[str, Any] | None]:
+        """Tell callbacks what the selector would be if the search ended at a state."""
+
+        def fitted(state: SearchState) -> dict[str, Any] | None:
+            if state.best_mask is None:
+                return None
+            support = np.isin(np.arange(space.n_columns), space.positions(state.best_mask))
+            subset = space.subset(state.best_mask)
+            return {"subset_": subset, "cost_": state.best_cost, "_support": support}
+
+        return fitted
+
+    def _keep(self, found: Evaluated, pick: str) -> None:
+        row = found.pick(pick)
+        result, space = found.result, found.result.space
+        mask = result.best_mask if row is None else found.masks[row]
+        self._evaluated = found
+        self.result_, self.history_ = result, result.history
+        self.results_ = found.table
+        self.pareto_ = found.table.iloc[found.front]
+        self.picked_ = pick
+        self.interrupted_ = result.interrupted
+        self.subset_ = space.subset(mask)
+        self.cost_ = result.cost if row is None or pick == "best" else found.cost(row)
+        self.importances_ = found.importance_of(mask, row)
+        self._support = np.isin(np.arange(space.n_columns), space.positions(mask))
+
+    def _warn_of_interrupt(self) -> None:
+        state = self.result_.state
+        warnings.warn(
+            f"the search was interrupted after {state.epoch} finished epochs: the selector is "
+            f"fitted with the best of the {len(self.results_)} subsets so far, of "
+            f"{len(self.subset_)} features with cost {self.cost_:.6g}",
+            stacklevel=4,
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = inner.target_tags.multi_output
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        return tags
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self, "subset_")
+        support: NDArray[np.bool_] = self._support
+        return support

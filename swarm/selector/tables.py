@@ -1,0 +1,101 @@
+"""Whatever scikit-learn takes as X, as the table that the search works on."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils import get_tags
+from sklearn.utils.validation import validate_data
+
+from swarm.errors import DataError
+
+__all__ = ["as_table", "as_target", "is_polars", "select_columns", "wants_polars"]
+
+
+def is_polars(X: Any) -> bool:
+    """Whether X is a DataFrame of polars; it is not imported for that."""
+    return type(X).__module__.split(".")[0] == "polars" and hasattr(X, "to_pandas")
+
+
+def wants_polars(selector: Any) -> bool:
+    """Whether ``transform`` is to return tables of polars."""
+    from sklearn.utils._set_output import _get_output_config
+
+    return bool(_get_output_config("transform", selector)["dense"] == "polars")
+
+
+def as_table(selector: Any, X: Any) -> pd.DataFrame:
+    """Return X as a table, and learn `n_features_in_` and `feature_names_in_` from it.
+
+    The columns of a pandas or polars table keep their dtypes, categories and missing values. The
+    columns of anything else are numbers and are called x0, x1, ...; a sparse matrix is made dense,
+    since models see a few of its columns at a time.
+
+    Parameters
+    ----------
+    selector : estimator
+        What the attributes are set on; its tags tell whether values may be missing.
+    X : DataFrame, array or sparse matrix (n_rows, n_features)
+
+    Raises
+    ------
+    DataError
+        If a sparse matrix is larger than the memory once it is dense.
+    """
+    if hasattr(X, "to_pandas") and not isinstance(X, pd.DataFrame):
+        X = X.to_pandas()
+    if isinstance(X, pd.DataFrame):
+        validate_data(selector, X, skip_check_array=True)
+        if hasattr(selector, "feature_names_in_"):
+            return X
+        return X.set_axis(_numbered(X.shape[1]), axis=1)
+    finite = not get_tags(selector).input_tags.allow_nan
+    values = validate_data(
+        selector,
+        X,
+        dtype="numeric",
+        accept_sparse="csc",
+        ensure_all_finite=finite or "allow-nan",
+        ensure_min_samples=2,
+    )
+    if issparse(values):
+        _refuse_larger_than_memory(values)
+        values = values.toarray()
+    return pd.DataFrame(values, columns=_numbered(values.shape[1]))
+
+
+def as_target(y: Any) -> Any:
+    """Return y with the dtype of its values where it came as objects, else as it is."""
+    if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:
+        return pd.Series(y).infer_objects().to_numpy()
+    if is_polars(y):
+        return y.to_pandas()
+    return y
+
+
+def _numbered(count: int) -> list[str]:
+    return [f"x{position}" for position in range(count)]
+
+
+def _refuse_larger_than_memory(values: Any) -> None:
+    needed = int(np.prod(values.shape, dtype=np.int64)) * values.dtype.itemsize
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not told by this system
+        return
+    if needed > there:
+        raise DataError(
+            f"the sparse matrix of {values.shape[0]} rows and {values.shape[1]} columns takes "
+            f"{needed / 1e9:.0f} GB once dense, and the machine has {there / 1e9:.0f} GB; drop "
+            "columns that are hardly ever set, with VarianceThreshold for instance"
+        )
+
+
+def select_columns(X: Any, support: NDArray[np.bool_]) -> Any:
+    """Columns of a table where `support` (n_features,) is set, with their dtypes."""
+    return X[:, np.flatnonzero(support).tolist()]

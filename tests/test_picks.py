@@ -1,0 +1,74 @@
+"""Claims on the rules that pick one of many subsets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.errors import ConfigError, DataError
+from swarm.picks import PICKS, knee, pareto_front, pick
+from tests.fakes import calm
+
+# Sizes 1 to 6: a steep fall up to three units, then hardly any.
+SIZES = np.arange(1, 7)
+COSTS = np.array([0.50, 0.30, 0.12, 0.11, 0.10, 0.10])
+measured = st.lists(
+    st.tuples(st.integers(1, 8), st.sampled_from([0.1, 0.2, 0.3, 0.4, np.inf, np.nan])),
+    min_size=1,
+    max_size=20,
+)
+
+
+def test_each_rule_picks_its_own() -> None:
+    errors = np.full(6, 0.015)
+    assert [int(SIZES[pick(rule, SIZES, COSTS, errors)]) for rule in PICKS] == [5, 4, 3]
+
+
+def test_only_the_error_of_the_lowest_cost_counts() -> None:
+    errors = np.array([9.0, 9.0, 9.0, 9.0, 0.005, 9.0])
+    assert SIZES[pick("parsimonious", SIZES, COSTS, errors)] == 5
+
+
+@calm
+@given(rows=measured)
+def test_the_front_is_what_no_other_row_beats(rows: list[tuple[int, float]]) -> None:
+    sizes, costs = (np.array(column) for column in zip(*rows, strict=True))
+    front = set(zip(sizes[f := pareto_front(sizes, costs)].tolist(), costs[f], strict=True))
+    finite = {(size, cost) for size, cost in rows if np.isfinite(cost)}
+    beaten = {
+        (size, cost)
+        for size, cost in finite
+        if any((s <= size and c <= cost) and (s, c) != (size, cost) for s, c in finite)
+    }
+    assert front == finite - beaten
+    assert sorted(front) == [(sizes[row], costs[row]) for row in f]
+
+
+@calm
+@given(rows=measured)
+def test_every_pick_is_on_the_front_and_none_is_cheaper_than_the_best(
+    rows: list[tuple[int, float]],
+) -> None:
+    sizes, costs = (np.array(column) for column in zip(*rows, strict=True))
+    front = pareto_front(sizes, costs)
+    if not len(front):
+        with pytest.raises(DataError, match="none of"):
+            pick("best", sizes, costs, np.zeros(len(sizes)))
+        return
+    picked = {rule: pick(rule, sizes, costs, np.full(len(sizes), 0.1)) for rule in PICKS}
+    assert set(picked.values()) <= set(front.tolist())
+    assert costs[picked["best"]] == np.nanmin(np.where(np.isfinite(costs), costs, np.nan))
+    assert sizes[picked["parsimonious"]] <= sizes[picked["best"]]
+
+
+def test_a_straight_or_short_front_has_no_knee_and_gives_its_cheapest() -> None:
+    assert knee(np.array([1, 2, 3]), np.array([0.3, 0.2, 0.1])) == 2
+    assert knee(np.array([1, 9]), np.array([0.3, 0.1])) == 1
+    assert knee(np.array([4]), np.array([0.3])) == 0
+
+
+def test_an_unknown_rule_is_named() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'knee'"):
+        pick("kne", SIZES, COSTS, COSTS)

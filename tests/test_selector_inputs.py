@@ -1,0 +1,209 @@
+"""Claims on what a selector takes: any table, any target, inside any other estimator."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from lightgbm import LGBMClassifier
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_wine, make_multilabel_classification
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import swarm.selector.tables
+from swarm import MLkNN, SubsetSelector
+from swarm.errors import ConfigError, DataError
+
+BRIEF: dict[str, Any] = {
+    "epochs": 2,
+    "cv": 3,
+    "strategy_params": {"n_particles": 4, "n_swarms": 2},
+}
+TREES = LGBMClassifier(n_estimators=3, num_leaves=3, verbosity=-1)
+
+
+@pytest.fixture(scope="module")
+def wine() -> tuple[pd.DataFrame, pd.Series]:
+    data = load_wine(as_frame=True)
+    return data.data, data.target
+
+
+@pytest.fixture
+def routing() -> Iterator[None]:
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+class Witness(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts the first class, and remembers the dtypes it was given."""
+
+    seen: set[str] = set()  # noqa: RUF012 - shared by clones on purpose
+
+    def fit(self, X: Any, y: Any) -> Witness:
+        self.seen |= {f"{name}: {dtype}" for name, dtype in X.dtypes.items()}
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.classes_[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def test_dtypes_reach_the_model_as_they_are() -> None:
+    table = pd.DataFrame({"small": np.arange(30, dtype=np.int8), "yes": [True, False, False] * 10})
+    table["part"] = pd.Series(np.linspace(0, 1, 30), dtype="float32")
+    Witness.seen.clear()
+    SubsetSelector(Witness(), strategy="full", cv=3).fit(table, [0, 1] * 15)
+    assert Witness.seen == {"small: int8", "yes: bool", "part: float32"}
+
+
+def test_polars_goes_in_and_comes_out_as_it_is() -> None:
+    pl = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    kind = pl.Series(["red", "white", None] * 20, dtype=pl.Categorical)
+    X = pl.DataFrame({"noise": rng.normal(size=60), "kind": kind, "count": range(60)})
+    y = pl.Series(["a", "b"] * 30)
+    options = {**BRIEF, "fixed": ["kind", "count"]}
+    selector = SubsetSelector(TREES, **options).set_output(transform="polars").fit(X, y)
+    assert selector.feature_names_in_.tolist() == ["noise", "kind", "count"]
+    assert selector.transform(X).equals(X.select(selector.subset_))
+    assert selector.transform(X).schema["kind"] == pl.Categorical
+    same = SubsetSelector(TREES, **options).fit(X.to_pandas(), y.to_numpy())
+    assert (same.subset_, same.cost_) == (selector.subset_, selector.cost_)
+    assert np.array_equal(same.transform(X)[:, -1], X["count"])
+    with pytest.raises(ValueError, match="feature names"):
+        selector.transform(X.rename({"kind": "sort"}))
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
+def test_sparse_gives_the_answer_of_dense(
+    kind: Any, wine: tuple[pd.DataFrame, pd.Series], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = wine[0].to_numpy(), wine[1].to_numpy()
+    dense, thin = SubsetSelector(GaussianNB(), **BRIEF).fit(X, y), kind(X)
+    selector = SubsetSelector(GaussianNB(), **BRIEF).fit(thin, y)
+    assert selector.subset_ == dense.subset_
+    chosen = selector.transform(thin)
+    assert sparse.issparse(chosen)
+    assert np.array_equal(chosen.toarray(), dense.transform(X))
+    back = selector.inverse_transform(chosen)
+    assert np.array_equal(back.toarray(), dense.inverse_transform(dense.transform(X)))
+    monkeypatch.setattr(swarm.selector.tables.os, "sysconf", lambda _: 1)
+    with pytest.raises(DataError, match=r"takes 0 GB once dense.*drop columns"):
+        selector.fit(thin, y)
+
+
+def test_several_labels_are_one_problem() -> None:
+    X, Y = make_multilabel_classification(90, 8, n_classes=3, random_state=0)
+    options: dict[str, Any] = {"strategy": "bpso", "epochs": 3, "cv": 3, "scoring": "f1_samples"}
+    selector = SubsetSelector(MLkNN(3), **options).fit(X, Y)
+    named = SubsetSelector(MLkNN(3), **options).fit(X, pd.DataFrame(Y, columns=list("abc")))
+    assert selector.subset_ == named.subset_
+    assert 0 < selector.cost_ < 1
+    assert (selector.importances_ > 0).any()
+
+
+def test_a_column_transformer_names_the_columns(wine: tuple[pd.DataFrame, pd.Series]) -> None:
+    scaled = ColumnTransformer(
+        [("scaled", StandardScaler(), ["alcohol", "ash"])],
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    model = make_pipeline(scaled, SubsetSelector(GaussianNB(), fixed=["ash"], **BRIEF))
+    names = model.fit(*wine).get_feature_names_out()
+    assert "ash" in names
+    assert set(names) <= set(wine[0].columns)
+
+
+def test_columns_that_are_numbered_are_called_x0_and_so_on(
+    wine: tuple[pd.DataFrame, pd.Series],
+) -> None:
+    X, y = wine
+    plain = X.set_axis(range(X.shape[1]), axis=1)
+    selector = SubsetSelector(GaussianNB(), fixed=["x0"], **BRIEF).fit(plain, y)
+    assert selector.get_feature_names_out()[0] == selector.subset_[0] == "x0"
+    assert not hasattr(selector, "feature_names_in_")
+
+
+class TestRouting:
+    """Weights and groups, asked for through a pipeline and a grid search."""
+
+    def plain(self, wine: Any, weight: Any, groups: Any) -> SubsetSelector:
+        with sklearn.config_context(enable_metadata_routing=False):
+            selector = SubsetSelector(GaussianNB(), **{**BRIEF, "cv": GroupKFold(3)})
+            return selector.fit(*wine, sample_weight=weight, groups=groups)
+
+    @pytest.mark.usefixtures("routing")
+    def test_they_go_where_they_were_requested(self, wine: Any) -> None:
+        groups = np.arange(len(wine[1])) % 9
+        weight = np.random.default_rng(0).uniform(0.1, 3, len(groups))
+        model = GaussianNB().set_fit_request(sample_weight=True)
+        selector = SubsetSelector(model, **{**BRIEF, "cv": GroupKFold(3)})
+        last = KNeighborsClassifier().set_score_request(sample_weight=False)
+        pipe = make_pipeline(selector, last).fit(*wine, sample_weight=weight, groups=groups)
+        expected = self.plain(wine, weight, groups)
+        assert pipe[0].subset_ == expected.subset_
+        assert pipe[0].cost_ == expected.cost_ != self.plain(wine, None, groups).cost_
+        grid = GridSearchCV(
+            pipe,
+            {"subsetselector__max_size": [3, 9]},
+            cv=GroupKFold(2),
+            scoring=make_scorer(accuracy_score).set_score_request(sample_weight=False),
+            error_score="raise",
+        )
+        grid.fit(*wine, sample_weight=weight, groups=groups)
+        assert grid.best_score_ > 0.7
+
+    @pytest.mark.usefixtures("routing")
+    def test_what_was_not_requested_is_refused(self, wine: Any) -> None:
+        weight = np.ones(len(wine[1]))
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            SubsetSelector(GaussianNB(), **BRIEF).fit(*wine, sample_weight=weight)
+        scorer = make_scorer(accuracy_score).set_score_request(sample_weight=True)
+        model = GaussianNB().set_fit_request(sample_weight=True)
+        with pytest.raises(ConfigError, match="cannot be passed on to 'score'"):
+            SubsetSelector(model, scoring=scorer, **BRIEF).fit(*wine, sample_weight=weight)
+
+    def test_without_routing_only_two_names_are_known(self, wine: Any) -> None:
+        with pytest.raises(TypeError, match="unexpected keyword argument 'wait'"):
+            SubsetSelector(GaussianNB(), **BRIEF).fit(*wine, wait=1)
+
+
+def test_it_works_without_what_newer_versions_of_scikit_learn_bring() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys\n"
+            "import sklearn.ensemble, sklearn.feature_selection, sklearn.pipeline\n"
+            "from sklearn.datasets import load_wine\n"
+            "from sklearn.naive_bayes import GaussianNB\n"
+            "sys.modules['sklearn.callback'] = None\n"
+            "from swarm import SubsetSelector\n"
+            "X, y = load_wine(return_X_y=True)\n"
+            "selector = SubsetSelector(GaussianNB(), strategy='sfs', size=2).fit(X, y)\n"
+            "print(selector.subset_, hasattr(selector, 'set_callbacks'))",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.strip().endswith("False"), done.stderr

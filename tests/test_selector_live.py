@@ -1,0 +1,163 @@
+"""Claims on a selector while it is being fitted: interrupted, watched, stopped."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.naive_bayes import GaussianNB
+
+from swarm import SubsetSelector
+from swarm.problem import Problem
+
+FEW = {"n_particles": 4, "n_swarms": 2}
+BRIEF: dict[str, Any] = {"epochs": 6, "cv": 3, "strategy_params": FEW}
+
+
+@pytest.fixture(scope="module")
+def wine() -> tuple[pd.DataFrame, pd.Series]:
+    data = load_wine(as_frame=True)
+    return data.data, data.target
+
+
+def ctrl_c(record: Any, _state: Any) -> None:
+    if record.epoch == 3:
+        signal.raise_signal(signal.SIGINT)
+
+
+class Impatient:
+    """Accuracy, and Ctrl-C after so many models."""
+
+    def __init__(self, models: int) -> None:
+        self.left = models
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return float((estimator.predict(X) == y).mean())
+
+
+def test_ctrl_c_leaves_a_usable_selector_and_says_so(wine: tuple[pd.DataFrame, Any]) -> None:
+    X, y = wine
+    selector = SubsetSelector(GaussianNB(), callbacks=[ctrl_c], **BRIEF)
+    with pytest.warns(UserWarning, match="interrupted after 3 finished epochs"):
+        selector.fit(X, y)
+    assert selector.interrupted_
+    shorter = SubsetSelector(GaussianNB(), **{**BRIEF, "epochs": 3}).fit(X, y)
+    assert not shorter.interrupted_
+    assert (selector.subset_, selector.cost_) == (shorter.subset_, shorter.cost_)
+    assert selector.transform(X).shape == (len(X), len(selector.subset_))
+    pd.testing.assert_frame_equal(selector.results_, shorter.results_)
+    assert selector.repick("parsimonious").cost_ >= shorter.cost_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("fixed", [(), ("ash",)])
+def test_ctrl_c_in_the_first_epoch_keeps_what_was_evaluated(
+    fixed: tuple[str, ...], wine: tuple[pd.DataFrame, Any]
+) -> None:
+    X, y = wine
+    model = LogisticRegression(max_iter=30)
+    selector = SubsetSelector(
+        model, scoring=Impatient(8), strategy="sfs", size=5, cv=3, importance="fold", fixed=fixed
+    )
+    with pytest.warns(UserWarning, match="interrupted"):
+        selector.fit(X, y)
+    # Two subsets are whole after eight models; with a fixed one the first epoch is one subset.
+    assert len(selector.results_) == (2 if not fixed else 1)
+    assert selector.cost_ == selector.results_["cost"].min()
+    folds = list(Problem.build(X, y, model, folds=3).folds)
+    scores = cross_val_score(model, X[selector.subset_], y, cv=folds)
+    assert selector.cost_ == pytest.approx(-scores.mean())
+    assert (selector.importances_ > 0).all()
+    assert len(selector.history_) == len(fixed)
+
+
+def test_ctrl_c_before_anything_was_evaluated_is_passed_on(wine: tuple[pd.DataFrame, Any]) -> None:
+    selector = SubsetSelector(LogisticRegression(max_iter=30), scoring=Impatient(2), **BRIEF)
+    with pytest.raises(KeyboardInterrupt):
+        selector.fit(*wine)
+    assert not hasattr(selector, "subset_")
+
+
+class TestScikitLearnCallbacks:
+    """The protocol of scikit-learn 1.9."""
+
+    class Watching:
+        """Writes down every hook; asks to stop at the end of an epoch."""
+
+        def __init__(self, X: Any, stop_at: int | None = None) -> None:
+            self.X, self.stop_at, self.log = X, stop_at, list[tuple[Any, ...]]()
+
+        def setup(self, estimator: Any, context: Any) -> None:
+            self.log.append(("setup",))
+
+        def teardown(self, estimator: Any, context: Any) -> None:
+            self.log.append(("teardown",))
+
+        def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+            self.log.append(("begin", context.task_name, context.task_id, context.max_subtasks))
+
+        def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any) -> bool:
+            chosen = fitted_estimator.transform(self.X).shape[1]
+            assert chosen == len(fitted_estimator.subset_)
+            self.log.append(("end", context.task_name, fitted_estimator.cost_))
+            return context.task_name == "epoch" and context.task_id == self.stop_at
+
+    def test_they_hear_of_every_epoch(self, wine: tuple[pd.DataFrame, Any]) -> None:
+        pytest.importorskip("sklearn.callback")
+        watching = self.Watching(wine[0])
+        selector = SubsetSelector(GaussianNB(), **BRIEF).set_callbacks(watching).fit(*wine)
+        assert watching.log[:3] == [("setup",), ("begin", "fit", 0, 6), ("begin", "epoch", 0, 0)]
+        assert watching.log[-2:] == [("end", "fit", selector.cost_), ("teardown",)]
+        costs = [entry[2] for entry in watching.log if entry[:2] == ("end", "epoch")]
+        assert costs == selector.history_["best_cost"].tolist()
+        quiet = clone(selector).set_callbacks().fit(*wine)
+        pd.testing.assert_frame_equal(quiet.history_, selector.history_)
+
+    def test_they_can_stop_the_search(self, wine: tuple[pd.DataFrame, Any]) -> None:
+        pytest.importorskip("sklearn.callback")
+        watching = self.Watching(wine[0], stop_at=1)
+        selector = SubsetSelector(GaussianNB(), **BRIEF).set_callbacks(watching).fit(*wine)
+        assert len(selector.history_) == 2
+        assert selector.result_.reason == "stopped"
+        assert not selector.interrupted_
+        assert watching.log[-1] == ("teardown",)
+
+    def test_its_progress_bar_is_drawn(
+        self, wine: tuple[pd.DataFrame, Any], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        callbacks = pytest.importorskip("sklearn.callback")
+        selector = SubsetSelector(GaussianNB(), **BRIEF).set_callbacks(callbacks.ProgressBar())
+        selector.fit(*wine)
+        assert "SubsetSelector - fit" in capsys.readouterr().out
+
+
+def test_it_is_quiet_unless_asked(
+    wine: tuple[pd.DataFrame, Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for verbose, lines in ((0, 0), (1, 0), (2, 6)):
+        SubsetSelector(GaussianNB(), verbose=verbose, **BRIEF).fit(*wine)
+        printed = capsys.readouterr()
+        assert len(printed.err.splitlines()) == lines
+        assert printed.out == ""
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "160")
+    best = SubsetSelector(GaussianNB(), verbose=1, **BRIEF).fit(*wine).cost_
+    assert "epoch 6/6" in terminal.getvalue()
+    assert f"best cost {best:.5f}" in terminal.getvalue()
+    assert np.isfinite(best)
