@@ -53,6 +53,7 @@ def test_the_public_names_are_these() -> None:
         "SearchSpace",
         "SubsetEnsemble",
         "SubsetSelector",
+        "load_features",
         "make",
         "prepare_hints",
         "registry",
