@@ -11,8 +11,12 @@ import typer
 
 from flows.cli_champion import champion, refresh, rollback
 from flows.cli_options import Config, Quiet, RunId, Set, Uri, Verbose, artifact_of, tracking_of
+from flows.cli_plan import plan
+from flows.cli_report import report
 from flows.cli_serve import serve
-from flows.prefect_server import start_prefect
+from flows.cli_stability import stability
+from flows.prefect_server import lost_prefect, start_prefect
+from flows.quiet import calm_warnings
 from swarm.errors import ConfigError, InputError, StoreError, SwarmError
 
 __all__ = ["app", "main"]
@@ -25,6 +29,7 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+
 
 @app.command()
 def select(config: Config, set_: Set = None, verbose: Verbose = 0, quiet: Quiet = False) -> None:
@@ -69,6 +74,9 @@ app.command()(refresh)
 app.command()(champion)
 app.command()(rollback)
 app.command()(serve)
+app.command()(report)
+app.command()(plan)
+app.command()(stability)
 
 
 @app.command()
@@ -133,9 +141,11 @@ def ui(
     store = tracking_of(tracking_uri)
     typer.echo(f"MLflow UI over {store.label} on http://{host}:{port} (Ctrl-C ends it)")
     sys.stdout.flush()
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store.uri]
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", host, "--port", str(port)]
+    # An address may hold a password, which a list of processes would show to everybody.
+    environment = {**os.environ, "MLFLOW_BACKEND_STORE_URI": store.uri}
     # Become the server: whoever ends this process ends it, and no child is left behind.
-    os.execv(sys.executable, [*command, "--host", host, "--port", str(port)])
+    os.execve(sys.executable, command, environment)
 
 
 @config_app.command("show")
@@ -173,6 +183,7 @@ def main() -> None:
     Exit status: 0 success, 1 a search that failed, 2 bad input, 130 Ctrl-C.
     """
     _quieten()
+    calm_warnings()
     try:
         app()
     except (InputError, StoreError) as error:
@@ -183,6 +194,15 @@ def main() -> None:
         for note in getattr(error, "__notes__", ()):
             typer.echo(note, err=True)
         sys.exit(1)
+    except Exception as error:
+        lost = lost_prefect(error)
+        if lost is None:
+            raise
+        _complain(lost)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Prefect would try for minutes to tell a server that is gone all that happened.
+        os._exit(2)
 
 
 def _complain(error: Exception) -> None:
@@ -192,6 +212,7 @@ def _complain(error: Exception) -> None:
 def _quieten() -> None:
     """Keep the logs of the machinery out of the terminal; the environment can ask for them."""
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")

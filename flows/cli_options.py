@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.quiet import let_logs_through, no_notes
+
 __all__ = ["Config", "Quiet", "RunId", "Set", "Uri", "Verbose", "artifact_of", "tracking_of"]
 
 Config = Annotated[
@@ -21,8 +23,23 @@ Uri = Annotated[
     str | None,
     typer.Option("--tracking-uri", help="Where MLflow keeps the runs; default: as `default` says."),
 ]
-Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="A line per epoch.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the answer.")]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        callback=let_logs_through,
+        help="A line for every epoch or search in place of the bar; -vv with the logs of Prefect"
+        " and MLflow. Without it: a live bar on a terminal, a line a minute elsewhere.",
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", callback=no_notes, help="No progress and no notes, only the answer."
+    ),
+]
 
 
 def tracking_of(uri: str | None) -> Any:

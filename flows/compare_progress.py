@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 
-from flows.progress import say
+from flows.progress import LiveLines, TimeAhead, plain_seconds, say
 from tasks.compare_cell import Cell, CellResult
 
 __all__ = ["CellDisplay", "cell_display"]
 
-_LINE_SECONDS = 5.0
+# Where nobody watches, a line now and then tells that the searches are alive.
+_LINE_SECONDS = 60.0
 
 
 class CellDisplay(Protocol):
@@ -31,32 +32,53 @@ class CellDisplay(Protocol):
 
 @contextmanager
 def cell_display(total: int, done: int, verbosity: int = 1) -> Iterator[CellDisplay]:
-    """Choose the display: nothing when quiet, a bar on a terminal, else a line now and then.
+    """Choose the display: nothing when quiet, live lines on a terminal, else a line a minute.
 
     Parameters
     ----------
     total, done : int
         Searches there are, and those that were finished before.
     verbosity : int
-        0 shows nothing, 1 the display, 2 a line for every search.
+        0 shows nothing, 1 the display, 2 and more a line for every search.
     """
     if verbosity == 0:
         yield _Quiet()
     elif verbosity == 1 and sys.stderr.isatty():
         columns = (
-            TextColumn("[bold]searches"),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            BarColumn(bar_width=30),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("[bold]searches {task.completed:.0f}/{task.total:.0f}"),
+            BarColumn(bar_width=24),
+            TimeAhead(),
         )
-        with Progress(*columns, console=Console(stderr=True)) as progress:
+        with LiveLines(*columns, console=Console(stderr=True, highlight=False)) as progress:
             number = progress.add_task("", total=total, completed=done)
-            yield _Bar(progress, number)
+            yield _Bar(progress, number, _Pace(total, done))
     else:
-        yield _Lines(total, done, 0.0 if verbosity > 1 else _LINE_SECONDS)
+        yield _Lines(0.0 if verbosity > 1 else _LINE_SECONDS, _Pace(total, done))
+
+
+class _Pace:
+    """Counts searches, and tells from those of this start how long the others take."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self.total = total
+        self.done = self._before = done
+        self._started = time.monotonic()
+
+    def count(self) -> None:
+        self.done += 1
+
+    @property
+    def ahead(self) -> float:
+        """Seconds to the last search."""
+        each = (time.monotonic() - self._started) / max(1, self.done - self._before)
+        return each * (self.total - self.done)
+
+
+def _words(result: CellResult) -> str:
+    return (
+        f"{result.cell.name}: cost {result.cost:.5f} with {result.size} "
+        f"feature{'' if result.size == 1 else 's'}, {result.distinct} distinct evaluations"
+    )
 
 
 class _Quiet:
@@ -68,47 +90,40 @@ class _Quiet:
 
 
 class _Bar:
-    def __init__(self, progress: Progress, number: object) -> None:
-        self._progress = progress
-        self._number = number
+    def __init__(self, progress: LiveLines, number: TaskID, pace: _Pace) -> None:
+        self._progress, self._number, self._pace = progress, number, pace
 
     def finished(self, result: CellResult) -> None:
-        self._move(f"{result.cell.name}: {result.cost:.5f}")
+        self._move(_words(result))
 
     def failed(self, cell: Cell, error: str) -> None:
-        say(f"{cell.name} failed: {error}")
+        # Above the bar, so that it stays.
+        self._progress.console.print(f"{cell.name} failed: {error}", soft_wrap=True)
         self._move(f"{cell.name}: failed")
 
     def _move(self, text: str) -> None:
+        self._pace.count()
+        self._progress.below = text
         self._progress.update(
-            self._number,  # type: ignore[arg-type]
-            advance=1,
-            description=text,
+            self._number, advance=1, ahead=self._pace.ahead, told=time.monotonic()
         )
 
 
 class _Lines:
-    def __init__(self, total: int, done: int, every: float) -> None:
-        self._total = total
-        self._done = self._before = done
-        self._every = every
-        self._started = time.monotonic()
+    def __init__(self, every: float, pace: _Pace) -> None:
+        self._every, self._pace = every, pace
         self._last = float("-inf")
 
     def finished(self, result: CellResult) -> None:
-        self._done += 1
+        pace = self._pace
+        pace.count()
         now = time.monotonic()
-        if self._done < self._total and now - self._last < self._every:
+        if pace.done < pace.total and now - self._last < self._every:
             return
         self._last = now
-        left = self._total - self._done
-        each = (now - self._started) / (self._done - self._before)
-        ahead = f", about {each * left:.0f} s left" if left else ""
-        say(
-            f"{self._done}/{self._total} {result.cell.name}: cost {result.cost:.5f} with "
-            f"{result.size} features, {result.distinct} distinct evaluations{ahead}"
-        )
+        left = f", about {plain_seconds(pace.ahead)} left" if pace.done < pace.total else ""
+        say(f"{pace.done}/{pace.total} {_words(result)}{left}")
 
     def failed(self, cell: Cell, error: str) -> None:
-        self._done += 1
-        say(f"{self._done}/{self._total} {cell.name} failed: {error}")
+        self._pace.count()
+        say(f"{self._pace.done}/{self._pace.total} {cell.name} failed: {error}")

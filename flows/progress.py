@@ -1,22 +1,28 @@
-"""What a person sees while a search runs: one live line on a terminal, plain lines elsewhere."""
+"""What a person sees while a search runs: two live lines on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
 
 from swarm.budget import Budget
 from swarm.history import EpochRecord
 
-__all__ = ["Display", "display", "say"]
+__all__ = ["Display", "LiveLines", "TimeAhead", "display", "plain_seconds", "say"]
 
-_LINE_SECONDS = 5.0
+# Where nobody watches, a line now and then tells that the search is alive.
+_LINE_SECONDS = 60.0
+# Epochs that the time ahead is told from: what an archive answers goes by at another pace.
+_RECENT = 5
 
 
 class Display(Protocol):
@@ -33,42 +39,131 @@ def say(text: str, verbosity: int = 1) -> None:
 
 
 @contextmanager
-def display(budget: Budget, verbosity: int = 1) -> Iterator[Display]:
-    """Choose the display: nothing when quiet, a live line on a terminal, else a line now and then.
+def display(
+    budget: Budget, verbosity: int = 1, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Display]:
+    """Choose the display: nothing when quiet, live lines on a terminal, else a line a minute.
 
     Parameters
     ----------
     budget : Budget
-        Its number of epochs is the length of the bar.
+        The limit that is nearest is the end of the bar.
     verbosity : int
-        0 shows nothing, 1 the display, 2 a line for every epoch.
+        0 shows nothing, 1 the display, 2 and more a line for every epoch.
+    clock : callable
+        Tells the time in seconds.
     """
     if verbosity == 0:
         yield _Quiet()
     elif verbosity == 1 and sys.stderr.isatty():
-        console = Console(stderr=True)
         columns = (
-            TextColumn("[bold]epoch"),
-            TextColumn("{task.completed:.0f}" + (f"/{budget.epochs}" if budget.epochs else "")),
-            BarColumn(bar_width=20),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TextColumn("[bold]epoch {task.fields[number]}"),
+            BarColumn(bar_width=24),
+            TimeAhead(),
         )
-        with Progress(*columns, console=console) as progress:
-            number = progress.add_task("first subsets", total=budget.epochs)
-            yield _Bar(progress, number)
+        with LiveLines(*columns, console=Console(stderr=True, highlight=False)) as progress:
+            known = any(limit is not None for limit in _limits(budget).values())
+            number = progress.add_task("", total=1.0 if known else None, number=_of(0, budget))
+            bar = _Bar(progress, number, _Tally(budget, clock))
+            yield bar
+            bar.end()
     else:
-        yield _Lines(0.0 if verbosity > 1 else _LINE_SECONDS, budget.epochs)
+        lines = _Lines(0.0 if verbosity > 1 else _LINE_SECONDS, _Tally(budget, clock))
+        yield lines
+        lines.end()
 
 
-def _summary(record: EpochRecord) -> str:
-    metrics, work = record.metrics, record.work
-    return (
-        f"best cost {metrics['best_cost']:.5f} with {metrics['best_size']:.0f} features, "
-        f"{metrics['evaluations']:.0f} evaluations, {metrics['fits']:.0f} fits, "
-        f"{metrics['folds_pruned']:.0f} folds pruned, {work.hits} from the archive"
-    )
+class LiveLines(Progress):
+    """A bar, and under it a sentence that a narrow terminal folds and never cuts."""
+
+    below = ""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """Give the bar and the sentence."""
+        yield from super().get_renderables()
+        if self.below:
+            yield Text(self.below, overflow="fold")
+
+
+class TimeAhead(ProgressColumn):
+    """The time that went by and, where a task knows it in its field `ahead`, what is left."""
+
+    def render(self, task: Task) -> Text:
+        """Write both, as ``0:01:20, about 0:03:00 left``."""
+        gone = plain_seconds(task.finished_time if task.finished else task.elapsed)
+        ahead = task.fields.get("ahead")
+        if ahead is None or task.finished:
+            return Text(gone)
+        # Between two updates the clock goes on.
+        since = time.monotonic() - task.fields.get("told", time.monotonic())
+        return Text(f"{gone}, about {plain_seconds(max(0.0, ahead - since))} left")
+
+
+def plain_seconds(seconds: float | None) -> str:
+    """Write a time span as ``0:01:20``."""
+    return str(timedelta(seconds=round(seconds or 0.0)))
+
+
+def _limits(budget: Budget) -> dict[str, float | None]:
+    """Give the limits that tell how far a search is; patience does not."""
+    names = ("epochs", "evaluations", "distinct", "fits", "seconds")
+    return {name: getattr(budget, name) for name in names}
+
+
+def _of(epoch: int, budget: Budget) -> str:
+    return f"{epoch}/{budget.epochs}" if budget.epochs else str(epoch)
+
+
+@dataclass
+class _Tally:
+    """Adds up what records tell of one epoch each, and looks ahead."""
+
+    budget: Budget
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self.hits = self.pruned = 0
+        self.share = 0.0
+        self._started = self.clock()
+        self._seen = [(self._started, 0.0)]
+
+    def add(self, record: EpochRecord) -> None:
+        """Take in an epoch."""
+        metrics = record.metrics
+        self.hits += record.work.hits
+        self.pruned += round(metrics["folds_pruned"])
+        spent = {
+            "epochs": float(record.epoch),
+            "evaluations": metrics["evaluations"],
+            "distinct": metrics["distinct_evaluations"],
+            "fits": metrics["fits"],
+            "seconds": self.clock() - self._started,
+        }
+        limits = _limits(self.budget).items()
+        shares = [spent[name] / limit for name, limit in limits if limit is not None]
+        self.share = min(1.0, max(shares, default=0.0))
+        self._seen = [*self._seen[-_RECENT:], (self.clock(), self.share)]
+
+    def ahead(self) -> float | None:
+        """Tell the seconds to the nearest limit at the pace of the last epochs."""
+        (before, less), (now, more) = self._seen[0], self._seen[-1]
+        return None if more <= less else (1.0 - more) * (now - before) / (more - less)
+
+    def words(self, record: EpochRecord) -> str:
+        """Say where the search stands."""
+        metrics = record.metrics
+        cost, size = metrics["best_cost"], metrics["best_size"]
+        best = (
+            f"best cost {cost:.5f} with {size:.0f} feature{'' if size == 1 else 's'}"
+            if size
+            else "no subset has a cost yet"
+        )
+        failed = metrics["failed_evaluations"]
+        return (
+            f"{best}, {metrics['evaluations']:.0f} evaluations, {metrics['fits']:.0f} fits, "
+            f"{self.pruned} folds pruned, {self.hits} from the archive"
+            + (f", {failed:.0f} failed" if failed else "")
+        )
 
 
 class _Quiet:
@@ -77,28 +172,45 @@ class _Quiet:
 
 
 class _Bar:
-    def __init__(self, progress: Progress, number: object) -> None:
-        self._progress = progress
-        self._number = number
+    def __init__(self, progress: LiveLines, number: TaskID, tally: _Tally) -> None:
+        self._progress, self._number, self._tally = progress, number, tally
 
     def epoch(self, record: EpochRecord) -> None:
+        self._tally.add(record)
+        self._progress.below = self._tally.words(record)
         self._progress.update(
-            self._number,  # type: ignore[arg-type]
-            completed=record.epoch,
-            description=_summary(record),
+            self._number,
+            completed=self._tally.share,
+            number=_of(record.epoch, self._tally.budget),
+            ahead=self._tally.ahead(),
+            told=time.monotonic(),
         )
+
+    def end(self) -> None:
+        """Promise no more, as patience or the strategy may have ended it early."""
+        self._progress.update(self._number, ahead=None)
 
 
 class _Lines:
-    def __init__(self, every: float, epochs: int | None) -> None:
-        self._every = every
-        self._epochs = epochs
+    def __init__(self, every: float, tally: _Tally) -> None:
+        self._every, self._tally = every, tally
         self._last = float("-inf")
+        self._unsaid: EpochRecord | None = None
 
     def epoch(self, record: EpochRecord) -> None:
-        last = record.epoch == self._epochs
-        if not last and time.monotonic() - self._last < self._every:
-            return
-        self._last = time.monotonic()
-        of = f"/{self._epochs}" if self._epochs else ""
-        say(f"epoch {record.epoch}{of}: {_summary(record)}")
+        self._tally.add(record)
+        self._unsaid = record
+        if self._tally.clock() - self._last >= self._every:
+            self._last = self._tally.clock()
+            ahead = self._tally.ahead() if self._every else None
+            self._say(f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else "")
+
+    def end(self) -> None:
+        """Say how the last epoch ended, wherever that was."""
+        self._say("")
+
+    def _say(self, left: str) -> None:
+        record, self._unsaid = self._unsaid, None
+        if record is not None:
+            number = _of(record.epoch, self._tally.budget)
+            say(f"epoch {number}: {self._tally.words(record)}{left}")

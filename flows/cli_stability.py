@@ -1,0 +1,173 @@
+"""``swarm stability``: which features a search chooses whatever its seed and its rows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli_options import Config, Quiet, Set, Verbose
+from flows.prefect_server import start_prefect
+
+if TYPE_CHECKING:
+    from conf.schema import SelectConfig
+    from flows.stability import Assessed
+    from swarm.statistics.stability import Stability
+
+__all__ = ["print_stability", "stability"]
+
+# A file has no width to keep to.
+_WIDE = 110
+_MOST_ROWS = 30
+
+
+def stability(
+    config: Config,
+    set_: Set = None,
+    seeds: Annotated[
+        int, typer.Option(help="Searches on all training rows, each with another seed.")
+    ] = 10,
+    resamples: Annotated[
+        int, typer.Option(help="Searches on draws of the training rows, each with another seed.")
+    ] = 10,
+    share: Annotated[
+        float,
+        typer.Option(help="Share of the rows in a draw, by whole groups where data.group is set."),
+    ] = 0.5,
+    core: Annotated[
+        float, typer.Option(help="Features in at least this share of the searches are core.")
+    ] = 0.8,
+    noise: Annotated[
+        float, typer.Option(help="Features in at most this share of the searches are noise.")
+    ] = 0.2,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON.")] = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Repeat the search of CONFIG, and say which features come out whatever seed and rows.
+
+    The same command after an interruption goes on where it was.
+    """
+    from conf.check import check
+    from conf.load import load_select
+
+    loaded = load_select(config, set_ or ())
+    check(loaded)
+    from flows.stability import Repetitions
+    from flows.stability import stability as flow
+
+    plan = Repetitions(seeds, resamples, share, core, noise)
+    start_prefect()
+    try:
+        assessed = flow(loaded, plan, 0 if quiet else 1 + verbose)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command goes on from the archive", err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(json.dumps(as_dict(assessed), indent=2, ensure_ascii=False))
+    else:
+        print_stability(assessed, loaded)
+
+
+def as_dict(assessed: Assessed) -> dict[str, Any]:
+    """Give the answer as JSON takes it; what is not defined is null."""
+    found = assessed.assessment
+
+    def index(one: Stability | None) -> dict[str, float] | None:
+        if one is None or one.index != one.index:
+            return None
+        names = ("index", "low", "high", "level", "n_subsets", "mean_size")
+        return {name: getattr(one, name) for name in names}
+
+    return {
+        "run": assessed.run_id,
+        "draws": assessed.scheme,
+        "basis": found.basis,
+        "core_from": found.thresholds[0],
+        "noise_to": found.thresholds[1],
+        "stability_over_seeds": index(found.by_seed),
+        "stability_over_rows": index(found.by_rows),
+        "consensus": list(found.consensus),
+        "features": json.loads(found.table.to_json(orient="records")),
+    }
+
+
+def print_stability(assessed: Assessed, config: SelectConfig) -> None:
+    """Print the frequencies, what they say in a sentence, and where to look."""
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDE)
+    found = assessed.assessment
+    both = found.by_seed is not None and found.by_rows is not None
+    table = Table(box=SIMPLE)
+    table.add_column("feature", overflow="fold")
+    table.add_column("class")
+    table.add_column("selected", justify="right")
+    table.add_column("95 % interval", justify="right")
+    if both:
+        table.add_column("over seeds", justify="right")
+    colours = {"core": "bold", "optional": "", "noise": "dim"}
+    rows = found.table.to_dict("records")
+    for row in rows[:_MOST_ROWS]:
+        cells = [
+            escape(str(row["feature"])),
+            str(row["class"]),
+            f"{row['share']:.0%}",
+            f"{row['low']:.0%} to {row['high']:.0%}",
+        ]
+        table.add_row(
+            *cells, *([f"{row['share_seeds']:.0%}"] if both else []), style=colours[row["class"]]
+        )
+    console.print(table)
+    if len(rows) > _MOST_ROWS:
+        console.print(f"and {len(rows) - _MOST_ROWS} more in stability.csv, none more frequent")
+    console.print(sentence(assessed))
+    listed = ", ".join(map(escape, found.consensus))
+    console.print(f"Consensus of {len(found.consensus)}: {listed}", soft_wrap=True)
+    console.print(f"\nrun      {assessed.run_id}  ({config.tracking.experiment})")
+    console.print("look     swarm ui, then open stability.csv and figures among its artifacts")
+
+
+def sentence(assessed: Assessed) -> str:
+    """Say how stable the choice is, on what evidence."""
+    found = assessed.assessment
+    counts = {name: found.classes.count(name) for name in ("core", "optional", "noise")}
+    verb = "is" if counts["core"] == 1 else "are"
+    core, noise = found.thresholds
+    said = []
+    if found.by_rows is not None:
+        said.append(_agree(found.by_rows, f"draws of {assessed.scheme}"))
+    if found.by_seed is not None:
+        said.append(_agree(found.by_seed, "seeds on all training rows"))
+    said.append(
+        f"Of {len(found.classes)} features {counts['core']} {verb} core (in at least {core:.0%} of "
+        f"the searches over {'draws' if found.basis == 'resamples' else 'seeds'}), "
+        f"{counts['optional']} optional and {counts['noise']} noise (in at most {noise:.0%})."
+    )
+    if found.by_rows is not None and found.by_seed is not None:
+        if found.by_rows.high < found.by_seed.low:
+            said.append("The choice depends on the rows far more than on the seed.")
+        elif found.by_seed.high < 0.75:
+            said.append(
+                "On the same rows searches disagree too: a larger budget may help, or the features "
+                "can stand for one another."
+            )
+    return " ".join(said)
+
+
+def _agree(found: Stability, over: str) -> str:
+    from swarm.statistics.stability import verbal
+
+    if found.index != found.index:
+        return f"Over {found.n_subsets} {over} every search chose all features or none."
+    return (
+        f"Over {found.n_subsets} {over} the searches agree at {found.index:.2f} "
+        f"[{found.low:.2f}, {found.high:.2f}] ({verbal(found.index)}; 1 is always the same "
+        "features, 0 is chance)."
+    )

@@ -1,0 +1,267 @@
+"""The stability flow: one configuration searched with many seeds and on many draws of its rows."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from prefect import flow
+
+from conf.check import check
+from conf.load import as_yaml, flatten
+from conf.schema import SelectConfig
+from flows.compare_progress import CellDisplay, cell_display
+from flows.opaque import opaque
+from flows.preparing import prepare_as_configured
+from flows.progress import say
+from flows.searching import refuse_early
+from flows.select import ends_run, fetched
+from swarm.archive import Archive
+from swarm.errors import ConfigError
+from swarm.registry import make
+from swarm.statistics.stability import CORE, NOISE, classify
+from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, Stopped, run_cell
+from tasks.run_log import RunLog, describe_run
+from tasks.secrets import expand
+from tasks.stability import Assessment, assess, assessment_files, scheme_of, subsample
+from tasks.steps import Prepared, split_rows, worth_retrying
+from tasks.table import Table
+from tasks.tracking import open_tracking
+
+__all__ = ["Assessed", "Repetitions", "stability"]
+
+_SCHEMES = {
+    "group": "whole groups",
+    "stratified": "rows, with the classes in proportion",
+    "random": "rows, at random",
+}
+
+
+@dataclass(frozen=True)
+class Repetitions:
+    """How many searches there are, and on what.
+
+    Attributes
+    ----------
+    seeds : int
+        Searches on all training rows, with the seed of the configuration and those after it.
+    resamples : int
+        Searches on drawn training rows, each with a seed of its own as well.
+    share : float
+        Share of the rows, or of the groups, that is drawn, without replacement.
+    core, noise : float
+        Shares of the searches at and above which a feature is core, and at and below which it
+        is noise.
+    level : float
+        Confidence of the intervals.
+    """
+
+    seeds: int = 10
+    resamples: int = 10
+    share: float = 0.5
+    core: float = CORE
+    noise: float = NOISE
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "resamples"):
+            value = getattr(self, name)
+            if value == 1 or value < 0:
+                raise ConfigError(
+                    f"{name} must be 0 or at least 2, as one search always agrees with itself, "
+                    f"got {value}"
+                )
+        if not self.seeds and not self.resamples:
+            raise ConfigError("seeds and resamples are both 0; set one of them to 2 or more")
+        if not 0 < self.share < 1:
+            raise ConfigError(f"share must be between 0 and 1, got {self.share:g}; 0.5 is common")
+        if not 0 < self.level < 1:
+            raise ConfigError(f"level must be between 0 and 1, got {self.level:g}; try 0.95")
+        classify(np.empty(0), self.core, self.noise)
+
+
+@dataclass(frozen=True)
+class Assessed:
+    """What the flow leaves behind.
+
+    Attributes
+    ----------
+    run_id : str
+    assessment : Assessment
+    scheme : str
+        How rows were drawn.
+    """
+
+    run_id: str
+    assessment: Assessment
+    scheme: str
+
+
+@flow(name="stability", validate_parameters=False, persist_result=False)
+def stability(
+    config: SelectConfig, repetitions: Repetitions | None = None, verbosity: int = 1
+) -> Assessed:
+    """Search the training rows again and again, and say which features that leaves standing.
+
+    The same command after an interruption goes on where it was: the archive answers.
+
+    Parameters
+    ----------
+    config : SelectConfig
+    repetitions : Repetitions, optional
+    verbosity : int
+        0 for silence, 1 for progress, 2 for a line per search.
+
+    Raises
+    ------
+    InputError
+        For bad input, before any search is started.
+    """
+    plan = repetitions or Repetitions()
+    check(config)
+    if config.proxy is not None:
+        raise ConfigError(
+            "stability searches on the full model only, but a proxy is configured; add "
+            "--set proxy=null"
+        )
+    table = fetched(config)
+    rows = split_rows(opaque(table), config.split.kind, config.split.test_size, config.split_seed)
+    train = table.take(rows.train)
+    whole = _prepared(config, train)
+    refuse_early(make(config.strategy.name, config.strategy.params), whole, config.seed)
+    if plan.resamples:
+        # A draw that cannot be made, or leaves too little for the folds, shows before any search.
+        _prepared(config, subsample(opaque(train), plan.share, config.seed))
+    Archive(expand(config.archive.url, "address of the archive")).close()
+    scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train)]}, without replacement"
+    log = _open_log(config, plan, whole, train, scheme)
+    with ends_run(log), tempfile.TemporaryDirectory(prefix="swarm-stability-") as folder:
+        say(f"run {log.run_id} in {log.tracking.label}", verbosity)
+        stop = Path(folder) / "stop"
+        try:
+            with cell_display(plan.seeds + plan.resamples, 0, verbosity) as shown:
+                by_seed = [
+                    _searched(config, _cell(config, "all rows", i), whole, stop, shown)
+                    for i in range(plan.seeds)
+                ]
+                by_rows = [
+                    _searched(
+                        config,
+                        _cell(config, f"draw {i + 1}", i),
+                        _prepared(config, subsample(opaque(train), plan.share, config.seed + i)),
+                        stop,
+                        shown,
+                    )
+                    for i in range(plan.resamples)
+                ]
+        except Stopped:
+            raise KeyboardInterrupt from None
+        assessment = assess(
+            opaque(whole.problem.space),
+            opaque(by_seed),
+            opaque(by_rows),
+            (plan.core, plan.noise),
+            plan.level,
+        )
+        log.files(assessment_files(assessment))
+        log.judged(0, _metrics(assessment))
+        log.close("FINISHED")
+    return Assessed(log.run_id, assessment, scheme)
+
+
+def _cell(config: SelectConfig, rows: str, number: int) -> Cell:
+    return Cell(rows, config.strategy.name, config.seed + number)
+
+
+def _prepared(config: SelectConfig, train: Table) -> Prepared:
+    """Pose the problem on some rows; folds and random states are those of the configuration."""
+    needs = make(config.strategy.name, config.strategy.params).needs
+    return prepare_as_configured(config, train, needs=needs, seed=config.seed)
+
+
+def _open_log(
+    config: SelectConfig, plan: Repetitions, whole: Prepared, train: Table, scheme: str
+) -> RunLog:
+    tracking = open_tracking(
+        expand(config.tracking.uri, "address of the tracking store"),
+        config.tracking.experiment,
+        expand(config.tracking.artifacts, "address of the artifacts"),
+    )
+    tags = describe_run(whole.problem, train.source, config.strategy.name, config.seed)
+    # A range is no seed: nobody can take this run for a search, and resume it as one.
+    last = config.seed + max(plan.seeds, plan.resamples) - 1
+    tags |= {"kind": "stability", "seed": f"{config.seed} to {last}", "draws": scheme}
+    params = flatten(config) | {f"stability.{key}": value for key, value in vars(plan).items()}
+    return RunLog.start(
+        tracking,
+        config.tracking.spool,
+        f"{config.name}-{config.strategy.name}-stability",
+        params,
+        tags,
+        as_yaml(config),
+        train,
+        config.description,
+    )
+
+
+def _searched(
+    config: SelectConfig, cell: Cell, prepared: Prepared, stop: Path, shown: CellDisplay
+) -> CellResult:
+    """Run one search as a task; all cores are given to its subsets."""
+    evaluation = config.evaluation
+    plan = CellPlan(
+        strategy=config.strategy.name,
+        params=config.strategy.params,
+        budget=config.budget.model_dump(),
+        archive=expand(config.archive.url, "address of the archive"),
+        evaluation={
+            "n_jobs": evaluation.n_jobs,
+            "backend": evaluation.backend,
+            "pruning": evaluation.pruning,
+            "exact": evaluation.exact,
+            "address": evaluation.address,
+            "timeout": evaluation.timeout_seconds,
+        },
+        racing=evaluation.racing,
+        stop=str(stop),
+    )
+    searching = run_cell.with_options(
+        task_run_name=f"{cell.dataset}, seed {cell.seed}",
+        retries=config.retries.attempts - 1,
+        retry_delay_seconds=config.retries.delay_seconds,
+        retry_condition_fn=_worth_retrying,
+    )
+    result: CellResult = searching(opaque(cell), opaque(plan), opaque(Ground(prepared)))
+    shown.finished(result)
+    return result
+
+
+def _worth_retrying(task: object, run: object, state: Any) -> bool:
+    """Neither bad input nor the wish to stop is a passing fault."""
+    try:
+        state.result(raise_on_failure=True)
+    except Stopped:
+        return False
+    except Exception:
+        return worth_retrying(task, run, state)
+    return True
+
+
+def _metrics(assessment: Assessment) -> dict[str, float]:
+    """Figures of the run: what is not defined is left out."""
+    figures: dict[str, float] = {
+        f"features_{name}": float(assessment.classes.count(name))
+        for name in ("core", "optional", "noise")
+    }
+    figures["consensus_size"] = float(len(assessment.consensus))
+    for part, found in (("seeds", assessment.by_seed), ("rows", assessment.by_rows)):
+        if found is not None and found.index == found.index:
+            figures |= {
+                f"stability_{part}": found.index,
+                f"stability_{part}_low": found.low,
+                f"stability_{part}_high": found.high,
+            }
+    return figures

@@ -1,0 +1,171 @@
+"""Many searches of one configuration: the rows each is given, and what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from swarm.errors import DataError
+from swarm.report.stability_figure import stability_files
+from swarm.space import SearchSpace
+from swarm.statistics.stability import (
+    Frequencies,
+    Stability,
+    classify,
+    consensus,
+    frequencies,
+    nogueira,
+)
+from swarm.target import task_of
+from tasks.compare_cell import CellResult
+from tasks.split import split
+from tasks.table import Table
+
+__all__ = ["Assessment", "assess", "assessment_files", "scheme_of", "subsample"]
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What many searches say together.
+
+    Attributes
+    ----------
+    by_seed, by_rows : Stability or None
+        Nogueira's index of the searches that differ in their seed alone, and of those that
+        differ in seed and rows; None where there were none.
+    basis : str
+        The searches that frequencies, classes and consensus come from: ``"resamples"`` where
+        there are any, else ``"seeds"``.
+    names : tuple of str
+        Units that could be chosen or left out.
+    found : Frequencies
+    classes : tuple of str
+        ``"core"``, ``"optional"`` or ``"noise"`` for each unit.
+    thresholds : (float, float)
+        Shares at and above which a unit is core, and at and below which it is noise.
+    consensus : tuple of str
+        Features of more than half of the searches, with those that are fixed.
+    table : DataFrame
+        One row per unit, the most frequent first.
+    searches : DataFrame
+        One row per search.
+    """
+
+    by_seed: Stability | None
+    by_rows: Stability | None
+    basis: str
+    names: tuple[str, ...]
+    found: Frequencies
+    classes: tuple[str, ...]
+    thresholds: tuple[float, float]
+    consensus: tuple[str, ...]
+    table: pd.DataFrame
+    searches: pd.DataFrame
+
+
+def scheme_of(table: Table) -> str:
+    """Name how rows are drawn: ``"group"`` where there are groups, else by the classes if any."""
+    if table.groups is not None:
+        return "group"
+    target = table.target
+    classes = isinstance(target, pd.Series) and task_of(target) in ("binary", "multiclass")
+    return "stratified" if classes else "random"
+
+
+@task(name="resample", cache_policy=NO_CACHE, persist_result=False)
+def subsample(table: Table, share: float, seed: int) -> Table:
+    """Draw a share of the rows without replacement; see :func:`scheme_of`.
+
+    Raises
+    ------
+    DataError
+        If too few rows, groups or rows of a class would be left.
+    """
+    kind = scheme_of(table)
+    try:
+        rows = split(table, kind, test_size=1 - share, seed=seed)
+    except DataError as error:
+        raise DataError(
+            f"a share of {share:g} of the rows cannot be drawn: {error}; set --share higher, or "
+            "--resamples to 0"
+        ) from error
+    return table.take(rows.train)
+
+
+@task(name="assess", cache_policy=NO_CACHE, persist_result=False)
+def assess(
+    space: SearchSpace,
+    by_seed: Sequence[CellResult],
+    by_rows: Sequence[CellResult],
+    thresholds: tuple[float, float],
+    level: float,
+) -> Assessment:
+    """Put together what the searches found.
+
+    Parameters
+    ----------
+    space : SearchSpace
+    by_seed, by_rows : sequences of CellResult
+        Searches on all rows, and on drawn rows; one of them may be empty.
+    """
+    free = ~(space.fixed | space.forbidden)
+    names = tuple(np.array(space.names, dtype=object)[free].tolist())
+    parts = {"seeds": by_seed, "resamples": by_rows}
+    masks = {
+        part: np.array([_mask(space, result.features)[free] for result in results])
+        for part, results in parts.items()
+        if results
+    }
+    basis = "resamples" if by_rows else "seeds"
+    found = frequencies(masks[basis], level)
+    classes = classify(found.share, *thresholds)
+    agreed = space.fixed.copy()
+    agreed[free] = consensus(found.share)
+    columns = {f"share_{part}": some.mean(axis=0) for part, some in masks.items()}
+    table = pd.DataFrame(
+        {
+            "feature": names,
+            "class": classes,
+            "share": found.share,
+            "low": found.low,
+            "high": found.high,
+            **columns,
+            "in_consensus": agreed[free],
+        }
+    )
+    indices = {part: nogueira(some, level) for part, some in masks.items()}
+    return Assessment(
+        by_seed=indices.get("seeds"),
+        by_rows=indices.get("resamples"),
+        basis=basis,
+        names=names,
+        found=found,
+        classes=classes,
+        thresholds=thresholds,
+        consensus=tuple(space.subset(agreed)),
+        table=table.sort_values("share", ascending=False, kind="stable", ignore_index=True),
+        searches=pd.DataFrame([result.row() for result in (*by_seed, *by_rows)]),
+    )
+
+
+def assessment_files(assessment: Assessment) -> dict[str, bytes]:
+    """Artifacts: two tables, the consensus and the figure."""
+    listed = "".join(f"{name}\n" for name in assessment.consensus)
+    found = assessment
+    return {
+        "stability.csv": found.table.to_csv(index=False).encode(),
+        "searches.csv": found.searches.to_csv(index=False).encode(),
+        "consensus.txt": listed.encode(),
+        **stability_files(found.names, found.found, found.classes, found.thresholds),
+    }
+
+
+def _mask(space: SearchSpace, features: Sequence[str]) -> NDArray[np.bool_]:
+    chosen = {space.columns.index(name) for name in features}
+    return np.array([chosen.issuperset(unit) for unit in space.units])

@@ -1,0 +1,178 @@
+"""`swarm plan`: the true figures of a run lie in the ranges that were told before it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+from flows.cli import app
+from flows.planning import plan_search
+from flows.preparing import preparation
+from swarm.budget import Budget
+from swarm.errors import ConfigError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.planning import make_plan
+from swarm.planning.machine import Machine
+from swarm.planning.plan import Settings
+from swarm.planning.rehearsal import Landscape, rehearse, steps_of
+from swarm.planning.timing import Timing
+from swarm.problem import Problem
+from swarm.registry import make
+from swarm.search import Search, run
+from swarm.space import SearchSpace
+from swarm.strategy import Hints
+from tasks.steps import prepare_search
+from tests.small_run import BAYES, Bench, prepared_by_hand
+
+FLAT = Landscape(np.array([0.3, 0.2, 0.25]), spread=0.04, noise=0.02)
+SPACE = SearchSpace.build([f"x{i}" for i in range(12)])
+SEARCHES = {
+    "multiswarm": {"budget": {"epochs": 8}},
+    "patient": {"budget": {"epochs": 60, "patience": 4}},
+    "random": {"strategy": {"name": "random", "params": {}}, "budget": {"epochs": 5}},
+    "sfs": {"strategy": {"name": "sfs", "params": {}}, "budget": {"epochs": 100}},
+    "sffs": {"strategy": {"name": "sffs", "params": {}}, "budget": {"epochs": 100}},
+    "distinct": {"budget": {"epochs": None, "distinct": 30}},
+    "unpruned": {"evaluation": {"pruning": False}},
+    "raced": {"evaluation": {"racing": 0.1}, "budget": {"epochs": 8}},
+    "exact": {"model": BAYES, "budget": {"epochs": 8}},
+}
+
+
+def searched(config):
+    """Run the search that was planned, without the flow; return counts and seconds."""
+    train, _, problem = prepared_by_hand(config)
+    strategy = make(config.strategy.name, config.strategy.params)
+    needs = ("distance", "clusters", *strategy.needs)
+    prepared = prepare_search.fn(
+        train, problem.estimator, **preparation(config), seed=config.seed, needs=needs
+    )
+    evaluation = config.evaluation
+    started = time.perf_counter()
+    with CrossValidation(prepared.problem, pruning=evaluation.pruning) as evaluator:
+        budget = Budget(**config.budget.model_dump())
+        search = Search(
+            strategy,
+            prepared.problem.space,
+            evaluator,
+            prepared.hints,
+            config.seed,
+            budget,
+            evaluation.racing,
+        )
+        counts = run(search).state.counts
+    return counts, time.perf_counter() - started
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_what_a_search_really_takes_lies_in_the_ranges(bench, name):
+    config = bench.config(**SEARCHES[name])
+    planned = plan_search(config)
+    counts, seconds = searched(config)
+    plan = planned.plan
+    assert plan.fits.low <= counts.fits <= plan.fits.high
+    assert plan.evaluations.low <= counts.evaluations <= plan.evaluations.high
+    assert plan.fits.low <= plan.fits.typical <= plan.fits.high
+    # A generous factor: other programs run on the machine too.
+    assert plan.search_seconds.low / 5 <= seconds <= plan.search_seconds.high * 5
+    assert planned.timing.exact == (name == "exact")
+    # A range that says anything at all, but where patience may end the search at any time.
+    assert plan.fits.high <= (60 if name == "patient" else 12) * plan.fits.low
+
+
+def test_the_command_says_what_there_is_to_know_and_leaves_nothing_behind(bench: Bench, capsys):
+    path = bench.file(strategy={"name": "sfs", "params": {}}, evaluation={"n_jobs": 64})
+    before = sorted(bench.folder.iterdir())
+    app(["plan", path], standalone_mode=False)
+    said = capsys.readouterr().out
+    assert "a sequential search to its end takes 36 evaluations" in said
+    assert "warning" in said
+    assert "64 workers share" in said
+    for word in ("fits", "search time", "memory", "disk", "models are fitted"):
+        assert word in said
+    app(["plan", path, "--json"], standalone_mode=False)
+    told = json.loads(capsys.readouterr().out)
+    assert told["sequential"] == 36
+    assert told["models_are_fitted"]
+    assert not told["proxy"]
+    assert told["warnings"]
+    assert sorted(bench.folder.iterdir()) == before
+    assert not bench.made_anything()
+
+
+def test_bad_input_is_refused_as_the_search_would_refuse_it(bench):
+    with pytest.raises(ConfigError, match="n_clusters"):
+        app(["plan", bench.file(prepare={"n_clusters": 99})], standalone_mode=False)
+
+
+def test_with_a_proxy_it_is_the_proxy_that_is_timed(bench):
+    slow = {"n_estimators": 400, "num_leaves": 4, "min_child_samples": 5}
+    sections = {"model": {"estimator": "lightgbm.LGBMClassifier", "params": slow}}
+    full = plan_search(bench.config(**sections))
+    planned = plan_search(bench.config(**sections, proxy={"params": {"n_estimators": 2}}))
+    assert planned.proxy
+    # The fastest of several: others use the machine too.
+    assert planned.timing.seconds.min() < full.timing.seconds.min() / 2
+
+
+@pytest.mark.parametrize("name", ["sfs", "sbs"])
+@pytest.mark.parametrize("size", ["best", 4, (2, 5)])
+def test_the_steps_of_a_sequential_search_are_counted_right(name, size):
+    strategy = make(name, {"size": size})
+    found = rehearse(strategy, SPACE, Hints(), Budget(epochs=99), FLAT, seed=0)
+    assert found.evaluations == steps_of(strategy, SPACE)
+    assert found.complete
+
+
+def plan_of(machine, settings, estimator_params=None):
+    """A plan of a made-up search on a made-up machine."""
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.normal(size=(60, 12)), columns=SPACE.columns)
+    problem = Problem.build(features, np.arange(60) % 2, RandomForestClassifier(3), folds=3)
+    problem = replace(problem, estimator=problem.estimator.set_params(**(estimator_params or {})))
+    strategy = make("random", {})
+    found = rehearse(strategy, SPACE, Hints(), Budget(epochs=4), FLAT, seed=0)
+    sizes = np.array([2, 10])
+    timing = Timing(sizes, np.array([0.1, 0.2]), np.full((2, 3), 0.3), 0.5, exact=False)
+    return make_plan(problem, strategy, Budget(epochs=4), [found], timing, machine, settings)
+
+
+GIB = 2**30
+BIG = Machine(cores=8, cores_of_machine=8, memory=64 * GIB, process=GIB)
+
+
+def test_workers_are_worth_their_cores_and_no_more():
+    alone = plan_of(BIG, Settings(workers=1, processes=False))
+    four = plan_of(BIG, Settings(workers=4, processes=True))
+    assert four.search_seconds.low == pytest.approx(alone.search_seconds.low / 4)
+    assert four.memory.high > 4 * alone.memory.high
+    assert not four.warnings
+    many = plan_of(BIG, Settings(workers=16, processes=True))
+    eight = plan_of(BIG, Settings(workers=8, processes=True))
+    assert many.search_seconds.low == eight.search_seconds.low
+    assert "16 workers share 8 cores; set evaluation.n_jobs to 8" in many.warnings[0]
+
+
+def test_what_is_measured_on_the_full_model_comes_on_top():
+    plain = plan_of(BIG, Settings(workers=1, processes=False))
+    proxy = plan_of(
+        BIG, Settings(workers=1, processes=False, full_evaluations=10, full_seconds=200.0)
+    )
+    more = proxy.search_seconds.typical - plain.search_seconds.typical
+    assert more == pytest.approx(10 * 3 * 200.0, rel=0.01)
+
+
+def test_threads_of_the_model_and_limits_of_a_container_are_warned_of():
+    threads = plan_of(BIG, Settings(workers=4, processes=True), {"n_jobs": 4})
+    assert "4 workers with 4 threads each (n_jobs 4) share 8 cores" in threads.warnings[0]
+    assert "n_jobs to 2 and the threads to 1" in threads.warnings[0]
+    small = Machine(cores=2, cores_of_machine=32, memory=2 * GIB, process=GIB)
+    told = plan_of(small, Settings(workers=4, processes=True)).warnings
+    assert "4 workers share 2 cores that this process may use of the machine's 32" in told[0]
+    assert "may need 5.0 GiB and there are 2.0" in told[1]

@@ -1,0 +1,254 @@
+"""Progress: what a person sees at which level, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pandas as pd
+import pytest
+
+from flows.compare_progress import cell_display
+from flows.progress import display
+from flows.quiet import calm_warnings, let_logs_through, no_notes
+from swarm.budget import Budget
+from swarm.evaluation.types import Work
+from swarm.history import EpochRecord
+from tasks.compare_cell import Cell, CellResult
+
+
+def record(epoch: int, hits: int = 1, size: int = 4) -> EpochRecord:
+    metrics = {
+        "best_cost": 0.25,
+        "best_size": float(size),
+        "evaluations": 10.0 * epoch,
+        "distinct_evaluations": 8.0 * epoch,
+        "fits": 30.0 * epoch,
+        "folds_pruned": 2.0,
+        "failed_evaluations": 0.0,
+    }
+    return EpochRecord(epoch, metrics, pd.DataFrame(), Work(hits=hits))
+
+
+def result(seed: int) -> CellResult:
+    counts = {"epochs": 2, "evaluations": 20, "distinct": 16, "fits": 60}
+    return CellResult(
+        Cell("wine", "bpso", seed),
+        problem="",
+        cost=0.125,
+        size=1,
+        features=["a"],
+        n_available=13,
+        test_cost=None,
+        reason="epochs",
+        seconds_algorithm=0.0,
+        seconds_evaluation=0.0,
+        history=pd.DataFrame(),
+        **counts,
+    )
+
+
+def epochs_shown(capsys, budget: Budget, n: int, verbosity: int, every: float = 1.0) -> list[str]:
+    """Lines on stderr of a search of which each epoch takes `every` seconds."""
+    now = [0.0]
+    with display(budget, verbosity, clock=lambda: now[0]) as shown:
+        for epoch in range(1, n + 1):
+            now[0] += every
+            shown.epoch(record(epoch))
+    told = capsys.readouterr()
+    assert told.out == ""
+    return told.err.splitlines()
+
+
+def test_quiet_is_silent(capsys):
+    assert epochs_shown(capsys, Budget(epochs=3), 3, verbosity=0) == []
+
+
+def test_verbose_is_a_line_an_epoch_with_sums_over_all_epochs(capsys):
+    lines = epochs_shown(capsys, Budget(epochs=3), 3, verbosity=2)
+    assert [line.split(":")[0] for line in lines] == ["epoch 1/3", "epoch 2/3", "epoch 3/3"]
+    assert lines[-1].endswith(
+        "best cost 0.25000 with 4 features, 30 evaluations, 90 fits, 6 folds pruned, "
+        "3 from the archive"
+    )
+
+
+def test_where_nobody_watches_there_is_a_line_a_minute_with_the_time_ahead(capsys):
+    lines = epochs_shown(capsys, Budget(epochs=100), 100, verbosity=1, every=3.0)
+    assert [line.split(":")[0] for line in lines] == [
+        *(f"epoch {n}/100" for n in (1, 21, 41, 61, 81, 100))
+    ]
+    assert lines[1].endswith("about 0:03:57 left")
+    assert "left" not in lines[-1]
+
+
+def test_a_search_that_ends_early_still_says_how(capsys):
+    lines = epochs_shown(capsys, Budget(epochs=100, patience=3), 7, verbosity=1)
+    assert [line.split(":")[0] for line in lines] == ["epoch 1/100", "epoch 7/100"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "left"),
+    [
+        (Budget(evaluations=2000), "0:05:57"),
+        (Budget(distinct=1600, epochs=10_000), "0:05:57"),
+        (Budget(fits=6000), "0:05:57"),
+        (Budget(seconds=450.0), "0:03:27"),
+    ],
+)
+def test_the_nearest_limit_of_any_kind_tells_the_time_ahead(capsys, budget, left):
+    lines = epochs_shown(capsys, budget, 100, verbosity=1, every=3.0)
+    # The last line but one is that of epoch 81, of the 200 (or 150) that the limit allows.
+    assert lines[-2].startswith("epoch 81")
+    assert lines[-2].endswith(f"about {left} left")
+
+
+def test_what_the_archive_answers_in_no_time_does_not_promise_a_fast_end(capsys):
+    now = [0.0]
+    with display(Budget(epochs=100), 1, clock=lambda: now[0]) as shown:
+        for epoch in range(1, 41):
+            # Twenty epochs at once, as when a run is resumed, then ten seconds each.
+            now[0] += 0.01 if epoch <= 20 else 10.0
+            shown.epoch(record(epoch))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-2].startswith("epoch 39/100")
+    assert lines[-2].endswith("about 0:10:10 left")
+
+
+def test_searches_of_a_comparison_are_counted_and_failures_said(capsys):
+    for verbosity, expected in ((0, 0), (1, 2), (2, 3)):
+        with cell_display(4, 1, verbosity) as shown:
+            shown.finished(result(0))
+            shown.failed(Cell("wine", "bpso", 1), "the disk is gone")
+            shown.finished(result(2))
+        lines = capsys.readouterr().err.splitlines()
+        if verbosity:
+            assert "3/4 wine-bpso-1 failed: the disk is gone" in lines
+            assert lines[-1].startswith("4/4 wine-bpso-2: cost 0.12500 with 1 feature, 16 distinct")
+        assert len(lines) >= expected
+
+
+@contextmanager
+def terminal(monkeypatch, columns: int = 80) -> Iterator[list[str]]:
+    """Put a real terminal under stderr; in the end the list holds what it was sent, as text."""
+    master, slave = pty.openpty()
+    sent: list[bytes] = []
+    seen: list[str] = []
+
+    def listen() -> None:
+        # Reading fails once the other end is closed.
+        with suppress(OSError):
+            while part := os.read(master, 65536):
+                sent.append(part)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(slave, "w") as screen, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", screen)
+        yield seen
+    thread.join(timeout=10)
+    os.close(master)
+    seen.append(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(sent).decode()))
+
+
+def epochs_on_a_terminal(monkeypatch, verbosity: int) -> str:
+    with terminal(monkeypatch) as seen, display(Budget(epochs=5), verbosity) as shown:
+        for epoch in range(1, 5):
+            time.sleep(0.15)
+            shown.epoch(record(epoch))
+        time.sleep(0.3)
+    return seen[0]
+
+
+def test_on_a_terminal_a_bar_shows_epoch_and_time_ahead_and_cuts_nothing_off(monkeypatch):
+    seen = epochs_on_a_terminal(monkeypatch, 1)
+    lines = [line.rstrip() for line in re.split(r"[\r\n]+", seen) if line.strip()]
+    bar = next(line for line in lines if line.startswith("epoch 4/5"))
+    assert re.search(r"0:00:0\d, about 0:00:0\d left", bar)
+    text = " ".join(lines[-3:])
+    for word in ("best cost 0.25000 with 4 features", "40 evaluations", "120 fits", "8 folds"):
+        assert word in text
+    assert "4 from the archive" in " ".join(text.split())
+    assert "…" not in seen
+    assert max(map(len, lines)) <= 80
+    # When it is over nothing is ahead.
+    final = [line for line in lines if line.startswith("epoch 4/5")][-1]
+    assert "left" not in final
+
+
+def test_on_a_terminal_a_comparison_shows_searches_and_time_ahead(monkeypatch):
+    with terminal(monkeypatch) as parts, cell_display(3, 0) as shown:
+        for seed in range(2):
+            time.sleep(0.15)
+            shown.finished(result(seed))
+        time.sleep(0.3)
+    seen = parts[0]
+    assert re.search(r"searches 2/3 .*about 0:00:0\d left", seen)
+    assert "wine-bpso-1: cost 0.12500 with 1 feature" in seen
+    assert "…" not in seen
+
+
+def test_quiet_is_silent_on_a_terminal_too(monkeypatch):
+    assert epochs_on_a_terminal(monkeypatch, 0) == ""
+
+
+def test_logs_of_the_machinery_come_with_vv_and_not_before(monkeypatch):
+    monkeypatch.setenv("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    monkeypatch.setenv("PREFECT_SERVER_LOGGING_LEVEL", "DEBUG")
+    monkeypatch.setenv("MLFLOW_LOGGING_LEVEL", "WARNING")
+    for count in (0, 1):
+        let_logs_through(count)
+        assert os.environ["PREFECT_LOGGING_LEVEL"] == "CRITICAL"
+    let_logs_through(2)
+    assert os.environ["PREFECT_LOGGING_LEVEL"] == "INFO"
+    # What the user chose stays.
+    assert os.environ["PREFECT_SERVER_LOGGING_LEVEL"] == "DEBUG"
+    assert os.environ["MLFLOW_LOGGING_LEVEL"] == "WARNING"
+
+
+@pytest.fixture
+def own_warnings(monkeypatch):
+    """Give back the filters, and what shows warnings."""
+    monkeypatch.delenv("PYTHONWARNINGS", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        yield
+
+
+def warn(n: int) -> None:
+    warnings.warn(f"failed to converge after {n} iterations\nmore\nand more", stacklevel=1)
+
+
+def test_what_every_fit_warns_of_is_said_once_in_a_line(own_warnings, capsys):
+    calm_warnings()
+    for n in range(9):
+        warn(n)
+    told = capsys.readouterr().err.splitlines()
+    assert told == [
+        "note: UserWarning: failed to converge after 0 iterations (said once; -vv says all)"
+    ]
+    assert os.environ["PYTHONWARNINGS"] == "ignore"
+
+
+def test_quiet_says_no_warning_and_vv_every_one(own_warnings, capsys):
+    said = []
+    warnings.showwarning = lambda *given, **_: said.append(given)
+    calm_warnings()
+    let_logs_through(2)
+    assert "PYTHONWARNINGS" not in os.environ
+    warn(0)
+    warn(1)
+    assert len(said) == 2
+    no_notes(True)
+    warn(2)
+    assert len(said) == 2
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,225 @@
+"""Stability: the index of Nogueira, Sechidis and Brown, and what `swarm stability` makes of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.cli import app
+from swarm.errors import InputError
+from swarm.statistics.stability import classify, consensus, frequencies, nogueira
+from tasks.stability import scheme_of, subsample
+from tasks.table import Table
+from tests.small_run import BAYES, Bench
+
+
+def random_masks(rng, n_subsets, n_units, size):
+    masks = np.zeros((n_subsets, n_units), dtype=bool)
+    for mask in masks:
+        mask[rng.choice(n_units, size, replace=False)] = True
+    return masks
+
+
+def kappa(masks):
+    """Fleiss' kappa written from its own definition (subsets rate units yes or no)."""
+    n, d = masks.shape
+    votes = np.stack([masks.sum(axis=0), n - masks.sum(axis=0)], axis=1)
+    agreement = ((votes**2).sum(axis=1) - n).mean() / (n * (n - 1))
+    chance = ((votes.sum(axis=0) / (n * d)) ** 2).sum()
+    return (agreement - chance) / (1 - chance)
+
+
+def test_identical_subsets_have_the_index_one_and_an_interval_of_no_width():
+    found = nogueira(np.tile([True, False, True, False, False], (6, 1)))
+    assert (found.index, found.low, found.high) == pytest.approx((1.0, 1.0, 1.0))
+
+
+def test_a_worked_example():
+    # p = (1, 1/2, 1/2, 0), d = 4, k = 2: 1 - (2 * 2 * 1/4 / 4) / (1/4) = 0 for two subsets.
+    found = nogueira(np.array([[1, 1, 0, 0], [1, 0, 1, 0]], dtype=bool))
+    assert found.index == pytest.approx(0.0)
+    assert found.mean_size == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_index_is_fleiss_kappa_as_the_paper_proves(seed):
+    masks = np.random.default_rng(seed).random((7, 12)) < 0.4
+    assert nogueira(masks).index == pytest.approx(kappa(masks))
+
+
+def test_the_variance_is_that_of_the_delta_method_by_brute_force():
+    # Perturbing the weight of one subset moves the index as the paper's phi_i says.
+    masks = (np.random.default_rng(5).random((200, 9)) < 0.35).astype(float)
+
+    def weighted(weights):
+        p, k = weights @ masks, (weights @ masks.sum(axis=1)) / masks.shape[1]
+        return 1 - (p * (1 - p)).mean() / (k * (1 - k))
+
+    n, step = len(masks), 1e-6
+    even = np.full(n, 1 / n)
+    influence = [
+        (weighted((1 - step) * even + step * np.eye(n)[i]) - weighted(even)) / step
+        for i in range(n)
+    ]
+    assert nogueira(masks).variance == pytest.approx(np.sum(np.square(influence)) / n**2, rel=0.02)
+
+
+def test_random_subsets_have_no_stability_whatever_their_size():
+    rng = np.random.default_rng(0)
+    for size in (2, 10, 25):
+        found = [nogueira(random_masks(rng, 20, 30, size)) for _ in range(200)]
+        assert np.mean([one.index for one in found]) == pytest.approx(0.0, abs=0.01)
+        assert np.mean([one.low <= 0 <= one.high for one in found]) > 0.85
+
+
+def test_the_interval_covers_the_true_stability_about_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    p = np.array([0.9] * 5 + [0.3] * 5 + [0.05] * 20)
+    truth = 1 - (p * (1 - p)).mean() / (p.mean() * (1 - p.mean()))
+    found = [nogueira(rng.random((50, len(p))) < p) for _ in range(400)]
+    assert 0.90 <= np.mean([one.low <= truth <= one.high for one in found]) <= 0.99
+
+
+def test_the_index_is_bounded_and_reaches_its_lowest_where_two_subsets_are_complements():
+    opposite = nogueira(np.array([[True, False] * 4, [False, True] * 4]))
+    assert opposite.index == pytest.approx(-1.0)
+    rng = np.random.default_rng(2)
+    for n in (2, 3, 9):
+        indices = [nogueira(rng.random((n, 5)) < 0.5).index for _ in range(300)]
+        assert -1 / (n - 1) - 1e-9 <= np.nanmin(indices)
+        assert np.nanmax(indices) <= 1 + 1e-9
+
+
+def test_the_index_grows_with_the_overlap():
+    def shared(n_shared):
+        return np.array(
+            [[i < n_shared or n_shared + r * 6 <= i < 6 + r * 6 for i in range(30)] for r in (0, 1)]
+        )
+
+    indices = [nogueira(shared(n)).index for n in range(7)]
+    assert indices == sorted(indices)
+    assert indices[-1] == pytest.approx(1.0)
+
+
+def test_where_every_subset_holds_everything_there_is_no_index():
+    assert np.isnan(nogueira(np.ones((4, 3), dtype=bool)).index)
+
+
+@pytest.mark.parametrize(
+    "masks", [np.ones((1, 3), bool), np.ones((3, 0), bool), np.ones(4, bool), np.full((2, 2), 0.5)]
+)
+def test_what_is_no_sample_of_subsets_is_refused(masks):
+    with pytest.raises(InputError, match=r"subset|masks"):
+        nogueira(masks)
+
+
+def test_wilsons_interval_as_published():
+    # Newcombe 1998, table I, 15 of 148 and 0 of 20, without continuity correction.
+    masks = np.zeros((148, 1), dtype=bool)
+    masks[:15] = True
+    found = frequencies(masks)
+    assert (found.low[0], found.high[0]) == pytest.approx((0.0624, 0.1605), abs=5e-5)
+    never = frequencies(np.zeros((20, 1), dtype=bool))
+    assert (never.low[0], never.high[0]) == pytest.approx((0.0, 0.1611), abs=5e-5)
+
+
+def test_features_are_core_optional_or_noise_by_their_share():
+    share = np.array([1.0, 0.8, 0.79, 0.5, 0.21, 0.2, 0.0])
+    expected = ("core", "core", "optional", "optional", "optional", "noise", "noise")
+    assert classify(share) == expected
+    assert classify(np.array([0.1 * 8])) == ("core",)
+    assert consensus(share).tolist() == [True, True, True, False, False, False, False]
+    assert consensus(np.array([0.2, 0.5, 0.5])).tolist() == [False, True, True]
+
+
+PLANTED = ["p0", "p1", "p2"]
+TINY = ("--seeds", "3", "--resamples", "4")
+
+
+@pytest.fixture
+def planted(bench: Bench) -> str:
+    """Configuration of a search on a table where three of nine features tell the class."""
+    rng = np.random.default_rng(3)
+    signal, noise = rng.normal(size=(400, 3)), rng.normal(size=(400, 6))
+    frame = pd.DataFrame(np.hstack([signal, noise]), columns=[*PLANTED, *"abcdef"])
+    frame["y"] = (signal.sum(axis=1) + rng.normal(scale=0.2, size=400) > 0).astype(int)
+    frame["who"] = np.arange(400) // 4
+    frame.to_csv(bench.folder / "planted.csv", index=False)
+    data = {"source": "file", "path": str(bench.folder / "planted.csv"), "target": "y"}
+    return bench.file(data={**data, "drop": ["who"]}, model=BAYES)
+
+
+def swarm(*arguments: str) -> None:
+    app([str(argument) for argument in arguments], standalone_mode=False)
+
+
+def test_planted_features_are_core_and_the_archive_answers_the_second_time(
+    prefect_server, bench, planted, capsys
+):
+    swarm("stability", planted, *TINY, "--json", "-q")
+    told = json.loads(capsys.readouterr().out)
+    classes = {row["feature"]: row["class"] for row in told["features"]}
+    assert [name for name in classes if classes[name] == "core"] == PLANTED
+    assert set(PLANTED) <= set(told["consensus"])
+    assert told["draws"].startswith("50% of the rows, with the classes in proportion")
+    for part, count in (("seeds", 3), ("rows", 4)):
+        index = told[f"stability_over_{part}"]
+        assert index["n_subsets"] == count
+        assert index["low"] <= index["index"] <= index["high"]
+
+    run = bench.tracking.run(told["run"])
+    assert (run.status, run.tags["kind"]) == ("FINISHED", "stability")
+    assert run.metrics["stability_rows"] == told["stability_over_rows"]["index"]
+    table = pd.read_csv(io.BytesIO(bench.artifact(told["run"], "stability.csv")))
+    assert table.set_index("feature")["class"].to_dict() == classes
+    searches = pd.read_csv(io.BytesIO(bench.artifact(told["run"], "searches.csv")))
+    assert searches["dataset"].tolist() == ["all rows"] * 3 + [f"draw {i}" for i in range(1, 5)]
+    shares = searches["features"].str.split().explode()[lambda s: s == "p0"]
+    assert len(shares) == 7
+    assert b"<svg" in bench.artifact(told["run"], "figures/stability.svg")
+
+    before = paid_for(bench)
+    swarm("stability", planted, *TINY, "-q")
+    said = " ".join(capsys.readouterr().out.split())
+    assert paid_for(bench) == before
+    assert "Over 4 draws of 50% of the rows" in said
+    assert "Over 3 seeds on all training rows the searches agree at" in said
+    assert "3 are core" in said
+
+
+def paid_for(bench: Bench) -> int:
+    with sqlite3.connect(bench.archive.removeprefix("sqlite:///")) as connection:
+        return int(connection.execute("SELECT COUNT(*) FROM archive_evaluations").fetchone()[0])
+
+
+def test_groups_are_drawn_whole(bench, planted):
+    frame = pd.read_csv(bench.folder / "planted.csv")
+    table = Table("t", "", frame[PLANTED], frame["y"], groups=frame["who"])
+    assert scheme_of(table) == "group"
+    drawn = [subsample.fn(table, 0.5, seed) for seed in (0, 1)]
+    for some in drawn:
+        assert (some.groups.value_counts() == 4).all()
+        assert 0.4 < len(some.features) / 400 < 0.6
+    assert set(drawn[0].groups) != set(drawn[1].groups)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--seeds", "1"], "seeds must be 0 or at least 2"),
+        (["--seeds", "0", "--resamples", "0"], "both 0"),
+        (["--share", "1"], "share must be between 0 and 1"),
+        (["--core", "0.2", "--noise", "0.4"], "0 <= noise < core <= 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_is_searched(
+    bench, planted, given, words
+):
+    with pytest.raises(InputError, match=words):
+        swarm("stability", planted, *given)
+    assert not bench.made_anything()
