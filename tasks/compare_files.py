@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 
 import pandas as pd
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from swarm.report.comparison_figures import comparison_figures
+from swarm.report.comparison_html import ComparisonData, render_comparison
 from swarm.report.comparison_page import markdown
+from swarm.report.stored import comparison_text
 from swarm.statistics.comparison import Comparison
 from tasks.compare_cell import CellResult
 
@@ -49,7 +53,10 @@ def write_comparison(
     everything: Mapping[str, tuple[float, int]],
     cost_labels: Mapping[str, str],
 ) -> dict[str, bytes]:
-    """Make every table, the page and the figures."""
+    """Make every table, the pages and the figures.
+
+    ``comparison.json`` holds all that the page shows: `swarm report` makes the page of it again.
+    """
     histories: dict[str, dict[str, list[pd.DataFrame]]] = {}
     for result in results:
         own = histories.setdefault(result.cell.dataset, {})
@@ -61,7 +68,21 @@ def write_comparison(
     }
     page = markdown(title, facts, comparison, everything, pictures, description)
     tables = table_files(cells_table(results), comparison)
-    return {"comparison.md": page.encode(), **tables, **figures}
+    data = ComparisonData(
+        title, description, facts, comparison, everything, cost_labels, histories, _versions()
+    )
+    pages = {
+        "comparison.html": render_comparison(data, figures).encode(),
+        "comparison.json": comparison_text(data).encode(),
+        "comparison.md": page.encode(),
+    }
+    return {**pages, **tables, **figures}
+
+
+def _versions() -> dict[str, str]:
+    """Versions of what a cost depends on."""
+    packages = ("swarmselect", "lightgbm", "scikit-learn", "numpy", "pandas", "scipy")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 def parent_metrics(comparison: Comparison) -> dict[str, float]:

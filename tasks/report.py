@@ -6,25 +6,46 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from swarm.archive import KnownEvaluations
+from swarm.ensemble import SubsetEnsemble
 from swarm.evaluation.scoring import Scoring
 from swarm.evaluation.types import Record
 from swarm.judgement import Judgement
 from swarm.problem import Problem
 from swarm.report import ReportData, figure_files, render
+from swarm.report.agreement import Agreement, agreement
+from swarm.report.picked import Picked, limit, picked
+from swarm.report.stored import report_text
 from swarm.result import SearchResult
 from swarm.strategy import Hints
+from tasks.table import Table
 
-__all__ = ["final_metrics", "report_data", "run_facts", "write_report"]
+Mask = NDArray[np.bool_]
+Finished = tuple[Mask, Record]
+
+__all__ = ["costs_on_test", "final_metrics", "report_data", "run_facts", "write_report"]
 
 
 @task(name="report", cache_policy=NO_CACHE, persist_result=False)
 def write_report(data: ReportData) -> dict[str, bytes]:
-    """Render the HTML page and the figures: bytes by artifact path."""
-    return {"report.html": render(data).encode(), **figure_files(data)}
+    """Render the HTML page and the figures: bytes by artifact path.
+
+    ``report.json`` holds all that the page shows: `swarm report` makes the page of it again.
+    """
+    page = {"report.html": render(data).encode(), "report.json": report_text(data).encode()}
+    return {**page, **figure_files(data)}
+
+
+def costs_on_test(problem: Problem, ensemble: SubsetEnsemble, test: Table) -> list[float]:
+    """Cost of each model of a fitted ensemble on the test rows, as the search counts costs."""
+    return [
+        problem.scoring.cost(model, test.features[subset], test.target)
+        for model, subset in zip(ensemble.models_, ensemble.subsets_, strict=True)
+    ]
 
 
 def report_data(
@@ -40,11 +61,13 @@ def report_data(
     warnings: Sequence[str],
     config_yaml: str,
     facts: Mapping[str, object],
+    subset_test_costs: Sequence[float] = (),
 ) -> ReportData:
     """Gather what the report shows from a search and its judgement."""
     space = result.space
     masks, costs = result.best_members(n_models)
     finished = [(mask, record) for mask, record in known.all() if record.complete]
+    taken = _picked(result, finished)
     evaluations = pd.DataFrame(
         {
             "size": [int(mask.sum()) for mask, _ in finished],
@@ -73,6 +96,9 @@ def report_data(
         cv_cost=judgement.cv_cost,
         test_cost=judgement.costs.get("best_subset"),
         optimism=judgement.optimism,
+        subset_test_costs=subset_test_costs,
+        picks=taken,
+        agreement=_agreement(result, finished, limit(taken)),
         cost_label=_cost_label(problem.scoring),
         level=judgement.level,
         regroup_every=regroup_every,
@@ -82,19 +108,49 @@ def report_data(
     )
 
 
-def _importances(
-    result: SearchResult, finished: Sequence[tuple[np.ndarray, Record]]
-) -> pd.Series | None:
-    """Importances of the best subset, from the evaluation it was found or shrunk from."""
-    best = result.best_mask
-    for mask, record in finished:
-        if (best & ~mask).any() or record.cost != result.cost:
-            continue
-        values = record.importance
-        if values.any():
-            units = np.flatnonzero(best)
-            return pd.Series(values[units], index=[result.space.names[u] for u in units])
+def _picked(result: SearchResult, finished: Sequence[Finished]) -> list[Picked]:
+    """What each rule takes, among all subsets that are allowed and have a cost."""
+    known = {mask.tobytes() for mask, _ in finished}
+    # A pbest that was shrunk has the cost of the subset it was shrunk from, fold by fold.
+    shrunk = [(m, _origin(m, c, finished)) for m, c in zip(*result.best_members(), strict=True)]
+    rows = [*finished, *((m, r) for m, r in shrunk if r is not None and m.tobytes() not in known)]
+    if not rows:
+        return []
+    masks = np.array([mask for mask, _ in rows])
+    folds = np.array([record.fold_costs for _, record in rows])
+    # Where one fold failed the others may be unknown: the cost is inf all the same.
+    folds[[record.failed for _, record in rows]] = np.inf
+    allowed = result.space.obeys(masks)
+    return picked(result.best_mask, masks[allowed], folds[allowed], result.space.subset)
+
+
+def _agreement(result: SearchResult, finished: Sequence[Finished], high: float) -> Agreement:
+    """How much alike the subsets are that the strategy holds at its end."""
+    space = result.space
+    held, _ = result.best_members()
+    near = [mask for mask, record in finished if record.cost <= high]
+    masks = np.array(near, dtype=bool).reshape(-1, space.n_units)
+    free = ~(space.fixed | space.forbidden)
+    return agreement(space.names, result.best_mask, held, masks[space.obeys(masks)], free)
+
+
+def _origin(mask: Mask, cost: float, finished: Sequence[Finished]) -> Record | None:
+    """Find the evaluation that a subset was found in or shrunk from."""
+    for wider, record in finished:
+        if record.cost == cost and not (mask & ~wider).any():
+            return record
     return None
+
+
+def _importances(result: SearchResult, finished: Sequence[Finished]) -> pd.Series | None:
+    """Importances of the best subset, from the evaluation it was found or shrunk from."""
+    useful = [(mask, record) for mask, record in finished if record.importance.any()]
+    origin = _origin(result.best_mask, result.cost, useful)
+    if origin is None:
+        return None
+    units = np.flatnonzero(result.best_mask)
+    names = [result.space.names[unit] for unit in units]
+    return pd.Series(origin.importance[units], index=names)
 
 
 def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object]:
@@ -119,11 +175,13 @@ def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object
 
 
 def final_metrics(judgement: Judgement) -> dict[str, float]:
-    """Test figures as metrics: ``test_f1`` of the ensemble, ``test_f1_all_features``, ..."""
+    """Test figures: ``test_f1`` of the ensemble, ``baseline_f1_all_features`` and so on."""
     metrics: dict[str, float] = {}
     for row in judgement.table.to_dict("records"):
-        suffix = "" if row["contender"] == "ensemble" else f"_{row['contender']}"
-        metrics[f"test_{row['metric']}{suffix}"] = float(row["value"])
+        name = f"test_{row['metric']}"
+        if row["contender"] != "ensemble":
+            name = f"baseline_{row['metric']}_{row['contender']}"
+        metrics[name] = float(row["value"])
     if judgement.optimism is not None:
         metrics["optimism"] = judgement.optimism
     return metrics

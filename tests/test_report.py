@@ -5,135 +5,25 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from swarm.errors import InputError
-from swarm.report import ReportData, figure_files, render
+from swarm.report import figure_files, render
 from swarm.report.canvas import LIGHT
 from swarm.report.comparison import rivals
 from swarm.report.convergence import _broken
 from swarm.report.heatmap import shown_features
-from swarm.report.tradeoff import pareto_front
-from swarm.report.words import calibration
-
-CONTENDERS = (
-    "ensemble",
-    "best_subset",
-    "all_features",
-    "all_features_ensemble",
-    "random_subsets",
+from swarm.report.words import calibration, interval, number
+from tests.small_report import (
+    ODD,
+    Page,
+    plain_report,
+    report,
+    table_without_intervals,
 )
-INF, NAN = float("inf"), float("nan")
-
-
-class Page(HTMLParser):
-    """Tags, ids, references and text of a page."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.styles: list[str] = []
-        self.texts: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        given = {name: value or "" for name, value in attrs}
-        self.ids += [given["id"]] if "id" in given else []
-        self.links += [given[name] for name in ("href", "src", "xlink:href") if name in given]
-        self.styles += [given["style"]] if "style" in given else []
-        self.links += re.findall(r"url\(([^)]*)\)", " ".join(given.values()))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
-def history(n_epochs: int) -> pd.DataFrame:
-    epochs = np.arange(1, n_epochs + 1)
-    columns = {
-        "epoch": epochs,
-        "best_cost": 0.1 / epochs,
-        "best_size": np.maximum(12 - epochs, 3.0),
-        "pbest_cost_mean": 0.2 / epochs,
-        "size_mean": 8.0,
-        "diversity": 0.3,
-        "evaluations": 16.0 * epochs,
-        "distinct_evaluations": 15.0 * epochs,
-        "fits": 60.0 * epochs,
-        "folds_pruned": 15.0,
-    }
-    swarms = {f"swarm_{k}_best_cost": 0.1 / epochs + 0.01 * k for k in range(4)}
-    return pd.DataFrame({**columns, **swarms})
-
-
-def judged(metrics: tuple[str, ...] = ("f1", "recall")) -> tuple[pd.DataFrame, pd.DataFrame]:
-    rows = [
-        {
-            "contender": name,
-            "metric": metric,
-            "value": 0.95 - 0.01 * i,
-            "low": 0.93 - 0.01 * i,
-            "high": 0.97 - 0.01 * i,
-            "n_features": 5 + i,
-            "n_models": 2,
-        }
-        for metric in metrics
-        for i, name in enumerate(CONTENDERS)
-    ]
-    gaps = [
-        {
-            "contender": name,
-            "metric": metric,
-            "difference": 0.01 * i,
-            "low": 0.01 * i - 0.02,
-            "high": 0.01 * i + 0.02,
-            "favours": "ensemble" if i > 2 else "neither",
-        }
-        for metric in metrics
-        for i, name in enumerate(CONTENDERS)
-        if i > 0
-    ]
-    return pd.DataFrame(rows), pd.DataFrame(gaps)
-
-
-def report(names: list[str], n_chosen: int = 3, n_epochs: int = 25) -> ReportData:
-    rng = np.random.default_rng(0)
-    distance = 1.0 - np.abs(np.corrcoef(rng.normal(size=(len(names), 40))).reshape(len(names), -1))
-    figures, differences = judged()
-    chosen = names[:n_chosen]
-    size = rng.integers(1, len(names) + 1, 200)
-    return ReportData(
-        title="a run",
-        verdict="On 100 unseen rows the ensemble scores f1 0.950.",
-        features=chosen,
-        n_available=len(names),
-        subsets=[(chosen, 0.004), (names[1 : n_chosen + 1] or chosen, 0.005)],
-        history=history(n_epochs),
-        evaluations=pd.DataFrame({"size": size, "cost": rng.uniform(0.005, 0.3, 200)}),
-        figures=figures,
-        differences=differences,
-        importances=pd.Series(np.arange(1.0, len(chosen) + 1), index=chosen),
-        distance=pd.DataFrame(distance, index=names, columns=names),
-        cv_cost=0.004,
-        test_cost=0.05,
-        optimism=0.046,
-        regroup_every=10,
-        warnings=["rows 1 and 2 are equal"],
-        config_yaml="name: a\n",
-        facts={"rows": 100, "seconds_training": 3.5, "archive_hits": 7, "versions": {"numpy": "2"}},
-    )
-
-
-def plain_report() -> ReportData:
-    return report([f"column {i}" for i in range(12)])
 
 
 def test_the_same_data_gives_the_same_bytes_whatever_the_settings_of_matplotlib_are() -> None:
@@ -165,10 +55,78 @@ def test_the_page_refers_to_nothing_outside_itself_and_runs_nothing(html: str) -
 
 def test_figures_take_every_colour_from_the_page(html: str) -> None:
     drawings = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
-    assert len(drawings) == 5
+    assert len(drawings) == 7
     for drawing in drawings:
         assert set(re.findall(r"var\(--(\w+)\)", drawing)) <= set(LIGHT)
         assert not re.findall(r"(?:fill|stroke):\s*#", drawing)
+
+
+def test_every_section_is_there_in_the_order_of_the_questions(html: str) -> None:
+    text = [" ".join(part.split()) for part in Page(html).texts]
+    wanted = [
+        "The chosen features",
+        "On rows that no search saw",
+        "What the search promised, and what came",
+        "Convergence",
+        "Cost against size",
+        "Fewer features, if you like",
+        "Would another run choose the same?",
+        "Selection frequency",
+        "What says the same",
+        "What it took",
+        "Data, settings and versions",
+        "Configuration",
+    ]
+    places = [text.index(title) for title in wanted]
+    assert places == sorted(places)
+    answer = next(i for i, part in enumerate(text) if part.startswith("Keep 3 of 12 features"))
+    assert answer < places[0]
+
+
+def test_the_test_figures_are_those_of_the_judgement(html: str) -> None:
+    data = plain_report()
+    text = " ".join(" ".join(Page(html).texts).split())
+    table = text[text.index("contender f1 recall features models") :]
+    for row in data.figures.to_dict("records"):
+        assert f"{number(row['value'])} {interval(row['low'], row['high'])}" in table
+    for row in data.differences.to_dict("records"):
+        assert f"Δ {row['difference']:+.3f}" in table
+
+
+def test_every_figure_says_in_words_what_it_shows(html: str) -> None:
+    drawings = re.findall(r"<svg[^>]*>", html)
+    for drawing in drawings:
+        assert 'role="img"' in drawing
+        label = re.findall(r'aria-label="([^"]*)"', drawing)
+        assert len(label) == 1
+        assert len(label[0].split()) > 5
+    labels = re.findall(r'aria-label="([^"]*)"', html)
+    assert len(set(labels)) == len(labels) == len(drawings)
+
+
+def test_other_rules_are_named_with_size_cost_and_error(html: str) -> None:
+    text = " ".join(" ".join(Page(html).texts).split())
+    assert (
+        "Parsimonious , the smallest within one standard error of the lowest cost "
+        "1 feature CV cost 0.0045 ± 0.002 column 0"
+    ) in text
+
+
+def test_stability_is_said_with_its_interval_and_what_one_run_cannot_say(html: str) -> None:
+    found = plain_report().agreement
+    assert found is not None
+    text = " ".join(" ".join(Page(html).texts).split())
+    bounds = interval(found.low, found.high)
+    assert f"{number(found.index)} stability index (Nogueira) {bounds}, {found.word}" in text
+    assert "One run cannot tell what another seed or other rows would have chosen" in text
+
+
+def test_each_promise_is_held_against_what_came(html: str) -> None:
+    text = " ".join(" ".join(Page(html).texts).split())
+    assert "2 of 2 cost more on the test rows than in cross-validation" in text
+    assert "the mean difference is 0.0555" in text
+    with pytest.raises(InputError, match="1 test costs for 2 subsets"):
+        replace(plain_report(), subset_test_costs=[0.1])
 
 
 def test_foreign_names_are_text_and_nothing_else() -> None:
@@ -206,68 +164,6 @@ def test_foreign_names_are_text_and_nothing_else() -> None:
     assert '>x d="1.23456"</text>' in drawing
 
 
-def table_without_intervals(data: ReportData) -> ReportData:
-    return replace(
-        data,
-        figures=data.figures.assign(low=NAN, high=NAN),
-        differences=data.differences.assign(low=NAN, high=NAN, favours="neither"),
-    )
-
-
-ODD = {
-    "one epoch": report(["a", "b", "c", "d"], n_epochs=1),
-    "no epoch": replace(plain_report(), history=pd.DataFrame()),
-    "no swarms": replace(plain_report(), history=history(5)[["epoch", "best_cost"]]),
-    "one evaluation": replace(
-        plain_report(), evaluations=pd.DataFrame({"size": [3], "cost": [0.1]})
-    ),
-    "no evaluation": replace(plain_report(), evaluations=pd.DataFrame()),
-    "no intervals": table_without_intervals(plain_report()),
-    "no figures": replace(plain_report(), figures=pd.DataFrame(), differences=pd.DataFrame()),
-    "one feature": report(["only"], n_chosen=1),
-    "two features": report(["a", "b"], n_chosen=1),
-    "many features": report([f"f{i}" for i in range(1000)], n_chosen=40),
-    "all of many": report([f"f{i}" for i in range(1000)], n_chosen=1000),
-    "equal costs": replace(
-        plain_report(),
-        history=history(9).assign(best_cost=0.0, pbest_cost_mean=0.0).iloc[:, :5],
-        evaluations=pd.DataFrame({"size": [3] * 50, "cost": [0.0] * 50}),
-        subsets=[(["column 0"], 0.0)],
-        cv_cost=0.0,
-        test_cost=0.0,
-    ),
-    "no importances": replace(plain_report(), importances=None),
-    "importances of 0": replace(plain_report(), importances=pd.Series({"column 0": 0.0})),
-    "infinite costs": replace(
-        plain_report(),
-        history=history(5).assign(best_cost=INF, pbest_cost_mean=INF)[
-            ["epoch", "best_cost", "pbest_cost_mean"]
-        ],
-        evaluations=pd.DataFrame({"size": [3, 4], "cost": [INF, INF]}),
-        subsets=[(["column 0"], INF)],
-        cv_cost=INF,
-        test_cost=INF,
-    ),
-    "some infinite": replace(
-        plain_report(),
-        history=history(5).assign(best_cost=[INF, INF, 0.3, 0.2, 0.2]),
-        evaluations=pd.DataFrame({"size": [3, 4, 5], "cost": [INF, 0.2, 0.3]}),
-        subsets=[(["column 0"], 0.2), (["column 1"], INF)],
-    ),
-    "costs of a regression": replace(
-        plain_report(),
-        history=history(5).assign(best_cost=-3e7),
-        evaluations=pd.DataFrame({"size": [3, 4], "cost": [-3e7, 4e8]}),
-        subsets=[(["column 0"], -3e7)],
-        cv_cost=-3e7,
-        test_cost=-2e7,
-    ),
-    "bare": ReportData(
-        "t", "v", ["a"], 2, [], pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), pd.DataFrame()
-    ),
-}
-
-
 @pytest.mark.parametrize("case", ODD)
 def test_any_run_has_a_report(case: str) -> None:
     data = ODD[case]
@@ -288,6 +184,8 @@ def test_figure_files_have_one_figure_per_metric() -> None:
         "figures/tradeoff.png",
         "figures/test_f1.png",
         "figures/test_recall.png",
+        "figures/calibration.png",
+        "figures/frequency.png",
         "figures/correlations.png",
     ]
 
@@ -349,16 +247,6 @@ def test_the_line_of_a_subswarm_never_crosses_a_regrouping() -> None:
     ]
     assert not crossing
     assert np.isnan(y).sum() == 2
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6)), min_size=1, max_size=30))
-def test_every_subset_is_on_the_front_or_beaten_by_it(points: list[tuple[int, int]]) -> None:
-    size, cost = np.array(points, dtype=np.float64).T
-    front = set(zip(*(v.tolist() for v in pareto_front(size, cost)), strict=True))
-    for s, c in points:
-        beaten = any(a <= s and b <= c and (a, b) != (s, c) for a, b in points)
-        assert ((s, c) in front) == (not beaten)
 
 
 def test_a_table_without_a_needed_column_is_refused_by_name() -> None:

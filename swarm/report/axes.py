@@ -58,10 +58,14 @@ def name_axis(axes: Axes, name: str) -> None:
 
 
 def key(axes: Axes, columns: int) -> None:
-    """Explain the marks above the axes."""
+    """Explain the marks above the axes, and above the name of the vertical one."""
+    place = axes.get_position()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    width, height = place.size * figure.get_size_inches() * 72
     axes.legend(
         loc="lower left",
-        bbox_to_anchor=(0.0, 1.1, 1.0, 0.1),
+        bbox_to_anchor=(-48 / width, 1.0 + 27 / height, 1.0 + 48 / width, 0.1),
         ncols=columns,
         frameon=False,
         borderaxespad=0.0,

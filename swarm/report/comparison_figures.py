@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,13 @@ from swarm.report.convergence_bands import convergence_bands
 from swarm.report.critical_difference import critical_difference_diagram
 from swarm.statistics.comparison import Comparison
 
+# What `_both` puts before the element, once its colours are names again.
+_START = re.compile(r'<svg xmlns="[^"]*" style="[^"]*" ')
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["comparison_figures"]
+__all__ = ["comparison_figures", "on_page"]
 
 
 def comparison_figures(
@@ -54,6 +58,14 @@ def comparison_figures(
             label = f"Best cost against distinct evaluations on {dataset}."
             files |= _both(f"convergence_{dataset}", label, figure)
     return files
+
+
+def on_page(svg: bytes) -> str:
+    """Turn an SVG file of a comparison into an element whose colours the page decides."""
+    text = svg.decode()
+    for colour, value in LIGHT.items():
+        text = text.replace(value, f"var(--{colour})")
+    return _START.sub("<svg ", text, count=1)
 
 
 def _both(name: str, label: str, figure: Figure) -> dict[str, bytes]:

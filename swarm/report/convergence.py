@@ -26,9 +26,9 @@ FloatArray = NDArray[np.float64]
 def convergence(data: ReportData) -> Figure:
     """Draw best, mean and subswarm cost above the sizes, with regroupings marked."""
     history = data.history
-    figure = sheet(420)
-    upper = place(figure, 54, 66, 338, 184)
-    lower = place(figure, 54, 294, 338, 84)
+    figure = sheet(440)
+    upper = place(figure, 54, 68, 338, 202)
+    lower = place(figure, 54, 314, 338, 84)
     if not len(history):
         message(upper, "No epoch was finished.")
         lower.set_visible(False)
@@ -59,7 +59,7 @@ def _costs(axes: Axes, history: pd.DataFrame, epochs: FloatArray, every: int | N
         label = "best of each subswarm" if i == 0 else None
         # A subswarm is another one after a regrouping, so its line must not go on.
         x, y = _broken(epochs, one, every)
-        _line(axes, x, y, LIGHT["faint"], 1.2, label, steps=True)
+        _line(axes, x, y, LIGHT["muted"], 1.1, label, steps=True)
     _line(axes, epochs, mean, LIGHT["second"], 1.4, "mean of the personal bests", (0, (4, 2.5)))
     _line(axes, epochs, best, LIGHT["accent"], 2.4, "best so far", steps=True)
     # The first epochs are far off, and would flatten all that follows.
@@ -139,7 +139,7 @@ def _regroupings(axes: Axes, epochs: FloatArray, every: int | None) -> None:
     if last // every > 60:
         return
     for epoch in range(every, last, every):
-        axes.axvline(epoch + 0.5, color=LIGHT["line"], linewidth=1.0, linestyle=(0, (2, 2)))
+        axes.axvline(epoch + 0.5, color=LIGHT["faint"], linewidth=1.0, linestyle=(0, (2, 2)))
 
 
 def _finite(history: pd.DataFrame, name: str) -> FloatArray:

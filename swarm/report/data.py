@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from swarm.errors import InputError
+from swarm.report.agreement import Agreement
+from swarm.report.picked import Picked
 
 __all__ = ["ReportData"]
 
@@ -35,6 +37,12 @@ class ReportData:
         Number of features the search could choose from.
     subsets : (names, cost) pairs
         The subsets of the ensemble, best first, with their cross-validated cost.
+    subset_test_costs : float (n_subsets,), optional
+        Cost of one model on each of them, on the test rows.
+    picks : list of Picked
+        The best subset, and what other rules would take, see :func:`swarm.report.picked.picked`.
+    agreement : Agreement, optional
+        How much alike the best subsets of this one search are.
     history : DataFrame
         One row per epoch: ``epoch``, ``best_cost``, and where known ``best_size``,
         ``pbest_cost_mean``, ``size_mean``, ``diversity``, ``evaluations``,
@@ -84,6 +92,9 @@ class ReportData:
     cv_cost: float | None = None
     test_cost: float | None = None
     optimism: float | None = None
+    subset_test_costs: Sequence[float] = ()
+    picks: Sequence[Picked] = ()
+    agreement: Agreement | None = None
     cost_label: str = "cost"
     level: float = 0.95
     regroup_every: int | None = None
@@ -102,6 +113,11 @@ class ReportData:
                         f"the table {name!r} of the report has no column {column!r}; "
                         f"it needs {', '.join(needed)}"
                     )
+        if len(self.subset_test_costs) not in (0, len(self.subsets)):
+            raise InputError(
+                f"there are {len(self.subset_test_costs)} test costs for {len(self.subsets)} "
+                "subsets; give one each, or none"
+            )
 
     @property
     def metrics(self) -> list[str]:

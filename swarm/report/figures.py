@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from swarm.report.canvas import styled, to_png, to_svg
 from swarm.report.convergence import convergence
 from swarm.report.forest import forest
+from swarm.report.frequency import frequency
 from swarm.report.heatmap import heatmap
+from swarm.report.promise import promise
 from swarm.report.tradeoff import tradeoff
 from swarm.report.words import cost, counted, metric_name
 
@@ -63,7 +65,7 @@ def _plots(data: ReportData) -> list[_Plot]:
         _Plot(
             "tradeoff",
             f"Cost against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
-            "front and the chosen subsets.",
+            "front, the chosen subsets and what other rules would pick.",
             tradeoff(data),
         ),
     ]
@@ -75,6 +77,23 @@ def _plots(data: ReportData) -> list[_Plot]:
         )
         for metric in data.metrics
     ]
+    plots += _optional(data)
+    return plots
+
+
+def _optional(data: ReportData) -> list[_Plot]:
+    """Figures of what not every run has."""
+    plots = []
+    kept = promise(data)
+    if kept is not None:
+        label = "Cost in cross-validation against cost on the test rows, a dot per subset."
+        plots.append(_Plot("calibration", label, kept))
+    if data.agreement is not None:
+        label = (
+            f"How often each feature is in the {counted(data.agreement.n_held, 'subset')} held at "
+            "the end, the most frequent first."
+        )
+        plots.append(_Plot("frequency", label, frequency(data.agreement)))
     correlations = heatmap(data)
     if correlations is not None:
         label = "Rank correlations of the chosen features and their nearest neighbours."

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["heatmap", "neighbours", "shown_features", "stand_ins"]
 
 _MOST = 60
+# Of more chosen features the least important make room for what is nearest to the others.
+_CHOSEN = 40
 _RIGHT = 4
 # Room for the names, in px, and the width of a letter as a share of the font size.
 _ROOM, _LETTER = 138, 0.63
@@ -61,11 +63,11 @@ def heatmap(data: ReportData) -> Figure | None:
 
 
 def shown_features(data: ReportData) -> list[str]:
-    """Chosen features by importance, then those nearest to any of them; at most 60."""
+    """Up to 40 chosen features by importance, then those nearest to any of them; at most 60."""
     if data.distance is None:
         return []
     columns = {str(name): i for i, name in enumerate(data.distance.columns)}
-    chosen = [name for name in data.ranked() if name in columns][:_MOST]
+    chosen = [name for name in data.ranked() if name in columns][:_CHOSEN]
     if not chosen:
         return []
     positions = [columns[name] for name in chosen]

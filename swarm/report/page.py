@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from swarm.report import comparison, content, words
+from swarm.report import comparison, content, reliance, words
 from swarm.report.canvas import DARK, LIGHT
 from swarm.report.data import ReportData
 from swarm.report.figures import figure_svgs, metric_plot_name
+from swarm.report.frequency import MOST
 from swarm.report.heatmap import shown_features, stand_ins
 
-__all__ = ["render"]
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["render", "template"]
 
 _ROWS_SHOWN = 20
 _ROWS_MOST = 300
@@ -32,24 +37,11 @@ def render(data: ReportData) -> str:
     str
         The same text for the same data and the same version of matplotlib.
     """
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
-    folder = files("swarm.report")
-
-    def source(name: str) -> str:
-        return (folder / name).read_text(encoding="utf-8")
-
-    environment = Environment(
-        loader=FunctionLoader(source),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     chosen, others = content.feature_rows(data)
     svgs = {name: Markup(svg) for name, svg in figure_svgs(data).items()}
-    return environment.get_template("report.html.j2").render(
+    return template("report.html.j2").render(
         data=data,
         title=words.plain(data.title),
         light=LIGHT,
@@ -72,10 +64,35 @@ def render(data: ReportData) -> str:
         stand_ins=stand_ins(data, _STAND_INS),
         calibration=_calibration(data),
         promised=content.promised(data),
+        kept=reliance.kept(data),
+        pick_rows=reliance.pick_rows(data),
+        agreement=data.agreement,
+        frequency_most=MOST,
+        agreed=reliance.agreed(data),
+        agreement_tiles=reliance.agreement_tiles(data),
         spent=content.spent(data),
         facts=content.fact_rows(data.facts),
         words=words,
     )
+
+
+def template(name: str) -> Template:
+    """Load a template of this folder: what is put into it is text, whatever it looks like."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    folder = files("swarm.report")
+
+    def source(name: str) -> str:
+        return (folder / name).read_text(encoding="utf-8")
+
+    environment = Environment(
+        loader=FunctionLoader(source),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
 
 
 def _calibration(data: ReportData) -> str | None:

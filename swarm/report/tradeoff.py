@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.picks import pareto_front
 from swarm.report.axes import key, limits, message, name_axis, plain_ticks
 from swarm.report.canvas import LIGHT, place, sheet
+from swarm.report.picked import limit
 from swarm.report.words import counted, shortened
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
     from swarm.report.data import ReportData
 
-__all__ = ["pareto_front", "tradeoff"]
+__all__ = ["tradeoff"]
 
 FloatArray = NDArray[np.float64]
 # Points nearer to each other than this share of the axes are one on any screen.
@@ -26,8 +29,8 @@ _GRID = 400
 
 def tradeoff(data: ReportData) -> Figure:
     """Draw cost against size of all evaluations, the Pareto front and the chosen subsets."""
-    figure = sheet(420)
-    axes = place(figure, 54, 66, 338, 312)
+    figure = sheet(440)
+    axes = place(figure, 54, 86, 338, 312)
     size, cost = _points(data)
     if not size.size:
         message(axes, "No subset was evaluated on all folds with a finite cost.")
@@ -45,8 +48,12 @@ def tradeoff(data: ReportData) -> Figure:
     shown = np.append(cost[cost <= top], chosen[:, 1])
     axes.set_ylim(*limits(shown, 0.06))
     _cloud(axes, size[cost <= top], cost[cost <= top])
-    _front(axes, *pareto_front(np.append(size, chosen[:, 0]), np.append(cost, chosen[:, 1])))
+    _error_line(axes, data)
+    sizes, costs = np.append(size, chosen[:, 0]), np.append(cost, chosen[:, 1])
+    front = pareto_front(sizes, costs)
+    _front(axes, sizes[front], costs[front])
     _chosen(axes, chosen)
+    _picks(axes, data)
     axes.grid(color=LIGHT["line"], linewidth=0.8)
     axes.set_xlabel("features in the subset", color=LIGHT["muted"])
     name_axis(axes, shortened(data.cost_label, 40))
@@ -67,24 +74,6 @@ def tradeoff(data: ReportData) -> Figure:
         )
     key(axes, columns=2)
     return figure
-
-
-def pareto_front(size: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sizes and costs that no other point beats in one without losing in the other.
-
-    Parameters
-    ----------
-    size, cost : float64 (n,)
-
-    Returns
-    -------
-    size, cost : float64 (n_front,)
-        By ascending size, and so by descending cost.
-    """
-    order = np.lexsort((cost, size))
-    size, cost = size[order], cost[order]
-    before = np.concatenate([[np.inf], np.minimum.accumulate(cost)[:-1]])
-    return size[cost < before], cost[cost < before]
 
 
 def _points(data: ReportData) -> tuple[FloatArray, FloatArray]:
@@ -177,8 +166,45 @@ def _chosen(axes: Axes, chosen: FloatArray) -> None:
         color=LIGHT["accent"],
         markeredgecolor=LIGHT["paper"],
         markeredgewidth=1.0,
+        zorder=3,
         label="best subset",
     )
+
+
+def _error_line(axes: Axes, data: ReportData) -> None:
+    """Draw how high a cost may be to be no worse than the best, as far as folds can tell."""
+    high = limit(data.picks)
+    if not math.isfinite(high):
+        return
+    bottom, top = axes.get_ylim()
+    if high > top:
+        axes.set_ylim(bottom, high + 0.04 * (high - bottom))
+    axes.axhline(
+        high,
+        color=LIGHT["accent"],
+        linewidth=1.0,
+        linestyle=(0, (2, 2.5)),
+        label="lowest + 1 SE",
+    )
+
+
+def _picks(axes: Axes, data: ReportData) -> None:
+    """Mark what the other rules take, where it is another subset than the best."""
+    names = {"parsimonious": ("1-SE pick", "D", 9.5), "knee": ("knee", "s", 13.0)}
+    for pick in data.picks:
+        if pick.rule in names:
+            label, marker, size = names[pick.rule]
+            axes.plot(
+                [len(pick.features)],
+                [pick.cost],
+                linestyle="none",
+                marker=marker,
+                markersize=size,
+                markerfacecolor="none",
+                markeredgecolor=LIGHT["ink"],
+                markeredgewidth=1.5,
+                label=label,
+            )
 
 
 def _size_ticks(axes: Axes) -> None:

@@ -1,0 +1,75 @@
+"""The command ``swarm report``."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli_options import RunId, Uri, tracking_of
+from swarm.errors import InputError
+
+__all__ = ["report"]
+
+
+def report(
+    run_id: RunId,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="File to write; default: report-RUN_ID.html in this folder.",
+        ),
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="The page as the run left it, not made again.")
+    ] = False,
+    tracking_uri: Uri = None,
+) -> None:
+    """Write the report of a run, or of a comparison, as one HTML file."""
+    file = (out or Path(f"report-{run_id}.html")).expanduser().absolute()
+    if file.is_dir():
+        raise InputError(f"{file} is a folder; name a file in it with --out")
+    if not file.parent.is_dir():
+        raise InputError(f"there is no folder {file.parent}; make it, or choose another --out")
+    from tasks.report_again import page_of
+
+    page = page_of(tracking_of(tracking_uri), run_id, stored=stored)
+    _write(file, page.html)
+    typer.echo(f"{file} ({page.how})")
+    if page.why:
+        typer.echo(f"not made again: {page.why}", err=True)
+    if open_ and not _opened(file):
+        typer.echo("found no browser to open it with", err=True)
+
+
+def _write(file: Path, html: str) -> None:
+    """Write all of it or nothing."""
+    try:
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(html)
+            # As any new file of this user, not private as a temporary one.
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(name, 0o666 & ~mask)
+            os.replace(name, file)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(
+            f"cannot write {file} ({error.strerror or error}); choose another --out"
+        ) from None
+
+
+def _opened(file: Path) -> bool:
+    import webbrowser
+
+    return webbrowser.open(file.as_uri())

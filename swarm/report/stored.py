@@ -1,0 +1,173 @@
+"""A report's data as JSON text, from which its page can be made again without the run.
+
+Numbers come back bit for bit. What JSON has no word for (NaN, infinities, tables) is an object
+with one key that starts with ``$``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from swarm.errors import InputError
+from swarm.report.agreement import Agreement
+from swarm.report.comparison_html import ComparisonData
+from swarm.report.data import ReportData
+from swarm.report.heatmap import shown_features, stand_ins
+from swarm.report.picked import Picked
+from swarm.statistics.comparison import Comparison, Friedman
+
+__all__ = ["comparison_of", "comparison_text", "report_of", "report_text"]
+
+_REPORT, _COMPARISON = "swarm-report-1", "swarm-comparison-1"
+# As many as the page names.
+_STAND_INS = 10
+_DRAWN = ["distinct_evaluations", "best_cost"]
+
+
+def report_text(data: ReportData) -> str:
+    """Write the data of a report; of the distances only those that the page shows."""
+    small = replace(data, distance=_shown(data))
+    held = {one.name: getattr(small, one.name) for one in fields(small)}
+    held["picks"] = [vars(pick) for pick in data.picks]
+    held["agreement"] = None if data.agreement is None else vars(data.agreement)
+    return _pack({"format": _REPORT, "report": held})
+
+
+def report_of(text: str) -> ReportData:
+    """Read the data of a report.
+
+    Raises
+    ------
+    InputError
+        If the text is none, or was written by another version.
+    """
+    held = _unpack(text, _REPORT)
+    with _readable():
+        held = held["report"]
+        held["picks"] = [Picked(**{**p, "features": tuple(p["features"])}) for p in held["picks"]]
+        if held["agreement"] is not None:
+            held["agreement"] = Agreement(**held["agreement"])
+        return ReportData(**held)
+
+
+def comparison_text(data: ComparisonData) -> str:
+    """Write the data of a comparison; of the histories only the columns that are drawn."""
+    held = {one.name: getattr(data, one.name) for one in fields(data)}
+    friedman = data.comparison.friedman
+    held["comparison"] = {
+        **vars(data.comparison),
+        "friedman": None if friedman is None else vars(friedman),
+    }
+    held["histories"] = {
+        name: {strategy: [one[_DRAWN] for one in each] for strategy, each in own.items()}
+        for name, own in data.histories.items()
+    }
+    return _pack({"format": _COMPARISON, "comparison": held})
+
+
+def comparison_of(text: str) -> ComparisonData:
+    """Read the data of a comparison.
+
+    Raises
+    ------
+    InputError
+        If the text is none, or was written by another version.
+    """
+    held = _unpack(text, _COMPARISON)
+    with _readable():
+        held = held["comparison"]
+        found = held["comparison"]
+        if found["friedman"] is not None:
+            found["friedman"] = Friedman(**found["friedman"])
+        held["comparison"] = Comparison(**found)
+        return ComparisonData(**held)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"the stored data of the report cannot be read ({error}); use the stored page"
+        ) from None
+
+
+def _pack(value: Mapping[str, Any]) -> str:
+    """Write a mapping as JSON of one line."""
+    return json.dumps(_packed(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _unpack(text: str, form: str) -> dict[str, Any]:
+    """Read what :func:`_pack` wrote.
+
+    Raises
+    ------
+    InputError
+        If it is no JSON, or its key ``format`` is not `form`.
+    """
+    try:
+        found = json.loads(text, object_hook=_unpacked)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("format") != form:
+        got = found.get("format") if isinstance(found, dict) else "no JSON"
+        raise InputError(
+            f"the stored data of the report have the format {got!r}, not {form!r}; "
+            "use the stored page, or the version that wrote them"
+        )
+    return found
+
+
+def _shown(data: ReportData) -> pd.DataFrame | None:
+    """Distances between the features of the heat map, and of the table beside it."""
+    if data.distance is None:
+        return None
+    pairs = stand_ins(data, _STAND_INS)
+    wanted = {*shown_features(data), *(name for pair in pairs for name in pair[:2])}
+    at = [i for i, name in enumerate(data.distance.columns) if str(name) in wanted]
+    return data.distance.iloc[at, at]
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, pd.Series):
+        return {"$series": [_packed(list(value.index)), _packed(value.tolist())]}
+    if isinstance(value, pd.DataFrame):
+        plain = isinstance(value.index, pd.RangeIndex)
+        columns = [[str(c), _packed(value.iloc[:, i].tolist())] for i, c in enumerate(value)]
+        return {"$table": [None if plain else _packed(list(value.index)), columns]}
+    if isinstance(value, Mapping):
+        return {str(key): _packed(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_packed(inner) for inner in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    # Half of a surrogate pair has no bytes.
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _unpacked(found: dict[str, Any]) -> Any:
+    if len(found) != 1:
+        return found
+    if "$float" in found:
+        return float(found["$float"])
+    if "$series" in found:
+        index, values = found["$series"]
+        return pd.Series(values, index=index)
+    if "$table" in found:
+        index, columns = found["$table"]
+        frame = pd.DataFrame(dict(columns), index=index)
+        return frame if columns else pd.DataFrame(index=index)
+    return found

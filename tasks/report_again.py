@@ -1,0 +1,97 @@
+"""The report of a run that is in the tracking store, made again or fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from swarm.errors import InputError
+from swarm.report import render
+from swarm.report.comparison_html import render_comparison
+from swarm.report.stored import comparison_of, report_of
+from tasks.tracking import RunRecord, Tracking
+
+__all__ = ["Page", "page_of"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """The report of a run.
+
+    Attributes
+    ----------
+    html : str
+    how : str
+        "made again" or "as stored".
+    why : str
+        Why it was not made again; empty where it was.
+    """
+
+    html: str
+    how: str
+    why: str = ""
+
+
+def page_of(tracking: Tracking, run_id: str, *, stored: bool = False) -> Page:
+    """Make the report of a run again from what the run keeps for it, or fetch it.
+
+    The artifact ``report.json`` (``comparison.json`` of a comparison) holds every number of the
+    page. It is enough: neither the archive, nor the data, nor any training is needed, and the page
+    is the same but for what this version draws differently. Where it is missing, or of another
+    version, the page is fetched as the run left it.
+
+    Parameters
+    ----------
+    stored : bool
+        Fetch the page in any case.
+
+    Raises
+    ------
+    InputError
+        If there is no such run, or it has no report; says what to do.
+    """
+    run = tracking.run(run_id)
+    for name, again in _KINDS.items():
+        page, data = f"{name}.html", f"{name}.json"
+        there = tracking.find_artifact(run.run_id, page)
+        why = "" if stored else "the run is older than what a report can be made from"
+        if not stored and tracking.find_artifact(run.run_id, data):
+            try:
+                return Page(again(_read(tracking, run.run_id, data)), "made again")
+            except InputError as error:
+                if not there:
+                    raise
+                why = str(error)
+        if there:
+            return Page(_read(tracking, run.run_id, page), "as stored", why)
+    raise InputError(_missing(run))
+
+
+def _report(text: str) -> str:
+    return render(report_of(text))
+
+
+def _comparison(text: str) -> str:
+    return render_comparison(comparison_of(text))
+
+
+_KINDS: dict[str, Callable[[str], str]] = {"report": _report, "comparison": _comparison}
+
+
+def _read(tracking: Tracking, run_id: str, path: str) -> str:
+    return tracking.download(run_id, path).read_text(encoding="utf-8")
+
+
+def _missing(run: RunRecord) -> str:
+    """Say why there is no report, and what would make one."""
+    start = f"the run {run.run_id} has no report"
+    parent = run.tags.get("mlflow.parentRunId")
+    if parent and run.tags.get("kind") != "compare":
+        return f"{start}: it is one search of the run {parent}; ask for the report of that one"
+    if run.status == "RUNNING":
+        return (
+            f"{start} yet: it is still running, or was killed: wait, or `swarm resume {run.run_id}`"
+        )
+    if run.tags.get("kind") == "compare":
+        return f"{start}: it ended as {run.status}; the same `swarm compare` goes on with it"
+    return f"{start}: it ended as {run.status}; `swarm resume {run.run_id}` takes it to its end"

@@ -1,0 +1,236 @@
+"""Data of a report that need no run, ordinary and odd, and what reads a page."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+
+from swarm.report import ReportData
+from swarm.report.agreement import agreement
+from swarm.report.picked import Picked
+
+__all__ = [
+    "INF",
+    "NAN",
+    "ODD",
+    "Page",
+    "history",
+    "plain_report",
+    "report",
+    "table_without_intervals",
+]
+
+CONTENDERS = (
+    "ensemble",
+    "best_subset",
+    "all_features",
+    "all_features_ensemble",
+    "random_subsets",
+)
+INF, NAN = float("inf"), float("nan")
+
+
+class Page(HTMLParser):
+    """Tags, ids, references and text of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.styles: list[str] = []
+        self.texts: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        given = {name: value or "" for name, value in attrs}
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given[name] for name in ("href", "src", "xlink:href") if name in given]
+        self.styles += [given["style"]] if "style" in given else []
+        self.links += re.findall(r"url\(([^)]*)\)", " ".join(given.values()))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def history(n_epochs: int) -> pd.DataFrame:
+    epochs = np.arange(1, n_epochs + 1)
+    columns = {
+        "epoch": epochs,
+        "best_cost": 0.1 / epochs,
+        "best_size": np.maximum(12 - epochs, 3.0),
+        "pbest_cost_mean": 0.2 / epochs,
+        "size_mean": 8.0,
+        "diversity": 0.3,
+        "evaluations": 16.0 * epochs,
+        "distinct_evaluations": 15.0 * epochs,
+        "fits": 60.0 * epochs,
+        "folds_pruned": 15.0,
+    }
+    swarms = {f"swarm_{k}_best_cost": 0.1 / epochs + 0.01 * k for k in range(4)}
+    return pd.DataFrame({**columns, **swarms})
+
+
+def judged(metrics: tuple[str, ...] = ("f1", "recall")) -> tuple[pd.DataFrame, pd.DataFrame]:
+    rows = [
+        {
+            "contender": name,
+            "metric": metric,
+            "value": 0.95 - 0.01 * i,
+            "low": 0.93 - 0.01 * i,
+            "high": 0.97 - 0.01 * i,
+            "n_features": 5 + i,
+            "n_models": 2,
+        }
+        for metric in metrics
+        for i, name in enumerate(CONTENDERS)
+    ]
+    gaps = [
+        {
+            "contender": name,
+            "metric": metric,
+            "difference": 0.01 * i,
+            "low": 0.01 * i - 0.02,
+            "high": 0.01 * i + 0.02,
+            "favours": "ensemble" if i > 2 else "neither",
+        }
+        for metric in metrics
+        for i, name in enumerate(CONTENDERS)
+        if i > 0
+    ]
+    return pd.DataFrame(rows), pd.DataFrame(gaps)
+
+
+def report(names: list[str], n_chosen: int = 3, n_epochs: int = 25) -> ReportData:
+    rng = np.random.default_rng(0)
+    distance = 1.0 - np.abs(np.corrcoef(rng.normal(size=(len(names), 40))).reshape(len(names), -1))
+    figures, differences = judged()
+    chosen = names[:n_chosen]
+    subsets = [(chosen, 0.004), (names[1 : n_chosen + 1] or chosen, 0.005)]
+    held = np.array([[name in members for name in names] for members, _ in subsets])
+    size = rng.integers(1, len(names) + 1, 200)
+    return ReportData(
+        title="a run",
+        verdict="On 100 unseen rows the ensemble scores f1 0.950.",
+        features=chosen,
+        n_available=len(names),
+        subsets=subsets,
+        history=history(n_epochs),
+        evaluations=pd.DataFrame({"size": size, "cost": rng.uniform(0.005, 0.3, 200)}),
+        figures=figures,
+        differences=differences,
+        importances=pd.Series(np.arange(1.0, len(chosen) + 1), index=chosen),
+        distance=pd.DataFrame(distance, index=names, columns=names),
+        cv_cost=0.004,
+        test_cost=0.05,
+        optimism=0.046,
+        subset_test_costs=[0.05, 0.07],
+        picks=[
+            Picked("best", tuple(chosen), 0.004, 0.001),
+            Picked("parsimonious", tuple(chosen[:1]), 0.0045, 0.002),
+            Picked("knee", tuple(chosen[:1]), 0.0045, 0.002),
+        ],
+        agreement=agreement(names, held[0], held, held[:1], np.ones(len(names), dtype=bool)),
+        regroup_every=10,
+        warnings=["rows 1 and 2 are equal"],
+        config_yaml="name: a\n",
+        facts={"rows": 100, "seconds_training": 3.5, "archive_hits": 7, "versions": {"numpy": "2"}},
+    )
+
+
+def plain_report() -> ReportData:
+    return report([f"column {i}" for i in range(12)])
+
+
+def table_without_intervals(data: ReportData) -> ReportData:
+    return replace(
+        data,
+        figures=data.figures.assign(low=NAN, high=NAN),
+        differences=data.differences.assign(low=NAN, high=NAN, favours="neither"),
+    )
+
+
+ODD = {
+    "one epoch": report(["a", "b", "c", "d"], n_epochs=1),
+    "no epoch": replace(plain_report(), history=pd.DataFrame()),
+    "no swarms": replace(plain_report(), history=history(5)[["epoch", "best_cost"]]),
+    "one evaluation": replace(
+        plain_report(), evaluations=pd.DataFrame({"size": [3], "cost": [0.1]})
+    ),
+    "no evaluation": replace(plain_report(), evaluations=pd.DataFrame()),
+    "no intervals": table_without_intervals(plain_report()),
+    "no figures": replace(plain_report(), figures=pd.DataFrame(), differences=pd.DataFrame()),
+    "one feature": report(["only"], n_chosen=1),
+    "two features": report(["a", "b"], n_chosen=1),
+    "many features": report([f"f{i}" for i in range(1000)], n_chosen=40),
+    "all of many": report([f"f{i}" for i in range(1000)], n_chosen=1000),
+    "equal costs": replace(
+        plain_report(),
+        history=history(9).assign(best_cost=0.0, pbest_cost_mean=0.0).iloc[:, :5],
+        evaluations=pd.DataFrame({"size": [3] * 50, "cost": [0.0] * 50}),
+        subsets=[(["column 0"], 0.0)],
+        subset_test_costs=(),
+        cv_cost=0.0,
+        test_cost=0.0,
+    ),
+    "one subset held": replace(
+        plain_report(),
+        subsets=[(["column 0"], 0.2)],
+        subset_test_costs=[0.2],
+        agreement=agreement(
+            ["column 0", "b"],
+            np.array([True, False]),
+            np.array([[True, False]]),
+            np.empty((0, 2), dtype=bool),
+            np.array([True, True]),
+        ),
+    ),
+    "all fixed": replace(
+        plain_report(),
+        agreement=agreement(
+            ["a", "b"],
+            np.array([True, True]),
+            np.ones((3, 2), dtype=bool),
+            np.ones((1, 2), dtype=bool),
+            np.array([False, False]),
+        ),
+    ),
+    "no picks": replace(plain_report(), picks=()),
+    "no importances": replace(plain_report(), importances=None),
+    "importances of 0": replace(plain_report(), importances=pd.Series({"column 0": 0.0})),
+    "infinite costs": replace(
+        plain_report(),
+        history=history(5).assign(best_cost=INF, pbest_cost_mean=INF)[
+            ["epoch", "best_cost", "pbest_cost_mean"]
+        ],
+        evaluations=pd.DataFrame({"size": [3, 4], "cost": [INF, INF]}),
+        subsets=[(["column 0"], INF)],
+        subset_test_costs=(),
+        cv_cost=INF,
+        test_cost=INF,
+    ),
+    "some infinite": replace(
+        plain_report(),
+        history=history(5).assign(best_cost=[INF, INF, 0.3, 0.2, 0.2]),
+        evaluations=pd.DataFrame({"size": [3, 4, 5], "cost": [INF, 0.2, 0.3]}),
+        subsets=[(["column 0"], 0.2), (["column 1"], INF)],
+        subset_test_costs=[0.3, INF],
+    ),
+    "costs of a regression": replace(
+        plain_report(),
+        history=history(5).assign(best_cost=-3e7),
+        evaluations=pd.DataFrame({"size": [3, 4], "cost": [-3e7, 4e8]}),
+        subsets=[(["column 0"], -3e7)],
+        subset_test_costs=(),
+        cv_cost=-3e7,
+        test_cost=-2e7,
+    ),
+    "bare": ReportData(
+        "t", "v", ["a"], 2, [], pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), pd.DataFrame()
+    ),
+}

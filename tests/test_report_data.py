@@ -1,0 +1,121 @@
+"""What a report gathers from a real search: a small one, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from conf.estimator import build_estimator
+from flows.preparing import preparation
+from swarm.archive import Archive
+from swarm.budget import Budget
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.types import Record
+from swarm.judgement import Judgement
+from swarm.registry import make
+from swarm.report import ReportData
+from swarm.result import SearchResult
+from swarm.search import Search, run
+from tasks.report import _origin, costs_on_test, report_data
+from tasks.steps import fetch_data, fit_ensemble, judge_answer, prepare_search, split_rows
+from tests.small_run import Bench
+
+FIXED, FORBIDDEN = "x7", "x6"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A search, its judgement, and what the report makes of them."""
+
+    result: SearchResult
+    judgement: Judgement
+    data: ReportData
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    bench = Bench(tmp_path_factory.mktemp("report"), "sqlite:///unused.db")
+    space = {"fixed": [FIXED], "forbidden": [FORBIDDEN]}
+    config = bench.config(space=space, budget={"epochs": 8})
+    whole = fetch_data.fn("file", config.data.model_dump(exclude={"source"}))
+    rows = split_rows.fn(whole, "stratified", 0.25, 0)
+    train, test = whole.take(rows.train), whole.take(rows.test)
+    model = build_estimator(config.model)
+    prepared = prepare_search.fn(train, model, **preparation(config), seed=0)
+    problem = prepared.problem
+    strategy = make(config.strategy.name, config.strategy.params)
+    with CrossValidation(problem, Archive(bench.archive)) as evaluator:
+        search = Search(strategy, problem.space, evaluator, prepared.hints, 0, Budget(epochs=8))
+        result, known = run(search), evaluator.known
+    subsets = [result.space.subset(mask) for mask in result.best_members(3)[0]]
+    ensemble = fit_ensemble.fn(problem, train, subsets, "auto")
+    judgement = judge_answer.fn(
+        problem, train, test, ensemble, result.features, result.cost, by_group=False, n_resamples=20
+    )
+    data = report_data(
+        "t",
+        problem,
+        result,
+        judgement,
+        known,
+        prepared.hints,
+        3,
+        regroup_every=2,
+        warnings=(),
+        config_yaml="",
+        facts={},
+        subset_test_costs=costs_on_test(problem, ensemble, test),
+    )
+    return Told(result, judgement, data)
+
+
+def test_the_first_pick_is_the_answer_with_its_own_cost(told: Told) -> None:
+    best = told.data.picks[0]
+    assert best.rule == "best"
+    assert list(best.features) == told.result.features
+    assert best.cost == told.result.cost
+    assert best.error > 0
+
+
+def test_a_shrunk_subset_has_the_folds_of_the_one_it_was_shrunk_from() -> None:
+    def record(*costs: float) -> Record:
+        return Record(np.array(costs), np.zeros((2, 4)), np.zeros((2, 4), dtype=bool))
+
+    other = np.array([True, False, True, False])
+    wider = np.array([True, True, True, False])
+    finished = [(other, record(0.1, 0.3)), (wider, record(0.3, 0.1)), (~other, record(0.2, 0.2))]
+    shrunk = np.array([True, True, False, False])
+    assert _origin(shrunk, 0.2, finished) is finished[1][1]
+    assert _origin(shrunk, 0.25, finished) is None
+
+
+def test_every_pick_obeys_the_space_and_the_parsimonious_one_its_limit(told: Told) -> None:
+    by_rule = {pick.rule: pick for pick in told.data.picks}
+    for pick in by_rule.values():
+        assert FIXED in pick.features
+        assert FORBIDDEN not in pick.features
+    small, best = by_rule["parsimonious"], by_rule["best"]
+    assert len(small.features) <= len(best.features)
+    assert small.cost <= best.cost + best.error + 1e-12
+
+
+def test_agreement_is_over_the_different_subsets_that_are_held(told: Told) -> None:
+    held, _ = told.result.best_members()
+    found = told.data.agreement
+    assert found is not None
+    assert found.n_held == len(held) > 1
+    assert found.shares.loc[FIXED, "held"] == 1.0
+    assert FORBIDDEN not in found.shares.index
+    assert found.n_near >= 1
+    expected = dict(zip(told.result.space.names, held.mean(axis=0), strict=True))
+    assert all(expected[str(name)] == share for name, share in found.shares["held"].items())
+
+
+def test_test_costs_are_those_of_the_judgement(told: Told) -> None:
+    data = told.data
+    assert data.subset_test_costs[0] == pytest.approx(told.judgement.costs["best_subset"])
+    assert len(data.subset_test_costs) == len(data.subsets)
+    assert np.isfinite(data.subset_test_costs).all()
+    assert list(data.figures["value"]) == list(told.judgement.table["value"])
