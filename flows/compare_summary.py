@@ -52,7 +52,7 @@ def print_comparison(compared: Compared, config: CompareConfig) -> None:
     for text in compared.warnings:
         console.print(f"[yellow]warning:[/yellow] {text}")
     console.print(f"\nrun      {compared.run_id}  ({config.tracking.experiment})")
-    console.print("look     swarm ui, then open comparison.md and figures among its artifacts")
+    console.print("look     swarm ui, then open comparison.html among its artifacts")
 
 
 def _ranks(compared: Compared) -> Table:
