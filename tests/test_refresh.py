@@ -27,9 +27,16 @@ from tests.small_run import BAYES, Bench
 pytestmark = pytest.mark.usefixtures("prefect_server", "plain")
 
 
-def snapshot(folder: Path, day: str, weeks: int, moved: int | None = None, noise: float = 0.3):
+def snapshot(
+    folder: Path,
+    day: str,
+    weeks: int,
+    moved: int | None = None,
+    noise: float = 0.3,
+    seed: int = 5,
+) -> pd.DataFrame:
     """Rows of so many weeks; from week `moved` other columns tell the label."""
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(seed)
     n = 60 * weeks
     values = rng.normal(size=(n, 8)).round(4)
     late = np.arange(n) >= 60 * (weeks if moved is None else moved)

@@ -95,7 +95,7 @@ def test_refresh_after_refresh_memory_and_open_files_stay_flat(bench: Bench) -> 
     memory, files = [], []
     for week in range(REFRESHES):
         day = (pd.Timestamp("2026-01-05") + pd.Timedelta(weeks=week)).strftime("%Y-%m-%d")
-        snapshot(desk.snapshots, day, 3 + week % 2, noise=0.3 + 0.2 * week)
+        snapshot(desk.snapshots, day, 3 + week % 2, seed=week)
         assert desk.refresh().decision in ("first", "kept", "promoted")
         memory.append(resident())
         files.append(len(os.listdir("/proc/self/fd")))
