@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= default
 
-.PHONY: help run test check faults bench ui lock audit clean
+.PHONY: help run test test-slow check faults browser docs docs-test bench ui lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -20,8 +20,12 @@ $(VENV)/installed: requirements.lock pyproject.toml
 run: $(VENV)/installed  ## Select features of the embedded example (CONFIG=my.yaml for another)
 	$(BIN)/swarm select $(CONFIG)
 
+# Two processes, each with a Prefect server of its own; a file's tests stay together.
 test: $(VENV)/installed  ## Run the test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not faults and not browser and not docs"
+
+test-slow: $(VENV)/installed  ## Faults in their short form, the browser, and what the pages tell to do
+	$(BIN)/python -m pytest -m "faults or browser or docs"
 
 check: $(VENV)/installed  ## Lint, types, layers
 	$(BIN)/ruff check .
@@ -31,6 +35,17 @@ check: $(VENV)/installed  ## Lint, types, layers
 
 faults: $(VENV)/installed  ## The long form of the fault tests
 	SWARM_FAULTS=long $(BIN)/python -m pytest -m faults
+
+browser: $(VENV)/installed  ## The reports and the runs in Chromium
+	$(BIN)/python -m pytest -m browser
+
+docs: $(VENV)/installed  ## Build the documentation into build/site
+	$(BIN)/python docs/generate.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html, or with search: $(BIN)/mkdocs serve"
+
+docs-test: $(VENV)/installed  ## Do what the pages and examples say
+	$(BIN)/python -m pytest -m docs -s
 
 bench: $(VENV)/installed  ## Benchmarks (some need the benchmark data)
 	$(BIN)/python benchmarks/bench_strategies.py

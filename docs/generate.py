@@ -1,0 +1,355 @@
+"""Write the reference pages: configuration, command line, strategies.
+
+``make docs`` runs this before it builds the site; a test fails when a page is not what this makes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+from docstring_parser import DocstringStyle, parse
+
+from conf.load import CompareConfig, RefreshConfig, SelectConfig, json_schema
+from flows.cli import app
+from swarm.catalogue import StrategyEntry, catalogue
+from swarm.registry import make, registry
+
+DOCS = Path(__file__).resolve().parent
+NOTE = "<!-- Written by docs/generate.py (make docs); changes made here are lost. -->\n\n"
+
+Schema = Mapping[str, Any]
+
+
+def pages() -> dict[str, str]:
+    """Give the text of every page that is generated, by file name."""
+    return {
+        "config-reference.md": NOTE + _configuration(),
+        "cli-reference.md": NOTE + _command_line(),
+        "strategies.md": NOTE + _strategies(),
+    }
+
+
+# ---------------------------------------------------------------- configuration
+
+
+def _configuration() -> str:
+    select = json_schema(SelectConfig)
+    refresh, compare = json_schema(RefreshConfig), json_schema(CompareConfig)
+    known = set(select["properties"])
+    parts = [
+        "# Configuration\n",
+        "Every key, made from the schema. `swarm config show CONFIG` prints a configuration with"
+        " all its defaults, `swarm config check CONFIG` says in a sentence what is wrong with one,"
+        " and `swarm config schema` prints the JSON schema for an editor.\n",
+        "A value comes from, in this order: `--set KEY=VALUE`, the environment"
+        " (`SWARM_BUDGET__EPOCHS=5` sets `budget.epochs`), the file, the default. `${NAME}` in an"
+        " address is replaced by an environment variable at the moment it is used, and never"
+        " stored.\n",
+        "A file with the key `champion` configures a refresh, one with `datasets` a comparison, any"
+        " other a search.\n",
+        "## A search\n",
+        *_sections(select, select, "", 3),
+        "## A refresh\n",
+        "Every key of a search, and:\n",
+        *_sections(refresh, refresh, "", 3, leave_out=known),
+        "## A comparison\n",
+        "Keys that a search has too are as they are there; where their meaning or default differs,"
+        " they are listed here.\n",
+        *_sections(
+            compare, compare, "", 3, leave_out=_same(select, compare), like=set(_rows(select))
+        ),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _same(one: Schema, other: Schema) -> set[str]:
+    """Name the keys that two configurations share, with all that lies below them."""
+
+    def whole(schema: Schema, key: str) -> str:
+        below = _object(schema["properties"][key], schema)
+        return json.dumps([schema["properties"][key], below], sort_keys=True)
+
+    shared = set(one["properties"]) & set(other["properties"])
+    return {key for key in shared if whole(one, key) == whole(other, key)}
+
+
+def _sections(
+    schema: Schema,
+    root: Schema,
+    prefix: str,
+    level: int,
+    leave_out: Collection[str] = (),
+    like: Collection[str] = (),
+) -> Iterator[str]:
+    """Give the table of the plain keys, then each section below its heading.
+
+    `leave_out` are keys that are not listed, `like` are rows that stand elsewhere on the page.
+    """
+    plain, below = _parts(schema, root, leave_out)
+    rows = [row for key in plain if (row := _row(key, schema, root, prefix)) not in like]
+    if rows:
+        yield "| key | what is allowed | default | what it is |\n|---|---|---|---|"
+        yield "\n".join(rows) + "\n"
+    for key, inner in below.items():
+        entry = schema["properties"][key]
+        name = f"{prefix}{key}" + (".NAME" if "additionalProperties" in entry else "")
+        yield f"{'#' * level} `{name}`\n"
+        needed = " Required." if key in schema.get("required", []) else ""
+        yield f"{_cell(entry['description'])}.{needed}\n"
+        if name == "datasets.NAME":
+            shared = [each for each in inner["properties"] if each != "data"]
+            yield f"`data`, and {_listed(shared)} in place of those at the top.\n"
+        else:
+            yield from _sections(inner, root, f"{name}.", level + 1, like=like)
+
+
+def _parts(
+    schema: Schema, root: Schema, leave_out: Collection[str]
+) -> tuple[list[str], dict[str, Schema]]:
+    """Tell plain keys from sections."""
+    keys = [key for key in schema["properties"] if key not in leave_out]
+    inner = {key: _object(schema["properties"][key], root) for key in keys}
+    return [key for key in keys if inner[key] is None], {k: v for k, v in inner.items() if v}
+
+
+def _rows(schema: Schema, root: Schema | None = None, prefix: str = "") -> Iterator[str]:
+    """Give every row of a configuration, whatever section it stands in."""
+    root = root or schema
+    plain, below = _parts(schema, root, ())
+    yield from (_row(key, schema, root, prefix) for key in plain)
+    for key, inner in below.items():
+        yield from _rows(inner, root, f"{prefix}{key}.")
+
+
+def _row(key: str, schema: Schema, root: Schema, prefix: str) -> str:
+    entry = schema["properties"][key]
+    needed = key in schema.get("required", [])
+    default = "required" if needed else f"`{_yaml(entry.get('default'))}`"
+    told = _cell(entry["description"])
+    return f"| `{prefix}{key}` | {_allowed(entry, root)} | {default} | {told} |"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _resolved(entry: Schema, root: Schema) -> Schema:
+    if "$ref" in entry:
+        found: Schema = root["$defs"][entry["$ref"].rsplit("/", 1)[-1]]
+        return found
+    return entry
+
+
+def _object(entry: Schema, root: Schema) -> Schema | None:
+    """Give the schema of a section, or None for a plain key."""
+    inside = entry.get("additionalProperties")
+    options = [entry, *entry.get("anyOf", []), *entry.get("allOf", [])]
+    options += [inside] if isinstance(inside, dict) else []
+    for option in options:
+        resolved = _resolved(option, root)
+        if "properties" in resolved:
+            return resolved
+    return None
+
+
+def _allowed(entry: Schema, root: Schema) -> str:
+    """Say what a key may hold, in words."""
+    entry = _resolved(entry, root)
+    if "anyOf" in entry:
+        return " or ".join(dict.fromkeys(_allowed(option, root) for option in entry["anyOf"]))
+    if "enum" in entry:
+        return ", ".join(f"`{value}`" for value in entry["enum"])
+    if "const" in entry:
+        return f"`{entry['const']}`"
+    match entry.get("type"):
+        case "array":
+            return f"list of {_allowed(entry.get('items', {}), root)}"
+        case "object":
+            return "mapping"
+        case "integer" | "number" as kind:
+            return ("whole number" if kind == "integer" else "number") + _bounds(entry)
+        case "boolean":
+            return "true or false"
+        case "string":
+            return "text"
+        case "null":
+            return "null"
+    return "any value"
+
+
+def _bounds(entry: Schema) -> str:
+    words = {
+        "minimum": "at least",
+        "exclusiveMinimum": "above",
+        "maximum": "at most",
+        "exclusiveMaximum": "below",
+    }
+    # The largest seed there is says nothing to a person.
+    said = [f"{word} {entry[key]:g}" for key, word in words.items() if entry.get(key, 1e9) < 1e9]
+    return f", {', '.join(said)}" if said else ""
+
+
+def _yaml(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    return str(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _cell(text: str) -> str:
+    """Fit text into a cell of a table."""
+    return " ".join(text.split()).replace("|", r"\|").replace("<", "&lt;").rstrip(".")
+
+
+# ---------------------------------------------------------------- command line
+
+
+def _command_line() -> str:
+    root = typer.main.get_command(app)
+    parts = [
+        "# Command line\n",
+        f"{root.help}\n",
+        "Exit status: 0 success, 1 a search that failed, 2 bad input or a store that cannot be"
+        " reached, 130 Ctrl-C. What the commands say goes to the standard error stream, the answer"
+        " to the standard output.\n",
+        "| command | what it does |\n|---|---|",
+    ]
+    commands = list(_commands(root, ""))
+    parts.append(
+        "\n".join(
+            f"| [`swarm {name}`](#swarm-{name.replace(' ', '-')}) | {_first(command)} |"
+            for name, command in commands
+        )
+        + "\n"
+    )
+    for name, command in commands:
+        parts += [f"## swarm {name}\n", _usage(name, command), _told(command), _options(command)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _commands(group: Any, above: str) -> Iterator[tuple[str, Any]]:
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{above}{name} ")
+        else:
+            yield f"{above}{name}", command
+
+
+def _first(command: Any) -> str:
+    return _cell(inspect.cleandoc(command.help or "").split("\n\n")[0])
+
+
+def _told(command: Any) -> str:
+    return inspect.cleandoc(command.help or "").split("\f")[0] + "\n"
+
+
+def _usage(name: str, command: Any) -> str:
+    given = [_argument(each) for each in command.params if each.param_type_name == "argument"]
+    return "```text\n" + " ".join(["swarm", name, *given, "[OPTIONS]"]) + "\n```\n"
+
+
+def _argument(argument: Any) -> str:
+    name = argument.name.upper() + ("..." if argument.nargs == -1 else "")
+    return name if argument.required else f"[{name}]"
+
+
+def _options(command: Any) -> str:
+    rows = []
+    for each in command.params:
+        if each.param_type_name == "argument":
+            named, default = f"`{_argument(each)}`", "required" if each.required else ""
+        else:
+            flag = each.is_flag or getattr(each, "count", False)
+            number = isinstance(each.default, int | float)
+            kind = each.metavar or ("NUMBER" if number else "TEXT")
+            value = "" if flag else f" {kind}"
+            named = ", ".join(f"`{option}{value}`" for option in sorted(each.opts, key=len))
+            default = "" if flag or each.default in (None, "") else f"`{each.default}`"
+        rows.append(f"| {named} | {default} | {_cell(each.help or '')} |")
+    return "\n".join(["| | default | |\n|---|---|---|", *rows]) + "\n"
+
+
+# ---------------------------------------------------------------- strategies
+
+
+def _strategies() -> str:
+    formulas = yaml.safe_load((DOCS / "formulas.yaml").read_text(encoding="utf-8"))
+    entries = catalogue()
+    parts = [
+        "# Strategies\n",
+        "Every registered strategy with its rule, its parameters and its source. A mask is a row of"
+        " bits over the *units*: features, or groups of features that go together. The documents"
+        " are those of [sources](sources.md); which strategy to take says [choose](choose.md).\n",
+        "In a configuration: `strategy: {name: NAME, params: {...}}`; in Python"
+        ' `SubsetSelector(model, strategy="NAME", strategy_params={...})`; in the terminal'
+        " `swarm strategies NAME`.\n",
+        "| strategy | what it is | needs |\n|---|---|---|",
+        "\n".join(
+            f"| [`{each.name}`](#{each.name}) | {_cell(each.line)} |"
+            f" {', '.join(getattr(make(each.name), 'needs', ())) or '-'} |"
+            for each in entries
+        )
+        + "\n",
+        "What a strategy *needs* is computed once before the search, from training rows alone:"
+        " clusters and distances from Spearman's correlations, relevance and redundancy from mutual"
+        " information.\n",
+    ]
+    for entry in entries:
+        parts += _strategy(entry, formulas.get(entry.name))
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _strategy(entry: StrategyEntry, formula: str | None) -> Iterator[str]:
+    made_by = registry()[entry.name]
+    yield f"## {entry.name}\n"
+    yield f"{entry.line}.\n"
+    if formula:
+        yield f"```text\n{formula.rstrip()}\n```\n"
+    if entry.parameters:
+        yield "| parameter | default | what it does |\n|---|---|---|"
+        yield (
+            "\n".join(
+                f"| `{each.name}` | `{_yaml(each.default)}` | {_cell(_plain(each.text))} |"
+                for each in entry.parameters
+            )
+            + "\n"
+        )
+    else:
+        yield "It has no parameters.\n"
+    of_class = parse(made_by.__doc__ or "", DocstringStyle.NUMPYDOC)
+    for text in (of_class.long_description, _body(inspect.getmodule(made_by).__doc__)):
+        if text:
+            yield f"{_plain(text)}\n"
+    cited = re.search(r"References\n-+\n(.*)", inspect.cleandoc(made_by.__doc__ or ""), re.DOTALL)
+    if cited:
+        yield f"Source: {_plain(cited[1].strip())}\n"
+
+
+def _body(text: str | None) -> str:
+    """Give all of a docstring but its first line."""
+    return inspect.cleandoc(text or "").partition("\n")[2].strip()
+
+
+def _plain(text: str) -> str:
+    """Turn the marks of reStructuredText into those of Markdown."""
+    return re.sub(r":\w+:`([^`]*)`", r"`\1`", text).replace("``", "`")
+
+
+def main() -> None:
+    """Write the pages that are not what they should be; say which."""
+    for name, text in pages().items():
+        file = DOCS / name
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"wrote docs/{name}\n")
+
+
+if __name__ == "__main__":
+    main()

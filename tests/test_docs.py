@@ -1,0 +1,133 @@
+"""What the documentation shows is what there is."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+from conf.load import from_yaml
+from flows.cli import app
+from swarm.registry import registry
+from tests.pages import DOCS, GENERATED, ROOT, blocks, command_lines, links, pages
+
+BY_HAND = [page for page in pages() if page.name not in GENERATED]
+# Done word by word in tests/test_docs_followed.py, and in files of their own.
+FOLLOWED = ("start.md", "from-mlxtend.md", "README.md")
+RUN = [page for page in BY_HAND if page.name not in FOLLOWED and any(b.runs for b in blocks(page))]
+WITH_COMMANDS = [page for page in BY_HAND if command_lines(page)]
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_pages_are_what_the_code_says(generate: ModuleType) -> None:
+    made = generate.pages()
+    assert set(made) == set(GENERATED)
+    for name, text in made.items():
+        assert (DOCS / name).read_text(encoding="utf-8") == text, f"{name} is old: make docs"
+
+
+def test_every_strategy_has_its_formula() -> None:
+    formulas = yaml.safe_load((DOCS / "formulas.yaml").read_text(encoding="utf-8"))
+    assert set(formulas) == set(registry())
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    def leaves(entry: Any) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        parts = entry.values() if isinstance(entry, dict) else entry
+        return [leaf for part in parts for leaf in leaves(part)]
+
+    there = leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+    assert sorted(there) == sorted(page.name for page in DOCS.glob("*.md"))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in links(page):
+        if re.match(r"https?://|mailto:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page if not path else (page.parent / path).resolve()
+        assert file.exists(), f"{page.name} links to {target}"
+        # Outside of the folder the site has nothing.
+        assert page.parent != DOCS or file.is_relative_to(DOCS), f"{page.name} links to {target}"
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), f"{page.name} links to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Give the anchors that the headings of a page get."""
+    from markdown.extensions.toc import slugify
+
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {slugify(re.sub(r"[`*]", "", title), "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks(page):
+        if block.runs:
+            exec(compile(block.text, page.name, "exec"), names)
+
+
+def test_hardly_any_block_is_left_out() -> None:
+    left_out = [b for page in BY_HAND for b in blocks(page) if "no-run" in b.info]
+    assert len(left_out) <= 2
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+def test_every_command_of_a_page_can_be_given(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(page):
+        if block.title and block.language == "yaml":
+            (tmp_path / block.title).write_text(block.text, encoding="utf-8")
+    for words in command_lines(page):
+        assert parses(words), f"{page.name}: swarm {' '.join(words)}"
+        if words[0] in ("config", "strategies") and not {"NAME", "CONFIG", "my.yaml"} & {*words}:
+            done = CliRunner().invoke(app, words, catch_exceptions=False)
+            assert done.exit_code == 0, done.output
+
+
+def parses(words: list[str]) -> bool:
+    """Whether there is such a command with such options and arguments."""
+    command: Any = typer.main.get_command(app)
+    if words == ["--help"]:
+        return True
+    name = "swarm"
+    while hasattr(command, "commands"):
+        if words[0] not in command.commands:
+            return False
+        name, command, words = words[0], command.commands[words[0]], words[1:]
+    # Raises with the sentence that a person would be told.
+    command.make_context(name, list(words))
+    return True
+
+
+@pytest.mark.parametrize("page", BY_HAND, ids=lambda page: page.name)
+def test_every_configuration_of_a_page_is_one(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "yaml" and block.title:
+            from_yaml(block.text, block.title, (), {})
