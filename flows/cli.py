@@ -138,8 +138,11 @@ def ui(
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 5000,
 ) -> None:
     """Open the MLflow UI over the runs."""
+    from tasks.tracking import runs_page
+
     store = tracking_of(tracking_uri)
     typer.echo(f"MLflow UI over {store.label} on http://{host}:{port} (Ctrl-C ends it)")
+    typer.echo(f"runs at a glance: http://{host}:{port}{runs_page(store.experiment_id)}")
     sys.stdout.flush()
     command = [sys.executable, "-m", "mlflow", "ui", "--host", host, "--port", str(port)]
     # An address may hold a password, which a list of processes would show to everybody.

@@ -29,6 +29,7 @@ from flows.progress import say
 from swarm.archive import Archive
 from swarm.errors import EvaluationError, InputError, StoreError
 from swarm.registry import make
+from swarm.report.comparison_words import sentences
 from swarm.statistics.comparison import Comparison
 from swarm.statistics.comparison import compare as compare_cells
 from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, Stopped, cost_of_all, run_cell
@@ -359,5 +360,6 @@ def _concluded(
     )
     log.files(files)
     log.metrics(parent_metrics(comparison))
+    log.note(sentences(comparison), config.description)
     log.close("FINISHED")
     return Compared(log.run_id, comparison, cells, everything, read_back, told)

@@ -129,7 +129,7 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> Refreshed:
                 why = f"neither data nor configuration changed since the refresh of run {earlier}"
                 return Refreshed("unchanged", why, champion, earlier, None, None, drift, warnings)
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
-    tags = {"refresh": name, "refresh.digest": digest}
+    tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
     started = start(config, table, warm=warm, tags=tags, registered=name)
     with closing(started.archive), ends_run(started.log):
         outcome = carry_out(started, verbosity)

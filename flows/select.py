@@ -30,8 +30,9 @@ from swarm.strategy import Strategy
 from tasks.answer import answer_files, judgement_files
 from tasks.model_files import storable
 from tasks.prefect_artifacts import show_answer
-from tasks.report import final_metrics, report_data, run_facts, write_report
+from tasks.report import costs_on_test, final_metrics, report_data, run_facts, write_report
 from tasks.run_log import RunLog, describe_run
+from tasks.run_note import answer_note, run_title
 from tasks.secrets import expand
 from tasks.steps import (
     Prepared,
@@ -215,14 +216,14 @@ def _open_run(
     more: Mapping[str, str],
 ) -> RunLog:
     tags = describe_run(prepared.problem, train.source, config.strategy.name, config.seed)
-    tags |= more
+    tags |= {"kind": "select", "dataset": train.name, "config": config.name, **more}
     params, text = flatten(config), as_yaml(config)
     if run_id is not None:
         return RunLog.resume(tracking, config.tracking.spool, run_id, params, tags, text)
     return RunLog.start(
         tracking,
         config.tracking.spool,
-        f"{config.name}-{config.strategy.name}-{config.seed}",
+        run_title(train.name, config.strategy.name, config.seed),
         params,
         tags,
         text,
@@ -301,6 +302,7 @@ def _concluded(started: Started, searched: Searched) -> Outcome:
         warnings=warnings,
         config_yaml=as_yaml(config),
         facts=facts,
+        subset_test_costs=costs_on_test(problem, ensemble, test),
     )
     log.files(write_report(opaque(data)))
     log.settle()
@@ -316,6 +318,15 @@ def _concluded(started: Started, searched: Searched) -> Outcome:
         ).uri
     log.spool.tags(
         {"stopped": result.reason, "answer": answer, "model": uri, "verdict": judgement.verdict()}
+        | answer_note(
+            log.tracking,
+            log.run_id,
+            result.features,
+            result.space.n_columns,
+            result.cost,
+            judgement.verdict(),
+            config.description,
+        )
     )
     show_answer(config.name, result, judgement, log.tracking, log.run_id)
     return Outcome(log.run_id, result, judgement, warnings, uri, ensemble)

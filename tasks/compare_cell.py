@@ -28,6 +28,7 @@ from swarm.result import SearchResult
 from swarm.search import Search, SearchState, run
 from swarm.strategy import Hints, Strategy
 from tasks.run_log import parquet
+from tasks.run_note import run_title
 from tasks.steps import Prepared
 from tasks.table import Table
 
@@ -51,7 +52,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Name of its run."""
-        return f"{self.dataset}-{self.strategy}-{self.seed}"
+        return run_title(self.dataset, self.strategy, self.seed)
 
 
 @dataclass(frozen=True)

@@ -86,9 +86,9 @@ def _versions() -> dict[str, str]:
 
 
 def parent_metrics(comparison: Comparison) -> dict[str, float]:
-    """Mean ranks and costs: ``rank/bpso``, ``cost/wine/bpso``."""
+    """Mean ranks and costs: ``rank/bpso``, ``mean_cost/wine/bpso``."""
     ranks = comparison.ranks["average"]
     metrics = {f"rank/{name}": float(rank) for name, rank in ranks.items()}
     for row in comparison.summary.to_dict("records"):
-        metrics[f"cost/{row['dataset']}/{row['strategy']}"] = float(row["mean_cost"])
+        metrics[f"mean_cost/{row['dataset']}/{row['strategy']}"] = float(row["mean_cost"])
     return metrics

@@ -11,7 +11,9 @@ from typing import Any
 
 from swarm.errors import StoreError, SwarmError
 from tasks.compare_cell import Cell, CellResult
+from tasks.metric_names import charted
 from tasks.run_fields import TAG_LENGTH, accepted_key, batches, cut
+from tasks.run_note import note
 from tasks.tracking import Tracking
 from tasks.tracking_store import store_errors
 
@@ -107,7 +109,7 @@ class CompareLog:
             if known is not None:
                 self.tracking.resume_run(known)
             else:
-                labels = {**tags, "dataset": cell.dataset, "label": cell.strategy}
+                labels = {**tags, "kind": "search", "dataset": cell.dataset, "label": cell.strategy}
                 self.children[cell] = self.tracking.start_run(
                     cell.name, params, labels, parent_run_id=self.run_id
                 )
@@ -156,6 +158,15 @@ class CompareLog:
         """Log figures of the comparison."""
         _log_metrics(self.tracking, self.run_id, [(0, values)])
 
+    def note(self, told: Sequence[str], description: str | None) -> None:
+        """Show the answer on top of the page of the comparison."""
+        links = {"report": "comparison.html", "summary": "summary.csv", "all searches": "cells.csv"}
+        more = [*told[1:], *([description] if description else [])]
+        tags = note(self.tracking, self.run_id, told[0], links, more)
+        with store_errors(self.tracking.uri, "note the answer"):
+            for key, value in tags.items():
+                self.tracking.client.set_tag(self.run_id, key, cut(value, TAG_LENGTH))
+
     def close(self, status: str, error: str | None = None) -> None:
         """End the parent run."""
         self._finish(self.run_id, status, error)
@@ -185,10 +196,8 @@ class CompareLog:
         rows = result.history.set_index("epoch").to_dict("index")
         steps = [(int(str(epoch)), values) for epoch, values in rows.items()]
         last = {
-            "cost": result.cost,
-            "size": float(result.size),
-            "seconds_algorithm": result.seconds_algorithm,
-            "seconds_evaluation": result.seconds_evaluation,
+            "work_seconds_algorithm": result.seconds_algorithm,
+            "work_seconds_evaluation": result.seconds_evaluation,
         }
         if result.test_cost is not None:
             last["test_cost"] = result.test_cost
@@ -226,7 +235,7 @@ def _log_metrics(
     points = [
         Metric(accepted_key(name), float(value), now, step)
         for step, values in steps
-        for name, value in values.items()
+        for name, value in charted(values).items()
     ]
     with store_errors(tracking.uri, "log metrics"):
         for batch in batches(points, _METRICS):

@@ -16,6 +16,7 @@ import pandas as pd
 from swarm.errors import ConfigError, StoreError
 from swarm.history import EpochRecord
 from swarm.problem import Problem
+from tasks.metric_names import charted, charted_name
 from tasks.run_fields import PARAM_LENGTH, accepted_key, cut
 from tasks.spool import Spool
 from tasks.table import Table
@@ -108,7 +109,7 @@ class RunLog:
             if "error" in tracking.run(run_id).tags:
                 tracking.client.delete_tag(run_id, "error")
             log.spool.artifact("config.yaml", config_yaml.encode())
-            log.logged = max(tracking.last_step(run_id, "best_cost"), 0)
+            log.logged = max(tracking.last_step(run_id, charted_name("best_cost")), 0)
         return log
 
     def epoch(self, record: EpochRecord) -> None:
@@ -117,16 +118,17 @@ class RunLog:
             return
         self.spool.artifact(f"epochs/{record.epoch:04d}.parquet", parquet(record.particles))
         work = {f"work_{name}": float(value) for name, value in vars(record.work).items()}
-        self.spool.metrics(record.epoch, {**record.metrics, **work})
+        self.spool.metrics(record.epoch, charted({**record.metrics, **work}))
         self.logged = record.epoch
 
     def judged(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log the test figures after `step` epochs, unless an earlier start did."""
         # The store is asked, so one that is away for a moment has to be waited for.
         self.settle()
-        if any(self.tracking.last_step(self.run_id, name) >= step for name in metrics):
+        named = charted(metrics)
+        if any(self.tracking.last_step(self.run_id, name) >= step for name in named):
             return
-        self.spool.metrics(step, metrics)
+        self.spool.metrics(step, named)
 
     def earlier_model(self, answer: str) -> str | None:
         """Address of the model that an earlier start of the run registered for this answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tasks.tracking_store import (
     within,
 )
 
-__all__ = ["RunRecord", "Tracking", "open_tracking"]
+__all__ = ["RunRecord", "Tracking", "open_tracking", "runs_page"]
 
 
 # A server's tables take seconds to make, and whoever comes second waits for the first.
@@ -29,6 +30,18 @@ _LOCK = 0x5A4C
 
 # Lets MLflow's UI open the experiment as model training, with metric charts first.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
+# A view of the runs with the columns that tell them apart; its name is part of its address.
+_COLUMNS = (
+    "metrics.`cost/best`",
+    "metrics.`size/best`",
+    "metrics.`test/f1`",
+    "metrics.`test/r2`",
+    "tags.`kind`",
+    "tags.`strategy`",
+    "tags.`seed`",
+)
+_VIEW = {"orderByKey": "attributes.start_time", "orderByAsc": False}
+_VIEW_NAME = "swarm"
 
 
 def open_tracking(
@@ -117,7 +130,7 @@ def _open(uri: str, experiment: str, location: str | None) -> Tracking:
     found = client.get_experiment_by_name(experiment)
     if found is None:
         try:
-            created = client.create_experiment(experiment, artifact_location=location, tags=_KIND)
+            created = client.create_experiment(experiment, artifact_location=location, tags=_tags())
             return Tracking(client, uri, created, experiment)
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
@@ -129,6 +142,16 @@ def _open(uri: str, experiment: str, location: str | None) -> Tracking:
             "restore it in MLflow or choose another name"
         )
     return Tracking(client, uri, found.experiment_id, experiment)
+
+
+def runs_page(experiment_id: str) -> str:
+    """Return the part of an address, after the server, of the runs with telling columns."""
+    return f"/#/experiments/{experiment_id}/runs?viewStateShareKey={_VIEW_NAME}"
+
+
+def _tags() -> dict[str, str]:
+    view = json.dumps({**_VIEW, "selectedColumns": list(_COLUMNS)})
+    return {**_KIND, f"mlflow.sharedViewState.{_VIEW_NAME}": view}
 
 
 def _location(uri: str, artifacts: str | Path | None) -> str | None:

@@ -14,6 +14,7 @@ from conf.estimator import build_estimator
 from conf.load import from_yaml
 from conf.schema import SelectConfig
 from conf.text import render
+from tasks.metric_names import charted_name
 from tasks.steps import fetch_data, prepare_search, split_rows
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
@@ -152,8 +153,8 @@ class Bench:
         return {name: self.artifact(run_id, name) for name in ANSWER}
 
     def steps(self, run_id: str, metric: str = "best_cost") -> list[int]:
-        """Steps of every point of a metric, in order."""
-        points = self.tracking.client.get_metric_history(run_id, metric)
+        """Steps of every point of a metric, under its name in the history, in order."""
+        points = self.tracking.client.get_metric_history(run_id, charted_name(metric))
         return sorted(point.step for point in points)
 
 

@@ -74,8 +74,8 @@ def test_a_comparison_is_one_run_with_a_finished_child_for_each_search(first):
     assert len({run.data.tags["problem"] for run in runs}) == 1
     for run in runs:
         answer = json.loads(bench.artifact(run.info.run_id, "features.json"))
-        assert answer["cost"] == run.data.metrics["best_cost"] == run.data.metrics["cost"]
-        assert len(answer["features"]) == run.data.metrics["size"]
+        assert answer["cost"] == run.data.metrics["cost/best"]
+        assert len(answer["features"]) == run.data.metrics["size/best"]
         steps = bench.steps(run.info.run_id, "distinct_evaluations")
         assert steps == list(range(1, answer["epochs"] + 1))
 

@@ -17,6 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm.archive import Archive
 from swarm.errors import StoreError
+from tasks.metric_names import charted_name
 from tests.flaky_proxy import FlakyProxy
 from tests.small_run import BAYES, Bench
 from tests.test_fault_resources import MASKS, evaluate, problem_of
@@ -151,7 +152,7 @@ def test_prefect_that_goes_away_in_mid_run_costs_no_evaluation(
     assert again.wait() == 0, again.said()
     assert bench.answer(run.info.run_id) == answer
     assert bench.steps(run.info.run_id) == list(range(1, 9))
-    assert bench.tracking.run(run.info.run_id).metrics["work_fits"] == run.data.metrics["work_fits"]
+    assert bench.tracking.run(run.info.run_id).metrics["work/fits"] == run.data.metrics["work/fits"]
 
 
 class Server:
@@ -223,7 +224,7 @@ def test_mlflow_that_is_killed_for_the_middle_half_has_everything_once_at_the_en
     run_id = run.info.run_id
     assert run.info.status == "FINISHED"
     for metric in ("best_cost", "fits", "diversity", "work_fits"):
-        points = bench.tracking.client.get_metric_history(run_id, metric)
+        points = bench.tracking.client.get_metric_history(run_id, charted_name(metric))
         assert sorted(point.step for point in points) == list(range(1, epochs + 1)), metric
         told = [point.timestamp for point in sorted(points, key=lambda point: point.step)]
         assert told == sorted(told), metric

@@ -224,5 +224,5 @@ def test_many_flows_at_once_on_one_store_lose_nothing(
     # The archive knows all that was evaluated: once more, and nothing is trained.
     again = warm.start("select", str(files[0]))
     assert again.wait() == 0, again.said()
-    trained = bench.tracking.client.get_metric_history(bench.runs()[0].info.run_id, "work_fits")
+    trained = bench.tracking.client.get_metric_history(bench.runs()[0].info.run_id, "work/fits")
     assert [point.value for point in trained] == [0] * EPOCHS

@@ -72,7 +72,12 @@ def test_a_run_leaves_one_finished_run_in_mlflow(first):
     assert tags["stopped"] == "epochs"
     assert tags["model"] == outcome.model_uri
     assert tags["verdict"] == outcome.judgement.verdict()
-    assert tags["mlflow.note.content"] == "eight columns"
+    note = tags["mlflow.note.content"]
+    assert note.endswith("eight columns")
+    assert outcome.judgement.verdict() in note
+    assert f"runs/{outcome.run_id}/artifacts/report.html" in note
+    assert run.info.run_name == "table-multiswarm-0"
+    assert (tags["kind"], tags["dataset"], tags["config"]) == ("select", "table", "small")
     assert len(tags["problem"]) == 32
     assert {"version.lightgbm", "version.numpy", "version.prefect"} <= set(tags)
     assert "error" not in tags
@@ -90,7 +95,7 @@ def test_every_metric_has_one_point_per_epoch(first):
     for name in names:
         assert bench.steps(outcome.run_id, name) == epochs, name
     last = run_of(bench, outcome.run_id).data.metrics
-    assert last["best_cost"] == outcome.result.cost
+    assert last["cost/best"] == outcome.result.cost
     assert bench.steps(outcome.run_id, "optimism") == [4]
 
 
@@ -107,7 +112,9 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
         "figures",
         "history.parquet",
         "predictions.parquet",
+        "reference.json",
         "report.html",
+        "report.json",
         "subsets.csv",
     }
     assert bench.artifact(run_id, "config.yaml").decode() == as_yaml(config)
@@ -215,7 +222,8 @@ def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(first):
     assert again.run_id != outcome.run_id
     assert bench.answer(again.run_id) == bench.answer(outcome.run_id)
     last = run_of(bench, again.run_id).data.metrics
-    assert last["fits"] == run_of(bench, outcome.run_id).data.metrics["fits"] > 0
+    before = run_of(bench, outcome.run_id).data.metrics
+    assert last["spent/fits"] == before["spent/fits"] > 0
 
 
 @pytest.mark.usefixtures("plain")

@@ -174,8 +174,8 @@ def test_a_search_on_a_cheaper_model_with_races_answers_by_the_full_one(bench):
     assert np.array_equal(costs, confirmed.costs)
     assert outcome.result.cost == costs.min()
     run = bench.tracking.run(outcome.run_id)
-    assert run.metrics["confirmed_best_cost"] == costs.min()
-    assert run.metrics["proxy_best_cost"] == confirmed.cheap.min()
+    assert run.metrics["proxy/confirmed_cost"] == costs.min()
+    assert run.metrics["proxy/best_cost"] == confirmed.cheap.min()
     low = [text for text in outcome.warnings if "the cheaper model ranks subsets at" in text]
     assert bool(low) == (not confirmed.correlation >= 0.8)
     again = select(config, outcome.run_id, 0).result

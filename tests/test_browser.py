@@ -1,0 +1,194 @@
+"""What a person sees, in a real browser: the reports, and the runs in MLflow's pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+
+from flows.compare import compare
+from flows.select import select
+from tests.browser import NoBrowser, opened, problems, requests, resized, settled
+from tests.small_comparison import of
+from tests.small_run import BAYES, Bench
+
+pytestmark = pytest.mark.browser
+
+PAGES = ("report", "comparison")
+SERVER_SECONDS = 90
+# Headings that share more than a rounding with what is neither around nor within them.
+COVERED = """
+const box = e => e.getBoundingClientRect();
+const shown = s => [...document.querySelectorAll(s)].filter(e => e.checkVisibility());
+const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+                    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+return shown('h1, h2, h3').flatMap(h => shown('h1, h2, h3, p, table, figure, svg')
+  .filter(e => !e.contains(h) && !h.contains(e) && meet(box(h), box(e)))
+  .map(e => h.innerText + ' / ' + e.tagName));
+"""
+# What sticks out of the window, unless a box around it scrolls by itself.
+WIDER = """
+const scrolls = e => e && (/auto|scroll|hidden/.test(getComputedStyle(e).overflowX)
+                           && e !== document.body && e !== document.documentElement
+                           || scrolls(e.parentElement));
+return [...document.body.querySelectorAll('*')]
+  .filter(e => !e.closest('svg') || e.tagName === 'svg')
+  .filter(e => e.getClientRects().length && e.getBoundingClientRect().right > innerWidth + 1)
+  .filter(e => !scrolls(e.parentElement)).map(e => e.tagName + ' ' + e.className);
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    try:
+        with opened(tmp_path_factory.mktemp("profile")) as driver:
+            yield driver
+    except NoBrowser as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def runs(
+    browser: Any,
+    prefect_server: str,
+    tracking_uri: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Bench, list[str], dict[str, Path]]:
+    """Two runs that differ in strategy, and the pages of one of them and of a comparison."""
+    bench = Bench(tmp_path_factory.mktemp("seen"), tracking_uri)
+    rivals = {"multiswarm": {"n_particles": 4, "n_swarms": 2}, "bpso": {"n_particles": 4}}
+    ids = [
+        select(bench.config(model=BAYES, strategy={"name": name, "params": params}), None, 0).run_id
+        for name, params in rivals.items()
+    ]
+    compared = compare(of(bench.other("compared")), False, 0).run_id
+    pages = {
+        "report": bench.tracking.download(ids[0], "report.html"),
+        "comparison": bench.tracking.download(compared, "comparison.html"),
+    }
+    return bench, ids, pages
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("page", PAGES)
+class TestAPage:
+    @pytest.fixture
+    def shown(self, browser: Any, runs: Any, page: str, width: int, scheme: str) -> Any:
+        resized(browser, width, scheme=scheme)
+        browser.get("about:blank")
+        requests(browser)
+        problems(browser)
+        browser.get(runs[2][page].as_uri())
+        return browser
+
+    def test_asks_nothing_of_the_network_and_nothing_goes_wrong(
+        self, shown: Any, runs: Any, page: str
+    ) -> None:
+        assert requests(shown) == [runs[2][page].as_uri()]
+        assert problems(shown) == []
+        assert shown.execute_script("return document.querySelectorAll('svg').length") > 1
+
+    def test_fits_its_window(self, shown: Any, width: int) -> None:
+        assert shown.execute_script("return document.documentElement.scrollWidth") <= width
+        assert shown.execute_script(WIDER) == []
+
+    def test_has_headings_that_overlap_nothing(self, shown: Any) -> None:
+        assert shown.execute_script("return document.querySelectorAll('h1, h2, h3').length") > 3
+        assert shown.execute_script(COVERED) == []
+
+    def test_is_light_or_dark_as_its_reader_likes(self, shown: Any, scheme: str) -> None:
+        color = "getComputedStyle(document.body).backgroundColor"
+        red = int(shown.execute_script(f"return {color}.match(/\\d+/)[0]"))
+        assert (red > 200) if scheme == "light" else (red < 60)
+
+
+@pytest.fixture(scope="module")
+def mlflow(runs: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the experiment in the pages of `swarm ui`, ended with all its workers."""
+    bench, _, _ = runs
+    port = free_port()
+    command = [sys.executable, "-m", "flows.cli", "ui", "--tracking-uri", bench.uri]
+    with open(tmp_path_factory.mktemp("ui") / "said", "w") as said:
+        server = subprocess.Popen(
+            [*command, "--port", str(port)],
+            cwd=Path(__file__).parents[1],
+            # More than one takes longer to start than all else here.
+            env={**os.environ, "MLFLOW_WORKERS": "1"},
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        answers(f"http://127.0.0.1:{port}/health", server)
+        yield f"http://127.0.0.1:{port}/#"
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+def answers(address: str, server: subprocess.Popen[bytes]) -> None:
+    """Wait until a server answers."""
+    deadline = time.monotonic() + SERVER_SECONDS
+    while True:
+        try:
+            with urlopen(address, timeout=5):
+                return
+        except OSError:
+            assert server.poll() is None, "the server ended"
+            assert time.monotonic() < deadline, f"no answer in {SERVER_SECONDS} s"
+            time.sleep(0.3)
+
+
+def test_mlflow_shows_two_runs_side_by_side(browser: Any, runs: Any, mlflow: str) -> None:
+    bench, ids, _ = runs
+    asked = {"runs": json.dumps(ids), "experiments": json.dumps([bench.tracking.experiment_id])}
+    resized(browser, 1440)
+    browser.get(f"{mlflow}/compare-runs?{urlencode(asked)}")
+    text = "document.body.innerText"
+    settled(browser, f"{text}.includes('Comparing 2 Runs') && {text}.includes('cost/best')")
+    lines = "[...document.querySelectorAll('tr')].map(row => row.innerText)"
+    rows = browser.execute_script(f"return {lines}")
+    parts = [[cell.strip() for cell in row.split("\t")] for row in rows]
+    cells = {name: values for name, *values in parts}
+    assert cells["Run Name:"] == ["table-multiswarm-0", "table-bpso-0"]
+    assert cells["strategy.name"] == ["multiswarm", "bpso"]
+
+
+def test_the_report_opens_from_the_note_on_a_runs_page(
+    browser: Any, runs: Any, mlflow: str
+) -> None:
+    bench, (run_id, _), _ = runs
+    resized(browser, 1440)
+    browser.get(f"{mlflow}/experiments/{bench.tracking.experiment_id}/runs/{run_id}")
+    link = "[...document.links].find(a => a.innerText === 'report')"
+    settled(browser, f"!!{link}")
+    assert "unseen rows" in browser.execute_script("return document.body.innerText")
+    address = browser.execute_script(f"return {link}.getAttribute('href')")
+    browser.get(mlflow.removesuffix("#") + address)
+    frame = "document.querySelector('iframe')"
+    settled(browser, f"{frame} && ({frame}.src || {frame}.srcdoc)")
+    browser.switch_to.frame(0)
+    try:
+        settled(browser, "document.querySelectorAll('svg').length > 1")
+        title = browser.execute_script("return document.querySelector('h1').innerText")
+    finally:
+        browser.switch_to.default_content()
+    assert "features" in title
