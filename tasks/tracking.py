@@ -141,6 +141,10 @@ def _open(uri: str, experiment: str, location: str | None) -> Tracking:
             f"the experiment {experiment!r} was deleted in {redact(uri)}; "
             "restore it in MLflow or choose another name"
         )
+    # One that is older than the view gets it: `swarm ui` leads there.
+    missing = {key: text for key, text in _tags().items() if key not in found.tags}
+    for key, text in missing.items():
+        client.set_experiment_tag(found.experiment_id, key, text)
     return Tracking(client, uri, found.experiment_id, experiment)
 
 

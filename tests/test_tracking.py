@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import socket
 import subprocess
@@ -17,7 +18,7 @@ import pandas as pd
 import pytest
 
 from swarm.errors import InputError, StoreError
-from tasks.tracking import Tracking, open_tracking
+from tasks.tracking import Tracking, open_tracking, runs_page
 from tasks.tracking_store import redact
 
 
@@ -134,6 +135,17 @@ def test_a_data_set_is_an_input_of_the_run(tracking: Tracking) -> None:
 
 def test_opening_again_finds_the_same_experiment(tracking: Tracking) -> None:
     assert open_tracking(tracking.uri, "search").experiment_id == tracking.experiment_id
+
+
+def test_an_experiment_shows_its_runs_in_telling_columns_even_an_older_one(
+    tracking: Tracking,
+) -> None:
+    tracking.client.create_experiment("older")
+    older = open_tracking(tracking.uri, "older")
+    view = runs_page(older.experiment_id).rpartition("viewStateShareKey=")[2]
+    tags = tracking.client.get_experiment(older.experiment_id).tags
+    shown = json.loads(tags[f"mlflow.sharedViewState.{view}"])["selectedColumns"]
+    assert {"metrics.`cost/best`", "tags.`strategy`", "tags.`seed`"} <= set(shown)
 
 
 @pytest.mark.parametrize("uri", ["mlruns", "./mlruns", "file:///srv/mlruns", ""])
