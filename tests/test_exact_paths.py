@@ -106,6 +106,21 @@ LINEAR_CLASSIFIERS = {
 }
 
 
+def test_decisions_that_are_nothing_but_rounding_are_left_to_models() -> None:
+    features = pd.DataFrame({"x": [0.0, 1.0, 2.0] * 20, "z": np.arange(60.0) ** 2})
+    # As many of each class at each value: the weight is zero, and so is every decision.
+    target = np.repeat([0, 1], 30)
+    folds = [(np.r_[0:15, 30:45], np.r_[15:30, 45:60]), (np.r_[15:30, 45:60], np.r_[0:15, 30:45])]
+    model = make_pipeline(StandardScaler(), RidgeClassifier(alpha=0.01))
+    problem = Problem.build(features, target, model, folds=folds)
+    path = exact_path(problem)[0]
+    assert path is not None
+    masks = np.array([[True, False], [False, True]])
+    assert np.isnan(fold_costs(path, masks, 2)).all(axis=1).tolist() == [True, False]
+    short, long = both_ways(problem, masks)
+    assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
 def compare_importances(short: Any, long: Any) -> None:
     assert np.allclose(short.importances, long.importances, rtol=1e-7, atol=1e-12)
     assert np.array_equal(short.used, long.used)

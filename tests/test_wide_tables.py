@@ -49,7 +49,7 @@ def subsets(n_units: int, density: float = 0.3) -> np.ndarray:
 def test_lazy_totals_are_the_dense_ones_to_the_last_bit_whatever_was_kept(rows_kept: int) -> None:
     features = table()
     dense = as_distances(spearman_distance(features))
-    lazy = LazyDistances(features, singles(D), kept=8 * D * rows_kept)
+    lazy = LazyDistances(features, singles(D), kept=8 * D * rows_kept, members=D)
     for density in (0.02, 0.5, 0.02, 0.8):
         asked = subsets(D, density)
         assert lazy.total(asked).tobytes() == dense.total(asked).tobytes()

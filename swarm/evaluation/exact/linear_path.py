@@ -133,7 +133,9 @@ class LinearPath:
             return decision[:, 0], np.ones(n, dtype=bool)
         # What the intercept of a model that does not centre its rows cancels.
         lost = (np.abs(weights) @ np.abs(system.centre)).max(axis=1)
-        size = lost + np.abs(decision).max(axis=(1, 2))
+        # Targets and logarithms of priors are of the size of 1: decisions that are all far smaller
+        # are differences of those, and their signs are rounding.
+        size = np.maximum(lost + np.abs(decision).max(axis=(1, 2)), 1.0)
         if n_sides == 1:
             labels, gap = (decision[:, 0] > 0).astype(np.int64), np.abs(decision[:, 0])
         else:
