@@ -45,11 +45,10 @@ Quiet = Annotated[
 def tracking_of(uri: str | None) -> Any:
     """Open the store at an address, by default that of the shipped configuration."""
     from conf.load import load_select
-    from tasks.tracking import open_tracking
+    from flows.configured import tracking_as_configured
 
     given = [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
-    section = load_select("default", given).tracking
-    return open_tracking(section.uri, section.experiment, section.artifacts)
+    return tracking_as_configured(load_select("default", given).tracking)
 
 
 def artifact_of(run_id: str, path: str, uri: str | None) -> str:

@@ -23,6 +23,7 @@ from conf.compare_schema import CompareConfig
 from conf.load import as_yaml, flatten
 from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
+from flows.configured import evaluation_options, tracking_as_configured
 from flows.opaque import opaque
 from flows.preparing import prepare_as_configured
 from flows.progress import say
@@ -32,13 +33,21 @@ from swarm.registry import make
 from swarm.report.comparison_words import sentences
 from swarm.statistics.comparison import Comparison
 from swarm.statistics.comparison import compare as compare_cells
-from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, Stopped, cost_of_all, run_cell
+from tasks.compare_cell import (
+    Cell,
+    CellPlan,
+    CellResult,
+    Ground,
+    cost_of_all,
+    run_cell,
+    search_worth_retrying,
+)
 from tasks.compare_files import cells_table, parent_metrics, write_comparison
 from tasks.compare_log import CompareLog, failure, unfinished
 from tasks.run_log import describe_run
 from tasks.secrets import expand
-from tasks.steps import fetch_data, split_rows, worth_retrying
-from tasks.tracking import Tracking, open_tracking
+from tasks.steps import fetch_data, split_rows
+from tasks.tracking import Tracking
 
 __all__ = ["Compared", "compare"]
 
@@ -109,11 +118,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
     grounds, told = _grounds(config)
     url = expand(config.archive.url, "address of the archive")
     Archive(url).close()
-    tracking = open_tracking(
-        expand(config.tracking.uri, "address of the tracking store"),
-        config.tracking.experiment,
-        expand(config.tracking.artifacts, "address of the artifacts"),
-    )
+    tracking = tracking_as_configured(config.tracking)
     log, resumed = _open_log(config, tracking, new)
     with _ends(log):
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
@@ -273,11 +278,10 @@ def _submitter(
     tags: Mapping[str, Mapping[str, str]],
 ) -> Callable[[Cell], PrefectFuture[Any]]:
     """Give what hands one search to the task runner, and shows it as running."""
-    evaluation = config.evaluation
     searching = run_cell.with_options(
         retries=config.retries.attempts - 1,
         retry_delay_seconds=config.retries.delay_seconds,
-        retry_condition_fn=_worth_retrying,
+        retry_condition_fn=search_worth_retrying,
     )
 
     def submit(cell: Cell) -> PrefectFuture[Any]:
@@ -290,15 +294,8 @@ def _submitter(
             params=strategy.params,
             budget=config.budget.model_dump(),
             archive=archive,
-            evaluation={
-                "n_jobs": evaluation.n_jobs,
-                "backend": evaluation.backend,
-                "pruning": evaluation.pruning,
-                "exact": evaluation.exact,
-                "address": evaluation.address,
-                "timeout": evaluation.timeout_seconds,
-            },
-            racing=evaluation.racing,
+            evaluation=evaluation_options(config.evaluation),
+            racing=config.evaluation.racing,
             stop=str(stop),
         )
         named = searching.with_options(task_run_name=cell.name)
@@ -312,17 +309,6 @@ def _tags(
 ) -> dict[str, str]:
     name = config.strategy(cell.strategy).name
     return {**tags[cell.dataset], "strategy": name, "seed": str(cell.seed)}
-
-
-def _worth_retrying(task: object, run: object, state: Any) -> bool:
-    """Neither bad input nor the wish to stop is a passing fault."""
-    try:
-        state.result(raise_on_failure=True)
-    except Stopped:
-        return False
-    except Exception:
-        return worth_retrying(task, run, state)
-    return True
 
 
 def _concluded(

@@ -20,9 +20,11 @@ from prefect import flow
 from conf.check import check
 from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
+from flows.configured import tracking_as_configured
 from flows.opaque import opaque
 from flows.progress import say
 from flows.select import Outcome, Started, carry_out, ends_run, fetched, start
+from swarm.archive import Archive
 from swarm.errors import DataError
 from swarm.judgement.duel import Duel
 from swarm.judgement.metrics import default_metrics, metric_names
@@ -32,7 +34,6 @@ from tasks.decision import announce, decision_files, measure, publish_features
 from tasks.lock import champion_lock
 from tasks.secrets import expand
 from tasks.table import Table
-from tasks.tracking import open_tracking
 
 __all__ = ["Refreshed", "refresh"]
 
@@ -96,17 +97,15 @@ def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> R
     """
     check(config)
     url = expand(config.archive.url, "address of the archive")
+    # What is wrong with the archive is said by the archive, before its lock is asked for.
+    Archive(url).close()
     with champion_lock(url, config.champion_name, config.champion.wait_seconds):
         return _refreshed(config, force, verbosity)
 
 
 def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> Refreshed:
     name = config.champion_name
-    tracking = open_tracking(
-        expand(config.tracking.uri, "address of the tracking store"),
-        config.tracking.experiment,
-        expand(config.tracking.artifacts, "address of the artifacts"),
-    )
+    tracking = tracking_as_configured(config.tracking)
     champions = Champions(tracking)
     for run in champions.runs_of(name, "RUNNING"):
         # Whoever holds the lock runs alone: that one was killed.
@@ -130,7 +129,7 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> Refreshed:
                 return Refreshed("unchanged", why, champion, earlier, None, None, drift, warnings)
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
-    started = start(config, table, warm=warm, tags=tags, registered=name)
+    started = start(config, table, warm=warm, tags=tags, registered=name, tracking=tracking)
     with closing(started.archive), ends_run(started.log):
         outcome = carry_out(started, verbosity)
         done = _decided(config, started, outcome, champions, champion, gone, drift, warnings)

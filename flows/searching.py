@@ -8,6 +8,7 @@ import numpy as np
 
 from conf.estimator import build_estimator
 from conf.schema import SelectConfig
+from flows.configured import evaluation_options
 from flows.opaque import opaque
 from flows.progress import display, say
 from swarm.archive import Archive, KnownEvaluations
@@ -97,17 +98,7 @@ def search_as_configured(
 
 
 def _evaluator(config: SelectConfig, problem: Problem, archive: Archive) -> CrossValidation:
-    evaluation = config.evaluation
-    return CrossValidation(
-        problem,
-        archive,
-        n_jobs=evaluation.n_jobs,
-        backend=evaluation.backend,
-        pruning=evaluation.pruning,
-        exact=evaluation.exact,
-        address=evaluation.address,
-        timeout=evaluation.timeout_seconds,
-    )
+    return CrossValidation(problem, archive, **evaluation_options(config.evaluation))
 
 
 def _epochs(config: SelectConfig, search: Search, log: RunLog, verbosity: int) -> SearchResult:

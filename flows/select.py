@@ -14,6 +14,7 @@ from prefect import flow
 from conf.check import check
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
+from flows.configured import tracking_as_configured
 from flows.opaque import opaque
 from flows.preparing import prepare_as_configured
 from flows.progress import say
@@ -43,7 +44,7 @@ from tasks.steps import (
     split_rows,
 )
 from tasks.table import Table
-from tasks.tracking import Tracking, open_tracking
+from tasks.tracking import Tracking
 
 __all__ = ["Outcome", "Started", "carry_out", "ends_run", "fetched", "select", "start"]
 
@@ -147,6 +148,7 @@ def start(
     warm: Sequence[Sequence[str]] = (),
     tags: Mapping[str, str] | None = None,
     registered: str | None = None,
+    tracking: Tracking | None = None,
 ) -> Started:
     """Split the rows, prepare the search, and open its run.
 
@@ -160,6 +162,8 @@ def start(
         Tags of the run besides the usual ones.
     registered : str, optional
         Name under which the model is registered; default: as configured.
+    tracking : Tracking, optional
+        The store, where it is open already.
     """
     strategy = make(config.strategy.name, config.strategy.params)
     rows = split_rows(table, config.split.kind, config.split.test_size, config.split_seed)
@@ -176,11 +180,7 @@ def start(
             " LightGBM"
         )
     archive = Archive(expand(config.archive.url, "address of the archive"))
-    tracking = open_tracking(
-        expand(config.tracking.uri, "address of the tracking store"),
-        config.tracking.experiment,
-        expand(config.tracking.artifacts, "address of the artifacts"),
-    )
+    tracking = tracking or tracking_as_configured(config.tracking)
     log = _open_run(config, run_id, tracking, prepared, train, tags or {})
     warnings = tuple(text for text in (rows.warning,) if text)
     return Started(config, strategy, prepared, train, test, archive, tracking, log, name, warnings)

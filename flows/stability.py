@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from prefect import flow
@@ -14,6 +13,7 @@ from conf.check import check
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
 from flows.compare_progress import CellDisplay, cell_display
+from flows.configured import evaluation_options, tracking_as_configured
 from flows.opaque import opaque
 from flows.preparing import prepare_as_configured
 from flows.progress import say
@@ -23,13 +23,20 @@ from swarm.archive import Archive
 from swarm.errors import ConfigError
 from swarm.registry import make
 from swarm.statistics.stability import CORE, NOISE, classify
-from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, Stopped, run_cell
+from tasks.compare_cell import (
+    Cell,
+    CellPlan,
+    CellResult,
+    Ground,
+    Stopped,
+    run_cell,
+    search_worth_retrying,
+)
 from tasks.run_log import RunLog, describe_run
 from tasks.secrets import expand
 from tasks.stability import Assessment, assess, assessment_files, scheme_of, subsample
-from tasks.steps import Prepared, split_rows, worth_retrying
+from tasks.steps import Prepared, split_rows
 from tasks.table import Table
-from tasks.tracking import open_tracking
 
 __all__ = ["Assessed", "Repetitions", "stability"]
 
@@ -185,11 +192,7 @@ def _prepared(config: SelectConfig, train: Table) -> Prepared:
 def _open_log(
     config: SelectConfig, plan: Repetitions, whole: Prepared, train: Table, scheme: str
 ) -> RunLog:
-    tracking = open_tracking(
-        expand(config.tracking.uri, "address of the tracking store"),
-        config.tracking.experiment,
-        expand(config.tracking.artifacts, "address of the artifacts"),
-    )
+    tracking = tracking_as_configured(config.tracking)
     tags = describe_run(whole.problem, train.source, config.strategy.name, config.seed)
     # A range is no seed: nobody can take this run for a search, and resume it as one.
     last = config.seed + max(plan.seeds, plan.resamples) - 1
@@ -211,43 +214,24 @@ def _searched(
     config: SelectConfig, cell: Cell, prepared: Prepared, stop: Path, shown: CellDisplay
 ) -> CellResult:
     """Run one search as a task; all cores are given to its subsets."""
-    evaluation = config.evaluation
     plan = CellPlan(
         strategy=config.strategy.name,
         params=config.strategy.params,
         budget=config.budget.model_dump(),
         archive=expand(config.archive.url, "address of the archive"),
-        evaluation={
-            "n_jobs": evaluation.n_jobs,
-            "backend": evaluation.backend,
-            "pruning": evaluation.pruning,
-            "exact": evaluation.exact,
-            "address": evaluation.address,
-            "timeout": evaluation.timeout_seconds,
-        },
-        racing=evaluation.racing,
+        evaluation=evaluation_options(config.evaluation),
+        racing=config.evaluation.racing,
         stop=str(stop),
     )
     searching = run_cell.with_options(
         task_run_name=f"{cell.dataset}, seed {cell.seed}",
         retries=config.retries.attempts - 1,
         retry_delay_seconds=config.retries.delay_seconds,
-        retry_condition_fn=_worth_retrying,
+        retry_condition_fn=search_worth_retrying,
     )
     result: CellResult = searching(opaque(cell), opaque(plan), opaque(Ground(prepared)))
     shown.finished(result)
     return result
-
-
-def _worth_retrying(task: object, run: object, state: Any) -> bool:
-    """Neither bad input nor the wish to stop is a passing fault."""
-    try:
-        state.result(raise_on_failure=True)
-    except Stopped:
-        return False
-    except Exception:
-        return worth_retrying(task, run, state)
-    return True
 
 
 def _metrics(assessment: Assessment) -> dict[str, float]:

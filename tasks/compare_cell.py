@@ -29,16 +29,36 @@ from swarm.search import Search, SearchState, run
 from swarm.strategy import Hints, Strategy
 from tasks.run_log import parquet
 from tasks.run_note import run_title
-from tasks.steps import Prepared
+from tasks.steps import Prepared, worth_retrying
 from tasks.table import Table
 
-__all__ = ["Cell", "CellPlan", "CellResult", "Ground", "Stopped", "cost_of_all", "run_cell"]
+__all__ = [
+    "Cell",
+    "CellPlan",
+    "CellResult",
+    "Ground",
+    "Stopped",
+    "cost_of_all",
+    "run_cell",
+    "search_worth_retrying",
+]
 
 _CHUNK = 500
 
 
 class Stopped(SwarmError):
     """Someone asked all searches to end; what was evaluated is in the archive."""
+
+
+def search_worth_retrying(task: object, run: object, state: Any) -> bool:
+    """Neither bad input nor the wish to stop is a passing fault."""
+    try:
+        state.result(raise_on_failure=True)
+    except Stopped:
+        return False
+    except Exception:
+        return worth_retrying(task, run, state)
+    return True
 
 
 @dataclass(frozen=True, order=True)

@@ -7,6 +7,7 @@ ends, however it ends.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -19,8 +20,10 @@ from pathlib import Path
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
 
-from swarm.database import with_driver
+from swarm.database import open_engine
 from swarm.errors import StoreError
+from swarm.redaction import redact, secrets_of
+from tasks.secrets import reason
 
 __all__ = ["champion_lock"]
 
@@ -77,24 +80,25 @@ def _advisory(url: sa.URL, name: str, wait_seconds: float) -> Iterator[None]:
     # A key is a signed number of 64 bits.
     digest = hashlib.sha256(f"swarm-champion:{name}".encode()).digest()
     key = int.from_bytes(digest[:8], "big", signed=True)
-    engine = sa.create_engine(with_driver(url), poolclass=sa.pool.NullPool)
-    deadline = time.monotonic() + wait_seconds
-    try:
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            asked = sa.text("select pg_try_advisory_lock(:key)")
+    engine = open_engine(url, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
+    asked, deadline = sa.text("select pg_try_advisory_lock(:key)"), time.monotonic() + wait_seconds
+    with contextlib.ExitStack() as held:
+        held.callback(engine.dispose)
+        try:
+            connection = held.enter_context(engine.connect())
             while not connection.execute(asked, {"key": key}).scalar_one():
                 if time.monotonic() >= deadline:
                     raise _taken(name, wait_seconds)
                 time.sleep(_POLL_SECONDS)
-            yield
-    except sa.exc.DBAPIError as error:
-        told = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no reason"
-        shown = url.render_as_string(hide_password=True)
-        raise StoreError(
-            f"cannot lock the champion {name!r} in {shown}: {told}; check the database"
-        ) from None
-    finally:
-        engine.dispose()
+        except sa.exc.DBAPIError as error:
+            address = url.render_as_string(hide_password=False)
+            told = reason(error.orig or error, secrets_of(address))
+            raise StoreError(
+                f"cannot lock the champion {name!r} in {redact(address)}: {told}; check the"
+                " database"
+            ) from None
+        # What fails from here on is not the lock's.
+        yield
 
 
 def _taken(name: str, waited: float) -> StoreError:
