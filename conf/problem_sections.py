@@ -137,7 +137,8 @@ class FoldsSection(Section):
     )
     column: Column | None = Field(
         default=None,
-        description="Column that holds each row's fold, for kind column; never a feature",
+        description="Column that holds the fold each row is tested in, for kind column; rows"
+        " without one are always trained on, so that a single fold is a hold-out; never a feature",
     )
 
     @model_validator(mode="after")

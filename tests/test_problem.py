@@ -126,7 +126,7 @@ BAD: dict[str, tuple[type[InputError], Callable[[], Any], list[str]]] = {
     ),
     "no groups": (DataError, lambda: build(folds=GroupKFold(4)), ["GroupKFold", "groups"]),
     "one fold": (ConfigError, lambda: build(folds=1), ["at least 2 folds, got 1"]),
-    "one ready fold": (DataError, lambda: build(folds=WITHOUT_ONE[:1]), ["at least 2 folds"]),
+    "no ready folds": (DataError, lambda: build(folds=[]), ["at least 1 fold, got none"]),
     "folds by name": (ConfigError, lambda: build(folds="stratified"), ["got 'stratified'"]),
     "empty fold": (
         DataError,

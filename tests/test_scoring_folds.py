@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import get_scorer_names
@@ -157,3 +158,11 @@ def test_folds_that_cannot_be_made_say_so(
     with pytest.raises(error, match=words) as caught:
         make_folds(given.pop("kind"), BINARY, given.pop("task"), **given)
     assert "\n" not in str(caught.value)
+
+
+def test_rows_without_a_fold_are_always_trained_on() -> None:
+    column = pd.Series(["test", None, "test", None]).to_numpy()
+    folds = make_folds("column", np.array([0, 1, 0, 1]), "binary", column=column)
+    assert [(train.tolist(), test.tolist()) for train, test in folds] == [([1, 3], [0, 2])]
+    with pytest.raises(DataError, match="the fold column is empty"):
+        make_folds("column", np.zeros(3), "binary", column=np.full(3, np.nan))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, DataError, nearest
@@ -36,7 +37,8 @@ def make_folds(
     kind
         ``stratified``, ``random``, ``group``, ``stratified_group``, ``time`` (expanding
         window over rows ordered by `time`) or ``column`` (the values of `column` name the
-        fold a row is tested in).
+        fold a row is tested in; rows where it is missing are trained on in every fold, so that a
+        single value makes a hold-out).
         ``stratified`` keeps the shares of the classes, or of every label by itself.
     target : (n_rows,) or (n_rows, n_labels)
     shuffle
@@ -136,9 +138,14 @@ def _in_time(time: NDArray[Any] | None, n_rows: int, n_folds: int) -> list[Fold]
 def _from_column(column: NDArray[Any] | None) -> list[Fold]:
     if column is None:
         raise ConfigError("folds of kind 'column' need a fold column; name one")
-    names = np.unique(column)
-    if len(names) < 2:
+    missing = np.asarray(pd.isna(column))
+    names = np.unique(column[~missing])
+    if len(names) == 0:
+        raise DataError("the fold column is empty; name the fold of the rows to test on")
+    if len(names) == 1 and not missing.any():
         raise DataError(
-            f"the fold column has the single value {names.tolist()[0]!r}; it needs at least two"
+            f"the fold column has the single value {names.tolist()[0]!r}, which leaves no rows to"
+            " train on; it needs two, or rows without one"
         )
-    return [(np.flatnonzero(column != name), np.flatnonzero(column == name)) for name in names]
+    tests = [np.asarray(column == name) & ~missing for name in names]
+    return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]

@@ -172,8 +172,8 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64]
 
 def check_folds(folds: Sequence[Fold], target: NDArray[Any], task: str) -> None:
     """Refuse folds on which a model cannot be trained or measured."""
-    if len(folds) < 2:
-        raise DataError(f"a cost needs at least 2 folds, got {len(folds)}")
+    if not folds:
+        raise DataError("a cost needs at least 1 fold, got none; name the rows of one")
     for number, (train, test) in enumerate(folds):
         if len(train) == 0 or len(test) == 0:
             raise DataError(f"fold {number} has no rows to train or test on; use fewer folds")

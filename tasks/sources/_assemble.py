@@ -63,7 +63,7 @@ def assemble(
         return frame[taken[role]] if role in taken else None
 
     time, weight, part = (column(role) for role in ("time", "weight", "part"))
-    groups, fold = _complete("group", column("group")), _complete("fold", column("fold"))
+    groups = _complete("group", column("group"))
     return Table(
         name=raw.name,
         source=raw.source,
@@ -73,7 +73,7 @@ def assemble(
         time=None if time is None else time_of(time),
         weight=None if weight is None else weight_of(weight),
         part=None if part is None else part_of(part),
-        fold=fold,
+        fold=column("fold"),
     )
 
 
