@@ -2,7 +2,7 @@
 
 The only durable state of a search. Rows are added and never changed: a mask that was
 trained on two folds and later on the other three has two rows, which are merged when read.
-Arrays are stored as plain little-endian bytes; nothing is pickled.
+See :mod:`swarm.evaluation.rows` for what a row holds.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from swarm.database import open_engine
 from swarm.errors import ConfigError, StoreError
+from swarm.evaluation.recall import Recall
+from swarm.evaluation.rows import decode, encode
 from swarm.evaluation.types import Record
 from swarm.redaction import harmless, redact, scrub, secrets_of
 
@@ -34,6 +36,8 @@ Bool = NDArray[np.bool_]
 
 _FORMAT = "swarm-archive-1"
 _CHUNK = 400
+# Memory for records that were read and cannot change any more.
+_RECALLED = 1 << 26
 # The first half of the key of an advisory lock on PostgreSQL; the problem is the other.
 _LOCK = 0x5A4B
 _META = sa.MetaData()
@@ -74,6 +78,20 @@ _UNIQUE = sa.Index(
     _EVALUATIONS.c.folds,
     unique=True,
 ).ddl_if(dialect="postgresql")
+
+
+def _rows_among(key: sa.ColumnElement[bytes]) -> sa.Select[Any]:
+    """Rows of a problem with one of many keys, so that an index answers it."""
+    return (
+        sa.select(_EVALUATIONS)
+        .where(_EVALUATIONS.c.problem == sa.bindparam("number"))
+        .where(key.in_(sa.bindparam("keys", expanding=True)))
+        .order_by(_EVALUATIONS.c.id)
+    )
+
+
+_BY_MASK = _rows_among(_EVALUATIONS.c.mask)
+_BY_DIGEST = _rows_among(_DIGEST)
 
 
 class Archive:
@@ -137,7 +155,13 @@ class Archive:
             connection.execute(self._insert(_PROBLEMS).on_conflict_do_nothing(), row)
             found = sa.select(_PROBLEMS.c.id).where(_PROBLEMS.c.fingerprint == row["fingerprint"])
             number = connection.execute(found).scalar_one()
-        return KnownEvaluations(self, number, problem.n_folds, problem.space.n_units)
+        return KnownEvaluations(
+            self,
+            number,
+            problem.n_folds,
+            problem.space.n_units,
+            late_importances=problem.importance == "refit",
+        )
 
     def check(self) -> None:
         """Raise StoreError unless the database says that it is whole."""
@@ -265,51 +289,87 @@ class Archive:
 
 
 class KnownEvaluations:
-    """The part of an archive that belongs to one problem. Made by :meth:`Archive.open_problem`."""
+    """The part of an archive that belongs to one problem. Made by :meth:`Archive.open_problem`.
 
-    def __init__(self, archive: Archive, number: int, n_folds: int, n_units: int) -> None:
+    Parameters
+    ----------
+    late_importances : bool
+        Whether a mask may get importances after all of its folds.
+
+    Attributes
+    ----------
+    blank : Record
+        What :meth:`lookup` answers where nothing is known.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        number: int,
+        n_folds: int,
+        n_units: int,
+        late_importances: bool = True,
+    ) -> None:
         self._archive = archive
         self._number = number
         self._n_folds = n_folds
         self._n_units = n_units
+        self._late_importances = late_importances
+        self._recall = Recall(_RECALLED)
+        self.blank = Record.unknown(n_folds, n_units)
+        for array in (self.blank.fold_costs, self.blank.importances, self.blank.used):
+            array.setflags(write=False)
 
     def lookup(self, masks: Bool) -> list[Record]:
-        """Return what is known of each of the masks (n, n_units); blank records for new ones."""
+        """Return what is known of each of the masks (n, n_units); blank records for new ones.
+
+        The arrays of a record that comes up again are read-only: it may be from memory.
+        """
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
+        known = {key: self._recall.get(key) for key in keys}
+        found = {key: record for key, record in known.items() if record is not None}
+        fresh = self._read([key for key, record in known.items() if record is None])
+        for key, record in fresh.items():
+            if self._is_final(record):
+                self._recall.keep(key, record)
+        found |= fresh
+        return [found.get(key, self.blank) for key in keys]
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Record]:
         found: dict[bytes, Record] = {}
-        table = _EVALUATIONS
+        if not keys:
+            return found
+        query = _BY_DIGEST if self._archive._on_server else _BY_MASK
         with self._archive._told("read"), self._archive._engine.connect() as connection:
             for start in range(0, len(keys), _CHUNK):
-                query = (
-                    sa.select(table)
-                    .where(table.c.problem == self._number)
-                    .where(self._among(keys[start : start + _CHUNK]))
-                    .order_by(table.c.id)
-                )
-                for row in connection.execute(query):
-                    _, record = self._decode(row)
+                asked = keys[start : start + _CHUNK]
+                if self._archive._on_server:
+                    asked = [hashlib.sha256(key).digest() for key in asked]
+                for row in connection.execute(query, {"number": self._number, "keys": asked}):
+                    _, record = decode(row, self._n_folds, self._n_units)
                     known = found.get(bytes(row.mask))
                     found[bytes(row.mask)] = record if known is None else known.merge(record)
-        blank = Record.unknown(self._n_folds, self._n_units)
-        return [found.get(key, blank) for key in keys]
+        return found
+
+    def _is_final(self, record: Record) -> bool:
+        """Whether rows that others may still add have nothing to say about the mask."""
+        if record.error is not None or not record.known.all() or record.failed:
+            return False
+        return not self._late_importances or not np.isnan(record.importances).any()
 
     def add(self, evaluations: Sequence[tuple[Bool, Record]]) -> None:
         """Add what was found out of masks; a row that is there already stays as it is."""
-        rows = [self._encode(mask, record) for mask, record in evaluations]
+        rows = [{"problem": self._number, **encode(*one)} for one in evaluations]
         if not rows:
             return
+        for row in rows:
+            self._recall.forget(row["mask"])
         insert = self._archive._insert(_EVALUATIONS).on_conflict_do_nothing()
         with self._archive._told("write to"), self._archive._engine.begin() as connection:
             if self._archive._on_server:
                 # Two writers with the same masks in another order would lock each other out.
                 self._archive._wait_for_turn(connection, self._number)
             connection.execute(insert, rows)
-
-    def _among(self, keys: Sequence[bytes]) -> sa.ColumnElement[bool]:
-        """The condition that a row is of one of these masks, so that an index answers it."""
-        if self._archive._on_server:
-            return _DIGEST.in_([hashlib.sha256(key).digest() for key in keys])
-        return _EVALUATIONS.c.mask.in_(keys)
 
     def all(self) -> Iterator[tuple[Bool, Record]]:
         """Every mask (n_units,) with its record, in the order of the first evaluation."""
@@ -318,48 +378,12 @@ class KnownEvaluations:
         found: dict[bytes, tuple[Bool, Record]] = {}
         with self._archive._told("read"), self._archive._engine.connect() as connection:
             for row in connection.execute(query):
-                mask, record = self._decode(row)
+                mask, record = decode(row, self._n_folds, self._n_units)
                 key = bytes(row.mask)
                 if key in found:
                     record = found[key][1].merge(record)
                 found[key] = (mask, record)
         yield from found.values()
-
-    def _encode(self, mask: Bool, record: Record) -> dict[str, object]:
-        known = record.known
-        told = ~np.isnan(record.importances).any(axis=1)
-        return {
-            "problem": self._number,
-            "mask": np.packbits(mask).tobytes(),
-            "folds": np.packbits(known).tobytes(),
-            "fold_costs": record.fold_costs[known].astype("<f8").tobytes(),
-            "used": np.packbits(record.used[known][:, mask]).tobytes(),
-            "importance_folds": np.packbits(told).tobytes(),
-            "importances": record.importances[told][:, mask].astype("<f8").tobytes(),
-            "seconds": record.seconds,
-            # PostgreSQL has no text with this character.
-            "error": record.error and record.error.replace("\0", "?"),
-        }
-
-    def _decode(self, row: Any) -> tuple[Bool, Record]:
-        mask = _unpack(row.mask, self._n_units)
-        known = _unpack(row.folds, self._n_folds)
-        told = _unpack(row.importance_folds, self._n_folds)
-        size = int(mask.sum())
-        record = Record.unknown(self._n_folds, self._n_units)
-        record.fold_costs[known] = np.frombuffer(row.fold_costs, dtype="<f8")
-        flags = _unpack(row.used, int(known.sum()) * size).reshape(-1, size)
-        record.used[np.ix_(known, mask)] = flags
-        values = np.frombuffer(row.importances, dtype="<f8").reshape(-1, size)
-        record.importances[told] = 0.0
-        record.importances[np.ix_(told, mask)] = values
-        return mask, Record(
-            record.fold_costs, record.importances, record.used, row.seconds, row.error
-        )
-
-
-def _unpack(data: bytes, count: int) -> Bool:
-    return np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=count).astype(bool)
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:

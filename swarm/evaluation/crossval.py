@@ -15,6 +15,7 @@ from swarm.errors import EvaluationError
 from swarm.evaluation.exact import exact_path, find_answers
 from swarm.evaluation.fitting import Fitted, Job
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
+from swarm.evaluation.settled import costs_of_records, settle
 from swarm.evaluation.types import Evaluations, Record, Work
 from swarm.evaluation.workers import Workers
 from swarm.problem import Problem
@@ -108,23 +109,21 @@ class CrossValidation:
             If a cost is NaN or below the bound its scorer promised, or workers keep dying.
         """
         started = time.perf_counter()
-        limits = [
-            limit_of(incumbent if self.pruning else np.inf, race, row)
-            for row, incumbent in enumerate(incumbents)
-        ]
+        limits = _limits(incumbents, self.pruning, race)
         unique, row_of = np.unique(np.packbits(masks, axis=1), axis=0, return_inverse=True)
         row_of = row_of.reshape(-1)
-        loosest = [
-            loosest_of([limits[row] for row in np.flatnonzero(row_of == i)])
-            for i in range(len(unique))
-        ]
+        same = [list[Limit]() for _ in unique]
+        for row, i in enumerate(row_of.tolist()):
+            same[i].append(limits[row])
+        loosest = [few[0] if len(few) == 1 else loosest_of(few) for few in same]
         distinct = np.zeros((len(unique), masks.shape[1]), dtype=bool)
         distinct[row_of] = masks
         records = self.known.lookup(distinct)
+        unsettled = settle(records, fold_order, loosest).open
         jobs = [
             Job(i, distinct[i], records[i].fold_costs, fold_order, loosest[i])
             for i in range(len(unique))
-            if self._unsettled(records[i], loosest[i], fold_order)
+            if unsettled[i] or self._wants_refit(records[i], loosest[i])
         ]
         left, computed = self._compute(jobs, records)
         computing = time.perf_counter() - started if computed else 0.0
@@ -138,12 +137,11 @@ class CrossValidation:
         rows = [records[i] for i in row_of]
         return self._answer(masks, incumbents, limits, fold_order, rows, work, race)
 
-    def _unsettled(self, record: Record, limit: Limit, fold_order: Int) -> bool:
-        if record.next_fold(fold_order, limit) is not None:
-            return True
-        wants_refit = self.problem.importance == "refit" and record.complete and not record.failed
+    def _wants_refit(self, record: Record, limit: Limit) -> bool:
         return (
-            wants_refit
+            self.problem.importance == "refit"
+            and record.complete
+            and not record.failed
             and record.cost <= limit.cost
             and bool(np.isnan(record.importances).any(axis=1).all())
         )
@@ -163,21 +161,28 @@ class CrossValidation:
             # A cost that its scorer rules out is for a fitted model to confirm.
             costs[costs < -_MARGIN] = np.nan
         seconds = (time.perf_counter() - started) / len(jobs)
-        pieces, left = [], []
-        for number, (job, row) in enumerate(zip(jobs, costs, strict=True)):
-            row = np.where(np.isnan(job.fold_costs), row, np.nan)
-            told = ~np.isnan(row)[:, None]
-            used, values = told & job.mask, np.full((self.n_folds, len(job.mask)), np.nan)
+        costs = np.where(np.isnan([job.fold_costs for job in jobs]), costs, np.nan)
+        told = ~np.isnan(costs)
+        nothing: Float = np.broadcast_to(np.nan, (self.n_folds, masks.shape[1]))
+        pieces = []
+        for number, job in enumerate(jobs):
+            used, values = told[number][:, None] & job.mask, nothing
             if answers.importances is not None:
-                values = np.where(told, answers.importances[number], np.nan)
+                values = np.where(told[number][:, None], answers.importances[number], np.nan)
                 used &= values != 0
-            piece = Record(row, values, used, seconds)
-            record = records[job.number] = records[job.number].merge(piece)
+            piece = Record(costs[number], values, used, seconds)
+            before = records[job.number]
+            records[job.number] = piece if before is self.known.blank else before.merge(piece)
             pieces.append((job.mask, piece))
-            if record.next_fold(job.fold_order, job.limit) is not None:
-                left.append(replace(job, fold_costs=record.fold_costs))
         self.known.add(pieces)
-        return left, int(sum(piece.known.sum() for _, piece in pieces))
+        after = [records[job.number] for job in jobs]
+        unsettled = settle(after, jobs[0].fold_order, [job.limit for job in jobs]).open
+        left = [
+            replace(job, fold_costs=record.fold_costs)
+            for job, record, missing in zip(jobs, after, unsettled, strict=True)
+            if missing
+        ]
+        return left, int(told.sum())
 
     def _train(self, jobs: list[Job], records: list[Record]) -> tuple[int, float]:
         """Train the jobs, archive what comes in, and update `records` in place."""
@@ -257,33 +262,27 @@ class CrossValidation:
         work: Work,
         race: Race | None,
     ) -> Evaluations:
-        n = len(rows)
+        n, bounded = len(rows), self.problem.scoring.bounded
         exact = incumbents if self.pruning else np.full(n, np.inf)
-        bounded = self.problem.scoring.bounded
-        costs = np.full(n, np.inf)
-        fold_costs = np.full((n, self.n_folds), np.nan)
-        importances = np.zeros(masks.shape)
-        used = masks.copy()
-        censored = np.zeros(n, dtype=bool)
-        failed = np.zeros(n, dtype=bool)
-        needed = np.zeros((n, self.n_folds), dtype=bool)
-        for i, record in enumerate(rows):
-            needed[i] = record.needed(fold_order, limits[i])
-            # Only a failure that pruning would have reached counts, so that pruning does not
-            # change how many there are.
-            strict = limit_of(incumbents[i] if bounded else np.inf, race, i)
-            reached = record.needed(fold_order, strict)
-            failed[i] = bool(np.isinf(record.fold_costs[reached]).any())
-            # What an archive knows of a mask that lost its race must not change the answer.
-            settled = needed[i].all() and record.cost <= exact[i]
-            censored[i] = not failed[i] and not settled
-            if not failed[i] and not censored[i] and not record.failed:
-                costs[i] = record.cost
-                fold_costs[i] = record.fold_costs
-                importances[i], used[i] = self._importance(masks[i], record)
+        known = np.array([record.fold_costs for record in rows]).reshape(n, self.n_folds)
+        needed = settle(rows, fold_order, limits).needed
+        # Only a failure that pruning would have reached counts, so that pruning does not change
+        # how many there are.
+        reached = needed
+        if bounded != self.pruning:
+            reached = settle(rows, fold_order, _limits(incumbents, bounded, race)).needed
+        failed = (np.isinf(known) & reached).any(axis=1)
+        costs = costs_of_records(known)
+        # What an archive knows of a mask that lost its race must not change the answer.
+        censored = ~failed & ~(needed.all(axis=1) & (costs <= exact))
+        won = ~failed & ~censored & ~np.isinf(known).any(axis=1)
+        importances, used = np.zeros(masks.shape), masks.copy()
+        if self.problem.importance != "none":
+            for i in np.flatnonzero(won).tolist():
+                importances[i], used[i] = self._importance(masks[i], rows[i])
         return Evaluations(
-            costs=costs,
-            fold_costs=fold_costs,
+            costs=np.where(won, costs, np.inf),
+            fold_costs=np.where(won[:, None], known, np.nan),
             importances=importances,
             used=used,
             censored=censored,
@@ -295,12 +294,16 @@ class CrossValidation:
         )
 
     def _importance(self, mask: Bool, record: Record) -> tuple[Float, Bool]:
-        kind = self.problem.importance
-        if kind == "none":
-            return np.zeros(mask.shape), mask
         if self.problem.relevance is not None:
             return self.problem.relevance * mask, mask & (self.problem.relevance != 0)
         values = record.importance
-        if kind == "refit":
+        if self.problem.importance == "refit":
             return values, mask & (values != 0)
         return values, mask & record.used.any(axis=0)
+
+
+def _limits(incumbents: Float, pruning: bool, race: Race | None) -> list[Limit]:
+    return [
+        limit_of(incumbent if pruning else np.inf, race, row)
+        for row, incumbent in enumerate(incumbents.tolist())
+    ]

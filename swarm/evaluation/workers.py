@@ -14,6 +14,7 @@ from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.cluster import CLUSTERS, Cluster, check_cluster, open_cluster, train
 from swarm.evaluation.deadline import Deadline, given_up
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
+from swarm.evaluation.threads import one_thread
 from swarm.interrupts import deaf_children, quiet_pool
 from swarm.problem import Problem
 
@@ -170,9 +171,7 @@ class Workers:
         return ordered[:whole] + [part for job in ordered[whole:] for part in job.by_fold()]
 
     def _in_process(self, left: Mapping[tuple[int, int], Job]) -> Iterator[Fitted]:
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(limits=1):
+        with one_thread():
             for job in left.values():
                 yield _fit_quietly(self.problem, job)
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from swarm.evaluation.exact.answers import Answers, joined
 from swarm.evaluation.exact.choose import ExactPath
+from swarm.evaluation.threads import one_thread
 
 __all__ = ["find_answers", "fold_costs"]
 
@@ -22,10 +23,8 @@ def find_answers(path: ExactPath, masks: NDArray[np.bool_], n_threads: int = 1) 
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    from threadpoolctl import threadpool_limits
-
     count = 1 if n_threads == 1 else min(_PIECES * n_threads, len(masks) // _FEWEST)
-    with threadpool_limits(limits=1):
+    with one_thread():
         if count <= 1:
             return path.answers(masks)
         with ThreadPoolExecutor(n_threads) as pool:

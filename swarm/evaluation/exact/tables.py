@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from swarm.problem import Problem
 
-__all__ = ["Chosen", "FoldTable", "chosen_columns", "fold_tables", "membership"]
+__all__ = ["Chosen", "FoldTable", "chosen_columns", "columns_of", "fold_tables", "membership"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -81,9 +81,16 @@ def membership(problem: Problem) -> Bool:
     return belongs
 
 
+def columns_of(masks: Bool, belongs: Bool) -> Bool:
+    """Return the columns of masks (n, n_units) as flags: bool (n, n_columns)."""
+    # Numbers are what matrix products are fast for; no sum here is beyond their digits.
+    flags: Bool = masks.astype(np.float32) @ belongs.astype(np.float32) > 0.5
+    return flags
+
+
 def chosen_columns(masks: Bool, belongs: Bool) -> Chosen:
     """List the columns of masks (n, n_units) for the compiled parts."""
-    flags = masks @ belongs
+    flags = columns_of(masks, belongs)
     pointers = np.zeros(len(masks) + 1, dtype=np.int64)
     np.cumsum(flags.sum(axis=1), out=pointers[1:])
     return Chosen(pointers, np.nonzero(flags)[1])

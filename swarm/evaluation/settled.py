@@ -1,0 +1,72 @@
+"""Where the training of many masks ends, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.evaluation.limit import Limit
+from swarm.evaluation.types import Record
+
+__all__ = ["Settled", "costs_of_records", "settle"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """What settles each mask of a batch, and whether it is known.
+
+    Attributes
+    ----------
+    needed : bool (n, n_folds)
+        See :meth:`swarm.evaluation.types.Record.needed`.
+    open : bool (n,)
+        Whether a fold is missing that :meth:`swarm.evaluation.types.Record.next_fold` names.
+    """
+
+    needed: Bool
+    open: Bool
+
+
+def settle(records: Sequence[Record], fold_order: Int, limits: Sequence[Limit]) -> Settled:
+    """Walk along the folds of each record as far as its limit goes.
+
+    Sums are formed in the order of the folds, as a walk along a single record does.
+    """
+    n, n_folds = len(records), len(records[0].fold_costs) if records else 0
+    needed = np.zeros((n, n_folds), dtype=bool)
+    if any(limit.rivals is not None for limit in limits):
+        missing = np.zeros(n, dtype=bool)
+        for i, (record, limit) in enumerate(zip(records, limits, strict=True)):
+            needed[i] = record.needed(fold_order, limit)
+            missing[i] = record.next_fold(fold_order, limit) is not None
+        return Settled(needed, missing)
+    if n == 0 or len(fold_order) == 0:
+        return Settled(needed, np.zeros(n, dtype=bool))
+    costs = np.stack([record.fold_costs for record in records])[:, fold_order]
+    highest = np.array([limit.cost for limit in limits])
+    before = np.zeros(costs.shape)
+    with np.errstate(invalid="ignore"):
+        np.cumsum(costs[:, :-1], axis=1, out=before[:, 1:])
+        passed = (before / n_folds > highest[:, None]) | np.isinf(before)
+    ends = passed | np.isnan(costs)
+    rows, ended = np.arange(n), ends.any(axis=1)
+    first = np.where(ended, ends.argmax(axis=1), costs.shape[1])
+    needed[:, fold_order] = np.arange(costs.shape[1]) < first[:, None]
+    last = np.minimum(first, costs.shape[1] - 1)
+    return Settled(needed, ended & ~passed[rows, last])
+
+
+def costs_of_records(fold_costs: Float) -> Float:
+    """Cost of each row of fold costs (n, n_folds), as :attr:`Record.cost`; NaN if unknown."""
+    failed = np.isinf(fold_costs).any(axis=1)
+    with np.errstate(invalid="ignore"):
+        mean = np.ascontiguousarray(fold_costs).sum(axis=1) / fold_costs.shape[1]
+    costs: Float = np.where(failed, np.inf, mean)
+    return costs
