@@ -14,6 +14,7 @@ from flows.progress import display, say
 from swarm.archive import Archive, KnownEvaluations
 from swarm.budget import Budget
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.spent import training_seconds
 from swarm.history import EpochRecord
 from swarm.problem import Problem
 from swarm.proxy import LOW_CORRELATION
@@ -37,11 +38,14 @@ class Searched:
     known : KnownEvaluations
         What the archive holds for the model that counts.
     warnings : tuple of str
+    training_seconds : float
+        See :func:`swarm.evaluation.spent.training_seconds`; of a cheaper model, where there is one.
     """
 
     result: SearchResult
     known: KnownEvaluations
     warnings: tuple[str, ...]
+    training_seconds: float
 
 
 def refuse_early(strategy: Strategy, prepared: Prepared, seed: int) -> None:
@@ -84,8 +88,9 @@ def search_as_configured(
             config.evaluation.racing,
         )
         result = _epochs(config, search, log, verbosity)
+        trained = training_seconds(result.state, evaluator.known)
         if config.proxy is None:
-            return Searched(result, evaluator.known, ())
+            return Searched(result, evaluator.known, (), trained)
         with _evaluator(config, problem, archive) as full:
             result = confirm_best(
                 opaque(result),
@@ -94,7 +99,7 @@ def search_as_configured(
                 n_best=config.proxy.best,
                 n_probes=config.proxy.probes,
             )
-            return Searched(result, full.known, _told(result, log, verbosity))
+            return Searched(result, full.known, _told(result, log, verbosity), trained)
 
 
 def _evaluator(config: SelectConfig, problem: Problem, archive: Archive) -> CrossValidation:

@@ -66,6 +66,10 @@ class Outcome:
         Empty where the estimator has no safe form in a file.
     ensemble : SubsetEnsemble
         Fitted on the training rows.
+    n_train : int
+        Training rows.
+    training_seconds : float
+        Of the search, by the archive: the same for a search that is replayed.
     unsent : int
         Messages that wait for the tracking server.
     """
@@ -76,6 +80,8 @@ class Outcome:
     warnings: tuple[str, ...]
     model_uri: str
     ensemble: SubsetEnsemble
+    n_train: int
+    training_seconds: float
     unsent: int = 0
 
 
@@ -329,4 +335,13 @@ def _concluded(started: Started, searched: Searched) -> Outcome:
         )
     )
     show_answer(config.name, result, judgement, log.tracking, log.run_id)
-    return Outcome(log.run_id, result, judgement, warnings, uri, ensemble)
+    return Outcome(
+        log.run_id,
+        result,
+        judgement,
+        warnings,
+        uri,
+        ensemble,
+        len(train.features),
+        searched.training_seconds,
+    )

@@ -16,16 +16,17 @@ import pandas as pd
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from swarm.archive import Archive, KnownEvaluations
+from swarm.archive import Archive
 from swarm.budget import Budget
 from swarm.errors import EvaluationError, SwarmError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
+from swarm.evaluation.spent import training_seconds
 from swarm.evaluation.types import Evaluations
 from swarm.problem import Problem
 from swarm.registry import make
 from swarm.result import SearchResult
-from swarm.search import Search, SearchState, run
+from swarm.search import Search, run
 from swarm.strategy import Hints, Strategy
 from tasks.run_log import parquet
 from tasks.run_note import run_title
@@ -40,10 +41,9 @@ __all__ = [
     "Stopped",
     "cost_of_all",
     "run_cell",
+    "search_cell",
     "search_worth_retrying",
 ]
-
-_CHUNK = 500
 
 
 class Stopped(SwarmError):
@@ -211,6 +211,11 @@ def run_cell(cell: Cell, plan: CellPlan, ground: Ground) -> CellResult:
     Stopped
         If the searches were asked to end.
     """
+    return search_cell(cell, plan, ground)[0]
+
+
+def search_cell(cell: Cell, plan: CellPlan, ground: Ground) -> tuple[CellResult, SearchResult]:
+    """Run one search outside Prefect; see :func:`run_cell`."""
     stop = Path(plan.stop)
 
     def heed(*_: object) -> None:
@@ -233,8 +238,8 @@ def run_cell(cell: Cell, plan: CellPlan, ground: Ground) -> CellResult:
         algorithm = time.thread_time() - started - timed.seconds
         if result.interrupted:
             raise Stopped("the search was interrupted")
-        trained = _training_seconds(result.state, evaluator.known, problem)
-    return _result(cell, ground, result, algorithm, trained)
+        trained = training_seconds(result.state, evaluator.known)
+    return _result(cell, ground, result, algorithm, trained), result
 
 
 def _own(hints: Hints, strategy: Strategy) -> Hints:
@@ -258,21 +263,6 @@ class _Timed:
             return self._evaluator.evaluate(masks, incumbents, fold_order, race)
         finally:
             self.seconds += time.thread_time() - started
-
-
-def _training_seconds(state: SearchState, known: KnownEvaluations, problem: Problem) -> float:
-    """Sum the archived training time of the folds that the answers of a search needed."""
-    keys = list(state.asked)
-    total = 0.0
-    for start in range(0, len(keys), _CHUNK):
-        some = keys[start : start + _CHUNK]
-        packed = np.frombuffer(b"".join(some), dtype=np.uint8).reshape(len(some), -1)
-        masks = np.unpackbits(packed, axis=1, count=problem.space.n_units).astype(bool)
-        for key, record in zip(some, known.lookup(masks), strict=True):
-            trained = int(record.known.sum())
-            if trained:
-                total += record.seconds * min(1.0, state.asked[key].bit_count() / trained)
-    return total
 
 
 def _result(
