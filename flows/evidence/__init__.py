@@ -1,0 +1,1 @@
+"""Studies that search the source documents' claims again, and write them down."""

@@ -1,0 +1,261 @@
+"""The evidence flow: searches of a study that have no row yet are run, then its page is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from prefect import flow
+
+from flows.compare_progress import CellDisplay, cell_display
+from flows.configured import evaluation_options
+from flows.evidence.part import Part, Study
+from flows.opaque import opaque
+from flows.preparing import prepare_as_configured
+from flows.progress import say
+from swarm.evidence.page import duration
+from swarm.evidence.projection import projected_seconds
+from swarm.evidence.rows import Rows
+from tasks.compare_cell import Cell, CellPlan, CellResult, Ground
+from tasks.evidence import Judged, Trial, full_ground, run_trials
+from tasks.steps import fetch_data, split_rows
+
+__all__ = ["Places", "facts_of", "run_study"]
+
+_PACKAGES = ("swarmselect", "numpy", "scikit-learn", "lightgbm")
+# Up to this many units searches meet the same subsets again and again, and share them in a file.
+_SHARED_UNITS = 18
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a study reads and writes.
+
+    Attributes
+    ----------
+    out : Path
+        Pages, with ``results`` and ``figures`` beside them.
+    work : Path
+        Archives and prepared tables: nothing that has to be kept.
+    """
+
+    out: Path
+    work: Path
+
+    def rows(self, study: str) -> Rows:
+        """Rows of a study."""
+        return Rows(self.out / "results" / f"{study}.csv")
+
+    def facts(self, study: str) -> Path:
+        """What was measured beside the rows."""
+        return self.out / "results" / f"{study}.json"
+
+
+def facts_of(places: Places, study: str) -> dict[str, Any]:
+    """Read the facts of a study; empty where it was never run."""
+    path = places.facts(study)
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def run_study(
+    study: Study, places: Places, *, workers: int = 2, verbosity: int = 1
+) -> pd.DataFrame:
+    """Run what is missing of a study, and return its rows.
+
+    A first round runs one seed of everything, so that the time of the whole can be told early.
+
+    Parameters
+    ----------
+    study : Study
+    places : Places
+    workers : int
+        Searches at a time.
+    verbosity : int
+        0 for silence, 1 for progress, 2 for a line per search.
+    """
+    with (
+        warnings.catch_warnings(),
+        tempfile.TemporaryDirectory(prefix="swarm-evidence-") as folder,
+    ):
+        warnings.simplefilter("ignore")
+        _run(study, places, workers, verbosity, Path(folder) / "stop")
+    return places.rows(study.name).tidy()
+
+
+@flow(name="evidence", validate_parameters=False, persist_result=False)
+def _run(study: Study, places: Places, workers: int, verbosity: int, stop: Path) -> None:
+    rows = places.rows(study.name)
+    facts = _with_machine(facts_of(places, study.name))
+    grounds = _Grounds()
+    total = sum(len(part.seeds_of(label)) for part in study.parts for label in part.strategies)
+    done = rows.done()
+    shared = places.work / f"{study.name}.db"
+    rounds = [_first(study.parts), study.parts]
+    known = len(rows.read())
+    with cell_display(total, min(known, total), verbosity) as shown:
+        for number, parts in enumerate(rounds):
+            for part in parts:
+                ground, train, digests = grounds.of(part)
+                facts["sets"][part.dataset] = {**full_ground(ground), "note": part.note}
+                trials = [
+                    trial
+                    for trial in _trials(part, digests, ground, shared, stop)
+                    if trial.key not in done
+                ]
+                if not trials:
+                    continue
+                started = time.monotonic()
+                _side_by_side(part, trials, ground, train, rows, shown, done, workers)
+                spent = facts["seconds"].get(part.name, 0.0)
+                facts["seconds"][part.name] = round(spent + time.monotonic() - started, 1)
+                _save(places.facts(study.name), facts)
+            if number == 0:
+                ahead = projected_seconds(_cells(study.parts), rows.read(), workers)
+                facts["projected_seconds"] = round(ahead, 1)
+                say(f"about {duration(ahead)} for all {total} searches", verbosity)
+    _save(places.facts(study.name), facts)
+
+
+def _side_by_side(
+    part: Part,
+    trials: Sequence[Trial],
+    ground: Ground,
+    train: Any,
+    rows: Rows,
+    shown: CellDisplay,
+    done: set[tuple[Any, ...]],
+    workers: int,
+) -> None:
+    """Run the searches of a part as one task; what a first try wrote, a retry does not repeat."""
+
+    def keep(trial: Trial, result: CellResult, row: Mapping[str, Any]) -> None:
+        rows.append(row)
+        done.add(trial.key)
+        shown.finished(result)
+
+    judged = Judged(train) if part.judged else None
+    named = run_trials.with_options(task_run_name=part.title)
+    # Each worker has one search; a search that has workers of its own runs alone.
+    inner = trials[0].plan.evaluation["n_jobs"]
+    named(
+        opaque(trials),
+        opaque(ground),
+        opaque(judged),
+        opaque(keep),
+        workers if inner == 1 else 1,
+    )
+
+
+class _Grounds:
+    """Tables, split and prepared, one at a time."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[int, tuple[str, ...]], tuple[Ground, Any]] | None = None
+
+    def of(self, part: Part) -> tuple[Ground, Any, dict[str, str]]:
+        """Ground of a part, its training rows, and the digest of each strategy."""
+        # Parts that are the same but for their seeds share the object.
+        key = (id(part.config), part.needs)
+        if self._last is None or self._last[0] != key:
+            self._last = (key, _ground(part))
+        ground, train = self._last[1]
+        fingerprint = ground.prepared.problem.fingerprint()
+        digests = {label: part.digest(label, fingerprint) for label in part.strategies}
+        return ground, train, digests
+
+
+def _ground(part: Part) -> tuple[Ground, Any]:
+    config = part.config
+    options = config.data.model_dump(exclude={"source"})
+    table = fetch_data(config.data.source, {**options, "fold": config.folds.column})
+    test = None
+    if part.resample >= 0:
+        rows = split_rows(
+            opaque(table), config.split.kind, config.split.test_size, config.split_seed
+        )
+        table, test = table.take(rows.train), table.take(rows.test)
+    prepared = prepare_as_configured(config, table, needs=part.needs, seed=0)
+    return Ground(prepared, test), table
+
+
+def _trials(
+    part: Part, digests: Mapping[str, str], ground: Ground, shared: Path, stop: Path
+) -> list[Trial]:
+    problem = ground.prepared.problem
+    costly = not part.config.evaluation.exact or part.archived
+    in_file = costly or problem.space.n_units <= _SHARED_UNITS
+    trials = []
+    for label, strategy in part.strategies.items():
+        plan = CellPlan(
+            strategy=strategy.name,
+            params=strategy.params,
+            budget=part.config.budget.model_dump(),
+            archive=f"sqlite:///{shared}" if in_file else "sqlite://",
+            evaluation=evaluation_options(part.config.evaluation),
+            racing=part.config.evaluation.racing,
+            stop=str(stop),
+        )
+        for seed in part.seeds_of(label):
+            cell = Cell(part.dataset, label, seed)
+            trials.append(Trial(part.name, cell, part.resample, plan, digests[label]))
+    return trials
+
+
+def _first(parts: Sequence[Part]) -> list[Part]:
+    """One seed of everything; of resamples, the first."""
+    from dataclasses import replace
+
+    return [replace(part, seeds=part.seeds[:1]) for part in parts if part.resample < 1]
+
+
+def _cells(parts: Sequence[Part]) -> list[tuple[str, str, str]]:
+    return [
+        (part.name, part.dataset, label)
+        for part in parts
+        for label in part.strategies
+        for _ in part.seeds_of(label)
+    ]
+
+
+def _with_machine(facts: dict[str, Any]) -> dict[str, Any]:
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "sets": {},
+        "seconds": {},
+        **facts,
+        "versions": {
+            "Python": platform.python_version(),
+            **{name: version(name) for name in _PACKAGES},
+        },
+        "machine": {
+            "cores": len(os.sched_getaffinity(0)),
+            "memory_gib": round(gib),
+            "processor": _processor(),
+        },
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())
+
+
+def _save(path: Path, facts: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".json.part")
+    part.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,1 @@
+"""Evidence: what the source documents claim, searched again, as tables and pages."""

@@ -1,0 +1,88 @@
+"""The mean difference over train/test resamples, judged in spite of the rows they share.
+
+Resamples of one data set draw from the same rows, so that their differences are not independent
+and the ordinary t-test finds differences where there are none. Source: Nadeau and Bengio,
+Inference for the generalization error, Machine Learning 52 (2003), the corrected resampled
+t-test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Corrected", "corrected_t"]
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A two-sided test that the mean difference is 0, and where that mean lies.
+
+    Attributes
+    ----------
+    mean : float
+        Mean difference.
+    low, high : float
+        Confidence interval of the mean.
+    p : float
+    n : int
+        Resamples, J in the source.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    n: int
+
+
+def corrected_t(
+    differences: Sequence[float] | Float, n_train: float, n_test: float, level: float = 0.95
+) -> Corrected:
+    """Test paired differences of resamples by the corrected resampled t-test.
+
+    The variance of the mean is taken as ``(1 / J + n_test / n_train) s**2``, on ``J - 1`` degrees
+    of freedom, where ``s**2`` is the sample variance of the J differences. If all differences are
+    the same, the interval is that one value, and `p` is 1 if the value is 0, else 0.
+
+    Parameters
+    ----------
+    differences : float (J,)
+        Finite, at least two: one for each resample.
+    n_train, n_test : float
+        Rows that are trained on and tested on in each resample; their mean if they differ.
+    level : float
+        Confidence of the interval.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two differences, one of them is not finite, a number of rows is
+        not positive, or the level is not between 0 and 1.
+    """
+    from scipy.stats import t
+
+    values = np.asarray(differences, dtype=np.float64)
+    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
+        raise ValueError(f"differences must be finite numbers, at least two, got {differences!r}")
+    for name, rows in (("n_train", n_train), ("n_test", n_test)):
+        if not (rows > 0 and math.isfinite(rows)):
+            raise ValueError(f"{name} must be > 0, got {rows!r}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, got {level!r}")
+    n = len(values)
+    if (values == values[0]).all():
+        same = float(values[0])
+        return Corrected(same, same, same, 1.0 if same == 0 else 0.0, n)
+    mean = float(values.mean())
+    error = math.sqrt(1 / n + n_test / n_train) * float(values.std(ddof=1))
+    reach = float(t.isf((1 - level) / 2, n - 1)) * error
+    # An error that underflows to 0 is that of differences which are the same but for rounding.
+    p = float(2 * t.sf(abs(mean) / error, n - 1)) if error > 0 else float(mean == 0)
+    return Corrected(mean, mean - reach, mean + reach, p, n)

@@ -1,0 +1,91 @@
+"""Claims on the corrected resampled t-test."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from swarm.statistics.resampled import Corrected, corrected_t
+
+# Tenths of a percent, as accuracies differ: nothing is lost when their signs turn.
+DIFFERENCES = st.lists(st.integers(-1000, 1000).map(lambda k: k / 1000), min_size=2, max_size=30)
+ROWS = st.integers(1, 5000)
+
+
+def test_it_is_the_worked_computation_of_the_source() -> None:
+    differences = [0.02, 0.05, -0.01, 0.03, 0.04, 0.00, 0.02, 0.06, 0.01, 0.03]
+    found = corrected_t(differences, n_train=90, n_test=10)
+    # Mean 0.025, sum of squared deviations 0.00425, so s = sqrt(0.00425 / 9).
+    error = math.sqrt((1 / 10 + 10 / 90) * 0.00425 / 9)
+    low, high = stats.t.interval(0.95, 9, loc=0.025, scale=error)
+    assert (found.mean, found.low, found.high) == pytest.approx((0.025, low, high))
+    assert found.p == pytest.approx(2 * stats.t.cdf(-0.025 / error, 9))
+    assert found.n == 10
+
+
+@given(DIFFERENCES, ROWS, ROWS)
+def test_it_is_never_surer_than_the_ordinary_t_test(
+    differences: list[float], n_train: int, n_test: int
+) -> None:
+    found = corrected_t(differences, n_train, n_test)
+    assert found.low <= found.mean <= found.high
+    if len(set(differences)) > 1:
+        usual = stats.ttest_1samp(differences, 0.0)
+        low, high = usual.confidence_interval()
+        assert found.high - found.low >= high - low
+        assert found.p >= usual.pvalue or found.p == pytest.approx(usual.pvalue)
+
+
+@given(DIFFERENCES, ROWS, ROWS)
+def test_turning_every_sign_mirrors_the_interval_and_keeps_p(
+    differences: list[float], n_train: int, n_test: int
+) -> None:
+    found = corrected_t(differences, n_train, n_test)
+    turned = corrected_t([-value for value in differences], n_train, n_test)
+    assert (turned.mean, turned.low, turned.high) == (-found.mean, -found.high, -found.low)
+    assert (turned.p, turned.n) == (found.p, found.n)
+
+
+@given(DIFFERENCES, ROWS, ROWS)
+def test_the_interval_excludes_0_exactly_where_p_is_below_its_level(
+    differences: list[float], n_train: int, n_test: int
+) -> None:
+    found = corrected_t(differences, n_train, n_test)
+    if found.p != pytest.approx(0.05):
+        assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+
+
+def test_a_larger_share_of_test_rows_widens_the_interval() -> None:
+    differences = np.array([0.1, 0.2, 0.4])
+    widths = [
+        found.high - found.low
+        for found in (corrected_t(differences, 90, rows) for rows in (1, 10, 45, 90))
+    ]
+    assert widths == sorted(widths)
+    assert len(set(widths)) == 4
+
+
+def test_equal_differences_leave_no_doubt() -> None:
+    assert corrected_t([0.0] * 5, 80, 20) == Corrected(0.0, 0.0, 0.0, 1.0, 5)
+    # The mean of three tenths is not a tenth in floating point: no spread may come of that.
+    assert corrected_t([0.1] * 3, 80, 20) == Corrected(0.1, 0.1, 0.1, 0.0, 3)
+
+
+@pytest.mark.parametrize("differences", [[], [0.1], [0.1, math.nan], [[0.1, 0.2]]])
+def test_differences_that_tell_no_spread_are_refused(differences: list[float]) -> None:
+    with pytest.raises(ValueError, match="differences must be finite numbers, at least two, got"):
+        corrected_t(differences, 80, 20)
+
+
+def test_numbers_of_rows_and_levels_out_of_range_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"n_train must be > 0, got 0"):
+        corrected_t([0.1, 0.2], 0, 20)
+    with pytest.raises(ValueError, match=r"n_test must be > 0, got -1"):
+        corrected_t([0.1, 0.2], 80, -1)
+    with pytest.raises(ValueError, match=r"level must be between 0 and 1, got 95"):
+        corrected_t([0.1, 0.2], 80, 20, level=95)
