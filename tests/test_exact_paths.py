@@ -248,9 +248,10 @@ TIES = {
 @pytest.mark.parametrize("name", TIES)
 def test_ties_are_settled_by_the_trees_of_the_model_and_the_rest_by_models(name: str) -> None:
     rng = np.random.default_rng(4)
-    # Nothing but whole numbers; below and above the 16 columns where trees are no longer used.
-    features = pd.DataFrame(rng.integers(0, 3, (120, 20)), columns=[f"x{i}" for i in range(20)])
-    target = (features["x0"] + features["x1"] + rng.integers(0, 2, 120)) % 3
+    # Tenths, whose sums round; below and above the 16 columns where trees are no longer used.
+    whole = rng.integers(0, 3, (120, 20))
+    features = pd.DataFrame(whole * 0.1, columns=[f"x{i}" for i in range(20)])
+    target = pd.Series((whole[:, 0] + whole[:, 1] + rng.integers(0, 2, 120)) % 3)
     model = TIES[name]
     numbers = isinstance(model, KNeighborsRegressor)
     scoring = "neg_mean_squared_error" if numbers else "accuracy"

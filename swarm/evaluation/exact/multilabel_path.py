@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from swarm.evaluation.exact.costs import costs_of
 from swarm.evaluation.exact.label_counts import MOST_NEIGHBOURS, label_counts, packed
 from swarm.evaluation.exact.neighbours import largest_squares, rounding_of
 from swarm.evaluation.exact.tables import chosen_columns, fold_tables, membership
+from swarm.evaluation.exact.whole import Trust, sums_are_exact, whole_columns
+from swarm.evaluation.threads import one_thread
 from swarm.multilabel import label_evidence
 from swarm.problem import Problem
 
@@ -21,6 +23,9 @@ __all__ = ["MultiLabelPath", "multilabel_path"]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
+
+# No two distances are as near to each other as this.
+_NO_DOUBT = -1.0
 
 
 @dataclass(frozen=True)
@@ -33,12 +38,16 @@ class _Rows:
     rows : float64 (n_columns, n_rows)
         Every row of the data; zeros where the folds have no use for it.
     largest : float64 (n_columns,)
+    whole : bool (n_columns,)
+        Columns of whole numbers, where every fold trains on rows in their order: then rows that
+        tie are told apart by it, as the model does.
     trained, asked : bool (len(folds), n_rows)
     """
 
     folds: list[int]
     rows: Float
     largest: Float
+    whole: Bool
     trained: Bool
     asked: Bool
 
@@ -54,6 +63,8 @@ class MultiLabelPath:
     belongs : bool (n_units, n_columns)
     k : int
     smoothing : float
+    trust : Trust
+        Whether rows that tie are told apart as the model does.
     """
 
     problem: Problem
@@ -61,6 +72,7 @@ class MultiLabelPath:
     belongs: Bool
     k: int
     smoothing: float
+    trust: Trust = field(default_factory=Trust)
 
     def answers(self, masks: Bool) -> Answers:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
@@ -78,19 +90,43 @@ class MultiLabelPath:
             told = np.empty(len(part.folds), dtype=bool)
             for m in range(len(masks)):
                 columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
-                tolerance = rounding_of(part.largest, columns)
+                exact = sums_are_exact(part.whole, part.largest, columns)
+                believed = exact and self.trust.earned
+                tolerance = _NO_DOUBT if believed else rounding_of(part.largest, columns)
                 which = (words, part.trained, part.asked)
                 label_counts(part.rows, columns, *which, self.k, tolerance, counts, told)
-                sure[m, part.folds] = told
                 seen = counts.view(np.uint8)[..., :n_labels].astype(np.int64)
-                for fold, found in zip(part.folds, seen, strict=True):
-                    predicted[fold][m] = self._predicted(found, labels, fold)
+                for place, fold in enumerate(part.folds):
+                    here = self._predicted(seen[place], labels, fold)
+                    predicted[fold][m] = here
+                    sure[m, fold] = told[place] or (exact and self._holds(columns, fold, here))
         for fold, found in enumerate(predicted):
             known = sure[:, fold]
             if known.any():
                 classes = np.array([0, 1])
                 costs[known, fold] = costs_of(found[known], self.problem, fold, classes)
         return Answers(costs)
+
+    def _holds(self, columns: Int, fold: int, predicted: Int) -> bool:
+        """Whether to believe predictions that hang on which of tied rows are neighbours."""
+        return self.trust.holds(
+            len(predicted), lambda: self._model_agrees(columns, fold, predicted)
+        )
+
+    def _model_agrees(self, columns: Int, fold: int, predicted: Int) -> bool:
+        from sklearn.base import clone
+
+        features = self.problem.features.iloc[:, columns.tolist()]
+        train, test = self.problem.folds[fold]
+        with one_thread():
+            try:
+                model = clone(self.problem.estimator)
+                model.fit(features.iloc[train], self.problem.target[train])
+                told = model.predict(features.iloc[test])
+            except (TypeError, ValueError):
+                # A model that cannot be asked confirms nothing.
+                return False
+        return np.array_equal(told, predicted)
 
     def _predicted(self, counts: Int, labels: Int, fold: int) -> Int:
         train, test = self.problem.folds[fold]
@@ -133,4 +169,6 @@ def _rows(problem: Problem, folds: list[int], rows: Float) -> _Rows:
         train, test = problem.folds[fold]
         trained[place, train] = True
         asked[place, train] = asked[place, test] = True
-    return _Rows(folds, rows, largest_squares(rows, rows), trained, asked)
+    ordered = all((np.diff(problem.folds[fold][0]) > 0).all() for fold in folds)
+    whole = whole_columns(rows) & ordered
+    return _Rows(folds, rows, largest_squares(rows, rows), whole, trained, asked)

@@ -12,6 +12,7 @@ from swarm.evaluation.exact.answers import Answers
 from swarm.evaluation.exact.costs import costs_of
 from swarm.evaluation.exact.neighbours import largest_squares
 from swarm.evaluation.exact.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership
+from swarm.evaluation.exact.ties import Ties, most_votes, ties_of
 from swarm.evaluation.exact.trees import tree_labels, tree_numbers, tree_of
 from swarm.evaluation.exact.votes import neighbours_of, vote, weighted_vote
 from swarm.problem import Problem
@@ -41,6 +42,8 @@ class NearestPath:
     k : int
     weighted : bool
         Whether neighbours weigh by the inverse of their distance.
+    ties : Ties
+        For neighbours that do not weigh.
     """
 
     problem: Problem
@@ -52,6 +55,7 @@ class NearestPath:
     codes: list[NDArray[np.int64]]
     k: int
     weighted: bool
+    ties: Ties
 
     def answers(self, masks: Bool) -> Answers:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
@@ -77,6 +81,8 @@ class NearestPath:
             open_ = np.flatnonzero(labels[m] < 0)
             if (found := self._tree(chosen, m, table, open_)) is not None:
                 labels[m, open_] = tree_labels(*found, *given, self.k, self.weighted)
+            elif (who := self._among_ties(chosen, m, fold, open_)) is not None:
+                labels[m, open_] = most_votes(self.codes[fold][who], len(self.classes))
         sure: Bool = np.all(labels >= 0, axis=1)
         return self.classes[labels], sure
 
@@ -99,6 +105,8 @@ class NearestPath:
         for m in np.flatnonzero(~sure).tolist():
             if (found := self._tree(chosen, m, table, rows)) is not None:
                 numbers[m], sure[m] = tree_numbers(*found, target, self.k, self.weighted), True
+            elif (settled := self._among_ties(chosen, m, fold, rows)) is not None:
+                numbers[m], sure[m] = target[settled].mean(axis=1), True
         return numbers, sure
 
     def _tree(
@@ -110,6 +118,15 @@ class NearestPath:
         if tree is None:
             return None
         return tree, np.ascontiguousarray(table.test[columns][:, rows].T)
+
+    def _among_ties(
+        self, chosen: Chosen, m: int, fold: int, rows: NDArray[np.int64]
+    ) -> NDArray[np.int64] | None:
+        """Return the neighbours of test rows where the model measures all distances."""
+        if self.weighted:
+            return None
+        columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
+        return self.ties.settled(self.tables[fold], fold, columns, rows)
 
 
 def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]:
@@ -133,5 +150,6 @@ def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]
     weighted = model.weights == "distance"
     largest = [largest_squares(table.test, table.train) for table in tables]
     belongs, k = membership(problem), int(model.n_neighbors)
-    path = NearestPath(problem, model, tables, largest, belongs, classes, codes, k, weighted)
+    ties = ties_of(problem, model, tables, largest)
+    path = NearestPath(problem, model, tables, largest, belongs, classes, codes, k, weighted, ties)
     return path, "squared distances of nearest neighbours add up over features"

@@ -1,0 +1,269 @@
+"""Claims on rows that are equally far away, where columns hold whole numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from threadpoolctl import threadpool_limits
+
+from swarm.evaluation.exact import exact_path, fold_costs
+from swarm.evaluation.exact.ties import first_come
+from swarm.evaluation.exact.whole import Trust, sums_are_exact, whole_columns
+from swarm.multilabel import MLkNN
+from swarm.problem import Problem
+from tests.fakes import calm
+from tests.test_exact_paths import both_ways
+
+N_COLUMNS = 20
+
+
+def whole_table(seed: int, n_rows: int, values: int, kind: Any = np.float64) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(0, values, (n_rows, N_COLUMNS))
+    return pd.DataFrame(numbers.astype(kind), columns=[f"x{i}" for i in range(N_COLUMNS)])
+
+
+def wide_masks(seed: int, count: int = 4, least: int = 16) -> np.ndarray:
+    """Masks of at least so many columns; beyond 15 scikit-learn uses no trees."""
+    rng = np.random.default_rng(seed)
+    widths = rng.integers(least, N_COLUMNS + 1, count)
+    return np.argsort(rng.random((count, N_COLUMNS)), axis=1) < widths[:, None]
+
+
+def same_and_sure(problem: Problem, masks: np.ndarray) -> None:
+    """Nothing is left to a model, and nothing differs from what models cost."""
+    path, reason = exact_path(problem)
+    assert path is not None, reason
+    assert not np.isnan(fold_costs(path, masks, problem.n_folds)).any()
+    short, long = both_ways(problem, masks)
+    assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
+seeds = st.integers(0, 2**32)
+kinds = st.sampled_from([np.float64, np.int64, np.int8])
+
+
+@settings(calm, max_examples=25)
+@given(
+    seed=seeds,
+    k=st.integers(1, 7),
+    n_rows=st.integers(30, 90),
+    n_classes=st.integers(2, 4),
+    values=st.integers(2, 4),
+    kind=kinds,
+)
+def test_classes_are_those_of_models(
+    seed: int, k: int, n_rows: int, n_classes: int, values: int, kind: Any
+) -> None:
+    target = np.random.default_rng(seed + 1).permutation(np.arange(n_rows) % n_classes)
+    features = whole_table(seed, n_rows, values, kind)
+    model = KNeighborsClassifier(k)
+    same_and_sure(Problem.build(features, target, model, folds=3), wide_masks(seed))
+    brute = KNeighborsClassifier(k, algorithm="brute", metric="euclidean")
+    same_and_sure(Problem.build(features, target, brute, folds=3), wide_masks(seed, least=1))
+
+
+@settings(calm, max_examples=8)
+@given(seed=seeds, k=st.integers(1, 7))
+def test_columns_of_several_types_are_looked_through_as_models_do(seed: int, k: int) -> None:
+    features = whole_table(seed, 60, 2)
+    rng = np.random.default_rng(seed)
+    types = rng.choice(["float64", "float32", "int64", "int16", "uint64"], N_COLUMNS)
+    features = features.astype(dict(zip(features.columns, types, strict=True)))
+    target = rng.permutation(np.arange(60) % 3)
+    for model in (KNeighborsClassifier(k), make_pipeline(MinMaxScaler(), KNeighborsClassifier(k))):
+        for masks in (wide_masks(seed), np.stack([types == kind for kind in np.unique(types)])):
+            problem = Problem.build(features, target, model, folds=3)
+            short, long = both_ways(problem, masks)
+            assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+@pytest.mark.parametrize("n_rows", [700, 2100])
+def test_classes_are_those_of_models_beyond_one_chunk_of_rows(n_rows: int, kind: Any) -> None:
+    features = whole_table(n_rows, n_rows, 2, kind)
+    target = np.random.default_rng(5).integers(0, 2, n_rows)
+    # More and fewer rows to train on than to ask: scikit-learn goes along the longer side.
+    for cut in (n_rows // 4, n_rows // 2 + 40):
+        parts = (np.arange(cut), np.arange(cut, n_rows))
+        for model in (KNeighborsClassifier(4), KNeighborsClassifier(7)):
+            problem = Problem.build(features, target, model, folds=[parts, parts[::-1]])
+            same_and_sure(problem, wide_masks(n_rows, 3))
+
+
+@settings(calm, max_examples=10)
+@given(seed=seeds, k=st.integers(1, 7), n_train=st.integers(8, 1400))
+def test_the_heap_keeps_the_neighbours_of_scikit_learn(seed: int, k: int, n_train: int) -> None:
+    train = whole_table(seed, n_train, 3).to_numpy()
+    test = whole_table(seed + 1, 40, 3).to_numpy()
+    distance = ((test[:, None] - train) ** 2).sum(axis=2)
+    who = np.empty((len(test), k), dtype=np.int64)
+    first_come(distance, who)
+    model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train)
+    with threadpool_limits(1):
+        told = model.kneighbors(test, return_distance=False)
+    assert np.array_equal(np.sort(who), np.sort(told))
+
+
+@settings(calm, max_examples=8)
+@given(seed=seeds, k=st.integers(1, 7), kind=kinds)
+def test_numbers_are_those_of_models(seed: int, k: int, kind: Any) -> None:
+    features = whole_table(seed, 60, 3, kind)
+    target = np.random.default_rng(seed).normal(size=60)
+    model = KNeighborsRegressor(k)
+    problem = Problem.build(features, target, model, scoring="neg_mean_squared_error", folds=3)
+    masks = wide_masks(seed)
+    path = exact_path(problem)[0]
+    assert path is not None
+    assert not np.isnan(fold_costs(path, masks, 3)).any()
+    short, long = both_ways(problem, masks)
+    assert np.allclose(short.fold_costs, long.fold_costs, rtol=1e-9, atol=0)
+
+
+@settings(calm, max_examples=20)
+@given(
+    seed=seeds,
+    k=st.integers(1, 7),
+    n_rows=st.integers(40, 120),
+    values=st.integers(2, 4),
+    kind=kinds,
+    scaled=st.booleans(),
+)
+def test_several_labels_are_those_of_models(
+    seed: int, k: int, n_rows: int, values: int, kind: Any, scaled: bool
+) -> None:
+    features = whole_table(seed, n_rows, values, kind)
+    labels = np.random.default_rng(seed + 1).integers(0, 2, (n_rows, 3))
+    labels[:2] = [[0, 0, 0], [1, 1, 1]]
+    # Scaled to 0 and 1, two values stay whole.
+    model = make_pipeline(MinMaxScaler(), MLkNN(k)) if scaled and values == 2 else MLkNN(k)
+    problem = Problem.build(features, labels, model, folds=3, scoring="subset_accuracy")
+    same_and_sure(problem, wide_masks(seed, 6, least=1))
+
+
+def test_several_labels_are_those_of_models_for_many_rows() -> None:
+    features = whole_table(1, 1300, 2)
+    labels = np.random.default_rng(2).integers(0, 2, (1300, 9))
+    folds = [(np.arange(700), np.arange(700, 1300)), (np.arange(100, 1300), np.arange(100))]
+    problem = Problem.build(features, labels, MLkNN(5), folds=folds, scoring="neg_hamming_loss")
+    same_and_sure(problem, wide_masks(3, 3, least=4))
+
+
+def test_rows_out_of_order_are_left_to_the_model_of_several_labels() -> None:
+    features = whole_table(1, 60, 2)
+    labels = np.random.default_rng(2).integers(0, 2, (60, 3))
+    train = np.random.default_rng(3).permutation(40)
+    problem = Problem.build(
+        features, labels, MLkNN(3), folds=[(train, np.arange(40, 60))], scoring="subset_accuracy"
+    )
+    path, masks = exact_path(problem)[0], wide_masks(0, 6, least=2)
+    assert path is not None
+    assert np.isnan(fold_costs(path, masks, 1)).any()
+    short, long = both_ways(problem, masks)
+    assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_fraction_among_whole_numbers_leaves_ties_to_models(several: bool) -> None:
+    features = whole_table(4, 90, 2)
+    features["x0"] += 0.1
+    rng = np.random.default_rng(4)
+    target = rng.integers(0, 2, (90, 3)) if several else rng.integers(0, 2, 90)
+    scoring = "subset_accuracy" if several else "accuracy"
+    model = MLkNN(4) if several else KNeighborsClassifier(4)
+    problem = Problem.build(features, target, model, folds=3, scoring=scoring)
+    masks = wide_masks(4, 8)
+    masks[:4, 0], masks[4:, 0] = True, False
+    masks[4:, 1:18] = True
+    path = exact_path(problem)[0]
+    assert path is not None
+    doubtful = np.isnan(fold_costs(path, masks, 3)).any(axis=1)
+    assert doubtful[:4].all()
+    assert not doubtful[4:].any()
+    short, long = both_ways(problem, masks)
+    assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
+def last_ones(distance: np.ndarray, who: np.ndarray) -> None:
+    """Keep the last of rows that tie."""
+    n = distance.shape[1]
+    backwards = np.argsort(distance[:, ::-1], axis=1, kind="stable")
+    who[:] = n - 1 - backwards[:, : who.shape[1]]
+
+
+def test_a_rule_that_models_do_not_follow_is_used_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarm.evaluation.exact.ties.first_come", last_ones)
+    features = whole_table(6, 90, 2)
+    target = np.random.default_rng(6).integers(0, 2, 90)
+    problem = Problem.build(features, target, KNeighborsClassifier(4), folds=3)
+    path: Any = exact_path(problem)[0]
+    masks = wide_masks(6, 8)
+    assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
+    assert path.ties.trust["heap"].broken
+    assert not path.ties.trust["parted"].broken
+    monkeypatch.undo()
+    assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
+    short, long = both_ways(problem, masks)
+    assert np.array_equal(short.fold_costs, long.fold_costs)
+
+
+def test_a_model_of_several_labels_that_says_otherwise_is_fitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    features = whole_table(6, 90, 2)
+    labels = np.random.default_rng(6).integers(0, 2, (90, 3))
+    problem = Problem.build(features, labels, MLkNN(4), folds=3, scoring="subset_accuracy")
+    path: Any = exact_path(problem)[0]
+    monkeypatch.setattr(MLkNN, "predict", lambda _self, X: np.zeros((len(X), 3), dtype=int))
+    masks = wide_masks(6, 8)
+    assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
+    assert path.trust.broken
+    monkeypatch.undo()
+    assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
+
+
+def test_models_are_asked_until_they_have_confirmed_enough_rows() -> None:
+    asked = []
+    trust = Trust()
+    for _ in range(10):
+        assert trust.holds(20, lambda: not asked.append(1))
+    assert len(asked) == 4
+    assert trust.earned
+    other = Trust()
+    assert other.holds(20, lambda: True)
+    assert not other.holds(20, lambda: False)
+    assert not other.holds(1000, lambda: True)
+    assert not other.earned
+
+
+def test_numbers_too_large_to_add_exactly_are_not_whole_enough() -> None:
+    table = np.array([[1.0, 2.0], [0.5, 2.0], [3e7, 1.0], [-9e7, 0.0]])
+    whole = whole_columns(table)
+    assert whole.tolist() == [True, False, True, True]
+    largest = (table**2).max(axis=1)
+    assert sums_are_exact(whole, largest, np.array([0, 2]))
+    assert not sums_are_exact(whole, largest, np.array([0, 1]))
+    assert not sums_are_exact(whole, largest, np.array([0, 3]))
+
+
+def test_threads_and_weights_change_nothing() -> None:
+    features = whole_table(8, 90, 2)
+    target = np.random.default_rng(8).integers(0, 3, 90)
+    masks = wide_masks(8, 40)
+    problem = Problem.build(features, target, KNeighborsClassifier(3), folds=3)
+    path = exact_path(problem)[0]
+    assert path is not None
+    one, two = fold_costs(path, masks, 3), fold_costs(path, masks, 3, n_threads=2)
+    assert not np.isnan(one).any()
+    assert np.array_equal(one, two)
+    weighted = Problem.build(features, target, KNeighborsClassifier(4, weights="distance"), folds=3)
+    short, long = both_ways(weighted, masks[:8])
+    assert np.array_equal(short.fold_costs, long.fold_costs)
