@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,17 +27,27 @@ class EpochRecord:
         From 1.
     metrics : dict of str to float
         The same in every run of the same search, resumed or not.
-    particles : DataFrame
-        One row per mask proposed: ``role``, ``group``, ``size``, ``cost`` (missing where
-        worse than the pbest), ``pbest_cost``, ``mask`` (a string of 0 and 1 over the units).
+    columns : mapping of str to arrays (n, ...)
+        What `particles` is made of.
     work : Work
         What this machine really did; an archive makes it less.
     """
 
     epoch: int
     metrics: dict[str, float]
-    particles: pd.DataFrame
+    columns: Mapping[str, Any] = field(repr=False)
     work: Work
+
+    @property
+    def particles(self) -> pd.DataFrame:
+        """One row per mask proposed, as a table that is made when it is asked for.
+
+        ``role``, ``group``, ``size``, ``cost`` (missing where worse than the pbest),
+        ``pbest_cost``, ``mask`` (a string of 0 and 1 over the units) and others.
+        """
+        bits = self.columns["mask"].astype(np.uint8) + ord("0")
+        masks = [row.tobytes().decode() for row in bits]
+        return pd.DataFrame({**self.columns, "mask": masks})
 
 
 def record_epoch(
@@ -76,7 +87,7 @@ def record_epoch(
     if len(groups) > 1:
         for group in groups:
             metrics[f"swarm_{group}_best_cost"] = float(members.costs[members.group == group].min())
-    return EpochRecord(epoch, metrics, _particles(proposal, evaluations, members), evaluations.work)
+    return EpochRecord(epoch, metrics, _columns(proposal, evaluations, members), evaluations.work)
 
 
 def diversity(masks: NDArray[np.bool_]) -> float:
@@ -88,23 +99,22 @@ def diversity(masks: NDArray[np.bool_]) -> float:
     return float((on * (n - on)).sum() / (n * (n - 1) / 2) / n_units)
 
 
-def _particles(proposal: Proposal, evaluations: Evaluations, members: Members) -> pd.DataFrame:
+def _columns(proposal: Proposal, evaluations: Evaluations, members: Members) -> Mapping[str, Any]:
+    """Columns of the particles: a table for each epoch would cost more than a cheap epoch."""
     owned = proposal.owner >= 0
     owner = np.where(owned, proposal.owner, 0)
-    bits = proposal.masks.astype(np.uint8) + ord("0")
-    return pd.DataFrame(
-        {
-            "particle": proposal.owner,
-            "role": list(proposal.role),
-            "group": np.where(owned, members.group[owner], -1),
-            "size": proposal.masks.sum(axis=1),
-            "cost": np.where(evaluations.censored, np.nan, evaluations.costs),
-            "failed": evaluations.failed,
-            "pbest_cost": np.where(owned, members.costs[owner], np.nan),
-            "pbest_size": np.where(owned, members.masks[owner].sum(axis=1), 0),
-            "mask": [row.tobytes().decode() for row in bits],
-        }
-    )
+    return {
+        "particle": proposal.owner.copy(),
+        "role": list(proposal.role),
+        "group": np.where(owned, members.group[owner], -1),
+        "size": proposal.masks.sum(axis=1),
+        "cost": np.where(evaluations.censored, np.nan, evaluations.costs),
+        "failed": evaluations.failed.copy(),
+        "pbest_cost": np.where(owned, members.costs[owner], np.nan),
+        "pbest_size": np.where(owned, members.masks[owner].sum(axis=1), 0),
+        # Copies: whatever a strategy does to its arrays, the record stays.
+        "mask": proposal.masks.copy(),
+    }
 
 
 def history_table(records: Sequence[EpochRecord]) -> pd.DataFrame:

@@ -34,7 +34,7 @@ def record(epoch: int, hits: int = 1, size: int = 4) -> EpochRecord:
         "folds_pruned": 2.0,
         "failed_evaluations": 0.0,
     }
-    return EpochRecord(epoch, metrics, pd.DataFrame(), Work(hits=hits))
+    return EpochRecord(epoch, metrics, {}, Work(hits=hits))
 
 
 def result(seed: int) -> CellResult:
