@@ -33,6 +33,14 @@ Work = Annotated[Path, typer.Option(help="Folder of archives and prepared tables
 Only = Annotated[
     list[str] | None, typer.Option("--only", help="A data set; may be given several times.")
 ]
+LeaveOut = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--leave-out",
+        metavar="PART:DATASET",
+        help="What is not to be run, such as knn:secom; may be given several times.",
+    ),
+]
 Workers = Annotated[int, typer.Option(min=1, help="Searches at a time.")]
 PagesOnly = Annotated[
     bool, typer.Option("--page", help="Run nothing: write the page from the rows that are stored.")
@@ -51,6 +59,7 @@ def two_d(
     ] = 20,
     evaluations: Annotated[int, typer.Option(min=1, help="Evaluations of a run.")] = 6000,
     only: Only = None,
+    leave_out: LeaveOut = None,
     page: PagesOnly = False,
     out: Out = _OUT,
     work: Work = _WORK,
@@ -77,8 +86,8 @@ def two_d(
 
     places = Places(out, work)
     if not page:
-        _run(laid_out(), places, workers, verbose, quiet)
-    _write("two-d", places)
+        _run(laid_out().without(leave_out or ()), places, workers, verbose, quiet)
+    _write("two-d", places, ran=not page)
 
 
 @evidence_app.command("bees")
@@ -90,6 +99,7 @@ def bees(
     ] = 10,
     evaluations: Annotated[int, typer.Option(min=1, help="Evaluations of a run.")] = 500,
     only: Only = None,
+    leave_out: LeaveOut = None,
     page: PagesOnly = False,
     out: Out = _OUT,
     work: Work = _WORK,
@@ -112,8 +122,8 @@ def bees(
             evaluations=evaluations,
             datasets=only,
         )
-        _run(laid_out, places, workers, verbose, quiet)
-    _write("bees", places)
+        _run(laid_out.without(leave_out or ()), places, workers, verbose, quiet)
+    _write("bees", places, ran=not page)
 
 
 @evidence_app.command("pays")
@@ -128,6 +138,7 @@ def pays(
         int, typer.Option(min=1, help="Distinct subsets where the model is LightGBM.")
     ] = 200,
     only: Only = None,
+    leave_out: LeaveOut = None,
     page: PagesOnly = False,
     out: Out = _OUT,
     work: Work = _WORK,
@@ -151,8 +162,8 @@ def pays(
             distinct_trees=distinct_trees,
             datasets=only,
         )
-        _run(laid_out, places, workers, verbose, quiet)
-    _write("pays", places)
+        _run(laid_out.without(leave_out or ()), places, workers, verbose, quiet)
+    _write("pays", places, ran=not page)
 
 
 @evidence_app.command("musk")
@@ -200,7 +211,7 @@ def musk(
             typer.echo("interrupted; the same command goes on with what is left", err=True)
             raise typer.Exit(130) from None
         _run(study, places, workers, verbose, quiet)
-    _write("musk", places)
+    _write("musk", places, ran=not page)
 
 
 def _run(study: Study, places: Places, workers: int, verbose: int, quiet: bool) -> None:
@@ -214,8 +225,11 @@ def _run(study: Study, places: Places, workers: int, verbose: int, quiet: bool) 
         raise typer.Exit(130) from None
 
 
-def _write(study: str, places: Places) -> None:
-    from flows.evidence.pages import write_page
+def _write(study: str, places: Places, ran: bool) -> None:
+    from flows.evidence.pages import keep, write_page
 
-    typer.echo(f"page     {write_page(study, places)}")
+    files = write_page(study, places)
+    typer.echo(f"page     {files[f'{study}.md']}")
     typer.echo(f"rows     {places.rows(study).path}")
+    if ran:
+        typer.echo(f"run      {keep(study, files, places)}")

@@ -17,7 +17,7 @@ from tasks.run_note import note
 from tasks.tracking import Tracking
 from tasks.tracking_store import store_errors
 
-__all__ = ["CompareLog", "failure", "unfinished"]
+__all__ = ["CompareLog", "failure", "log_files", "log_metrics", "unfinished"]
 
 # What MLflow takes at once.
 _METRICS = 1000
@@ -152,11 +152,11 @@ class CompareLog:
 
     def files(self, files: Mapping[str, bytes]) -> None:
         """Log artifacts of the comparison."""
-        _log_files(self.tracking, self.run_id, files)
+        log_files(self.tracking, self.run_id, files)
 
     def metrics(self, values: Mapping[str, float]) -> None:
         """Log figures of the comparison."""
-        _log_metrics(self.tracking, self.run_id, [(0, values)])
+        log_metrics(self.tracking, self.run_id, [(0, values)])
 
     def note(self, told: Sequence[str], description: str | None) -> None:
         """Show the answer on top of the page of the comparison."""
@@ -201,8 +201,8 @@ class CompareLog:
         }
         if result.test_cost is not None:
             last["test_cost"] = result.test_cost
-        _log_metrics(self.tracking, run_id, [*steps, (result.epochs, last)])
-        _log_files(self.tracking, run_id, result.files())
+        log_metrics(self.tracking, run_id, [*steps, (result.epochs, last)])
+        log_files(self.tracking, run_id, result.files())
         with store_errors(self.tracking.uri, "tag a search"):
             self.tracking.client.set_tag(run_id, "stopped", result.reason)
         self.tracking.finish(run_id, "FINISHED")
@@ -226,9 +226,10 @@ def _runs(tracking: Tracking, wanted: str) -> Iterator[Any]:
             return
 
 
-def _log_metrics(
+def log_metrics(
     tracking: Tracking, run_id: str, steps: Sequence[tuple[int, Mapping[Any, float]]]
 ) -> None:
+    """Log figures by step, under the names that MLflow groups them by."""
     from mlflow.entities import Metric
 
     now = int(time.time() * 1000)
@@ -242,7 +243,8 @@ def _log_metrics(
             tracking.client.log_batch(run_id, metrics=batch)
 
 
-def _log_files(tracking: Tracking, run_id: str, files: Mapping[str, bytes]) -> None:
+def log_files(tracking: Tracking, run_id: str, files: Mapping[str, bytes]) -> None:
+    """Log artifacts by their paths."""
     with tempfile.TemporaryDirectory(prefix="swarm-compare-") as held:
         for path, data in files.items():
             file = Path(held) / path

@@ -18,7 +18,7 @@ from swarm.judgement import judge
 from swarm.result import SearchResult
 from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, search_cell
 
-__all__ = ["Judged", "Trial", "full_ground", "run_trials"]
+__all__ = ["Judged", "Trial", "ground_facts", "run_trials"]
 
 _UNKNOWN = float("nan")
 
@@ -72,10 +72,13 @@ class Trial:
         return (self.part, cell.dataset, self.resample, cell.strategy, cell.seed, self.digest)
 
 
-def full_ground(ground: Ground) -> Mapping[str, Any]:
-    """Facts of a data set that pages tell: rows, columns, and classes or labels."""
+def ground_facts(ground: Ground) -> Mapping[str, Any]:
+    """Facts of a data set that pages tell: all rows, columns, and classes or labels."""
     problem = ground.prepared.problem
     target = np.asarray(problem.target)
+    if ground.test is not None:
+        kept_aside = np.asarray(ground.test.target)
+        target = np.concatenate([target, kept_aside.reshape(len(kept_aside), *target.shape[1:])])
     several = target.ndim == 2
     counts = {} if several else dict(zip(*_counts(target), strict=True))
     facts: dict[str, Any] = {"rows": len(target), "columns": problem.space.n_columns}

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from swarm.evidence import bees_page as the_page
 from swarm.evidence.bees_page import bees_page
 from swarm.evidence.bees_tables import accuracies, agreement, comparisons_of, summary_of
 from swarm.evidence.published_bees import MULTI_LABEL, PUBLISHED, implied_runs
@@ -57,6 +58,12 @@ def searches(
     return pd.DataFrame(rows)
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the drawing, which takes most of the time, where only the text is read."""
+    monkeypatch.setattr(the_page, "boxplots", lambda *_: b"")
+
+
 def test_the_published_figures_are_those_of_the_document_as_it_reads_them() -> None:
     # Section 5: "statistically different from ACO in 3 out of 4 cases, and in 2 out of 4 [...] MA".
     significant = {
@@ -94,6 +101,7 @@ def test_the_tests_are_rank_sums_of_the_bees_minus_the_other_in_accuracy() -> No
     assert row["sign"] == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_says_that_the_order_holds_only_where_it_does() -> None:
     two = ("emotions", "scene")
     turned = {"bee_colony": 0.0, "memetic": 0.02, "mlaco": -0.04}
@@ -117,6 +125,7 @@ def test_neighbours_that_no_test_tells_apart_are_marked_so() -> None:
     assert " ≥ " in agreement(runs, ["tenth"], ["emotions"])["order"][0]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_says_whether_a_single_label_strategy_beats_the_bees() -> None:
     swarms = {"bpso": -0.03, "genetic": 0.03, "random": -0.05, "full": -0.01}
     better = bees_page(searches("half", AS_PUBLISHED | swarms, ("yeast",)), FACTS).text
@@ -129,6 +138,7 @@ def test_the_page_says_whether_a_single_label_strategy_beats_the_bees() -> None:
     assert "No single-label strategy beats BCOi significantly in any of 1 pairs" in worse
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_missing_is_said_and_the_page_is_made() -> None:
     some = searches("half", AS_PUBLISHED | {"random": -0.05}, ("emotions",), runs=3)
     some = some[(some["strategy"] != "memetic") | (some["seed"] < 1)]
@@ -143,6 +153,7 @@ def test_what_is_missing_is_said_and_the_page_is_made() -> None:
     assert "no search yet" in bees_page(some.iloc[:0], {}).text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_single_label_strategies_are_not_missed_where_none_was_to_run() -> None:
     two = ("emotions", "scene")
     swarms = AS_PUBLISHED | {"bpso": -0.03, "full": -0.01}
@@ -166,6 +177,7 @@ def test_failed_runs_are_left_out_and_equal_means_share_their_rank() -> None:
     assert list(table.loc[list(MULTI_LABEL), "runs"]) == [3, 4, 4]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_published_counts_stand_beside_those_of_the_data_here() -> None:
     text = bees_page(searches("half", AS_PUBLISHED), FACTS).text
     assert "| yeast | here | 2417 | 103 | 14 | 8 |" in text
@@ -184,4 +196,6 @@ def test_figures_are_the_ones_the_page_shows_and_always_the_same() -> None:
     for name, svg in first.figures.items():
         assert first.text.count(f"(figures/{name})") == 1
         assert ElementTree.fromstring(svg).tag.endswith("svg")
+        # As an image on a dark page it sees no colour of the page, so it brings its own paper.
         assert b"var(--" not in svg
+        assert b'style="background:#ffffff;' in svg.split(b">")[0]

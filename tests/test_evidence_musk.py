@@ -1,4 +1,7 @@
+import functools
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 
 import numpy as np
@@ -29,6 +32,8 @@ CONTENDERS = ("ensemble", "best_subset", "all_features", "all_features_ensemble"
 STRATEGIES = ("whole", "no_local_search", "no_regrouping", "no_shrink", "bernoulli_init", "random")
 RUNS = [("random", "fast", seed) for seed in range(5)] + [("random", "exact", 0)]
 RUNS += [("group", "fast", seed) for seed in range(5)]
+# Enough where the runs are not what a claim is about.
+FEW = [("random", "fast", 0), ("random", "exact", 0), ("group", "fast", 0)]
 
 
 def rows(gain=0.0, runs=RUNS, n_epochs=100):
@@ -89,16 +94,31 @@ def history(searches):
     return pd.concat(parts, ignore_index=True)
 
 
-@pytest.fixture
-def undrawn(monkeypatch):
+@contextmanager
+def without_drawing() -> Iterator[None]:
     """Leave out the drawing, which takes most of the time, where only the text is read."""
-    for name in ("ablation_figure", "cost_figure", "course_figure"):
-        monkeypatch.setattr(musk_searches, name, lambda *_: b"")
-    monkeypatch.setattr(the_page, "difference_figure", lambda *_: b"")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ablation_figure", "cost_figure", "course_figure"):
+            patch.setattr(musk_searches, name, lambda *_: b"")
+        patch.setattr(the_page, "difference_figure", lambda *_: b"")
+        yield
+
+
+@pytest.fixture
+def undrawn():
+    with without_drawing():
+        yield
 
 
 def page(gain=0.0, searches=None, runs=RUNS, told=None):
     return musk_page(*rows(gain, runs), ablation() if searches is None else searches, FACTS, told)
+
+
+@functools.cache
+def text_with(gain=0.0):
+    """Text of the page on whole rows, made once for all claims about it."""
+    with without_drawing():
+        return page(gain).text
 
 
 def worth(text):
@@ -153,25 +173,25 @@ def test_a_run_that_is_there_twice_is_refused(undrawn):
     ("gain", "said"),
     [(0.05, "selection gains 0.0"), (-0.05, "selection loses 0.0"), (0.0, "no difference in F1")],
 )
-def test_what_selection_is_worth_follows_the_interval(gain, said, undrawn):
-    sentence = worth(page(gain).text)
+def test_what_selection_is_worth_follows_the_interval(gain, said):
+    sentence = worth(text_with(gain))
     assert sentence.count(said) == 2
     assert "38 of 166 features" in sentence
 
 
-def test_published_claim_that_does_not_hold_is_said_not_to(undrawn):
-    lines = page(-0.05).text.splitlines()
+def test_published_claim_that_does_not_hold_is_said_not_to():
+    lines = text_with(-0.05).splitlines()
     recall = next(line for line in lines if line.startswith("| recall | +0.037"))
     assert "the other way round" in recall
     assert "holds" not in recall
     recall = next(
-        line for line in page(0.05).text.splitlines() if line.startswith("| recall | +0.037")
+        line for line in text_with(0.05).splitlines() if line.startswith("| recall | +0.037")
     )
     assert recall.count("holds") == 2
 
 
-def test_costs_of_fast_runs_are_named_as_those_of_the_cheaper_model(undrawn):
-    text = page().text
+def test_costs_of_fast_runs_are_named_as_those_of_the_cheaper_model():
+    text = text_with()
     header = next(line for line in text.splitlines() if line.startswith("| epoch | document"))
     assert header.count("fast, cheaper model") == 2
     assert "| 100 | 0.0642 |" in text
@@ -179,7 +199,7 @@ def test_costs_of_fast_runs_are_named_as_those_of_the_cheaper_model(undrawn):
 
 
 def test_the_leak_is_told_from_ranges_that_do_not_overlap(undrawn):
-    assert "of it was the leak" in page().text
+    assert "of it was the leak" in text_with()
     figures, epochs, runs = rows()
     figures.loc[figures["split"] == "group", "value"] += 0.2
     told = musk_page(figures, epochs, runs, ablation(), FACTS).text
@@ -207,7 +227,7 @@ def test_ablation_pairs_by_seed():
     ],
 )
 def test_the_part_that_matters_is_named(by, said, undrawn):
-    text = page(searches=ablation(by=by)).text
+    text = page(searches=ablation(by=by), runs=FEW).text
     assert said in text
     assert "only a difference far larger than its own noise" in text
 
@@ -216,14 +236,14 @@ def test_nothing_matters_where_every_interval_holds_none(undrawn):
     searches = ablation()
     rng = np.random.default_rng(0)
     searches["cost"] = 0.07 + 0.002 * rng.random(len(searches))
-    assert "No part can be told to matter" in page(searches=searches).text
+    assert "No part can be told to matter" in page(searches=searches, runs=FEW).text
 
 
 def test_unequal_budgets_are_said(undrawn):
+    assert "Every search spent 640 distinct" in text_with()
     searches = ablation()
-    assert "Every search spent 640 distinct" in page(searches=searches).text
     searches.loc[0, "distinct"] = 600
-    assert "not quite on equal terms" in page(searches=searches).text
+    assert "not quite on equal terms" in page(searches=searches, runs=FEW).text
 
 
 def test_page_is_made_from_whatever_is_there(undrawn):
@@ -241,7 +261,8 @@ def test_page_is_made_from_whatever_is_there(undrawn):
 
 
 def test_figures_are_those_the_text_refers_to_and_the_same_each_time():
-    once, again = (page(told=history(ablation())) for _ in range(2))
+    searches = ablation(n_seeds=2)
+    once, again = (page(0.0, searches, FEW, history(searches)) for _ in range(2))
     assert len(once.figures) == 4
     for name in once.figures:
         assert f"(figures/{name})" in once.text

@@ -21,7 +21,7 @@ def test_the_python_example_runs_and_prints_a_cost_and_features(capsys):
 
 
 def test_every_command_is_documented_and_every_documented_command_has_help():
-    documented = set(re.findall(r"^\| `swarm ([a-z]+(?: [a-z]+)?)\b", README, flags=re.MULTILINE))
+    documented = set(re.findall(r"^\| `swarm ([a-z]+(?: [a-z-]+)?)\b", README, flags=re.MULTILINE))
     documented = {name.strip() for name in documented}
     there = {command.callback.__name__ for command in app.registered_commands}
     for group in app.registered_groups:

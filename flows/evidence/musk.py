@@ -174,7 +174,18 @@ def ablation(data: Path, work: Path, *, seeds: int, distinct: int) -> Study:
     part = Part(
         "ablation", "musk", changed, strategies, tuple(range(seeds)), resample=0, archived=True
     )
-    return Study("musk", [part])
+    notes = {
+        "runs": (
+            "Ours have the document's model, cost, swarm and vote. Fast runs search on a cheaper "
+            "LightGBM (63 bins, 40 trees) and give subsets up by races; their 16 best subsets "
+            "are measured on the full model. Each seed has a split, folds and a search of its own."
+        ),
+        "ablation": (
+            f"Every search of the ablation looks at {distinct} distinct subsets of the training "
+            "rows of one random split, with the cheaper model, without races."
+        ),
+    }
+    return Study("musk", [part], notes=notes)
 
 
 def _key(run: MuskRun) -> list[Any]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from conf.run_sections import TrackingSection
+from flows.configured import tracking_as_configured
 from flows.evidence.musk import stored
 from flows.evidence.run import Places, facts_of
 from swarm.errors import InputError
 from swarm.evidence.page import Page
+from tasks.evidence_log import log_study
 
-__all__ = ["write_page"]
+__all__ = ["keep", "write_page"]
 
 
-def write_page(study: str, places: Places) -> Path:
-    """Write the page of a study with its figures and tables, and return its path.
+def write_page(study: str, places: Places) -> dict[str, Path]:
+    """Write the page of a study with its figures and tables, and return all by their names.
 
     Raises
     ------
@@ -30,15 +34,28 @@ def write_page(study: str, places: Places) -> Path:
             f" `swarm evidence {study}` without --page first"
         )
     made = _made(study, rows, facts_of(places, study), places)
-    places.out.mkdir(parents=True, exist_ok=True)
-    for name, content in made.figures.items():
-        (places.out / "figures").mkdir(exist_ok=True)
-        (places.out / "figures" / name).write_bytes(content)
+    contents = {f"figures/{name}": content for name, content in made.figures.items()}
     for name, table in made.tables.items():
-        table.to_csv(places.out / "results" / name, index=False, lineterminator="\n")
-    path = places.out / f"{study}.md"
-    path.write_text(made.text, encoding="utf-8")
-    return path
+        contents[f"results/{name}"] = table.to_csv(index=False, lineterminator="\n").encode()
+    contents[f"{study}.md"] = made.text.encode()
+    for name, content in contents.items():
+        (places.out / name).parent.mkdir(parents=True, exist_ok=True)
+        (places.out / name).write_bytes(content)
+    return {name: places.out / name for name in contents}
+
+
+def keep(study: str, files: Mapping[str, Path], places: Places) -> str:
+    """Log a study with its page and its rows in the store of the studies; return the run."""
+    store = TrackingSection(
+        uri=f"sqlite:///{places.work / 'mlflow.db'}",
+        artifacts=str(places.work / "artifacts"),
+        experiment="evidence",
+    )
+    rows, facts = places.rows(study), facts_of(places, study)
+    stored_rows = {f"results/{path.name}": path for path in (rows.path,) if path.exists()}
+    counts = {f"parts.{part}": len(own) for part, own in rows.read().groupby("part")}
+    tracking = tracking_as_configured(store)
+    return log_study(tracking, study, counts, rows.read(), facts, {**files, **stored_rows})
 
 
 def _made(study: str, rows: pd.DataFrame, facts: dict[str, Any], places: Places) -> Page:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from conf.run_sections import StrategySection
 from conf.schema import SelectConfig
+from swarm.errors import ConfigError
 from swarm.registry import make
 
 __all__ = ["Part", "Study"]
@@ -97,9 +98,30 @@ class Study:
     name : str
     parts : sequence of Part
     missing : mapping of str to str
-        Data sets that the source has and that are not at hand, and why.
+        Data sets that the source has and that were not searched, and why.
+    notes : mapping of str to str
+        What the page tells of the protocol and cannot see in the rows.
     """
 
     name: str
     parts: Sequence[Part]
     missing: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def without(self, left_out: Sequence[str]) -> Study:
+        """Leave parts out, named ``PART:DATASET``.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such part.
+        """
+        names = {f"{part.name}:{part.dataset}" for part in self.parts}
+        for name in left_out:
+            if name not in names:
+                raise ConfigError(
+                    f"there is no part {name!r} to leave out (there are {', '.join(sorted(names))})"
+                )
+        kept = [part for part in self.parts if f"{part.name}:{part.dataset}" not in left_out]
+        missing = {**self.missing, **dict.fromkeys(left_out, "left out")}
+        return replace(self, parts=kept, missing=missing)

@@ -27,7 +27,7 @@ from swarm.evidence.page import duration
 from swarm.evidence.projection import projected_seconds
 from swarm.evidence.rows import Rows
 from tasks.compare_cell import Cell, CellPlan, CellResult, Ground
-from tasks.evidence import Judged, Trial, full_ground, run_trials
+from tasks.evidence import Judged, Trial, ground_facts, run_trials
 from tasks.steps import fetch_data, split_rows
 
 __all__ = ["Places", "facts_of", "run_study"]
@@ -96,6 +96,7 @@ def run_study(
 def _run(study: Study, places: Places, workers: int, verbosity: int, stop: Path) -> None:
     rows = places.rows(study.name)
     facts = _with_machine(facts_of(places, study.name))
+    facts |= {"missing": dict(study.missing), "notes": dict(study.notes)}
     grounds = _Grounds()
     total = sum(len(part.seeds_of(label)) for part in study.parts for label in part.strategies)
     done = rows.done()
@@ -106,7 +107,7 @@ def _run(study: Study, places: Places, workers: int, verbosity: int, stop: Path)
         for number, parts in enumerate(rounds):
             for part in parts:
                 ground, train, digests = grounds.of(part)
-                facts["sets"][part.dataset] = {**full_ground(ground), "note": part.note}
+                facts["sets"][part.dataset] = {**ground_facts(ground), "note": part.note}
                 trials = [
                     trial
                     for trial in _trials(part, digests, ground, shared, stop)

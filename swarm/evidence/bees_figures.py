@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from swarm.evidence.published_bees import MULTI_LABEL, NAMES, PUBLISHED
 from swarm.report.axes import limits, plain_ticks
-from swarm.report.canvas import LIGHT, WIDTH, bare, place, sheet, styled, to_svg
+from swarm.report.canvas import LIGHT, WIDTH, bare, place, sheet, styled, to_svg_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,12 +51,7 @@ def boxplots(
             _panel(place(figure, left, _TOP, _PANEL, _HEIGHT), dataset, runs)
         _key(place(figure, 0, 22, width, 24), width)
         label = f"Boxplots of the accuracy of {', '.join(NAMES.values())} on {', '.join(values)}"
-        svg = to_svg(figure, name, f"{label}: {part}.")
-    # A file of its own has no page around it to say what its colours and its font are.
-    for colour, value in LIGHT.items():
-        svg = svg.replace(f"var(--{colour})", value)
-    style = f'style="background:{LIGHT["paper"]};font-family:system-ui,sans-serif" '
-    return svg.replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" {style}', 1).encode()
+        return to_svg_file(figure, name, f"{label}: {part}.")
 
 
 def _panel(axes: Axes, dataset: str, runs: Mapping[str, NDArray[np.float64]]) -> None:

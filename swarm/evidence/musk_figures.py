@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from swarm.evidence.published_musk import BEST_COSTS
 from swarm.report.axes import limits, plain_ticks
-from swarm.report.canvas import LIGHT, place, sheet, styled, to_svg
+from swarm.report.canvas import LIGHT, place, sheet, styled, to_svg_file
 from swarm.report.convergence_bands import convergence_bands
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def course_figure(epochs: pd.DataFrame, runs: pd.DataFrame, splits: Mapping[str,
             plain_ticks(axes.xaxis, whole=True)
             plain_ticks(axes.yaxis)
         _course_key(figure)
-        return _file(figure, "courses", "Best cost by epoch, the document's and ours.")
+        return to_svg_file(figure, "courses", "Best cost by epoch, the document's and ours.")
 
 
 def difference_figure(
@@ -87,7 +87,7 @@ def difference_figure(
                 _dots(axes, y, dots.to_numpy(dtype=np.float64), ends)
                 if i == 0:
                     _name(axes, y, label, 200)
-        return _file(figure, "differences", f"{title} for each pair, seed by seed.")
+        return to_svg_file(figure, "differences", f"{title} for each pair, seed by seed.")
 
 
 def ablation_figure(
@@ -116,7 +116,7 @@ def ablation_figure(
             own = ablation.loc[ablation["strategy"] == name, "cost"]
             _dots(axes, y, own.to_numpy(dtype=np.float64))
             _name(axes, y, label, 180)
-        return _file(figure, "ablation", "Cost of each search of the ablation, by seed.")
+        return to_svg_file(figure, "ablation", "Cost of each search of the ablation, by seed.")
 
 
 def cost_figure(history: pd.DataFrame, labels: Mapping[str, str], cost_label: str) -> bytes:
@@ -141,7 +141,7 @@ def cost_figure(history: pd.DataFrame, labels: Mapping[str, str], cost_label: st
         # No cost of all features is known here: its key comes last, and explains nothing.
         for drawn in (figure.texts, figure.lines or figure.artists):
             drawn[-1].remove()
-        return _file(figure, "ablation-costs", "Best cost against distinct evaluations.")
+        return to_svg_file(figure, "ablation-costs", "Best cost against distinct evaluations.")
 
 
 def _courses(axes: Axes, epochs: pd.DataFrame, runs: pd.DataFrame) -> Float:
@@ -238,15 +238,3 @@ def _pair(rows: pd.DataFrame, split: str, names: tuple[str, str]) -> pd.DataFram
     first, second = names
     same = (rows["first"] == first) & (rows["second"] == second)
     return rows[same & (rows["split"] == split)]
-
-
-def _file(figure: Figure, name: str, label: str) -> bytes:
-    """SVG that stands alone: no page decides its colours and its font."""
-    svg = to_svg(figure, name, label)
-    for colour, value in LIGHT.items():
-        svg = svg.replace(f"var(--{colour})", value)
-    start = (
-        '<svg xmlns="http://www.w3.org/2000/svg" '
-        f'style="background:{LIGHT["paper"]};font-family:system-ui,sans-serif" '
-    )
-    return svg.replace("<svg ", start, 1).encode()

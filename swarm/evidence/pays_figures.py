@@ -12,7 +12,7 @@ import pandas as pd
 
 from swarm.evidence.pays_tables import in_order
 from swarm.report.axes import limits, plain_ticks
-from swarm.report.canvas import LIGHT, place, sheet, styled, to_svg
+from swarm.report.canvas import LIGHT, place, sheet, styled, to_svg_file
 from swarm.report.words import shortened
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def forest_figure(
         _below(
             figure, "test cost of all features minus that of the selection (right: selection helps)"
         )
-        return _file(figure, "pays-forest", "Gain in test cost by data set and model.")
+        return to_svg_file(figure, "pays-forest", "Gain in test cost by data set and model.")
 
 
 def size_figure(cells: pd.DataFrame, strategy: str, models: Mapping[str, str]) -> bytes:
@@ -134,7 +134,9 @@ def size_figure(cells: pd.DataFrame, strategy: str, models: Mapping[str, str]) -
         )
         _key(figure, [(strategy, "accent"), ("other strategies", "faint")])
         _below(figure, "features kept, in percent of all (a dot is a data set)")
-        return _file(figure, "pays-size", "Gain in test cost against the share of features kept.")
+        return to_svg_file(
+            figure, "pays-size", "Gain in test cost against the share of features kept."
+        )
 
 
 def _reach(shown: pd.DataFrame) -> float:
@@ -225,12 +227,3 @@ def _key(figure: Figure, entries: Sequence[tuple[str, str]]) -> None:
 def _below(figure: Figure, text: str) -> None:
     width, height = figure.get_size_inches() * 72
     figure.text(_LEFT / width, 10 / height, text, color=LIGHT["muted"], fontsize=12)
-
-
-def _file(figure: Figure, name: str, label: str) -> bytes:
-    svg = to_svg(figure, name, label)
-    # A file of its own has no page around it to say what its colours and its font are.
-    for colour, value in LIGHT.items():
-        svg = svg.replace(f"var(--{colour})", value)
-    style = f'style="background:{LIGHT["paper"]};font-family:system-ui,sans-serif"'
-    return svg.replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" {style} ', 1).encode()

@@ -10,13 +10,12 @@ import pandas as pd
 
 from swarm.evidence.published import ALGORITHMS, DATASETS
 from swarm.report.axes import limits, plain_ticks
-from swarm.report.canvas import LIGHT, place, sheet, styled, to_svg
+from swarm.report.canvas import LIGHT, place, sheet, styled, to_svg_file
 from swarm.report.critical_difference import critical_difference_diagram
 from swarm.statistics.comparison import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["agreement_figure", "gain_figure", "rank_figure"]
 
@@ -25,18 +24,6 @@ _LEFT, _TOP, _ACROSS, _DOWN = 44, 44, 70, 92
 _LETTER = 6.4
 _LINE = 12
 _MARKERS = "osD^vPX*"
-
-
-def svg_file(figure: Figure, name: str, label: str) -> bytes:
-    """Write a figure as a file of its own, on paper: no page says what its colours are."""
-    svg = to_svg(figure, name, label)
-    for colour, value in LIGHT.items():
-        svg = svg.replace(f"var(--{colour})", value)
-    start = (
-        '<svg xmlns="http://www.w3.org/2000/svg" '
-        f'style="background:{LIGHT["paper"]};font-family:system-ui,sans-serif" '
-    )
-    return svg.replace("<svg ", start, 1).encode()
 
 
 def agreement_figure(panels: Mapping[str, pd.DataFrame]) -> bytes:
@@ -66,7 +53,7 @@ def agreement_figure(panels: Mapping[str, pd.DataFrame]) -> bytes:
                 axes.plot([x], [y], "o", color=colour, markersize=8)
             _name_dots(axes, xs, ys, names, _PANEL / (ends[1] - ends[0]))
         label = "Average rank of each algorithm here against the published one."
-        return svg_file(figure, "two-d-agreement", label)
+        return to_svg_file(figure, "two-d-agreement", label)
 
 
 def rank_figure(comparison: Comparison, part: str) -> bytes:
@@ -74,7 +61,7 @@ def rank_figure(comparison: Comparison, part: str) -> bytes:
     average = comparison.ranks["average"].rename(index=dict(ALGORITHMS))
     with styled():
         figure = critical_difference_diagram(average, comparison.critical_difference)
-        return svg_file(figure, f"two-d-ranks-{part}", "Average ranks of the algorithms.")
+        return to_svg_file(figure, f"two-d-ranks-{part}", "Average ranks of the algorithms.")
 
 
 def gain_figure(gains: pd.DataFrame) -> bytes:
@@ -110,7 +97,7 @@ def gain_figure(gains: pd.DataFrame) -> bytes:
             )
         axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize=12)
         label = "Gain over all features on held-out rows against the gain in cross-validation."
-        return svg_file(figure, "two-d-nested", label)
+        return to_svg_file(figure, "two-d-nested", label)
 
 
 def _square(axes: Axes, ends: tuple[float, float], title: str, across: str, up: str) -> None:

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DARK", "LIGHT", "WIDTH", "bare", "place", "sheet", "styled", "to_png", "to_svg"]
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "WIDTH",
+    "bare",
+    "place",
+    "sheet",
+    "styled",
+    "to_png",
+    "to_svg",
+    "to_svg_file",
+]
 
 WIDTH = 400
 
@@ -51,6 +62,10 @@ DARK = MappingProxyType(
 )
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
+_ALONE = (
+    'xmlns="http://www.w3.org/2000/svg" '
+    f'style="background:{LIGHT["paper"]};font-family:system-ui,sans-serif"'
+)
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _GEOMETRY = frozenset({"d", "x", "y", "width", "height", "transform"})
 
@@ -146,6 +161,31 @@ def to_svg(figure: Figure, name: str, label: str) -> str:
     _hoist(root)
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": plain(label)}
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def to_svg_file(figure: Figure, name: str, label: str) -> bytes:
+    """Draw as a file of its own, in the light colours on white.
+
+    An image sees no CSS variable of the page that shows it, and cannot tell whether that page is
+    dark: it brings its colours, its font and its paper along.
+
+    Parameters
+    ----------
+    figure : Figure
+    name : str
+        Prefix of its ids.
+    label : str
+        What a reader who cannot see it is told.
+
+    Returns
+    -------
+    bytes
+        SVG; the same for the same figure and version of matplotlib.
+    """
+    svg = to_svg(figure, name, label)
+    for colour, value in LIGHT.items():
+        svg = svg.replace(f"var(--{colour})", value)
+    return svg.replace("<svg ", f"<svg {_ALONE} ", 1).encode()
 
 
 def _rename_ids(root: ElementTree.Element, name: str) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from swarm.report.canvas import LIGHT, styled, to_png, to_svg
+from swarm.report.canvas import LIGHT, styled, to_png, to_svg_file
 from swarm.report.convergence_bands import convergence_bands
 from swarm.report.critical_difference import critical_difference_diagram
 from swarm.statistics.comparison import Comparison
 
-# What `_both` puts before the element, once its colours are names again.
+# What `to_svg_file` puts before the element, once its colours are names again.
 _START = re.compile(r'<svg xmlns="[^"]*" style="[^"]*" ')
 
 if TYPE_CHECKING:
@@ -69,13 +69,5 @@ def on_page(svg: bytes) -> str:
 
 
 def _both(name: str, label: str, figure: Figure) -> dict[str, bytes]:
-    svg = to_svg(figure, name.replace(".", "-"), label)
-    # A file of its own has no page around it to say what its colours and its font are.
-    for colour, value in LIGHT.items():
-        svg = svg.replace(f"var(--{colour})", value)
-    start = (
-        '<svg xmlns="http://www.w3.org/2000/svg" '
-        f'style="background:{LIGHT["paper"]};font-family:system-ui,sans-serif" '
-    )
-    svg = svg.replace("<svg ", start, 1)
-    return {f"figures/{name}.svg": svg.encode(), f"figures/{name}.png": to_png(figure)}
+    svg = to_svg_file(figure, name.replace(".", "-"), label)
+    return {f"figures/{name}.svg": svg, f"figures/{name}.png": to_png(figure)}
