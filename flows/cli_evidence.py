@@ -68,25 +68,24 @@ def two_d(
     quiet: Quiet = False,
 ) -> None:
     """Document 002: eight algorithms with naive Bayes and 5-NN, and what holds on unseen rows."""
+    from flows.evidence.run import Places
 
-    def laid_out() -> Study:
+    places = Places(out, work)
+    if not page:
         from flows.evidence.two_d import two_d as study
 
-        return study(
+        tables = work / "tables"
+        given = study(
             data,
-            work / "tables",
+            tables,
             runs=runs,
             runs_knn=runs_knn,
             resamples=resamples,
             evaluations=evaluations,
             datasets=only,
         )
-
-    from flows.evidence.run import Places
-
-    places = Places(out, work)
-    if not page:
-        _run(laid_out().without(leave_out or ()), places, workers, verbose, quiet)
+        whole = study(data, tables, evaluations=evaluations)
+        _run(given.without(leave_out or ()), whole, places, workers, verbose, quiet)
     _write("two-d", places, ran=not page)
 
 
@@ -114,7 +113,7 @@ def bees(
     if not page:
         from flows.evidence.bees import bees as study
 
-        laid_out = study(
+        given = study(
             data,
             work / "tables",
             runs=runs,
@@ -122,7 +121,8 @@ def bees(
             evaluations=evaluations,
             datasets=only,
         )
-        _run(laid_out.without(leave_out or ()), places, workers, verbose, quiet)
+        whole = study(data, work / "tables", evaluations=evaluations)
+        _run(given.without(leave_out or ()), whole, places, workers, verbose, quiet)
     _write("bees", places, ran=not page)
 
 
@@ -153,7 +153,7 @@ def pays(
     if not page:
         from flows.evidence.pays import pays as study
 
-        laid_out = study(
+        given = study(
             data,
             work / "tables",
             resamples=resamples,
@@ -162,7 +162,8 @@ def pays(
             distinct_trees=distinct_trees,
             datasets=only,
         )
-        _run(laid_out.without(leave_out or ()), places, workers, verbose, quiet)
+        whole = study(data, work / "tables", distinct=distinct, distinct_trees=distinct_trees)
+        _run(given.without(leave_out or ()), whole, places, workers, verbose, quiet)
     _write("pays", places, ran=not page)
 
 
@@ -193,7 +194,7 @@ def musk(
 
     places = Places(out, work)
     if not page:
-        from flows.evidence.musk import ablation, musk_runs, run_musk
+        from flows.evidence.musk import ablation, musk_runs, not_run, run_musk
 
         runs = musk_runs(
             data,
@@ -203,23 +204,29 @@ def musk(
             epochs_group=epochs_group,
             epochs_exact=epochs_exact,
         )
-        study = ablation(data, work, seeds=seeds_ablation, distinct=distinct)
+        all_runs = musk_runs(data, work, seeds=5, epochs=100, epochs_group=100, epochs_exact=100)
+        whole = ablation(data, work, seeds=5, distinct=distinct)
         start_prefect()
         try:
             run_musk(runs, places, 0 if quiet else 1 + verbose)
         except KeyboardInterrupt:
             typer.echo("interrupted; the same command goes on with what is left", err=True)
             raise typer.Exit(130) from None
-        _run(study, places, workers, verbose, quiet)
+        left = not_run(runs, all_runs, places, workers)
+        study = ablation(data, work, seeds=seeds_ablation, distinct=distinct, left=left)
+        _run(study, whole, places, workers, verbose, quiet)
     _write("musk", places, ran=not page)
 
 
-def _run(study: Study, places: Places, workers: int, verbose: int, quiet: bool) -> None:
+def _run(
+    study: Study, whole: Study, places: Places, workers: int, verbose: int, quiet: bool
+) -> None:
     from flows.evidence.run import run_study
 
     start_prefect()
+    shown = 0 if quiet else 1 + verbose
     try:
-        run_study(study, places, workers=workers, verbosity=0 if quiet else 1 + verbose)
+        run_study(study, places, whole=whole, workers=workers, verbosity=shown)
     except KeyboardInterrupt:
         typer.echo("interrupted; the same command goes on with what is left", err=True)
         raise typer.Exit(130) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -97,13 +97,11 @@ def run_trials(
     trials: Sequence[Trial],
     ground: Ground,
     judged: Judged | None,
-    keep: Any,
+    keep: Callable[[Trial, CellResult, Mapping[str, Any]], None],
+    done: Set[tuple[Any, ...]],
     workers: int,
 ) -> int:
     """Run searches on one ground side by side; `keep` is called with each row as it comes.
-
-    A retry finds the rows of the first try where `keep` has put them, so the caller hands over
-    only what is missing.
 
     Parameters
     ----------
@@ -112,7 +110,10 @@ def run_trials(
     judged : Judged or None
         None: no ensembles are fitted, and at most the best subset is tried on test rows.
     keep : callable
-        ``keep(trial, result, row)``; called in this process.
+        ``keep(trial, result, row)``; called in this process. It adds to `done`, so that a retry
+        leaves out what the first try has kept.
+    done : set of keys of trials
+        What is not run.
     workers : int
         Processes.
 
@@ -121,9 +122,10 @@ def run_trials(
     int
         Number of searches that were run.
     """
-    for trial, result, row in _answers(trials, ground, judged, workers):
+    missing = [trial for trial in trials if trial.key not in done]
+    for trial, result, row in _answers(missing, ground, judged, workers):
         keep(trial, result, row)
-    return len(trials)
+    return len(missing)
 
 
 def _answers(

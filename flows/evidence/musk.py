@@ -25,8 +25,9 @@ from flows.evidence.tables import find
 from flows.progress import say
 from flows.select import Outcome, select
 from swarm.errors import DataError
+from swarm.evidence.page import duration
 
-__all__ = ["MuskRun", "ablation", "musk_runs", "run_musk", "stored"]
+__all__ = ["MuskRun", "ablation", "musk_runs", "not_run", "run_musk", "stored"]
 
 _NAME = "musk_v2"
 _TABLES = ("figures", "epochs", "runs")
@@ -123,6 +124,29 @@ def musk_runs(
     return runs
 
 
+def not_run(runs: list[MuskRun], whole: list[MuskRun], places: Places, workers: int) -> str:
+    """Say what is missing of the protocol in full, and how long it would take; empty for nothing.
+
+    The time is that of the training alone, from the mean of an epoch of the runs that were made.
+    """
+    asked = {tuple(_key(run)): run.config.budget.epochs or 0 for run in runs}
+    done = stored(places)["runs"]
+    told, seconds = [], 0.0
+    for split, mode in dict.fromkeys((run.split, run.mode) for run in whole):
+        full = [run for run in whole if (run.split, run.mode) == (split, mode)]
+        epochs = full[0].config.budget.epochs or 0
+        missing = sum(epochs - min(epochs, asked.get(tuple(_key(run)), 0)) for run in full)
+        own = done[(done["split"] == split) & (done["mode"] == mode)] if len(done) else done
+        if missing == 0:
+            continue
+        told.append(f"{missing} of the {epochs * len(full)} epochs of the {mode} runs by {split}")
+        if len(own):
+            seconds += missing * float(own["seconds"].sum() / own["epochs"].sum()) / workers
+    if not told:
+        return ""
+    return f"{', '.join(told)}; about {duration(seconds)} of training more on this machine."
+
+
 def run_musk(runs: list[MuskRun], places: Places, verbosity: int = 1) -> None:
     """Run what has no figures yet; each run's tables are written when it ends."""
     for number, run in enumerate(runs, start=1):
@@ -143,13 +167,15 @@ def stored(places: Places) -> dict[str, pd.DataFrame]:
     return tables
 
 
-def ablation(data: Path, work: Path, *, seeds: int, distinct: int) -> Study:
+def ablation(data: Path, work: Path, *, seeds: int, distinct: int, left: str = "") -> Study:
     """Lay the ablation out: parts of the algorithm switched off, one at a time.
 
     Parameters
     ----------
     seeds, distinct : int
         Searches of each variant, and distinct evaluations of a search.
+    left : str
+        What was not run, see :func:`not_run`.
     """
     runs = musk_runs(data, work, seeds=1, epochs=1, epochs_group=0, epochs_exact=0)
     config = runs[0].config
@@ -185,6 +211,8 @@ def ablation(data: Path, work: Path, *, seeds: int, distinct: int) -> Study:
             "rows of one random split, with the cheaper model, without races."
         ),
     }
+    if left:
+        notes["not_run"] = left
     return Study("musk", [part], notes=notes)
 
 

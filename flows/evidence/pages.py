@@ -13,6 +13,7 @@ from flows.configured import tracking_as_configured
 from flows.evidence.musk import stored
 from flows.evidence.run import Places, facts_of
 from swarm.errors import InputError
+from swarm.evidence.index_page import STUDIES, index_page
 from swarm.evidence.page import Page
 from tasks.evidence_log import log_study
 
@@ -38,10 +39,19 @@ def write_page(study: str, places: Places) -> dict[str, Path]:
     for name, table in made.tables.items():
         contents[f"results/{name}"] = table.to_csv(index=False, lineterminator="\n").encode()
     contents[f"{study}.md"] = made.text.encode()
+    contents["index.md"] = _index(places)
     for name, content in contents.items():
         (places.out / name).parent.mkdir(parents=True, exist_ok=True)
         (places.out / name).write_bytes(content)
     return {name: places.out / name for name in contents}
+
+
+def _index(places: Places) -> bytes:
+    """Page that leads to those of all studies that were run."""
+    there = [study for study in STUDIES if places.facts(study).exists()]
+    searches = {study: len(places.rows(study).read()) for study in there}
+    searches |= {"musk": searches["musk"] + len(stored(places)["runs"])} if "musk" in there else {}
+    return index_page({study: facts_of(places, study) for study in there}, searches).encode()
 
 
 def keep(study: str, files: Mapping[str, Path], places: Places) -> str:

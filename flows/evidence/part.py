@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from conf.run_sections import StrategySection
@@ -75,6 +75,12 @@ class Part:
             self.judged,
         ]
         return hashlib.sha256(json.dumps(dumped).encode()).hexdigest()[:12]
+
+    def searches(self) -> Iterator[tuple[str, str, int, str, int]]:
+        """Part, data set, resample, strategy and seed of every search."""
+        for label in self.strategies:
+            for seed in self.seeds_of(label):
+                yield self.name, self.dataset, self.resample, label, seed
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ from flows.preparing import prepare_as_configured
 from flows.progress import say
 from swarm.evidence.page import duration
 from swarm.evidence.projection import projected_seconds
-from swarm.evidence.rows import Rows
-from tasks.compare_cell import Cell, CellPlan, CellResult, Ground
+from swarm.evidence.rows import KEY, Rows
+from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, search_worth_retrying
 from tasks.evidence import Judged, Trial, ground_facts, run_trials
 from tasks.steps import fetch_data, split_rows
 
@@ -68,7 +68,12 @@ def facts_of(places: Places, study: str) -> dict[str, Any]:
 
 
 def run_study(
-    study: Study, places: Places, *, workers: int = 2, verbosity: int = 1
+    study: Study,
+    places: Places,
+    *,
+    whole: Study | None = None,
+    workers: int = 2,
+    verbosity: int = 1,
 ) -> pd.DataFrame:
     """Run what is missing of a study, and return its rows.
 
@@ -78,6 +83,9 @@ def run_study(
     ----------
     study : Study
     places : Places
+    whole : Study, optional
+        The protocol in full, where `study` is less: what is missing of it, and how long that
+        would take, is kept with the facts.
     workers : int
         Searches at a time.
     verbosity : int
@@ -89,7 +97,11 @@ def run_study(
     ):
         warnings.simplefilter("ignore")
         _run(study, places, workers, verbosity, Path(folder) / "stop")
-    return places.rows(study.name).tidy()
+    rows = places.rows(study.name).tidy()
+    facts = facts_of(places, study.name)
+    facts["whole"] = _left(study if whole is None else whole, rows, workers)
+    _save(places.facts(study.name), facts)
+    return rows
 
 
 @flow(name="evidence", validate_parameters=False, persist_result=False)
@@ -98,12 +110,13 @@ def _run(study: Study, places: Places, workers: int, verbosity: int, stop: Path)
     facts = _with_machine(facts_of(places, study.name))
     facts |= {"missing": dict(study.missing), "notes": dict(study.notes)}
     grounds = _Grounds()
-    total = sum(len(part.seeds_of(label)) for part in study.parts for label in part.strategies)
+    planned = {key for part in study.parts for key in part.searches()}
     done = rows.done()
     shared = places.work / f"{study.name}.db"
     rounds = [_first(study.parts), study.parts]
-    known = len(rows.read())
-    with cell_display(total, min(known, total), verbosity) as shown:
+    # A row that another protocol left counts until its search is asked for.
+    known = planned & {key[:-1] for key in done}
+    with cell_display(len(planned), len(known), verbosity) as shown:
         for number, parts in enumerate(rounds):
             for part in parts:
                 ground, train, digests = grounds.of(part)
@@ -121,9 +134,10 @@ def _run(study: Study, places: Places, workers: int, verbosity: int, stop: Path)
                 facts["seconds"][part.name] = round(spent + time.monotonic() - started, 1)
                 _save(places.facts(study.name), facts)
             if number == 0:
-                ahead = projected_seconds(_cells(study.parts), rows.read(), workers)
+                kinds = [(part, dataset, label) for part, dataset, _, label, _ in planned]
+                ahead = projected_seconds(kinds, rows.read(), workers)
                 facts["projected_seconds"] = round(ahead, 1)
-                say(f"about {duration(ahead)} for all {total} searches", verbosity)
+                say(f"about {duration(ahead)} for all {len(planned)} searches", verbosity)
     _save(places.facts(study.name), facts)
 
 
@@ -137,7 +151,7 @@ def _side_by_side(
     done: set[tuple[Any, ...]],
     workers: int,
 ) -> None:
-    """Run the searches of a part as one task; what a first try wrote, a retry does not repeat."""
+    """Run the searches of a part as one task; what a first try has kept, a retry leaves out."""
 
     def keep(trial: Trial, result: CellResult, row: Mapping[str, Any]) -> None:
         rows.append(row)
@@ -145,7 +159,9 @@ def _side_by_side(
         shown.finished(result)
 
     judged = Judged(train) if part.judged else None
-    named = run_trials.with_options(task_run_name=part.title)
+    named = run_trials.with_options(
+        task_run_name=part.title, retries=1, retry_condition_fn=search_worth_retrying
+    )
     # Each worker has one search; a search that has workers of its own runs alone.
     inner = trials[0].plan.evaluation["n_jobs"]
     named(
@@ -153,6 +169,7 @@ def _side_by_side(
         opaque(ground),
         opaque(judged),
         opaque(keep),
+        opaque(done),
         workers if inner == 1 else 1,
     )
 
@@ -219,13 +236,20 @@ def _first(parts: Sequence[Part]) -> list[Part]:
     return [replace(part, seeds=part.seeds[:1]) for part in parts if part.resample < 1]
 
 
-def _cells(parts: Sequence[Part]) -> list[tuple[str, str, str]]:
-    return [
-        (part.name, part.dataset, label)
-        for part in parts
-        for label in part.strategies
-        for _ in part.seeds_of(label)
-    ]
+def _left(whole: Study, rows: pd.DataFrame, workers: int) -> dict[str, Any]:
+    """What is missing of a protocol, by part and data set, and the time it would take."""
+    planned = {key for part in whole.parts for key in part.searches()}
+    there = set(rows[list(KEY)].itertuples(index=False, name=None))
+    missing = sorted(planned - there)
+    kinds = [(part, dataset, label) for part, dataset, _, label, _ in missing]
+    counts: dict[str, int] = {}
+    for part, dataset, _ in kinds:
+        counts[f"{part}: {dataset}"] = counts.get(f"{part}: {dataset}", 0) + 1
+    return {
+        "searches": len(planned),
+        "missing": counts,
+        "seconds": round(projected_seconds(kinds, rows, workers), 1),
+    }
 
 
 def _with_machine(facts: dict[str, Any]) -> dict[str, Any]:

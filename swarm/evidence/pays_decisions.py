@@ -15,6 +15,8 @@ __all__ = ["decision_table"]
 _WIDE = 30
 Line = tuple[str, str, str]
 
+_UNKNOWN = "Nothing can be said yet."
+
 
 def decision_table(study: Study) -> str:
     """Write the table, in Markdown: the case, what the rows say, what follows."""
@@ -182,7 +184,7 @@ def _short_of_time(study: Study) -> Iterator[Line]:
             f"Take `{quick}`: the longer search was not better on more cells than it was worse."
         )
     else:
-        follows = "Nothing can be said yet."
+        follows = _UNKNOWN
     yield "You are short of time", said, follows
 
 
@@ -198,7 +200,7 @@ def _plain_search(study: Study) -> Iterator[Line]:
     elif found["helps"] + found["hurts"] + found["open"]:
         follows = "Plain random search is no worse a start: compare with it before you tune."
     else:
-        follows = "Nothing can be said yet."
+        follows = _UNKNOWN
     tried = study.averages.groupby("strategy")["evaluations"].mean()
     said = (
         f"One subset of `{own}` (after {tried[own]:,.0f} evaluations on average) instead of one "
@@ -223,6 +225,8 @@ def _vote(study: Study) -> Iterator[Line]:
         follows = "Vote over subsets: beside the same vote of all features selection still helps."
     elif found["hurts"] > found["helps"]:
         follows = "Vote with all features: the subsets make the vote worse more often than better."
+    elif not found["open"] + found["helps"]:
+        follows = _UNKNOWN
     else:
         follows = "What the ensemble gains over one model cannot be credited to the selection."
     yield "You can afford several models", said, follows
@@ -241,6 +245,8 @@ def _which_features(study: Study) -> Iterator[Line]:
     )
     if found["helps"] > found["hurts"]:
         follows = "Which features are kept matters: drop columns by a search, not by chance."
+    elif not found["open"] + found["hurts"]:
+        follows = _UNKNOWN
     else:
         follows = "On these data columns dropped by chance did as well."
     yield "You ask whether it matters which features go", said, follows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.report.canvas import LIGHT, place, sheet, styled, to_png, to_svg
+from swarm.report.canvas import LIGHT, place, sheet, styled, to_png, to_svg_file
 from swarm.report.words import plain
 
 if TYPE_CHECKING:
@@ -47,17 +47,9 @@ def stability_files(
     with styled():
         figure = _drawn(names, found, classes, thresholds, order)
         label = f"Selection frequency of {len(order)} features, with intervals."
-        svg = to_svg(figure, "stability", label)
+        svg = to_svg_file(figure, "stability", label)
         png = to_png(figure)
-    # A file of its own has no page around it to say what its colours and its font are.
-    for name, value in LIGHT.items():
-        svg = svg.replace(f"var(--{name})", value)
-    start = (
-        '<svg xmlns="http://www.w3.org/2000/svg" '
-        f'style="background:{LIGHT["paper"]};font-family:system-ui,sans-serif" '
-    )
-    svg = svg.replace("<svg ", start, 1)
-    return {"figures/stability.svg": svg.encode(), "figures/stability.png": png}
+    return {"figures/stability.svg": svg, "figures/stability.png": png}
 
 
 def _drawn(
