@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= default
-DATA ?= data
 
 .PHONY: help run test test-slow check faults browser docs docs-test bench evidence ui lock audit clean
 .DEFAULT_GOAL := help
@@ -58,11 +57,11 @@ bench: $(VENV)/installed  ## Benchmarks (some need the benchmark data)
 	$(BIN)/python benchmarks/bench_scaling.py
 	$(BIN)/python benchmarks/write_page.py
 
-evidence: $(VENV)/installed  ## The studies behind docs/evidence (hours; DATA=folder of the data sets)
-	$(BIN)/swarm evidence two-d --data $(DATA)
-	$(BIN)/swarm evidence bees --data $(DATA)
-	$(BIN)/swarm evidence musk --data $(DATA)
-	$(BIN)/swarm evidence pays --data $(DATA)
+evidence: $(VENV)/installed  ## The studies behind docs/evidence (hours; DATA=folder of data sets)
+	$(BIN)/swarm evidence two-d $(if $(DATA),--data $(DATA))
+	$(if $(DATA),$(BIN)/swarm evidence bees --data $(DATA))
+	$(BIN)/swarm evidence musk $(if $(DATA),--data $(DATA))
+	$(BIN)/swarm evidence pays $(if $(DATA),--data $(DATA))
 
 ui: $(VENV)/installed  ## Open the MLflow UI on http://127.0.0.1:5000
 	$(BIN)/swarm ui

@@ -22,10 +22,10 @@ evidence_app = typer.Typer(
 )
 
 Data = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         help="Folder of Parquet tables with a column `target`, or columns `label_...`; a column"
-        " `group` is never a feature."
+        " `group` is never a feature. Default: what scikit-learn bundles; Musk comes from UCI."
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder of the pages, their figures and their rows.")]
@@ -46,12 +46,12 @@ PagesOnly = Annotated[
     bool, typer.Option("--page", help="Run nothing: write the page from the rows that are stored.")
 ]
 Runs = Annotated[int, typer.Option(min=1, help="Runs of each algorithm.")]
-_DATA, _OUT, _WORK = Path("data"), Path("docs/evidence"), Path("mlruns/evidence")
+_OUT, _WORK = Path("docs/evidence"), Path("mlruns/evidence")
 
 
 @evidence_app.command("two-d")
 def two_d(
-    data: Data = _DATA,
+    data: Data = None,
     runs: Runs = 40,
     runs_knn: Annotated[int, typer.Option(min=0, help="Runs with 5-NN; 0 for none.")] = 10,
     resamples: Annotated[
@@ -91,7 +91,7 @@ def two_d(
 
 @evidence_app.command("bees")
 def bees(
-    data: Data = _DATA,
+    data: Data = None,
     runs: Runs = 30,
     runs_others: Annotated[
         int, typer.Option(min=1, help="Runs at fixed sizes, and of the single-label swarms.")
@@ -128,7 +128,7 @@ def bees(
 
 @evidence_app.command("pays")
 def pays(
-    data: Data = _DATA,
+    data: Data = None,
     resamples: Annotated[int, typer.Option(min=2, help="Splits into training and test rows.")] = 10,
     resamples_trees: Annotated[
         int, typer.Option(min=2, help="Splits where the model is LightGBM.")
@@ -169,7 +169,7 @@ def pays(
 
 @evidence_app.command("musk")
 def musk(
-    data: Data = _DATA,
+    data: Data = None,
     seeds: Annotated[int, typer.Option(min=1, help="Fast runs of each split.")] = 5,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs by the random split.")] = 100,
     epochs_group: Annotated[

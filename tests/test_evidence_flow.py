@@ -173,6 +173,10 @@ def test_a_page_without_rows_and_data_that_are_not_there_say_so(tmp_path: Path) 
             app, ["evidence", "bees", "--page", "--out", str(tmp_path)], catch_exceptions=False
         )
     small_table().to_parquet(tmp_path / "small.parquet")
+    with pytest.raises(DataError, match="no table with columns"):
+        bees(None, tmp_path)
+    (run,) = musk_runs(None, tmp_path, seeds=1, epochs=1, epochs_group=0, epochs_exact=0)
+    assert (run.config.data.source, run.config.data.id) == ("uci", 75)
     with pytest.raises(DataError, match=r"no musk_v2\.parquet"):
         musk_runs(tmp_path, tmp_path, seeds=1, epochs=1, epochs_group=0, epochs_exact=0)
 

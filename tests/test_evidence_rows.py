@@ -116,6 +116,10 @@ def test_tables_are_found_with_a_target_or_labels(tmp_path: Path) -> None:
     pd.DataFrame({"x": [1.0], "target": [0], "group": ["a"]}).to_parquet(tmp_path / "b.parquet")
     pd.DataFrame({"x": [1.0], "label_a": [0]}).to_parquet(tmp_path / "a.parquet")
     pd.DataFrame({"x": [1.0]}).to_parquet(tmp_path / "c.parquet")
+    assert {name: one.read().shape for name, one in find(None).items()} == {
+        "wine": (178, 14),
+        "wdbc": (569, 31),
+    }
     found = find(tmp_path)
     assert {name: one.several for name, one in found.items()} == {"a": True, "b": False}
     assert list(found["b"].read().columns) == ["x", "target"]

@@ -19,6 +19,7 @@ from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
 from conf.schema import SelectConfig
 from flows.evidence.part import Part, Study
 from flows.evidence.tables import Found, binned, find, written
+from swarm.errors import DataError
 
 __all__ = ["bees"]
 
@@ -32,7 +33,7 @@ _TEST = "test"
 
 
 def bees(
-    data: Path,
+    data: Path | None,
     work: Path,
     *,
     runs: int = 30,
@@ -44,8 +45,10 @@ def bees(
 
     Parameters
     ----------
-    data, work : Path
-        Folder of the data sets, and folder for the tables made from them.
+    data : Path or None
+        Folder of the data sets, see :func:`flows.evidence.tables.find`.
+    work : Path
+        Folder for the tables made from them.
     runs : int
         Runs of the document's three algorithms where they choose the size of their subsets.
     runs_others : int
@@ -56,6 +59,11 @@ def bees(
         Names; default: those of the document, then whatever else with labels the folder has.
     """
     there = {name: found for name, found in find(data, datasets).items() if found.several}
+    if not there:
+        raise DataError(
+            "there is no table with columns 'label_...' to search on; name a folder that has one"
+            " with --data"
+        )
     names = [name for name in _ORDER if name in there]
     names += [name for name in there if name not in names]
     parts = [

@@ -71,14 +71,15 @@ class MuskRun:
 
 
 def musk_runs(
-    data: Path, work: Path, *, seeds: int, epochs: int, epochs_group: int, epochs_exact: int
+    data: Path | None, work: Path, *, seeds: int, epochs: int, epochs_group: int, epochs_exact: int
 ) -> list[MuskRun]:
     """Lay the runs out.
 
     Parameters
     ----------
-    data : Path
-        Folder with ``musk_v2.parquet``: columns `target`, `group` (the molecule) and features.
+    data : Path or None
+        Folder with ``musk_v2.parquet``: columns `target`, `group` (the molecule) and features;
+        None fetches it from the UCI repository.
     work : Path
         Folder of the archive and of MLflow's store.
     seeds : int
@@ -91,15 +92,8 @@ def musk_runs(
     DataError
         If the folder has no such table.
     """
-    found = find(data, [_NAME])
-    if _NAME not in found:
-        raise DataError(
-            f"the folder {str(data)!r} has no {_NAME}.parquet; name another with --data, or write"
-            " UCI's data set 75 there with the columns target, group and its 166 features"
-        )
-    path = json.dumps(str(found[_NAME].path))
     given = [
-        f"data={{source: file, path: {path}, target: target, group: group}}",
+        f"data={_source(data)}",
         f"archive.url=sqlite:///{work / 'musk.db'}",
         f"tracking.uri=sqlite:///{work / 'mlflow.db'}",
         f"tracking.artifacts={work / 'artifacts'}",
@@ -122,6 +116,20 @@ def musk_runs(
         add("group", "fast", seed, epochs_group)
     add("random", "exact", 0, epochs_exact)
     return runs
+
+
+def _source(data: Path | None) -> str:
+    """The section `data` of Musk, as text."""
+    if data is None:
+        return "{source: uci, id: 75, group: molecule_name}"
+    found = find(data, [_NAME])
+    if _NAME not in found:
+        raise DataError(
+            f"the folder {str(data)!r} has no {_NAME}.parquet; name another with --data, or leave"
+            " --data out to fetch it from the UCI repository"
+        )
+    path = json.dumps(str(found[_NAME].path))
+    return f"{{source: file, path: {path}, target: target, group: group}}"
 
 
 def not_run(runs: list[MuskRun], whole: list[MuskRun], places: Places, workers: int) -> str:
@@ -167,7 +175,7 @@ def stored(places: Places) -> dict[str, pd.DataFrame]:
     return tables
 
 
-def ablation(data: Path, work: Path, *, seeds: int, distinct: int, left: str = "") -> Study:
+def ablation(data: Path | None, work: Path, *, seeds: int, distinct: int, left: str = "") -> Study:
     """Lay the ablation out: parts of the algorithm switched off, one at a time.
 
     Parameters

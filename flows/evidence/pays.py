@@ -39,7 +39,7 @@ _FOLDS = 5
 
 
 def pays(
-    data: Path,
+    data: Path | None,
     work: Path,
     *,
     resamples: int = 10,
@@ -52,8 +52,10 @@ def pays(
 
     Parameters
     ----------
-    data, work : Path
-        Folder of the data sets, and folder for the tables made from them.
+    data : Path or None
+        Folder of the data sets, see :func:`flows.evidence.tables.find`.
+    work : Path
+        Folder for the tables made from them.
     resamples, resamples_trees : int
         Splits of the rows, 70 to train and 30 to test, for the exact models and for LightGBM.
     distinct, distinct_trees : int

@@ -18,6 +18,7 @@ __all__ = ["Found", "binned", "complete", "find", "with_folds", "written"]
 _LABEL = "label_"
 _FOLD = "fold"
 _BINS = 10
+_BUNDLED = {"wine": "load_wine", "wdbc": "load_breast_cancer"}
 
 
 @dataclass(frozen=True)
@@ -27,27 +28,33 @@ class Found:
     Attributes
     ----------
     name : str
-    path : Path
-        A Parquet file.
+    path : Path or None
+        A Parquet file; None for a table that is bundled with scikit-learn.
     several : bool
         Whether it has labels rather than a target.
     """
 
     name: str
-    path: Path
+    path: Path | None
     several: bool
 
     def read(self) -> pd.DataFrame:
         """Return the table without its groups."""
-        return pd.read_parquet(self.path).drop(columns="group", errors="ignore")
+        if self.path is not None:
+            return pd.read_parquet(self.path).drop(columns="group", errors="ignore")
+        from sklearn import datasets
+
+        bundled = getattr(datasets, _BUNDLED[self.name])(as_frame=True)
+        return pd.DataFrame(bundled.data.assign(target=bundled.target))
 
 
-def find(folder: Path, wanted: Sequence[str] | None = None) -> dict[str, Found]:
+def find(folder: Path | None, wanted: Sequence[str] | None = None) -> dict[str, Found]:
     """Find the tables in a folder, by name.
 
     Parameters
     ----------
-    folder : Path
+    folder : Path or None
+        None: those of document 002 that are bundled with scikit-learn.
     wanted : sequence of str, optional
         In this order; default: all there are, by name. Those that are not there are left out.
 
@@ -58,6 +65,9 @@ def find(folder: Path, wanted: Sequence[str] | None = None) -> dict[str, Found]:
     """
     import pyarrow.parquet
 
+    if folder is None:
+        found = {name: Found(name, None, False) for name in _BUNDLED}
+        return {name: found[name] for name in (wanted or _BUNDLED) if name in found}
     if not folder.is_dir():
         raise DataError(
             f"there is no folder {str(folder)!r} with the data sets; name one with --data"

@@ -71,7 +71,7 @@ class _Ready:
 
 
 def two_d(
-    data: Path,
+    data: Path | None,
     work: Path,
     *,
     runs: int = 40,
@@ -84,8 +84,10 @@ def two_d(
 
     Parameters
     ----------
-    data, work : Path
-        Folder of the data sets, and folder for the tables made from them.
+    data : Path or None
+        Folder of the data sets, see :func:`flows.evidence.tables.find`.
+    work : Path
+        Folder for the tables made from them.
     runs, runs_knn : int
         Runs of each algorithm with naive Bayes and with 5-NN.
     resamples : int
