@@ -38,11 +38,12 @@ to the answer, and what does not hold is said.
 _AGAIN = """## Again, or on your data
 
 Each command takes `--data`, a folder of Parquet tables with a column `target` or columns
-`label_...`; a column `group` is never a feature. Every search leaves its row as it ends, and what
-has a row is not searched twice: after Ctrl-C, a crash, or with more runs asked for, the same
-command goes on. A first round runs one seed of everything and tells how long the whole will take.
-`--only` names data sets, of your own too, `--leave-out PART:DATASET` what is not to be run;
-`--help` lists the rest.
+`label_...`; a column `group` is never a feature. Without it Musk comes from the UCI repository,
+and the others take the data sets that scikit-learn bundles. Every search leaves its row as it
+ends, and what has a row is not searched twice: after Ctrl-C, a crash, or with more runs asked
+for, the same command goes on. A first round runs one seed of everything and tells how long the
+whole will take. `--only` names data sets, of your own too, `--leave-out PART:DATASET` what is not
+to be run; `--help` lists the rest.
 """
 
 
