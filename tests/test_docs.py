@@ -55,7 +55,8 @@ def test_every_page_is_in_the_navigation_once() -> None:
         return [leaf for part in parts for leaf in leaves(part)]
 
     there = leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
-    assert sorted(there) == sorted(page.name for page in DOCS.glob("*.md"))
+    written = (page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+    assert sorted(there) == sorted(written)
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)

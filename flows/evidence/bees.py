@@ -69,7 +69,8 @@ def bees(
     parts = [
         part for name in names for part in _parts(there[name], work, runs, runs_others, evaluations)
     ]
-    missing = {name: "not at hand" for name in _ORDER if name not in there}
+    at_hand = find(data)
+    missing = {name: "not at hand" for name in _ORDER if name not in at_hand}
     return Study("bees", sorted(parts, key=_by_part), missing)
 
 

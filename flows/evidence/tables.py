@@ -146,7 +146,7 @@ def binned(table: pd.DataFrame) -> pd.DataFrame:
         low, high = float(values.min()), float(values.max())
         steps = np.floor((values - low) / (high - low) * _BINS)
         cut[name] = np.minimum(steps, _BINS - 1).astype(np.int64)
-    return table.assign(**cut)
+    return pd.DataFrame({name: cut.get(name, table[name]) for name in table.columns})
 
 
 def written(

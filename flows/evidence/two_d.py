@@ -103,7 +103,8 @@ def two_d(
     single = [there[name] for name in dict.fromkeys(names) if not there[name].several]
     ready = [_ready(found, work, evaluations) for found in single]
     parts = list(_parts(ready, runs, runs_knn, resamples))
-    missing = {name: "not at hand" for name in _ORDER if name not in there}
+    at_hand = find(data)
+    missing = {name: "not at hand" for name in _ORDER if name not in at_hand}
     return Study("two-d", parts, missing)
 
 
