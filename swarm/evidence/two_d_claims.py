@@ -224,7 +224,7 @@ def _order(t1: pd.DataFrame) -> str:
 
 
 def sentence(listed: Mapping[str, list[Claim]]) -> str:
-    """Say in a few sentences which claims hold and which do not."""
+    """Say in a list which claims hold and which do not; the table has the figures."""
     told = []
     for part, found in listed.items():
         judged = [claim for claim in found if claim.holds is not None]
@@ -233,11 +233,11 @@ def sentence(listed: Mapping[str, list[Claim]]) -> str:
         count = sum(bool(claim.holds) for claim in judged)
         told.append(
             f"With {CLASSIFIERS[part]} {count} of {len(judged)} claims of the document"
-            f" {'holds' if count == 1 else 'hold'} here."
+            f" {'holds' if count == 1 else 'hold'} here.\n"
         )
-        told += [
-            f"It does not hold that {claim.text} (here {claim.ours}; document {claim.published})."
-            for claim in judged
-            if not claim.holds
-        ]
-    return " ".join(told)
+        for verdict, wanted in (("holds", True), ("does not hold", False)):
+            texts = [claim.text for claim in judged if claim.holds is wanted]
+            if texts:
+                told.append(f"- {verdict}: {'; '.join(texts)}")
+        told.append("")
+    return "\n".join(told).rstrip()
