@@ -16,6 +16,8 @@ _WIDE = 30
 Line = tuple[str, str, str]
 
 _UNKNOWN = "Nothing can be said yet."
+# Difference of two rates below which nothing is made of it.
+_CLEAR = 0.25
 
 
 def decision_table(study: Study) -> str:
@@ -102,12 +104,13 @@ def _wide(study: Study) -> Iterator[Line]:
         f"With {_WIDE} columns or more one subset of `{study.best}` {tally(cells[wide], 'cell')}; "
         f"with fewer it {tally(cells[~wide], 'cell')}."
     )
-    if rates[0] > rates[1]:
+    # A cell or two more or less is chance.
+    if abs(rates[0] - rates[1]) < _CLEAR:
+        follows = "Many columns made no clear difference to how often selection helped."
+    elif rates[0] > rates[1]:
         follows = "Selection helped more often on wide data."
-    elif rates[0] < rates[1]:
-        follows = "Many columns alone are no reason to select: it helped less often there."
     else:
-        follows = "Many columns made no difference to how often selection helped."
+        follows = "Many columns alone are no reason to select: it helped less often there."
     yield "You have many columns", said, follows
 
 
@@ -244,7 +247,11 @@ def _which_features(study: Study) -> Iterator[Line]:
         f"beside that vote: {tally(one, 'cell')}."
     )
     if found["helps"] > found["hurts"]:
-        follows = "Which features are kept matters: drop columns by a search, not by chance."
+        follows = (
+            "Which features are kept matters"
+            + (": " if found["helps"] > found["open"] else " on some data: ")
+            + "drop columns by a search, not by chance."
+        )
     elif not found["open"] + found["hurts"]:
         follows = _UNKNOWN
     else:
