@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import signal
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,14 @@ BRIEF: dict[str, Any] = {"epochs": 6, "cv": 3, "strategy_params": FEW}
 def wine() -> tuple[pd.DataFrame, pd.Series]:
     data = load_wine(as_frame=True)
     return data.data, data.target
+
+
+@pytest.fixture(autouse=True)
+def heeded() -> Iterator[None]:
+    """A shell that starts the tests in the background has them ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def ctrl_c(record: Any, _state: Any) -> None:
