@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -206,12 +208,8 @@ def musk(
         )
         all_runs = musk_runs(data, work, seeds=5, epochs=100, epochs_group=100, epochs_exact=100)
         whole = ablation(data, work, seeds=5, distinct=distinct)
-        start_prefect()
-        try:
+        with _running():
             run_musk(runs, places, 0 if quiet else 1 + verbose)
-        except KeyboardInterrupt:
-            typer.echo("interrupted; the same command goes on with what is left", err=True)
-            raise typer.Exit(130) from None
         left = not_run(runs, all_runs, places, workers)
         study = ablation(data, work, seeds=seeds_ablation, distinct=distinct, left=left)
         _run(study, whole, places, workers, verbose, quiet)
@@ -223,10 +221,17 @@ def _run(
 ) -> None:
     from flows.evidence.run import run_study
 
-    start_prefect()
     shown = 0 if quiet else 1 + verbose
-    try:
+    with _running():
         run_study(study, places, whole=whole, workers=workers, verbosity=shown)
+
+
+@contextmanager
+def _running() -> Iterator[None]:
+    """Have a Prefect server, and say after Ctrl-C that nothing is lost."""
+    start_prefect()
+    try:
+        yield
     except KeyboardInterrupt:
         typer.echo("interrupted; the same command goes on with what is left", err=True)
         raise typer.Exit(130) from None

@@ -25,7 +25,7 @@ from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
 from flows.configured import evaluation_options, tracking_as_configured
 from flows.opaque import opaque
-from flows.preparing import prepare_as_configured
+from flows.preparing import ground_as_configured
 from flows.progress import say
 from swarm.archive import Archive
 from swarm.errors import EvaluationError, InputError, StoreError
@@ -46,7 +46,6 @@ from tasks.compare_files import cells_table, parent_metrics, write_comparison
 from tasks.compare_log import CompareLog, failure, unfinished
 from tasks.run_log import describe_run
 from tasks.secrets import expand
-from tasks.steps import fetch_data, split_rows
 from tasks.tracking import Tracking
 
 __all__ = ["Compared", "compare"]
@@ -160,28 +159,20 @@ def _in_table_order(config: CompareConfig, cells: Sequence[Cell]) -> list[Cell]:
 
 def _grounds(config: CompareConfig) -> tuple[dict[str, Ground], tuple[str, ...]]:
     """Fetch and prepare every data set: bad input shows before any search is started."""
-    first = next(iter(config.strategies))
+    first, needs = next(iter(config.strategies)), _needs(config)
     grounds, told = {}, []
     for name in config.datasets:
         try:
-            grounds[name], warning = _ground(config, name, first)
+            grounds[name], _, warning = ground_as_configured(
+                config.as_select(name, first),
+                needs=needs,
+                split=config.own_split(name) is not None,
+            )
         except InputError as error:
             raise type(error)(f"data set {name!r}: {error}") from None
         if warning:
             told.append(f"data set {name!r}: {warning}")
     return grounds, tuple(told)
-
-
-def _ground(config: CompareConfig, name: str, label: str) -> tuple[Ground, str | None]:
-    one = config.as_select(name, label)
-    options = one.data.model_dump(exclude={"source"})
-    table = fetch_data(one.data.source, {**options, "fold": one.folds.column})
-    test, warning = None, None
-    if config.own_split(name) is not None:
-        rows = split_rows(opaque(table), one.split.kind, one.split.test_size, one.split_seed)
-        table, test, warning = table.take(rows.train), table.take(rows.test), rows.warning
-    prepared = prepare_as_configured(one, table, needs=_needs(config), seed=0)
-    return Ground(prepared, test), warning
 
 
 def _needs(config: CompareConfig) -> tuple[str, ...]:

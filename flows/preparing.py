@@ -8,10 +8,11 @@ from typing import Any
 from conf.estimator import build_estimator
 from conf.schema import SelectConfig
 from flows.opaque import opaque
-from tasks.steps import Prepared, prepare_search
+from tasks.compare_cell import Ground
+from tasks.steps import Prepared, fetch_data, prepare_search, split_rows
 from tasks.table import Table
 
-__all__ = ["preparation", "prepare_as_configured"]
+__all__ = ["ground_as_configured", "preparation", "prepare_as_configured"]
 
 
 def prepare_as_configured(
@@ -35,6 +36,38 @@ def prepare_as_configured(
         warm=warm,
     )
     return prepared
+
+
+def ground_as_configured(
+    config: SelectConfig, *, needs: Sequence[str], split: bool
+) -> tuple[Ground, Table, str | None]:
+    """Fetch the table of a configuration, and pose its problem to several searches.
+
+    Parameters
+    ----------
+    config : SelectConfig
+    needs : sequence of str
+        Hints of all the searches.
+    split : bool
+        Whether rows are kept aside for a test; otherwise all are searched on.
+
+    Returns
+    -------
+    ground : Ground
+    train : Table
+        The rows that are searched on.
+    warning : str or None
+        What makes the test figures doubtful.
+    """
+    options = config.data.model_dump(exclude={"source"})
+    table = fetch_data(config.data.source, {**options, "fold": config.folds.column})
+    test, warning = None, None
+    if split:
+        kind, share = config.split.kind, config.split.test_size
+        rows = split_rows(opaque(table), kind, share, config.split_seed)
+        table, test, warning = table.take(rows.train), table.take(rows.test), rows.warning
+    prepared = prepare_as_configured(config, table, needs=needs, seed=0)
+    return Ground(prepared, test), table, warning
 
 
 def preparation(config: SelectConfig) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -79,17 +78,11 @@ def ground_facts(ground: Ground) -> Mapping[str, Any]:
     if ground.test is not None:
         kept_aside = np.asarray(ground.test.target)
         target = np.concatenate([target, kept_aside.reshape(len(kept_aside), *target.shape[1:])])
-    several = target.ndim == 2
-    counts = {} if several else dict(zip(*_counts(target), strict=True))
     facts: dict[str, Any] = {"rows": len(target), "columns": problem.space.n_columns}
-    if several:
+    if target.ndim == 2:
         return {**facts, "labels": target.shape[1]}
-    return {**facts, "classes": len(counts), "class_rows": sorted(counts.values(), reverse=True)}
-
-
-def _counts(target: Any) -> tuple[list[str], list[int]]:
-    names, counts = np.unique(target, return_counts=True)
-    return [str(name) for name in names], [int(count) for count in counts]
+    counts = np.unique(target, return_counts=True)[1].tolist()
+    return {**facts, "classes": len(counts), "class_rows": sorted(counts, reverse=True)}
 
 
 @task(name="searches", cache_policy=NO_CACHE, persist_result=False)
@@ -132,23 +125,19 @@ def _answers(
     trials: Sequence[Trial], ground: Ground, judged: Judged | None, workers: int
 ) -> Iterator[tuple[Trial, CellResult, dict[str, Any]]]:
     if workers == 1 or len(trials) == 1:
-        for number in range(len(trials)):
-            yield (trials[number], *_trial(trials[number], ground, judged)[1:])
+        for trial in trials:
+            yield _trial(trial, ground, judged)
         return
     with parallel_config("loky", inner_max_num_threads=1):
         jobs = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="2*n_jobs")
-        found = jobs(delayed(_trial)(trial, ground, judged) for trial in trials)
-        by_key = {trial.key: trial for trial in trials}
-        for key, result, row in found:
-            yield by_key[key], result, row
+        yield from jobs(delayed(_trial)(trial, ground, judged) for trial in trials)
 
 
 def _trial(
     trial: Trial, ground: Ground, judged: Judged | None
-) -> tuple[tuple[Any, ...], CellResult, dict[str, Any]]:
+) -> tuple[Trial, CellResult, dict[str, Any]]:
     """Run a search in whatever process this is, and make its row."""
-    inner = trial.plan.evaluation["n_jobs"]
-    with threadpool_limits(1) if inner == 1 else nullcontext():
+    with threadpool_limits(1):
         result, search = search_cell(trial.cell, trial.plan, ground)
         costs = {} if judged is None else _judged(search, ground, judged, trial.cell.seed)
     known = {**asdict(trial.cell), **vars(result), **costs}
@@ -156,7 +145,7 @@ def _trial(
     if known["test_cost"] is None:
         known["test_cost"] = _UNKNOWN
     row = {name: known.get(name, _UNKNOWN) for name in COLUMNS}
-    return trial.key, result, row
+    return trial, result, row
 
 
 def _judged(search: SearchResult, ground: Ground, judged: Judged, seed: int) -> dict[str, float]:

@@ -75,7 +75,7 @@ def bees(
 
 
 def _by_part(part: Part) -> int:
-    return ("free", *_SHARES).index(part.name.removesuffix("-swarms"))
+    return ("free", *_SHARES).index(part.name)
 
 
 def _parts(
@@ -83,7 +83,7 @@ def _parts(
 ) -> Iterator[Part]:
     table = binned(found.read())
     tested, note = _tested(found.name, len(table))
-    data, folds = written(work, f"{found.name}-binned", lambda: table.assign(fold=tested))
+    data, folds = written(work, f"{found.name}-binned", table.assign(fold=tested))
     n_features = sum(not name.startswith("label_") for name in table.columns)
     config = SelectConfig(
         name=found.name,

@@ -50,7 +50,8 @@ def _index(places: Places) -> bytes:
     """Page that leads to those of all studies that were run."""
     there = [study for study in STUDIES if places.facts(study).exists()]
     searches = {study: len(places.rows(study).read()) for study in there}
-    searches |= {"musk": searches["musk"] + len(stored(places)["runs"])} if "musk" in there else {}
+    if "musk" in searches:
+        searches["musk"] += len(stored(places)["runs"])
     return index_page({study: facts_of(places, study) for study in there}, searches).encode()
 
 
@@ -61,11 +62,11 @@ def keep(study: str, files: Mapping[str, Path], places: Places) -> str:
         artifacts=str(places.work / "artifacts"),
         experiment="evidence",
     )
-    rows, facts = places.rows(study), facts_of(places, study)
-    stored_rows = {f"results/{path.name}": path for path in (rows.path,) if path.exists()}
-    counts = {f"parts.{part}": len(own) for part, own in rows.read().groupby("part")}
-    tracking = tracking_as_configured(store)
-    return log_study(tracking, study, counts, rows.read(), facts, {**files, **stored_rows})
+    path, facts = places.rows(study).path, facts_of(places, study)
+    rows = places.rows(study).read()
+    counts = {f"parts.{part}": len(own) for part, own in rows.groupby("part")}
+    logged = {**files, f"results/{path.name}": path}
+    return log_study(tracking_as_configured(store), study, counts, rows, facts, logged)
 
 
 def _made(study: str, rows: pd.DataFrame, facts: dict[str, Any], places: Places) -> Page:

@@ -83,7 +83,7 @@ def pays(
 
 def _table(found: Found, work: Path) -> tuple[SelectConfig, int, int, str]:
     table, note = complete(found.read())
-    data, _ = written(work, f"{found.name}-whole", lambda: table)
+    data, _ = written(work, f"{found.name}-whole", table)
     config = SelectConfig(
         name=found.name,
         data=data,

@@ -9,7 +9,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,13 @@ from flows.compare_progress import CellDisplay, cell_display
 from flows.configured import evaluation_options
 from flows.evidence.part import Part, Study
 from flows.opaque import opaque
-from flows.preparing import prepare_as_configured
+from flows.preparing import ground_as_configured
 from flows.progress import say
 from swarm.evidence.page import duration
 from swarm.evidence.projection import projected_seconds
 from swarm.evidence.rows import KEY, Rows
 from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, search_worth_retrying
 from tasks.evidence import Judged, Trial, ground_facts, run_trials
-from tasks.steps import fetch_data, split_rows
 
 __all__ = ["Places", "facts_of", "run_study"]
 
@@ -162,16 +161,7 @@ def _side_by_side(
     named = run_trials.with_options(
         task_run_name=part.title, retries=1, retry_condition_fn=search_worth_retrying
     )
-    # Each worker has one search; a search that has workers of its own runs alone.
-    inner = trials[0].plan.evaluation["n_jobs"]
-    named(
-        opaque(trials),
-        opaque(ground),
-        opaque(judged),
-        opaque(keep),
-        opaque(done),
-        workers if inner == 1 else 1,
-    )
+    named(opaque(trials), opaque(ground), opaque(judged), opaque(keep), opaque(done), workers)
 
 
 class _Grounds:
@@ -185,33 +175,20 @@ class _Grounds:
         # Parts that are the same but for their seeds share the object.
         key = (id(part.config), part.needs)
         if self._last is None or self._last[0] != key:
-            self._last = (key, _ground(part))
+            ground, train, _ = ground_as_configured(
+                part.config, needs=part.needs, split=part.resample >= 0
+            )
+            self._last = (key, (ground, train))
         ground, train = self._last[1]
         fingerprint = ground.prepared.problem.fingerprint()
         digests = {label: part.digest(label, fingerprint) for label in part.strategies}
         return ground, train, digests
 
 
-def _ground(part: Part) -> tuple[Ground, Any]:
-    config = part.config
-    options = config.data.model_dump(exclude={"source"})
-    table = fetch_data(config.data.source, {**options, "fold": config.folds.column})
-    test = None
-    if part.resample >= 0:
-        rows = split_rows(
-            opaque(table), config.split.kind, config.split.test_size, config.split_seed
-        )
-        table, test = table.take(rows.train), table.take(rows.test)
-    prepared = prepare_as_configured(config, table, needs=part.needs, seed=0)
-    return Ground(prepared, test), table
-
-
 def _trials(
     part: Part, digests: Mapping[str, str], ground: Ground, shared: Path, stop: Path
 ) -> list[Trial]:
-    problem = ground.prepared.problem
-    costly = not part.config.evaluation.exact or part.archived
-    in_file = costly or problem.space.n_units <= _SHARED_UNITS
+    in_file = part.archived or ground.prepared.problem.space.n_units <= _SHARED_UNITS
     trials = []
     for label, strategy in part.strategies.items():
         plan = CellPlan(
@@ -231,8 +208,6 @@ def _trials(
 
 def _first(parts: Sequence[Part]) -> list[Part]:
     """One seed of everything; of resamples, the first."""
-    from dataclasses import replace
-
     return [replace(part, seeds=part.seeds[:1]) for part in parts if part.resample < 1]
 
 

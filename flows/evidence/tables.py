@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,20 +149,16 @@ def binned(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({name: cut.get(name, table[name]) for name in table.columns})
 
 
-def written(
-    folder: Path, name: str, make: Callable[[], pd.DataFrame]
-) -> tuple[DataSection, FoldsSection]:
+def written(folder: Path, name: str, table: pd.DataFrame) -> tuple[DataSection, FoldsSection]:
     """Write a table once, and give the sections that read it.
 
     Parameters
     ----------
     folder : Path
     name : str
-        Of the file, without its ending.
-    make : callable
-        Makes the table; it is asked each time, so that a stale file is never read.
+        Of the file, before a digest of its rows: a stale file is never read.
+    table : DataFrame
     """
-    table = make()
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(pd.util.hash_pandas_object(table).to_numpy().tobytes()).hexdigest()[:8]
     path = folder / f"{name}-{digest}.parquet"

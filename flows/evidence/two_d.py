@@ -110,7 +110,7 @@ def two_d(
 
 def _ready(found: Found, work: Path, evaluations: int) -> _Ready:
     table, note = complete(found.read())
-    data, folds = written(work, found.name, lambda: with_folds(table, _FOLDS))
+    data, folds = written(work, found.name, with_folds(table, _FOLDS))
     config = SelectConfig(
         name=found.name,
         data=data,
