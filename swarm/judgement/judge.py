@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,7 @@ from sklearn.base import BaseEstimator, clone
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, nearest
+from swarm.evaluation.threads import one_thread
 from swarm.judgement.bootstrap import n_independent
 from swarm.judgement.contenders import Contender, committee_rows, line_up
 from swarm.judgement.figures import by_contender, figures, prediction_table
@@ -25,6 +27,9 @@ __all__ = ["judge"]
 AnyArray = NDArray[Any]
 Target = pd.Series | pd.DataFrame
 CostOf = Callable[[Any, pd.DataFrame, Target], float]
+
+# Before workers start: importing the libraries takes each of them this long.
+_SERIAL_SECONDS = 3.0
 
 
 def judge(
@@ -143,7 +148,7 @@ def judge(
         n_random,
         seed,
     )
-    answers = Parallel(n_jobs=n_jobs)(
+    calls = [
         delayed(_answer)(
             model,
             one,
@@ -154,7 +159,13 @@ def judge(
             cost_of,
         )
         for one in contenders
-    )
+    ]
+    answers: list[tuple[AnyArray, float | None]] = []
+    until = perf_counter() + _SERIAL_SECONDS
+    while len(answers) < len(calls) and perf_counter() < until:
+        call, arguments, options = calls[len(answers)]
+        answers.append(call(*arguments, **options))
+    answers += Parallel(n_jobs=n_jobs)(calls[len(answers) :])
     predicted = [answer for answer, _ in answers]
     costs: dict[str, float] = {}
     if cost_of is not None:
@@ -254,13 +265,16 @@ def _answer(
     """Predictions of a contender for the test rows, and its cost there."""
     X, y, weight = train
     voting = fitted
-    if voting is None:
-        voting = SubsetEnsemble(estimator, contender.subsets, contender.vote, pos_label)
-        voting.fit(X, y, weight, contender.rows)
-    predicted = voting.predict(test[0])
-    if cost_of is None:
-        return predicted, None
-    if contender.vote == "auto":
-        # One model costs what the search measures: its own scores, not shares of votes.
-        return predicted, float(cost_of(voting.models_[0], test[0][voting.subsets_[0]], test[1]))
-    return predicted, float(cost_of(voting, test[0], test[1]))
+    # The same bits in this process and in a worker.
+    with one_thread():
+        if voting is None:
+            voting = SubsetEnsemble(estimator, contender.subsets, contender.vote, pos_label)
+            voting.fit(X, y, weight, contender.rows)
+        predicted = voting.predict(test[0])
+        if cost_of is None:
+            return predicted, None
+        if contender.vote == "auto":
+            # One model costs what the search measures: its own scores, not shares of votes.
+            only = voting.models_[0], test[0][voting.subsets_[0]]
+            return predicted, float(cost_of(*only, test[1]))
+        return predicted, float(cost_of(voting, test[0], test[1]))
