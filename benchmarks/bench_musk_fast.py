@@ -26,13 +26,13 @@ from conf.estimator import build_estimator
 from conf.load import load
 from swarm.archive import Archive
 from swarm.budget import Budget
+from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Work
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
 from swarm.proxy import confirm
-from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.search import Search
 

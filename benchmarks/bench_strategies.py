@@ -13,8 +13,8 @@ from dataclasses import fields
 import numpy as np
 from tables import save
 
+from swarm.catalogue import make, registry
 from swarm.evaluation.types import Evaluations, Work
-from swarm.registry import make, registry
 from swarm.space import SearchSpace
 from swarm.strategy import Hints, Proposal
 

@@ -28,8 +28,8 @@ from flows.opaque import opaque
 from flows.preparing import ground_as_configured
 from flows.progress import say
 from swarm.archive import Archive
+from swarm.catalogue import make
 from swarm.errors import EvaluationError, InputError, StoreError
-from swarm.registry import make
 from swarm.report.comparison_words import sentences
 from swarm.statistics.comparison import Comparison
 from swarm.statistics.comparison import compare as compare_cells

@@ -20,11 +20,11 @@ from flows.preparing import prepare_as_configured
 from flows.progress import say
 from flows.searching import Searched, refuse_early, search_as_configured
 from swarm.archive import Archive
+from swarm.catalogue import make
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError, StoreError
 from swarm.judgement import Judgement
 from swarm.redaction import redact
-from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.statistics.drift import summarise
 from swarm.strategy import Strategy

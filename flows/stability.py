@@ -20,8 +20,8 @@ from flows.progress import say
 from flows.searching import refuse_early
 from flows.select import ends_run, fetched
 from swarm.archive import Archive
+from swarm.catalogue import make
 from swarm.errors import ConfigError
-from swarm.registry import make
 from swarm.statistics.stability import CORE, NOISE, classify
 from tasks.compare_cell import (
     Cell,

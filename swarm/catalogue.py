@@ -1,15 +1,48 @@
-"""What there is to choose from: every strategy with its parameters, for people to read."""
+"""Strategies by name: to make one, and to look one up with its parameters."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from docstring_parser import DocstringStyle, parse
+from swarm.errors import ConfigError, nearest
+from swarm.strategies import STRATEGIES
+from swarm.strategy import Strategy
 
-from swarm.registry import registry
+__all__ = ["Parameter", "StrategyEntry", "catalogue", "make", "registry"]
 
-__all__ = ["Parameter", "StrategyEntry", "catalogue"]
+
+def registry() -> Mapping[str, type]:
+    """Every strategy by name: the class, whose fields are its parameters."""
+    return STRATEGIES
+
+
+def make(name: str, params: Mapping[str, object] | None = None) -> Strategy:
+    """Create the strategy `name` with `params`.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown strategy or parameter, with the nearest known, or a value out of range.
+    """
+    known = registry()
+    if name not in known:
+        listed = ", ".join(sorted(known))
+        raise ConfigError(f"unknown strategy {name!r} (there are {listed}){nearest(name, known)}")
+    given = dict(params or {})
+    fields = [field.name for field in dataclasses.fields(known[name])]
+    for key in given:
+        if key not in fields:
+            raise ConfigError(
+                f"unknown parameter {key!r} of strategy {name!r} "
+                f"(it has {', '.join(fields) or 'none'}){nearest(key, fields)}"
+            )
+    try:
+        strategy: Strategy = known[name](**given)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"strategy {name!r} cannot be made: {error}") from error
+    return strategy
 
 
 @dataclass(frozen=True)
@@ -53,6 +86,8 @@ def catalogue() -> tuple[StrategyEntry, ...]:
 
 
 def _entry(name: str, made_by: type) -> StrategyEntry:
+    from docstring_parser import DocstringStyle, parse
+
     texts: dict[str, str] = {}
     # What a class inherits is documented where it is defined.
     for part in reversed(made_by.__mro__):

@@ -18,13 +18,13 @@ from prefect.cache_policies import NO_CACHE
 
 from swarm.archive import Archive
 from swarm.budget import Budget
+from swarm.catalogue import make
 from swarm.errors import EvaluationError, SwarmError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
 from swarm.evaluation.spent import training_seconds
 from swarm.evaluation.types import Evaluations
 from swarm.problem import Problem
-from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.search import Search, run
 from swarm.strategy import Hints, Strategy

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from swarm.catalogue import make
 from swarm.evaluation.types import Evaluations, Work
-from swarm.registry import make
 from swarm.strategy import Proposal
 from tests.fakes import Planted, hints_for
 

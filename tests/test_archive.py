@@ -22,12 +22,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from swarm.archive import Archive, KnownEvaluations
 from swarm.budget import Budget
+from swarm.catalogue import make
 from swarm.errors import StoreError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Record
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
-from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.search import Search, run
 

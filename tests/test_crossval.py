@@ -23,12 +23,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from swarm.archive import Archive
 from swarm.budget import Budget
+from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.folds import make_folds
 from swarm.evaluation.types import Evaluations
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
-from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.search import Search, run
 

@@ -18,12 +18,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
 
 from swarm.budget import Budget
+from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.exact import exact_path, fold_costs
 from swarm.hints import prepare_hints
 from swarm.multilabel import MLkNN
 from swarm.problem import Problem
-from swarm.registry import make
 from swarm.search import Search, run
 from swarm.space import SearchSpace
 from tests.fakes import calm

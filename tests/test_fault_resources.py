@@ -18,12 +18,12 @@ from conf.check import check
 from flows.select import ends_run
 from swarm.archive import Archive
 from swarm.budget import Budget
+from swarm.catalogue import make
 from swarm.errors import ConfigError, EvaluationError, StoreError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluations
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
-from swarm.registry import make
 from swarm.search import Search, run
 from tasks.run_log import RunLog
 from tasks.spool import Spool

@@ -40,26 +40,26 @@ def test_the_library_loads_neither_prefect_nor_mlflow_nor_the_layers_above() -> 
     assert done.stdout.split() == ["first", "all"]
 
 
-def test_the_public_names_are_these() -> None:
-    assert sorted(swarm.__all__) == [
-        "Archive",
-        "Budget",
-        "CrossValidation",
-        "Hints",
-        "MLkNN",
-        "Problem",
-        "Search",
-        "SearchResult",
-        "SearchSpace",
-        "SubsetEnsemble",
-        "SubsetSelector",
-        "load_features",
-        "make",
-        "prepare_hints",
-        "registry",
-        "run",
-    ]
-    assert all(hasattr(swarm, name) for name in swarm.__all__)
+def test_every_public_name_can_be_imported_however_the_library_was_entered() -> None:
+    """Also where a module of the same name was imported before, which sets an attribute."""
+    done = _python(
+        "import importlib, pkgutil, swarm\n"
+        "for module in pkgutil.walk_packages(swarm.__path__, 'swarm.'):\n"
+        "    importlib.import_module(module.name)\n"
+        "kinds = {name: type(getattr(swarm, name)).__name__ for name in swarm.__all__}\n"
+        "print(len(kinds), [name for name, kind in kinds.items() if kind == 'module'])"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(len(swarm.__all__)), "[]"]
+
+
+def test_help_and_a_bare_import_load_no_numerical_library() -> None:
+    done = _python(
+        "import sys, swarm, flows.cli\n"
+        "print(*sorted({'numpy', 'sklearn', 'pandas', 'prefect', 'mlflow'} & set(sys.modules)))"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
 
 
 def test_every_strategy_is_in_the_contract_of_independence() -> None:

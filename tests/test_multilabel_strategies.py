@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm import MLkNN, SubsetSelector
+from swarm.catalogue import make
 from swarm.errors import ConfigError
 from swarm.operators.information_search import Merit, add_one, delete_one, grow
 from swarm.operators.lowest import lowest
 from swarm.operators.memory import Memory
-from swarm.registry import make
 from swarm.search import run
 from swarm.strategies.bee_colony import BeeColony, follow, loyalty, recruitment
 from swarm.strategies.memetic import refined, survivors

@@ -15,6 +15,7 @@ from flows.cli import app
 from flows.planning import plan_search
 from flows.preparing import preparation
 from swarm.budget import Budget
+from swarm.catalogue import make
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.planning import make_plan
@@ -23,7 +24,6 @@ from swarm.planning.plan import Settings
 from swarm.planning.rehearsal import Landscape, rehearse, steps_of
 from swarm.planning.timing import Timing
 from swarm.problem import Problem
-from swarm.registry import make
 from swarm.search import Search, run
 from swarm.space import SearchSpace
 from swarm.strategy import Hints

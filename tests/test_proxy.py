@@ -14,12 +14,12 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm.archive import Archive
 from swarm.budget import Budget
+from swarm.catalogue import make
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
 from swarm.proxy import confirm
-from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.search import Search, run
 

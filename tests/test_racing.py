@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swarm.catalogue import make
 from swarm.errors import ConfigError
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
 from swarm.evaluation.types import Record
 from swarm.racing import RaceMemory
-from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.search import run
 from tests.fakes import Planted, everything, make_search, plain_space, planted

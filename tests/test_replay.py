@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.budget import Counts
+from swarm.catalogue import make, registry
 from swarm.evaluation.limit import Limit
 from swarm.evaluation.types import Record
-from swarm.registry import make, registry
 from swarm.result import SearchResult
 from swarm.search import run
 from swarm.strategies.multiswarm import MultiSwarm

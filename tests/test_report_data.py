@@ -11,10 +11,10 @@ from conf.estimator import build_estimator
 from flows.preparing import preparation
 from swarm.archive import Archive
 from swarm.budget import Budget
+from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Record
 from swarm.judgement import Judgement
-from swarm.registry import make
 from swarm.report import ReportData
 from swarm.result import SearchResult
 from swarm.search import Search, run

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from swarm.catalogue import make
 from swarm.errors import ConfigError, SpaceError
-from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.search import run
 from tests.fakes import Planted, make_search, plain_space, planted

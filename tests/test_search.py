@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from swarm.budget import Budget, Counts
+from swarm.catalogue import make, registry
 from swarm.errors import ConfigError, EvaluationError, InputError
 from swarm.evaluation.types import Evaluations
-from swarm.registry import make, registry
 from swarm.search import run
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.full import FullSet

@@ -245,7 +245,7 @@ def refusal(model: dict[str, Any], scoring: str | None = None) -> str:
         ("swarm.archive.Path", "is a class of pathlib, which is outside"),
         ("sklearn.__builtins__.eval", "a name of Python's own"),
         ("sklearn.base.BaseEstimator.__class__", "a name of Python's own"),
-        ("swarm.registry.import_module", "is not a class"),
+        ("swarm.archive.open_engine", "is not a class"),
         ("../evil.Model", "must be a dotted Python name"),
         ("sklearn..tree.X", "must be a dotted Python name"),
         ("evil", "must be a dotted Python name"),

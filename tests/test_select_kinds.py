@@ -115,9 +115,9 @@ def test_every_kind_of_folds_gives_an_epoch_and_keeps_its_column_out(bench, kind
 
 def one_epoch(problem: Any, config: SelectConfig) -> Search:
     from swarm.budget import Budget
+    from swarm.catalogue import make
     from swarm.evaluation.crossval import CrossValidation
     from swarm.hints import prepare_hints
-    from swarm.registry import make
 
     return Search(
         make(config.strategy.name, config.strategy.params),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swarm.catalogue import make
 from swarm.errors import ConfigError, SpaceError
 from swarm.operators.add_drop import begin, follow, next_sets
 from swarm.operators.sequential import (
@@ -21,7 +22,6 @@ from swarm.operators.sequential import (
     within_one_error,
 )
 from swarm.operators.subset_size import answer_sizes
-from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.search import run
 from swarm.space import SearchSpace

@@ -23,10 +23,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 from swarm.budget import Budget
+from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
 from swarm.operators.sequential import standard_error
 from swarm.problem import Problem
-from swarm.registry import make
 from swarm.result import SearchResult
 from swarm.search import Search, run
 from swarm.space import SearchSpace

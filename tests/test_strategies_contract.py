@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 from sklearn.naive_bayes import GaussianNB
 
 from swarm.budget import Budget
+from swarm.catalogue import make, registry
 from swarm.errors import EvaluationError, InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem import Problem
-from swarm.registry import make, registry
 from swarm.search import Search, run
 from swarm.space import SearchSpace
 from swarm.strategy import Hints

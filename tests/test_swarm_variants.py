@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swarm.catalogue import make
 from swarm.operators.continuous_swarm import coordinates
 from swarm.operators.genetics import crossover, fitness, mutate, select_parents
 from swarm.operators.memory import Memory
 from swarm.operators.pheromone import deposit, walk
-from swarm.registry import make
 from swarm.search import run
 from swarm.strategies.ant_colony import AntColony
 from swarm.strategies.bpso import BinaryPso

@@ -45,7 +45,7 @@ class SubsetSelector(
     estimator : estimator
         Any scikit-learn estimator; not changed.
     strategy : str
-        Search algorithm, see :func:`swarm.registry.registry`.
+        Search algorithm, see :func:`swarm.catalogue.registry`.
     strategy_params : mapping, optional
     scoring : str or callable, optional
         Default: accuracy, or r2 for a regressor.

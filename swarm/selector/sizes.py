@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
+from swarm.catalogue import make, registry
 from swarm.errors import ConfigError
 from swarm.operators.subset_size import Size, answer_sizes, check_size
-from swarm.registry import make, registry
 from swarm.space import SearchSpace
 from swarm.strategy import Strategy
 
@@ -36,7 +36,7 @@ def sized(
     Raises
     ------
     ConfigError
-        For what :func:`swarm.registry.make` refuses, a size the strategy cannot follow, or one
+        For what :func:`swarm.catalogue.make` refuses, a size the strategy cannot follow, or one
         that is given twice.
     """
     given = dict(params or {})
