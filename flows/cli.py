@@ -15,8 +15,9 @@ from flows.cli_options import Config, Quiet, RunId, Set, Uri, Verbose, artifact_
 from flows.cli_plan import plan
 from flows.cli_report import report
 from flows.cli_serve import serve
+from flows.cli_servers import down, ui, up
 from flows.cli_stability import stability
-from flows.prefect_server import lost_prefect, start_prefect
+from flows.prefect_server import launch_prefect, lost_prefect
 from flows.quiet import calm_warnings
 from swarm.errors import ConfigError, InputError, StoreError, SwarmError
 
@@ -36,11 +37,15 @@ app.add_typer(evidence_app, name="evidence")
 @app.command()
 def select(config: Config, set_: Set = None, verbose: Verbose = 0, quiet: Quiet = False) -> None:
     """Select features as CONFIG says; everything is kept in MLflow."""
-    from conf.check import check
-    from conf.load import load_select
+    with launch_prefect() as server:
+        from conf.check import check
+        from conf.load import load_select
 
-    loaded = load_select(config, set_ or ())
-    check(loaded)
+        loaded = load_select(config, set_ or ())
+        check(loaded)
+        import flows.select  # noqa: F401  slow, and the server is starting meanwhile
+
+        server.wait(quiet)
     _run(loaded, None, 0 if quiet else 1 + verbose)
 
 
@@ -55,15 +60,16 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare strategies on data sets as CONFIG says; the same command again goes on with it."""
-    from conf.compare_check import check_compare
-    from conf.load import load_compare
+    with launch_prefect() as server:
+        from conf.compare_check import check_compare
+        from conf.load import load_compare
 
-    loaded = load_compare(config, set_ or ())
-    check_compare(loaded)
-    from flows.compare import compare as flow
-    from flows.compare_summary import print_comparison
+        loaded = load_compare(config, set_ or ())
+        check_compare(loaded)
+        from flows.compare import compare as flow
+        from flows.compare_summary import print_comparison
 
-    start_prefect()
+        server.wait(quiet)
     try:
         compared = flow(loaded, new, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:
@@ -79,6 +85,9 @@ app.command()(serve)
 app.command()(report)
 app.command()(plan)
 app.command()(stability)
+app.command()(up)
+app.command()(down)
+app.command()(ui)
 
 
 @app.command()
@@ -100,18 +109,22 @@ def resume(
     quiet: Quiet = False,
 ) -> None:
     """Go on with a run that was interrupted, or extend one: --set budget.epochs=200."""
-    from conf.check import check
-    from conf.load import RefreshConfig, from_yaml, only_select
+    with launch_prefect() as server:
+        from conf.check import check
+        from conf.load import RefreshConfig, from_yaml, only_select
 
-    text = artifact_of(run_id, "config.yaml", tracking_uri)
-    origin = f"the configuration of run {run_id}"
-    loaded = only_select(from_yaml(text, origin, set_ or (), {}), origin, "CONFIG")
-    if isinstance(loaded, RefreshConfig):
-        raise ConfigError(
-            f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, the archive"
-            " answers what was evaluated"
-        )
-    check(loaded)
+        text = artifact_of(run_id, "config.yaml", tracking_uri)
+        origin = f"the configuration of run {run_id}"
+        loaded = only_select(from_yaml(text, origin, set_ or (), {}), origin, "CONFIG")
+        if isinstance(loaded, RefreshConfig):
+            raise ConfigError(
+                f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, the archive"
+                " answers what was evaluated"
+            )
+        check(loaded)
+        import flows.select  # noqa: F401  slow, and the server is starting meanwhile
+
+        server.wait(quiet)
     _run(loaded, run_id, 0 if quiet else 1 + verbose)
 
 
@@ -131,26 +144,6 @@ def features(
         run_id = Champions(tracking_of(tracking_uri)).required(run_id).run_id
     text = artifact_of(run_id, "features.json", tracking_uri)
     typer.echo(text.rstrip() if as_json else "\n".join(json.loads(text)["features"]))
-
-
-@app.command()
-def ui(
-    tracking_uri: Uri = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 5000,
-) -> None:
-    """Open the MLflow UI over the runs."""
-    from tasks.tracking import runs_page
-
-    store = tracking_of(tracking_uri)
-    typer.echo(f"MLflow UI over {store.label} on http://{host}:{port} (Ctrl-C ends it)")
-    typer.echo(f"runs at a glance: http://{host}:{port}{runs_page(store.experiment_id)}")
-    sys.stdout.flush()
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", host, "--port", str(port)]
-    # An address may hold a password, which a list of processes would show to everybody.
-    environment = {**os.environ, "MLFLOW_BACKEND_STORE_URI": store.uri}
-    # Become the server: whoever ends this process ends it, and no child is left behind.
-    os.execve(sys.executable, command, environment)
 
 
 @config_app.command("show")
@@ -227,7 +220,6 @@ def _run(config: Any, run_id: str | None, verbosity: int) -> None:
     from flows.select import select as flow
     from flows.summary import print_summary
 
-    start_prefect()
     try:
         outcome = flow(config, run_id, verbosity)
     except KeyboardInterrupt:

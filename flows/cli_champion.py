@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli_options import Config, Quiet, Set, Uri, Verbose, tracking_of
-from flows.prefect_server import start_prefect
+from flows.prefect_server import launch_prefect
 
 __all__ = ["champion", "refresh", "rollback"]
 
@@ -27,15 +27,16 @@ def refresh(
     quiet: Quiet = False,
 ) -> None:
     """Search the newest table; the answer becomes the champion if it is better."""
-    from conf.check import check
-    from conf.load import load_refresh
+    with launch_prefect() as server:
+        from conf.check import check
+        from conf.load import load_refresh
 
-    loaded = load_refresh(config, set_ or ())
-    check(loaded)
-    from flows.refresh import refresh as flow
-    from flows.refresh_summary import print_refresh
+        loaded = load_refresh(config, set_ or ())
+        check(loaded)
+        from flows.refresh import refresh as flow
+        from flows.refresh_summary import print_refresh
 
-    start_prefect()
+        server.wait(quiet)
     try:
         done = flow(loaded, force, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:

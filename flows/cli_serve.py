@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli_options import Set
-from flows.prefect_server import start_prefect
+from flows.prefect_server import launch_prefect, prefect_is_there
 from swarm.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -73,14 +73,12 @@ def _refuse_twins(loaded: Sequence[tuple[str, AnyConfig]]) -> None:
 
 
 def _needs_a_server() -> None:
-    from prefect.settings import PREFECT_API_URL
-
-    if not PREFECT_API_URL.value():
+    if not prefect_is_there():
         raise StoreError(
             "schedules need a Prefect server that stays, and PREFECT_API_URL is not set; run"
-            " `prefect server start`, and set PREFECT_API_URL to http://127.0.0.1:4200/api"
+            " `swarm up`, or set PREFECT_API_URL to the address of a server that runs"
         )
-    start_prefect()
+    launch_prefect().wait()
 
 
 def _deployment(config: AnyConfig) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli_options import Config, Quiet, Set, Verbose
-from flows.prefect_server import start_prefect
+from flows.prefect_server import launch_prefect
 
 if TYPE_CHECKING:
     from conf.schema import SelectConfig
@@ -49,16 +49,17 @@ def stability(
 
     The same command after an interruption goes on where it was.
     """
-    from conf.check import check
-    from conf.load import load_select
+    with launch_prefect() as server:
+        from conf.check import check
+        from conf.load import load_select
 
-    loaded = load_select(config, set_ or ())
-    check(loaded)
-    from flows.stability import Repetitions
-    from flows.stability import stability as flow
+        loaded = load_select(config, set_ or ())
+        check(loaded)
+        from flows.stability import Repetitions
+        from flows.stability import stability as flow
 
-    plan = Repetitions(seeds, resamples, share, core, noise)
-    start_prefect()
+        plan = Repetitions(seeds, resamples, share, core, noise)
+        server.wait(quiet)
     try:
         assessed = flow(loaded, plan, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
 """What Prefect's UI shows of a run beside its tasks: how far it is, its figures, its answer.
 
 None of it may cost the run anything: nothing is done outside a flow run, nor where Prefect runs on
-a temporary server, which has no page to look at; a server that is slow or away is given up on after
+a private server, which has no pages; a server that is slow or away is given up on after
 a moment.
 """
 
@@ -24,7 +24,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.context import FlowRunContext
 from prefect.logging import get_logger
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import PREFECT_API_URL, PREFECT_UI_ENABLED
 
 from swarm.budget import Budget
 from swarm.history import EpochRecord
@@ -219,7 +219,7 @@ def _spent(budget: Budget, record: EpochRecord, seconds: float) -> tuple[float, 
 
 def _flow_run() -> UUID | None:
     """Give the flow run that is to be shown, None for nobody looking."""
-    if not PREFECT_API_URL.value():
+    if not PREFECT_API_URL.value() or not PREFECT_UI_ENABLED.value():
         return None
     context = FlowRunContext.get()
     return context.flow_run.id if context is not None and context.flow_run is not None else None

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,7 +41,8 @@ def swarm(
 
     monkeypatch.setattr(Flow, "__call__", direct)
     monkeypatch.setattr(Task, "__call__", direct)
-    monkeypatch.setattr("flows.cli.start_prefect", lambda: None)
+    server = SimpleNamespace(wait=lambda quiet: None)
+    monkeypatch.setattr("flows.cli.launch_prefect", lambda: nullcontext(server))
     monkeypatch.setattr("swarm.evaluation.workers.fit_mask", trained)
     monkeypatch.setenv("DB_SECRET", "s3cret")
     monkeypatch.delenv("NOT_SET_ANYWHERE", raising=False)

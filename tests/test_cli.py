@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -28,6 +25,8 @@ COMMANDS = [
     "resume",
     "features",
     "ui",
+    "up",
+    "down",
     "config show",
     "config check",
     "config schema",
@@ -262,47 +261,6 @@ def test_a_prefect_server_that_is_away_ends_in_one_sentence(swarm, bench):
     assert NOWHERE in line
     assert "PREFECT_API_URL" in line
     assert not bench.made_anything()
-
-
-def test_a_prefect_server_that_does_not_start_ends_in_one_sentence(swarm, bench, monkeypatch):
-    def slow(**_: Any) -> None:
-        raise RuntimeError("Timed out while attempting to connect.\nstderr: much more")
-
-    monkeypatch.setattr("prefect.client.orchestration.get_client", slow)
-    line = sentence(swarm("select", bench.file()))
-    assert "(Timed out while attempting to connect)" in line
-    assert "PREFECT_API_URL" in line
-
-
-def test_the_installed_command_runs_a_flow_with_no_server_and_no_settings(tmp_path):
-    """What the lock has to be good for: `swarm select` as a new user runs it."""
-    command = Path(sys.executable).with_name("swarm")
-    if not command.exists():
-        pytest.skip("the project is not installed as a command in this environment")
-    small = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
-    small += ["model.params.n_estimators=5", "test.random_subsets=1", "test.bootstrap=50"]
-    options = [part for each in small for part in ("--set", each)]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    home = tmp_path / "home"
-    home.mkdir()
-    # A slow or busy machine is not what this is about.
-    kept["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "180"
-    done = subprocess.run(
-        [str(command), "select", "default", *options],
-        cwd=tmp_path,
-        env={**kept, "HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "of 30 features" in done.stdout
-    assert (tmp_path / "mlruns" / "mlflow.db").exists()
-    assert (tmp_path / "mlruns" / "archive.db").exists()
-    run_id = re.search(r"(?m)^run +(\w{32})", done.stdout)[1]
-    assert (tmp_path / "mlruns" / "artifacts" / run_id / "artifacts" / "report.html").exists()
 
 
 def test_a_configuration_of_ones_own_may_be_as_short_as_two_keys(swarm, tmp_path):

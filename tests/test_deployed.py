@@ -85,7 +85,7 @@ def test_a_schedule_is_checked_before_anything_is_run(name, section, sentence):
             [*WEEKLY, "champion.name=cells"],
             "refresh and refresh_too.yaml have the same champion 'cells'",
         ),
-        (["default"], WEEKLY, "PREFECT_API_URL is not set; run `prefect server start`"),
+        (["default"], WEEKLY, "PREFECT_API_URL is not set; run `swarm up`"),
     ],
     ids=["schedule", "twins", "champion", "server"],
 )

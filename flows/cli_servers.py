@@ -1,0 +1,202 @@
+"""The pages to look at: ``swarm up``, ``swarm down`` and ``swarm ui``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli_options import Uri, tracking_of
+from flows.prefect_server import LOCAL_API, SERVER_SETTINGS, answers, prefect_home
+from swarm.errors import StoreError
+
+if TYPE_CHECKING:
+    import psutil
+
+__all__ = ["down", "ui", "up"]
+
+# Which servers `swarm up` started, and what they say.
+_RECORD = Path("mlruns", "servers.json")
+_LOGS = Path("mlruns", "logs")
+_MOST_SECONDS = 600.0
+_LAST_LINES = 12
+
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(help="Port to listen on.")]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server in the background, recognised by more than a process id that is used again.
+
+    Attributes
+    ----------
+    name : str
+    address : str
+    pid : int
+    started : float
+        Seconds since the epoch, as the operating system has it.
+    """
+
+    name: str
+    address: str
+    pid: int
+    started: float
+
+    def process(self) -> psutil.Process | None:
+        """Return the process, if it is still the one that was started."""
+        import psutil
+
+        try:
+            process = psutil.Process(self.pid)
+            return process if abs(process.create_time() - self.started) < 1.0 else None
+        except psutil.NoSuchProcess:
+            return None
+
+
+def up(
+    tracking_uri: Uri = None,
+    port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000,
+) -> None:
+    """Start Prefect and MLflow in the background, on this machine only; `swarm down` ends them.
+
+    Commands find the Prefect server by themselves, start faster with it, and show their progress
+    on its pages.
+    """
+    prefect = LOCAL_API.removesuffix("/api")
+    kept = [server for server in _recorded() if server.process() is not None]
+    running = {server.name for server in kept}
+    _LOGS.mkdir(parents=True, exist_ok=True)
+    if "Prefect" not in running and not answers(LOCAL_API):
+        host, _, number = prefect.removeprefix("http://").partition(":")
+        command = ["prefect", "server", "start", "--host", host, "--port", number]
+        home = {"PREFECT_HOME": str(prefect_home())}
+        prefect_home().mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, **SERVER_SETTINGS, **home, "PREFECT_UI_API_URL": LOCAL_API}
+        kept.append(_start("Prefect", prefect, command, environment, lambda: answers(LOCAL_API)))
+        _write(kept)
+    if "MLflow" not in running:
+        mlflow = f"http://127.0.0.1:{port}"
+        if _serves("127.0.0.1", port):
+            raise StoreError(f"something else answers on {mlflow}; end it, or give another --port")
+        command, environment = _mlflow("127.0.0.1", port, tracking_of(tracking_uri).uri)
+        command += ["--workers", "1"]
+        ready = lambda: _serves("127.0.0.1", port)  # noqa: E731
+        kept.append(_start("MLflow", mlflow, command, environment, ready))
+        _write(kept)
+    addresses = {server.name: server.address for server in kept}
+    typer.echo(f"Prefect  {addresses.get('Prefect', prefect)}")
+    typer.echo(f"MLflow   {addresses['MLflow']}")
+    typer.echo("`swarm down` ends what `swarm up` started")
+
+
+def down() -> None:
+    """End the servers that `swarm up` started in this folder."""
+    import psutil
+
+    servers = _recorded()
+    if not servers:
+        typer.echo("nothing to end: `swarm up` started no server in this folder")
+    for server in servers:
+        process = server.process()
+        if process is None:
+            typer.echo(f"{server.name} had ended already")
+            continue
+        family = [process, *process.children(recursive=True)]
+        process.terminate()
+        _, alive = psutil.wait_procs(family, timeout=15)
+        for one in alive:
+            one.kill()
+        psutil.wait_procs(alive, timeout=5)
+        typer.echo(f"{server.name} at {server.address} has ended")
+    _RECORD.unlink(missing_ok=True)
+
+
+def ui(tracking_uri: Uri = None, host: Host = "127.0.0.1", port: Port = 5000) -> None:
+    """Open the MLflow UI over the runs."""
+    from tasks.tracking import runs_page
+
+    store = tracking_of(tracking_uri)
+    typer.echo(f"MLflow UI over {store.label} on http://{host}:{port} (Ctrl-C ends it)")
+    typer.echo(f"runs at a glance: http://{host}:{port}{runs_page(store.experiment_id)}")
+    sys.stdout.flush()
+    command, environment = _mlflow(host, port, store.uri)
+    # Become the server: whoever ends this process ends it, and no child is left behind.
+    os.execve(sys.executable, [sys.executable, "-m", *command], environment)
+
+
+def _mlflow(host: str, port: int, store: str) -> tuple[list[str], dict[str, str]]:
+    command = ["mlflow", "ui", "--host", host, "--port", str(port)]
+    # An address may hold a password, which a list of processes would show to everybody.
+    return command, {**os.environ, "MLFLOW_BACKEND_STORE_URI": store}
+
+
+def _start(
+    name: str,
+    address: str,
+    command: list[str],
+    environment: Mapping[str, str],
+    is_ready: Callable[[], bool],
+) -> Server:
+    """Start a module in the background, and wait until it answers."""
+    import psutil
+
+    typer.echo(f"starting {name}; the first time takes up to a minute", err=True)
+    log = _LOGS / f"{name.lower()}.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", *command],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+    server = Server(name, address, process.pid, psutil.Process(process.pid).create_time())
+    end = time.monotonic() + _MOST_SECONDS
+    while not is_ready():
+        if process.poll() is not None or time.monotonic() > end:
+            process.kill()
+            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise StoreError(
+                f"{name} did not start; its last lines, of {log}:\n"
+                + ("\n".join(lines[-_LAST_LINES:]) or "(nothing)")
+            )
+        time.sleep(0.2)
+    return server
+
+
+def _serves(host: str, port: int) -> bool:
+    connection = HTTPConnection(host, port, timeout=2.0)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status < 500
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _recorded() -> list[Server]:
+    try:
+        return [Server(**each) for each in json.loads(_RECORD.read_text(encoding="utf-8"))]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError) as error:
+        raise StoreError(
+            f"{_RECORD} cannot be read ({error}); end the servers by hand and remove it"
+        ) from None
+
+
+def _write(servers: list[Server]) -> None:
+    text = json.dumps([asdict(server) for server in servers], indent=1)
+    _RECORD.write_text(text, encoding="utf-8")

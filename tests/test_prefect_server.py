@@ -1,0 +1,275 @@
+"""The server that flows of the command line run on: it starts on any machine and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from flows import cli_servers, server_process
+from flows.prefect_server import answers, launch_prefect
+from swarm.errors import StoreError
+
+SMALL = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
+SMALL += ["model.params.n_estimators=5", "test.random_subsets=1", "test.bootstrap=50"]
+OPTIONS = [part for each in SMALL for part in ("--set", each)]
+PROCESS = Path(server_process.__file__)
+
+# What a person who has just installed it has: no settings, and an empty home.
+Environment = dict[str, str]
+
+
+@pytest.fixture
+def new_user(tmp_path: Path) -> Environment:
+    home = tmp_path / "home"
+    home.mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    kept.pop("DO_NOT_TRACK")
+    return {**kept, "HOME": str(home)}
+
+
+@pytest.fixture
+def command() -> str:
+    path = Path(sys.executable).with_name("swarm")
+    if not path.exists():
+        pytest.skip("the project is not installed as a command in this environment")
+    return str(path)
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def ends_within(seconds: float, is_over: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not is_over() and time.monotonic() < end:
+        time.sleep(0.05)
+    return is_over()
+
+
+def servers_of(pid: int) -> list[int]:
+    """Servers among the children of a process."""
+    listed = subprocess.run(
+        ["ps", "--ppid", str(pid), "-o", "pid=,args="], capture_output=True, text=True, check=False
+    ).stdout
+    return [int(line.split()[0]) for line in listed.splitlines() if PROCESS.name in line]
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    state = Path(f"/proc/{pid}/stat")
+    # A zombie has ended; whoever adopted it has not looked yet.
+    return state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def select(command: list[str], folder: Path, environment: Environment) -> str:
+    """Run `swarm select default`, and give the id of its run."""
+    done = subprocess.run(
+        [*command, "select", "default", *OPTIONS],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=290,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "of 30 features" in done.stdout
+    run_id: str = re.search(r"(?m)^run +(\w{32})", done.stdout)[1]
+    return run_id
+
+
+def test_a_new_user_selects_features_and_finds_everything_in_one_folder(
+    tmp_path, new_user, command
+):
+    """What the lock has to be good for: `swarm select` with no server and no settings."""
+    run_id = select([command], tmp_path, new_user)
+    kept = tmp_path / "mlruns"
+    assert (kept / "mlflow.db").exists()
+    assert (kept / "archive.db").exists()
+    assert (kept / "artifacts" / run_id / "artifacts" / "report.html").exists()
+    with closing(sqlite3.connect(kept / "prefect" / "prefect.db")) as database:
+        ((state,),) = database.execute("select state_type from flow_run").fetchall()
+    assert state == "COMPLETED"
+    assert not list(Path(new_user["HOME"], ".prefect").glob("*"))
+
+
+@pytest.mark.faults
+def test_a_machine_that_has_no_time_for_it_only_delays_the_start(tmp_path, new_user, command):
+    """Two loops take all but three percent of two processors for three times Prefect's limit."""
+    loop = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
+    loops = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(os.cpu_count() or 2)]
+    try:
+        began = time.monotonic()
+        select(["nice", "-n", "19", command], tmp_path, new_user)
+        assert time.monotonic() - began > 20
+    finally:
+        for each in loops:
+            each.kill()
+            each.wait()
+
+
+def test_bad_input_does_not_wait_for_the_server_and_leaves_nothing(tmp_path, new_user, command):
+    done = subprocess.run(
+        [command, "select", "default", "--set", "budget.epocs=2"],
+        cwd=tmp_path,
+        env=new_user,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def test_a_server_that_dies_ends_in_its_own_last_words(tmp_path, new_user, command):
+    database = {"PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{tmp_path}/no/x.db"}
+    done = subprocess.run(
+        [command, "select", "default", *OPTIONS],
+        cwd=tmp_path,
+        env={**new_user, **database},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    first, *others = [line for line in done.stderr.splitlines() if "takes up to" not in line]
+    assert first.startswith("swarm: the Prefect server of this command ended with status 3")
+    assert "set PREFECT_API_URL" in first
+    assert any("unable to open database file" in line for line in others)
+    assert not (tmp_path / "mlruns" / "mlflow.db").exists()
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["kill -9", "kill"])
+def test_the_server_ends_with_the_command_however_it_ends(tmp_path, new_user, end):
+    waits = "from flows.prefect_server import start_prefect; start_prefect(); print('up'); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", waits],
+        cwd=Path(__file__).parents[1],
+        env={**new_user, "PREFECT_HOME": str(tmp_path / "prefect")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout.readline() == "up\n"
+        (server,) = servers_of(parent.pid)
+        assert not is_gone(server)
+        parent.send_signal(end)
+        parent.wait(timeout=30)
+        assert ends_within(20, lambda: is_gone(server))
+
+
+def test_a_server_on_prefects_usual_port_is_used(monkeypatch, capsys, prefect_server):
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    used: dict[str, str] = {}
+    monkeypatch.setattr("flows.prefect_server._use", used.update)
+    monkeypatch.setattr("flows.prefect_server.LOCAL_API", prefect_server)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        server = launch_prefect()
+    assert server.is_private is False
+    assert used == {"PREFECT_API_URL": prefect_server}
+    # The fixture's own setting stands for what was just recorded.
+    server.wait()
+    told = capsys.readouterr().err
+    assert f"using the Prefect server at {prefect_server.removesuffix('/api')}" in told
+
+
+def test_nothing_on_prefects_usual_port_is_no_server(monkeypatch):
+    assert not answers(f"http://127.0.0.1:{free_port()}/api")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "share" / "prefect.db"
+    server_process.write_template(path)
+    return path
+
+
+def test_the_template_has_prefects_tables_and_stands_alone(template):
+    assert [path.name for path in template.parent.iterdir()] == [template.name]
+    with closing(sqlite3.connect(template)) as database:
+        names = {name for (name,) in database.execute("select name from sqlite_master")}
+    assert {"flow_run", "task_run", "alembic_version"} <= names
+
+
+def test_the_template_never_replaces_a_database(template, tmp_path, monkeypatch):
+    monkeypatch.setattr(server_process, "database_template", lambda: template)
+    server_process.copy_template(tmp_path)
+    assert (tmp_path / "prefect.db").read_bytes() == template.read_bytes()
+    (tmp_path / "prefect.db").write_bytes(b"in use")
+    server_process.copy_template(tmp_path)
+    assert (tmp_path / "prefect.db").read_bytes() == b"in use"
+    assert [path.name for path in tmp_path.iterdir()] == ["prefect.db"]
+
+
+# ---------------------------------------------------------------- swarm up, swarm down
+
+
+@pytest.fixture
+def own_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Ports and a home that are nobody's, for `up`; give that of MLflow."""
+    local = f"http://127.0.0.1:{free_port()}/api"
+    monkeypatch.setattr("flows.cli_servers.LOCAL_API", local)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    monkeypatch.chdir(tmp_path)
+    return free_port()
+
+
+def test_up_starts_prefect_and_mlflow_once_and_down_ends_them(
+    own_ports, tracking_uri, tmp_path, capsys
+):
+    try:
+        cli_servers.up(tracking_uri, own_ports)
+        told = capsys.readouterr().out
+        assert cli_servers.LOCAL_API.removesuffix("/api") in told
+        assert f"MLflow   http://127.0.0.1:{own_ports}" in told
+        assert answers(cli_servers.LOCAL_API)
+        first = json.loads((tmp_path / "mlruns" / "servers.json").read_text())
+        cli_servers.up(tracking_uri, own_ports)
+        assert json.loads((tmp_path / "mlruns" / "servers.json").read_text()) == first
+    finally:
+        cli_servers.down()
+    assert "has ended" in capsys.readouterr().out
+    assert not answers(cli_servers.LOCAL_API)
+    assert all(is_gone(server["pid"]) for server in first)
+    cli_servers.down()
+    assert "nothing to end" in capsys.readouterr().out
+
+
+def test_up_says_what_a_server_that_does_not_start_said_last(own_ports, tracking_uri, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", "sqlite+aiosqlite:////no/x.db")
+    with pytest.raises(StoreError, match=r"Prefect did not start; .*prefect\.log") as told:
+        cli_servers.up(tracking_uri, own_ports)
+    assert "unable to open database file" in str(told.value)
+
+
+def test_down_spares_a_process_that_only_has_the_number_of_a_server(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlruns").mkdir()
+    other = [{"name": "MLflow", "address": "http://x", "pid": os.getpid(), "started": 1.0}]
+    (tmp_path / "mlruns" / "servers.json").write_text(json.dumps(other))
+    cli_servers.down()
+    assert "MLflow had ended already" in capsys.readouterr().out
