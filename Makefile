@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= default
 
-.PHONY: help run test test-slow check faults browser docs docs-test bench evidence ui lock audit clean
+.PHONY: help run test test-slow check faults browser docs docs-test install-test bench evidence ui lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -17,6 +17,7 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	DO_NOT_TRACK=1 PREFECT_HOME=$(CURDIR)/$(VENV)/share/swarmselect $(BIN)/python -P flows/server_process.py --template
 	touch $@
 
 run: $(VENV)/installed  ## Select features of the embedded example (CONFIG=my.yaml for another)
@@ -24,10 +25,10 @@ run: $(VENV)/installed  ## Select features of the embedded example (CONFIG=my.ya
 
 # Two processes, each with a Prefect server of its own; a file's tests stay together.
 test: $(VENV)/installed  ## Run the test suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not faults and not browser and not docs"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not faults and not browser and not docs and not install"
 
-test-slow: $(VENV)/installed  ## Faults in their short form, the browser, and what the pages tell to do
-	$(BIN)/python -m pytest -m "faults or browser or docs"
+test-slow: $(VENV)/installed  ## Faults in their short form, the browser, the pages, the installation
+	$(BIN)/python -m pytest -m "faults or browser or docs or install"
 
 check: $(VENV)/installed  ## Lint, types, layers
 	$(BIN)/ruff check .
@@ -48,6 +49,9 @@ docs: $(VENV)/installed  ## Build the documentation into build/site
 
 docs-test: $(VENV)/installed  ## Do what the pages and examples say
 	$(BIN)/python -m pytest -m docs -s
+
+install-test: $(VENV)/installed  ## Install the wheel without and with the workflow, and use it
+	$(BIN)/python -m pytest -m install -s
 
 bench: $(VENV)/installed  ## Benchmarks (some need the benchmark data)
 	$(BIN)/python benchmarks/bench_strategies.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from swarm.history import EpochRecord
@@ -107,13 +108,14 @@ def progress(verbose: int, epochs: int | None) -> Iterator[Tell]:
     ----------
     verbose
         0 shows nothing, 1 one live line where there is a terminal, 2 also a line for every epoch
-        where there is none.
+        where there is none. Without the package rich there is a line in place of the live one.
     epochs : int or None
         How many there are at most.
     """
-    if verbose > 0 and sys.stderr.isatty():
+    terminal = verbose > 0 and sys.stderr.isatty()
+    if terminal and find_spec("rich") is not None:
         yield from _bar(epochs)
-    elif verbose > 1:
+    elif terminal or verbose > 1:
         yield lambda record, _: print(f"epoch {record.epoch}: {_said(record)}", file=sys.stderr)
     else:
         yield lambda record, _: None

@@ -1,0 +1,170 @@
+"""What is installed is enough, and no more: the library alone, and with the workflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MOST_DISTRIBUTIONS = 20
+SMALL = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
+SMALL += ["model.params.n_estimators=5", "test.random_subsets=1", "test.bootstrap=50"]
+
+pytestmark = [pytest.mark.install, pytest.mark.timeout(900)]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with the wheel in it, and an empty folder to work in."""
+
+    bin: Path
+    folder: Path
+
+    def run(self, *command: str | Path, timeout: float = 280) -> subprocess.CompletedProcess[str]:
+        kept = ("PATH", "LANG", "SSL_CERT_FILE", "SYSTEMROOT", "TMPDIR")
+        environment = {name: os.environ[name] for name in kept if name in os.environ}
+        return subprocess.run(
+            list(map(str, command)),
+            cwd=self.folder,
+            env={**environment, "HOME": str(self.folder / "home")},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def distributions(self) -> list[str]:
+        listed = self.run(self.bin / "python", "-m", "pip", "list", "--format", "json")
+        names = {each["name"].lower() for each in json.loads(listed.stdout)}
+        return sorted(names - {"pip", "setuptools"})
+
+    def megabytes(self) -> float:
+        files = [file for file in self.bin.parent.rglob("*") if file.is_file()]
+        return sum(file.stat().st_size for file in files if not file.is_symlink()) / 1e6
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+def install(folder: Path, wheel: Path, extra: str) -> Installed:
+    """Install the versions of the lock, as pip does for a user who gives them as constraints."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    pins = re.findall(r"(?m)^([\w.-]+)(?:\[[\w,-]+\])?(==\S+)( ; [^\\\n]+)?", lock)
+    constraints = folder / "constraints.txt"
+    constraints.write_text("\n".join("".join(pin) for pin in pins) + "\n", encoding="utf-8")
+    venv.create(folder / "env", with_pip=True)
+    made = Installed(folder / "env" / "bin", folder / "work")
+    made.folder.mkdir()
+    (made.folder / "home").mkdir()
+    pip = [str(made.bin / "python"), "-m", "pip", "install", "--quiet", f"{wheel}{extra}"]
+    # With this environment's variables: they may name a package index.
+    done = subprocess.run(
+        [*pip, "-c", str(constraints)], capture_output=True, text=True, timeout=600, check=False
+    )
+    if done.returncode != 0 and re.search(r"connection|resolve|No matching", done.stderr):
+        pytest.skip(f"no package index can be reached: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.fixture(scope="module")
+def library(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(tmp_path_factory.mktemp("library"), wheel, "")
+
+
+@pytest.fixture(scope="module")
+def workflow(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(tmp_path_factory.mktemp("workflow"), wheel, "[workflow]")
+
+
+def test_the_library_alone_is_small_and_runs_the_example_of_the_readme(library):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    done = library.run(library.bin / "python", "-W", "error::ImportWarning", "-c", block)
+    assert done.returncode == 0, done.stderr
+    assert 0 <= float(done.stdout.split()[0]) < 0.05
+    names = library.distributions()
+    print(f"library: {len(names)} distributions, {library.megabytes():.0f} MB: {', '.join(names)}")
+    assert len(names) <= MOST_DISTRIBUTIONS, names
+    assert not {"prefect", "mlflow", "matplotlib"} & set(names)
+
+
+def test_the_library_knows_its_version_and_ships_its_types(library):
+    code = "import swarm, pathlib; print(swarm.__version__)"
+    told = library.run(library.bin / "python", "-c", code).stdout.strip()
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'version = "{told}"' in project
+    (marker,) = library.bin.parent.glob("lib/python*/site-packages/swarm/py.typed")
+    assert marker.is_file()
+
+
+def test_the_command_without_the_workflow_says_what_to_install(library):
+    done = library.run(library.bin / "swarm", "select", "default")
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("run `pip install 'swarmselect[workflow]'`")
+
+
+def test_every_strategy_of_the_library_can_be_made_without_the_workflow(library):
+    code = "import swarm; print(len([swarm.make(name) for name in swarm.registry()]))"
+    done = library.run(library.bin / "python", "-c", code)
+    assert int(done.stdout) >= 19, done.stderr
+
+
+def test_the_workflow_selects_features_in_an_empty_folder(workflow):
+    options = [part for each in SMALL for part in ("--set", each)]
+    done = workflow.run(workflow.bin / "swarm", "select", "default", *options)
+    assert done.returncode == 0, done.stderr
+    assert "of 30 features" in done.stdout
+    assert sorted(path.name for path in workflow.folder.iterdir()) == ["home", "mlruns"]
+    names = workflow.distributions()
+    print(f"workflow: {len(names)} distributions, {workflow.megabytes():.0f} MB")
+
+
+def test_folders_of_the_same_names_are_named_or_do_no_harm(workflow):
+    names = ("conf", "flows", "tasks", "swarm")
+    check = ("config", "check", "default")
+    for name in names:
+        (workflow.folder / "mine" / name).mkdir(parents=True)
+    try:
+        beside = subprocess.run(
+            [workflow.bin / "swarm", *check],
+            cwd=workflow.folder / "mine",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert beside.returncode == 0, beside.stderr
+        for name in names:
+            package = workflow.folder / "mine" / name / "__init__.py"
+            package.touch()
+            done = subprocess.run(
+                [workflow.bin / "swarm", *check],
+                env={**os.environ, "PYTHONPATH": str(workflow.folder / "mine")},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 2
+            (line,) = done.stderr.splitlines()
+            assert line.startswith(f"swarm: {package.parent} stands in the way")
+            package.unlink()
+    finally:
+        shutil.rmtree(workflow.folder / "mine")
