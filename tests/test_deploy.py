@@ -175,9 +175,9 @@ def test_the_image_is_made_of_the_lock_and_of_files_that_are_there() -> None:
     assert all((ROOT / name).exists() for name in copied)
     allowed = (DEPLOY / "Dockerfile.dockerignore").read_text().split()
     assert {f"!{name}" for name in copied} <= set(allowed)
-    packages = re.search(r"^packages = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.M)
+    packages = re.search(r"^only-include = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.M)
     assert packages
-    assert set(re.findall(r'"(\w+)"', packages[1])) <= set(copied)
+    assert set(re.findall(r'"([\w.]+)"', packages[1])) <= set(copied)
     assert "USER swarm" in text
     for service in OURS.values():
         version = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M)
