@@ -44,10 +44,10 @@ def _without_secret(value: str) -> str:
 
 
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
-Count = Annotated[int, Field(ge=0)]
-PositiveCount = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
+PositiveCount = Annotated[int, Field(ge=1, le=10**9)]
 Fraction = Annotated[FiniteFloat, Field(gt=0, lt=1)]
-Workers = Annotated[int, Field(ge=1)] | Literal[-1]
+Workers = Annotated[int, Field(ge=1, le=1024)] | Literal[-1]
 Column = Annotated[str, Field(min_length=1)]
 Location = Annotated[str, Field(min_length=1), AfterValidator(_without_secret)]
 Params = dict[str, JsonValue]

@@ -87,7 +87,7 @@ class CompareBudgetSection(BudgetSection):
 class CompareEvaluationSection(EvaluationSection):
     """How subsets are evaluated; searches run side by side, so each has one worker."""
 
-    n_jobs: Annotated[int, Field(ge=1)] | Literal[-1] = Field(
+    n_jobs: Annotated[int, Field(ge=1, le=1024)] | Literal[-1] = Field(
         default=1, description="Workers of each search; -1 for one per core"
     )
 
@@ -114,8 +114,8 @@ class CompareConfig(Section):
     )
     datasets: dict[str, DatasetSection] = Field(description="Data sets by name")
     strategies: dict[str, RivalSection] = Field(description="Strategies by label")
-    seeds: PositiveCount | Annotated[list[Seed], Field(min_length=1)] = Field(
-        default=3, description="Seeds of the searches: a list, or a number n for 0 to n - 1"
+    seeds: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = (
+        Field(default=3, description="Seeds of the searches: a list, or a number n for 0 to n - 1")
     )
     reference: str | None = Field(
         default=None,

@@ -41,7 +41,7 @@ class DataSection(Section):
         " when the connection is made",
     )
     query: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="SQL query whose rows are the table"
+        default=None, description="SQL query whose rows are the table; it may only read"
     )
     target: Column | Annotated[list[Column], Field(min_length=1)] | None = Field(
         default=None,

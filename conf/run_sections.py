@@ -96,7 +96,7 @@ class EvaluationSection(Section):
         default=None,
         description="Scheduler of the Dask or Ray cluster; null starts n_jobs processes here",
     )
-    timeout_seconds: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+    timeout_seconds: Annotated[FiniteFloat, Field(gt=0, le=604_800)] | None = Field(
         default=None,
         description="Seconds that one fit may take; one that takes longer counts as failed and its"
         " worker is replaced; needs the backend loky; null for no limit",
@@ -137,11 +137,11 @@ class HoldoutSection(Section):
     metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None, description="Scorers reported on the test rows; null takes the usual ones"
     )
-    bootstrap: Annotated[int, Field(ge=1)] = Field(
+    bootstrap: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1000, description="Resamples behind each interval"
     )
     confidence: Fraction = Field(default=0.95, description="Confidence of the intervals")
-    random_subsets: Annotated[int, Field(ge=1)] = Field(
+    random_subsets: Annotated[int, Field(ge=1, le=1000)] = Field(
         default=5, description="Ensembles of random subsets of the same sizes to compare with"
     )
 

@@ -9,6 +9,9 @@ from swarm.errors import ConfigError
 
 __all__ = ["Budget", "Counts"]
 
+# Beyond any search; counts stay exact in every store, and null means no limit.
+_MOST = 10**9
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -60,7 +63,9 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("epochs", "evaluations", "distinct", "fits", "patience"):
             if getattr(self, name) is not None:
-                require(f"budget {name}", getattr(self, name), at_least=1, whole=True)
+                require(
+                    f"budget {name}", getattr(self, name), at_least=1, at_most=_MOST, whole=True
+                )
         if self.seconds is not None:
             require("budget seconds", self.seconds, above=0)
         if all(value is None for value in vars(self).values()):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["require"]
+__all__ = ["MAX_POPULATION", "require"]
+
+# Masks that a strategy may propose at once: far above any use, far below what fills the memory.
+MAX_POPULATION = 100_000
 
 
 def require(

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.checks import require
+from swarm.checks import MAX_POPULATION, require
 from swarm.operators.memory import Memory, best_of
 from swarm.operators.transfer import sample_position
 from swarm.operators.velocity import update_velocity
@@ -83,7 +83,7 @@ class BinarySwarmSettings:
     init: Literal["bernoulli", "clusters"] = "bernoulli"
 
     def __post_init__(self) -> None:
-        require("n_particles", self.n_particles, at_least=1, whole=True)
+        require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
         require("c1", self.c1, at_least=0)
         require("c2", self.c2, at_least=0)
         require("velocity_bound", self.velocity_bound, above=0)

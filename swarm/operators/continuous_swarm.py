@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.checks import require
+from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.memory import Memory, best_of, improves
 from swarm.operators.velocity import update_velocity
@@ -84,7 +84,7 @@ class ContinuousSwarmSettings:
     threshold: float = 0.6
 
     def __post_init__(self) -> None:
-        require("n_particles", self.n_particles, at_least=1, whole=True)
+        require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
         require("inertia", self.inertia, at_least=0)
         require("c1", self.c1, at_least=0)
         require("c2", self.c2, at_least=0)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.checks import require
+from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.initialise import warm_first
 from swarm.operators.memory import Memory, best_of, learn
@@ -81,7 +81,7 @@ class AntColony:
     trail_max: float = 1.5
 
     def __post_init__(self) -> None:
-        require("n_ants", self.n_ants, at_least=1, whole=True)
+        require("n_ants", self.n_ants, at_least=1, at_most=MAX_POPULATION, whole=True)
         require("update_factor", self.update_factor, at_least=0)
         require("evaporation", self.evaporation, above=0, at_most=1)
         require("trail_min", self.trail_min, above=0)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.checks import require
+from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.information_search import Merit, add_one, delete_one, grow
 from swarm.operators.initialise import warm_first
@@ -92,9 +92,9 @@ class BeeColony:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        require("n_bees", self.n_bees, at_least=1, whole=True)
-        require("alpha", self.alpha, at_least=1, whole=True)
-        require("k_max", self.k_max, at_least=1, whole=True)
+        require("n_bees", self.n_bees, at_least=1, at_most=MAX_POPULATION, whole=True)
+        require("alpha", self.alpha, at_least=1, at_most=MAX_POPULATION, whole=True)
+        require("k_max", self.k_max, at_least=1, at_most=MAX_POPULATION, whole=True)
         if self.size is not None:
             require("size", self.size, at_least=1, whole=True)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swarm.checks import require
+from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.genetics import crossover, fitness, mutate, select_parents
 from swarm.operators.initialise import bernoulli, warm_first
@@ -68,7 +68,9 @@ class Genetic:
     n_elite: int = 1
 
     def __post_init__(self) -> None:
-        require("population_size", self.population_size, at_least=2, whole=True)
+        require(
+            "population_size", self.population_size, at_least=2, at_most=MAX_POPULATION, whole=True
+        )
         require("crossover_prob", self.crossover_prob, at_least=0, at_most=1)
         require("mutation_prob", self.mutation_prob, at_least=0, at_most=1)
         require("n_elite", self.n_elite, at_least=1, below=self.population_size, whole=True)

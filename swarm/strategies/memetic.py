@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.checks import require
+from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.genetics import crossover, fitness, mutate, select_parents
 from swarm.operators.information_search import Merit, add_one, delete_one
@@ -83,8 +83,10 @@ class Memetic:
     mutation_prob: float = 0.1
 
     def __post_init__(self) -> None:
-        require("population_size", self.population_size, at_least=2, whole=True)
-        require("n_children", self.n_children, at_least=1, whole=True)
+        require(
+            "population_size", self.population_size, at_least=2, at_most=MAX_POPULATION, whole=True
+        )
+        require("n_children", self.n_children, at_least=1, at_most=MAX_POPULATION, whole=True)
         require("crossover_prob", self.crossover_prob, at_least=0, at_most=1)
         require("mutation_prob", self.mutation_prob, at_least=0, at_most=1)
 

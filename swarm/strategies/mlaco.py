@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.checks import require
+from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.genetics import fitness
 from swarm.operators.initialise import warm_first
@@ -103,7 +103,7 @@ class MultiLabelAnts:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        require("n_ants", self.n_ants, at_least=1, whole=True)
+        require("n_ants", self.n_ants, at_least=1, at_most=MAX_POPULATION, whole=True)
         require("beta", self.beta, at_least=0)
         require("rho", self.rho, above=0, at_most=1)
         require("q0", self.q0, at_least=0, at_most=1)

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.checks import require
+from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.initialise import place
 from swarm.operators.local_search import search_locally
@@ -125,14 +125,14 @@ class MultiSwarm:
     addition_bound: Literal["min", "max"] = "min"
 
     def __post_init__(self) -> None:
-        require("n_particles", self.n_particles, at_least=1, whole=True)
+        require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
         require("n_swarms", self.n_swarms, at_least=1, at_most=self.n_particles, whole=True)
         require("inertia", self.inertia, at_least=0)
         require("c1", self.c1, at_least=0)
         require("c2", self.c2, at_least=0)
         require("velocity_bound", self.velocity_bound, above=0)
         require("regroup_every", self.regroup_every, at_least=0, whole=True)
-        require("n_extra", self.n_extra, at_least=0, whole=True)
+        require("n_extra", self.n_extra, at_least=0, at_most=MAX_POPULATION, whole=True)
         require("local_search_prob", self.local_search_prob, at_least=0, at_most=1)
         require("local_search", self.local_search, truth=True)
         require("shrink", self.shrink, truth=True)

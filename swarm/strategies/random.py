@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swarm.checks import require
+from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.initialise import of_sizes, warm_first
 from swarm.operators.memory import Memory, learn
@@ -45,7 +45,7 @@ class RandomSearch:
     batch_size: int = 16
 
     def __post_init__(self) -> None:
-        require("batch_size", self.batch_size, at_least=1, whole=True)
+        require("batch_size", self.batch_size, at_least=1, at_most=MAX_POPULATION, whole=True)
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.checks import require
+from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.operators.initialise import bernoulli, warm_first
 from swarm.operators.memory import Memory, best_of, learn
@@ -127,7 +127,7 @@ class TwoD:
 
     def __post_init__(self) -> None:
         require("learning", self.learning, one_of=_LEARNING)
-        require("n_particles", self.n_particles, at_least=1, whole=True)
+        require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
         for name in ("inertia", "inertia_end", "c1", "c2"):
             require(name, getattr(self, name), at_least=0)
         for name in ("unification", "unification_end"):
