@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -15,13 +16,16 @@ from tasks.secrets import expand, reason
 from tasks.sources._raw import Raw
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL
+    from sqlalchemy import URL, Connection
 
 __all__ = ["read_sql"]
 
 
 def read_sql(url: str, query: str) -> Raw:
-    """Run `query` and take its rows; the password shows in no message and no traceback."""
+    """Run `query`, which may only read, and take its rows.
+
+    The password shows in no message and no traceback.
+    """
     address = _parse(url)
     # The query part may hold passwords too, under names that differ by driver.
     shown = address.set(query={}).render_as_string(hide_password=True)
@@ -71,7 +75,7 @@ def _select(address: URL, query: str, shown: str) -> tuple[pd.DataFrame | None, 
 
     secrets = _secrets(address)
     try:
-        engine = open_engine(address, poolclass=NullPool, hide_parameters=True)
+        engine = open_engine(_read_only(address), poolclass=NullPool, hide_parameters=True)
     except NoSuchModuleError:
         known = f"unknown database {address.drivername!r} in the URL"
         return None, f"{known}; use a dialect such as postgresql, mysql or sqlite"
@@ -89,12 +93,44 @@ def _select(address: URL, query: str, shown: str) -> tuple[pd.DataFrame | None, 
         with connection:
             # Without this a '%' in the query would be taken for a parameter.
             plain = connection.execution_options(no_parameters=True)
+            _refuse_writes(plain)
             return pd.read_sql_query(query, plain), ""
     except Exception as error:
         why = reason(getattr(error, "orig", None) or error, secrets)
-        return None, f"the query on {shown!r} failed: {why}; correct the query"
+        return None, f"the query on {shown!r} failed: {why}; correct the query, which may only read"
     finally:
         engine.dispose()
+
+
+def _read_only(address: URL) -> URL:
+    """Open a file of SQLite for reading alone."""
+    file = address.database
+    is_plain = address.drivername in ("sqlite", "sqlite+pysqlite")
+    if not is_plain or not file or file.startswith(":"):
+        return address
+    if file.startswith("file:"):
+        return address.update_query_dict({"mode": "ro"}) if "mode" not in address.query else address
+    uri = Path(file).expanduser().absolute().as_uri()
+    return address.set(database=uri).update_query_dict({"mode": "ro", "uri": "true"})
+
+
+def _refuse_writes(connection: Connection) -> None:
+    """Make the transaction read-only; nothing is ever committed where a database has none."""
+    kind = connection.dialect.name
+    if kind == "sqlite":
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+        driver = connection.connection.driver_connection
+        if isinstance(driver, sqlite3.Connection):
+            # ATTACH would make a file of a name that is new.
+            driver.set_authorizer(_without_attach)
+    elif kind in ("postgresql", "oracle"):
+        connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+    elif kind in ("mysql", "mariadb"):
+        connection.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
+
+
+def _without_attach(action: int, *_: object) -> int:
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def _secrets(address: URL) -> list[str]:
