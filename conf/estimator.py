@@ -31,8 +31,8 @@ def build_estimator(model: ModelSection) -> BaseEstimator:
     ConfigError
         The path, or the class it leads to, is outside the allowed packages, cannot be imported,
         is not a classifier or regressor, or a parameter is unknown or has a value the estimator
-        refuses. Parameters of LightGBM models are not checked by name: every native one, and
-        every alias, is legal. Parameters are plain values: nothing in them is ever imported.
+        refuses. Those of LightGBM models may be native ones, by any of their aliases. Parameters
+        are plain values: nothing in them is ever imported.
     """
     kind = _import(model)
     _refuse_unknown(model, kind)
@@ -126,10 +126,26 @@ def _refuse_unknown(model: ModelSection, kind: type[Any]) -> None:
             f"model.params.{given[0]} takes estimators, but parameters are plain values that name"
             " no object; build it in a class of your own, in a package of model.allow"
         )
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in known.values())
-    if takes_any or issubclass(kind, LGBMModel):
-        return
+    names = [name for name, each in known.items() if each.kind is not each.VAR_KEYWORD]
+    if len(names) < len(known):
+        # LightGBM ignores what it does not know, and says so only where it may talk.
+        native = _native_parameters() if issubclass(kind, LGBMModel) else []
+        if not native:
+            return
+        names += native
     for key in model.params:
-        if key not in known:
-            hint = nearest(key, known) or f"; it knows {', '.join(known)}"
+        if key not in names:
+            listed = ", ".join(known) if len(names) == len(known) else "LightGBM's own parameters"
+            hint = nearest(key, names) or f"; it knows {listed}"
             raise ConfigError(f"unknown parameter 'model.params.{key}' of {model.estimator}{hint}")
+
+
+def _native_parameters() -> list[str]:
+    """Name the parameters of the installed LightGBM by all their aliases; none if it is silent."""
+    from lightgbm import basic
+
+    try:
+        aliases = basic._ConfigAliases._get_all_param_aliases()
+    except AttributeError:  # not part of its public interface
+        return []
+    return [name for names in aliases.values() for name in names]
