@@ -65,6 +65,7 @@ class CompareLog:
         description: str | None,
     ) -> CompareLog:
         """Create the parent run."""
+        tracking.require_writable()
         tags = {"kind": "compare", "fingerprint": fingerprint}
         log = cls(tracking, tracking.start_run(name, params, tags, description))
         log.files({"config.yaml": config_yaml.encode()})
@@ -73,6 +74,7 @@ class CompareLog:
     @classmethod
     def resume(cls, tracking: Tracking, run_id: str) -> CompareLog:
         """Go on with a comparison that did not finish."""
+        tracking.require_writable()
         tracking.resume_run(run_id)
         if "error" in tracking.run(run_id).tags:
             tracking.client.delete_tag(run_id, "error")

@@ -21,6 +21,7 @@ from tasks.run_fields import PARAM_LENGTH, accepted_key, cut
 from tasks.spool import Spool
 from tasks.table import Table
 from tasks.tracking import RunRecord, Tracking
+from tasks.writable import require_writable
 
 __all__ = ["RunLog", "describe_run", "parquet"]
 
@@ -66,6 +67,7 @@ class RunLog:
         StoreError
             If the store does not take it; then nothing has been trained.
         """
+        _require_stores(tracking, spool_folder)
         run_id = tracking.start_run(name, params, tags, description)
         folder = Path(spool_folder) / run_id
         with _ended_on_error(tracking, run_id):
@@ -100,6 +102,7 @@ class RunLog:
             If the store does not take what an earlier start left in the spool.
         """
         _refuse_another_search(tracking.run(run_id), params, tags)
+        _require_stores(tracking, spool_folder)
         folder = Path(spool_folder) / run_id
         log = cls(tracking, Spool(folder, tracking, run_id), folder, run_id, tags)
         # How an earlier start ended may wait there too; it must not arrive after this one began.
@@ -172,6 +175,13 @@ _IDENTITY = ("rows", "columns", "strategy", "seed")
 _SEARCH = ("strategy.", "space.", "prepare.", "evaluation.racing", "proxy")
 # and those that a change of the problem may come from.
 _PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
+
+
+def _require_stores(tracking: Tracking, spool_folder: str) -> None:
+    """Refuse a spool or an artifact folder that cannot be written, before there is a run."""
+    remedy = "set tracking.spool to a folder that can be written"
+    require_writable(Path(spool_folder), "the spool", remedy)
+    tracking.require_writable()
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from tasks.tracking_store import (
     store_errors,
     within,
 )
+from tasks.writable import local_folder, require_writable
 
 __all__ = ["RunRecord", "Tracking", "open_tracking", "runs_page"]
 
@@ -129,6 +130,11 @@ def _open(uri: str, experiment: str, location: str | None) -> Tracking:
     client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
     found = client.get_experiment_by_name(experiment)
     if found is None:
+        # An experiment keeps the folder it is created with.
+        folder = None if location is None else local_folder(location)
+        if folder is not None:
+            remedy = "set tracking.artifacts to a folder that can be written"
+            require_writable(folder, "artifacts", remedy)
         try:
             created = client.create_experiment(experiment, artifact_location=location, tags=_tags())
             return Tracking(client, uri, created, experiment)

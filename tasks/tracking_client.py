@@ -16,6 +16,7 @@ from swarm.errors import InputError
 from tasks.dataset_input import dataset_input
 from tasks.run_fields import PARAM_LENGTH, TAG_LENGTH, accepted_key, batches, cut
 from tasks.tracking_store import redact, store_errors
+from tasks.writable import local_folder, require_writable
 
 __all__ = ["RunRecord", "Tracking"]
 
@@ -59,6 +60,24 @@ class Tracking:
     def label(self) -> str:
         """Address without secrets."""
         return redact(self.uri)
+
+    def require_writable(self) -> None:
+        """Refuse an experiment whose artifacts are in a folder here that cannot be written.
+
+        Raises
+        ------
+        StoreError
+            If it cannot; MLflow would go on trying for minutes.
+        """
+        with store_errors(self.uri, f"look up the experiment {self.experiment!r}"):
+            address = self.client.get_experiment(self.experiment_id).artifact_location
+        folder = local_folder(address)
+        if folder is not None:
+            require_writable(
+                folder,
+                f"the artifacts of the experiment {self.experiment!r}",
+                "make it a folder that can be written, or set tracking.experiment to a new name",
+            )
 
     def start_run(
         self,
