@@ -18,8 +18,10 @@ from swarm.evaluation.folds import Fold
 from swarm.evaluation.inputs import (
     check_columns,
     check_estimator,
+    check_fold_weights,
     check_folds,
     check_rows,
+    check_target_range,
     check_task,
     checked_weights,
     resolve_folds,
@@ -140,11 +142,13 @@ class Problem:
         task = task_of(target)
         check_columns(features, estimator)
         check_task(estimator, target, task)
+        check_target_range(estimator, labels)
         model = made_deterministic(estimator, seed)
         score = resolve_scoring(scoring, model, labels, task, pos_label)
         made = resolve_folds(folds, features, labels, task, seed, groups)
         check_folds(made, labels, task)
         weights = checked_weights(weight, len(labels), model)
+        check_fold_weights(made, weights)
         kind = _importance_kind(importance, model, features, labels)
         relevance = _relevance(features, target, task, space, seed, kind)
         exact = _exact(kind, model, features, made)

@@ -54,6 +54,8 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic]) -> Task:
     with warnings.catch_warnings():
         # "more classes than half of the samples": true of a short table, and no one's mistake.
         warnings.simplefilter("ignore", UserWarning)
+        # Sums of numbers near the end of the range overflow; whether they may be is told later.
+        warnings.simplefilter("ignore", RuntimeWarning)
         try:
             kind = type_of_target(values)
         except (TypeError, ValueError) as error:

@@ -72,10 +72,20 @@ def judgement_files(judgement: Judgement) -> dict[str, bytes]:
 
 
 def _subsets(result: SearchResult) -> pd.DataFrame:
-    """Pbest positions and costs, a column of 0 and 1 per unit, best first."""
+    """Pbest positions and costs, a column of 0 and 1 per unit, best first.
+
+    A unit named as one of the first two columns has ``feature_`` before its name.
+    """
     members = result.state.strategy.members
     order = np.lexsort((members.masks.sum(axis=1), members.costs))
-    table = pd.DataFrame(members.masks[order].astype(int), columns=list(result.space.names))
+    names = list(result.space.names)
+    for taken in ("cost", "group"):
+        if taken in names:
+            place, free = names.index(taken), f"feature_{taken}"
+            while free in names:
+                free = f"feature_{free}"
+            names[place] = free
+    table = pd.DataFrame(members.masks[order].astype(int), columns=names)
     table.insert(0, "cost", members.costs[order])
     table.insert(1, "group", members.group[order])
     return table

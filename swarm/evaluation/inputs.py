@@ -17,14 +17,19 @@ from swarm.evaluation.models import is_lightgbm
 __all__ = [
     "check_columns",
     "check_estimator",
+    "check_fold_weights",
     "check_folds",
     "check_rows",
+    "check_target_range",
     "check_task",
     "checked_weights",
+    "missing_classes",
     "resolve_folds",
 ]
 
-_NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}')
+_NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}\n\r\0')
+# The range of float32, which trees compute in; sums of squares of float64 stay finite within it.
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def check_estimator(estimator: Any) -> None:
@@ -38,18 +43,34 @@ def check_estimator(estimator: Any) -> None:
 
 def check_task(estimator: Any, target: Any, task: str) -> None:
     """Refuse a classifier for a target of numbers, whose every fit would fail."""
-    from sklearn.base import is_classifier
-
-    try:
-        classifies = is_classifier(estimator)
-    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
-        return
-    if classifies and task == "regression":
+    if _is_classifier(estimator) and task == "regression":
         named = getattr(target, "name", None)
         raise DataError(
             f"the target{'' if named is None else f' {named!r}'} holds numbers, "
             f"{len(pd.unique(np.ravel(target)))} different ones, but {type(estimator).__name__} "
             "is a classifier; use a regressor, or a target of classes"
+        )
+
+
+def _is_classifier(estimator: Any) -> bool:
+    from sklearn.base import is_classifier
+
+    try:
+        return bool(is_classifier(estimator))
+    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
+        return False
+
+
+def check_target_range(estimator: Any, target: NDArray[Any]) -> None:
+    """Refuse numbers to predict whose squares, or float32 forms, are infinite."""
+    if target.dtype.kind != "f" or _is_classifier(estimator):
+        return
+    largest = float(np.max(np.abs(target)))
+    if largest > _LARGEST:
+        value = target.ravel()[int(np.argmax(np.abs(target)))]
+        raise DataError(
+            f"the target holds {value:.6g}, beyond the range of float32 ({_LARGEST:.3g}), which "
+            "models compute in; divide it, take logarithms or drop such rows"
         )
 
 
@@ -87,9 +108,11 @@ def check_columns(features: pd.DataFrame, estimator: Any) -> None:
             raise DataError(f"column {name!r} has no value at all; drop it")
         if lightgbm and set(str(name)) & _NOT_IN_LIGHTGBM_NAMES:
             raise DataError(
-                f'column {name!r} has one of the characters ",:[]{{}} in its name, which '
-                "LightGBM does not take; rename it"
+                f'column {name!r} has one of the characters ",:[]{{}} or a line end in its name, '
+                "which LightGBM does not take; rename it"
             )
+        if lightgbm and name == "":
+            raise DataError("a column has an empty name, which LightGBM does not take; rename it")
         if isinstance(column.dtype, pd.CategoricalDtype):
             if not takes_categories:
                 raise DataError(
@@ -102,14 +125,30 @@ def check_columns(features: pd.DataFrame, estimator: Any) -> None:
                     f"column {name!r} holds {column.dtype} values, not numbers; "
                     "declare it categorical (data.categorical), encode it or drop it"
                 )
-        elif column.dtype.kind == "f" and np.isinf(column.to_numpy()).any():
-            count = int(np.isinf(column.to_numpy()).sum())
-            raise DataError(f"column {name!r} has {count} infinite values; clip or drop them")
+        elif column.dtype.kind == "f":
+            plain = isinstance(column.dtype, np.dtype)
+            options: dict[str, Any] = {} if plain else {"dtype": float, "na_value": np.nan}
+            _check_range(str(name), column.to_numpy(**options), lightgbm)
         if not allows_nan and column.isna().any():
             raise DataError(
                 f"column {name!r} has {int(column.isna().sum())} missing values, which "
                 f"{type(estimator).__name__} cannot take; impute in a Pipeline or use LightGBM"
             )
+
+
+def _check_range(name: str, values: NDArray[np.float64], lightgbm: bool) -> None:
+    """Refuse infinite values, and those that overflow in a model; LightGBM only compares them."""
+    sizes = np.abs(values)
+    largest = float(np.fmax.reduce(sizes))
+    if np.isinf(largest):
+        count = int(np.isinf(sizes).sum())
+        raise DataError(f"column {name!r} has {count} infinite values; clip or drop them")
+    if largest > _LARGEST and not lightgbm:
+        value = values[int(np.nanargmax(sizes))]
+        raise DataError(
+            f"column {name!r} holds {value:.6g}, beyond the range of float32 ({_LARGEST:.3g}), "
+            "which models compute in; divide the column, clip it or drop it"
+        )
 
 
 def resolve_folds(
@@ -164,10 +203,39 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64]
         raise DataError("weights must be finite and not negative; drop or fill such rows")
     if not weights.any():
         raise DataError("every sample weight is zero; leave the weights out")
+    if not float(weights.max()) * len(weights) <= _LARGEST:
+        raise DataError(
+            f"the largest sample weight is {weights.max():.6g}, so that sums of weights leave the "
+            f"range of float32 ({_LARGEST:.3g}); divide all weights by their mean"
+        )
     last = model.steps[-1][1] if getattr(model, "steps", None) else model
     if not has_fit_parameter(last, "sample_weight"):
         raise ConfigError(f"{type(last).__name__} takes no sample weights; drop them")
     return weights
+
+
+def check_fold_weights(folds: Sequence[Fold], weights: NDArray[np.float64] | None) -> None:
+    """Refuse weights that leave a fold nothing to train on."""
+    for number, (train, _) in enumerate(folds):
+        if weights is not None and not weights[train].any():
+            raise DataError(
+                f"every training row of fold {number} has the sample weight 0, "
+                f"{int(np.count_nonzero(weights))} of {len(weights)} rows have another; give more "
+                "rows a weight, or use other folds"
+            )
+
+
+def missing_classes(folds: Sequence[Fold], target: NDArray[Any], task: str) -> list[Any]:
+    """Return the classes that some fold has in its test rows and not in its training rows."""
+    if task not in ("binary", "multiclass"):
+        return []
+    classes, codes = np.unique(target, return_inverse=True)
+    missing = np.zeros(len(classes), dtype=bool)
+    for train, test in folds:
+        seen, tested = (np.bincount(codes[rows], minlength=len(classes)) for rows in (train, test))
+        missing |= (seen == 0) & (tested > 0)
+    found: list[Any] = classes[missing].tolist()
+    return found
 
 
 def check_folds(folds: Sequence[Fold], target: NDArray[Any], task: str) -> None:

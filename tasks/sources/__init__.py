@@ -66,7 +66,8 @@ def fetch(
     -------
     Table
         Feature names are as read, except that the characters LightGBM refuses
-        (``[ ] { } " , :``) become ``_``. All columns are named here as the source names them.
+        (``[ ] { } " , :`` and line ends) become ``_``. All columns are named here as the source
+        names them.
 
     Raises
     ------

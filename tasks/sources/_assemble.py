@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from swarm.errors import DataError, nearest
-from tasks.sources._checks import check_features, check_target, part_of, time_of, weight_of
+from tasks.sources._checks import (
+    check_cells,
+    check_features,
+    check_target,
+    part_of,
+    time_of,
+    weight_of,
+)
 from tasks.sources._raw import Raw, name_list, some
 from tasks.table import Table
 
@@ -43,6 +50,8 @@ def assemble(
         _require(raw.source, frame, role, name)
         if role not in ("target", "categorical") and name in targets:
             raise DataError(f"column {name!r} is the target and {role!r} too; choose one")
+        if role != "drop":
+            check_cells(role, frame[name])
 
     chosen = frame[targets] if len(targets) > 1 else frame[targets[0]]
     answer = check_target(chosen, raw)
@@ -51,6 +60,10 @@ def assemble(
     if not names:
         raise DataError(
             f"no features are left in {raw.source!r} after target, roles and drop; drop fewer"
+        )
+    if "" in names:
+        raise DataError(
+            f"column {list(frame.columns).index('') + 1} of {raw.source!r} has no name; give it one"
         )
     features = frame[names].copy()
     check_features(features)
@@ -104,8 +117,8 @@ def _require(source: str, frame: pd.DataFrame, role: str, name: str) -> None:
 
 
 def _safe_names(names: list[str]) -> list[str]:
-    """Replace the characters of JSON that LightGBM refuses in a feature name."""
-    safe = [re.sub(r'[\[\]{}",:]', "_", name) for name in names]
+    """Replace the characters that LightGBM refuses in a feature name: of JSON, and line ends."""
+    safe = [re.sub(r'[\[\]{}",:\n\r\0]', "_", name) for name in names]
     before: defaultdict[str, list[str]] = defaultdict(list)
     for old, new in zip(names, safe, strict=True):
         before[new].append(old)

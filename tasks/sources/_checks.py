@@ -9,7 +9,28 @@ from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 from swarm.errors import DataError
 from tasks.sources._raw import Raw, some
 
-__all__ = ["check_features", "check_target", "part_of", "time_of", "weight_of"]
+__all__ = [
+    "check_cells",
+    "check_features",
+    "check_target",
+    "part_of",
+    "time_of",
+    "weight_of",
+]
+
+
+def check_cells(role: str, column: pd.Series) -> None:
+    """Refuse a column whose cells hold several values each, such as the lists of a Parquet file."""
+    if column.dtype != object:
+        return
+    for row, value in enumerate(column.tolist()):
+        if isinstance(value, (list, tuple, dict, set, np.ndarray)):
+            shown = str(value).replace("\n", " ")
+            shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
+            raise DataError(
+                f"{role} column {column.name!r} has several values in one cell ({shown} in row "
+                f"{row}); make it one value a row, or drop the column"
+            )
 
 
 def check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.DataFrame:

@@ -42,6 +42,8 @@ def read_file(path: str) -> Raw:
     try:
         full = newest(full)
         stem, kind = _kind(full, shown)
+        if not remote:
+            _refuse_stream(full, shown)
         frame, aside = _read_parquet(full) if kind == "parquet" else _read_csv(full, kind, shown)
     except DataError:
         raise
@@ -61,6 +63,15 @@ def read_file(path: str) -> Raw:
         folder = source[: source.rindex("/") + 1] if "/" in source else ""
         source = folder + PurePosixPath(full).name
     return Raw(name=stem, source=f"file:{source}", frame=frame, aside=aside)
+
+
+def _refuse_stream(full: str, shown: str) -> None:
+    """Refuse a pipe, a device or a socket: reading it may never end, and it is read twice."""
+    path = Path(full)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError(
+            f"cannot read {shown!r}: it is a pipe, a device or a socket; write its rows to a file"
+        )
 
 
 def _kind(full: str, shown: str) -> tuple[str, str]:
