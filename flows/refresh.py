@@ -29,6 +29,7 @@ from swarm.errors import DataError
 from swarm.judgement.duel import Duel
 from swarm.judgement.metrics import default_metrics, metric_names
 from swarm.statistics.drift import drift_table
+from swarm.warning_codes import coded
 from tasks.champion import Champion, Champions
 from tasks.decision import announce, decision_files, measure, publish_features
 from tasks.lock import champion_lock
@@ -238,8 +239,10 @@ def _drifted(
     """How far the champion's columns have moved, and what to say of it."""
     reference = None if champion is None else champions.reference(champion)
     if champion is None or reference is None:
-        text = f"the champion {champion.uri} tells nothing of its training rows" if champion else ""
-        return drift_table({}, table.features), (text,) if text else ()
+        if champion is None:
+            return drift_table({}, table.features), ()
+        text = f"the champion {champion.uri} tells nothing of its training rows"
+        return drift_table({}, table.features), (coded("SWM302", text),)
     moved = drift_table(reference, table.features)
     far = moved[(moved["psi"] > config.drift.psi) | (moved["ks"] > config.drift.ks)]
     if far.empty:
@@ -251,7 +254,7 @@ def _drifted(
     )
     if config.drift.action == "stop":
         raise DataError(f"{text}; look at the table, or set drift.action to warn")
-    return moved, (text,)
+    return moved, (coded("SWM301", text),)
 
 
 def _digest(config: RefreshConfig, table: Table) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from swarm.errors import DataError, nearest
 from swarm.target import task_of
+from swarm.warning_codes import coded
 from tasks.table import Table
 
 __all__ = ["Split", "split"]
@@ -197,10 +198,11 @@ def _leak(table: Table, test: NDArray[np.bool_]) -> str | None:
     shared = np.intersect1d(groups[test], groups[~test])
     if not len(shared):
         return None
-    return (
+    return coded(
+        "SWM101",
         f"this split puts rows of one group on both sides ({len(shared)} of "
         f"{table.groups.nunique()} groups in {table.groups.name!r} are shared), so test figures "
-        "are too good; use split kind 'group'"
+        "are too good; use split kind 'group'",
     )
 
 
@@ -211,8 +213,9 @@ def _lost_class(table: Table, test: NDArray[np.bool_]) -> str | None:
     for side, rows in (("train", ~test), ("test", test)):
         lost = set(target.unique()) - set(target[rows].unique())
         if lost:
-            return (
+            return coded(
+                "SWM102",
                 f"no {side} row is of class {sorted(map(str, lost))[0]!r}, whose groups cannot "
-                "be on both sides; test figures say nothing about it"
+                "be on both sides; test figures say nothing about it",
             )
     return None

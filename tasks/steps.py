@@ -20,6 +20,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.folds import Fold, make_folds
+from swarm.evaluation.inputs import missing_classes
 from swarm.hints import prepare_hints
 from swarm.history import EpochRecord
 from swarm.judgement import Judgement, judge
@@ -30,6 +31,7 @@ from swarm.search import Search, SearchState
 from swarm.space import SearchSpace
 from swarm.strategy import Hints
 from swarm.target import task_of
+from swarm.warning_codes import coded
 from tasks.registry import ModelInfo, log_ensemble
 from tasks.run_log import RunLog
 from tasks.sources import fetch
@@ -70,10 +72,13 @@ class Prepared:
     problem : Problem
         On the training rows.
     hints : Hints
+    warnings : tuple of str
+        What makes costs doubtful, see :mod:`swarm.warning_codes`.
     """
 
     problem: Problem
     hints: Hints
+    warnings: tuple[str, ...] = ()
 
 
 @task(name="fetch", cache_policy=NO_CACHE, persist_result=False)
@@ -130,7 +135,34 @@ def prepare_search(
         needs=needs,
         warm=_warm_masks(warm, search_space),
     )
-    return Prepared(problem, hints)
+    return Prepared(problem, hints, _doubts(train, folds, problem))
+
+
+def _doubts(train: Table, folds: Mapping[str, Any], problem: Problem) -> tuple[str, ...]:
+    """What is allowed, but may well be a mistake."""
+    found = []
+    fold = train.fold if folds["kind"] == "column" else None
+    if fold is not None and fold.isna().any():
+        found.append(
+            coded(
+                "SWM103",
+                f"{int(fold.isna().sum())} of {len(fold)} rows have no value in the fold column "
+                f"{fold.name!r}: they are always trained on and never tested; fill them, unless a "
+                "hold-out is meant",
+            )
+        )
+    missing = missing_classes(problem.folds, problem.target, problem.task)
+    if missing:
+        few = ", ".join(repr(label) for label in missing[:3]) + ("..." if len(missing) > 3 else "")
+        found.append(
+            coded(
+                "SWM104",
+                f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) are missing "
+                "from the training rows of a fold that tests them, where they are always wrong; "
+                "use stratified folds, or join or drop rare classes",
+            )
+        )
+    return tuple(found)
 
 
 def _warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> NDArray[np.bool_] | None:
