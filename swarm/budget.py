@@ -47,8 +47,8 @@ class Budget:
         Where `distinct` or `fits` is above what the space holds, the search ends after a
         hundred epochs without a new mask.
     seconds : float or None
-        Wall time of this process, looked at after each epoch; a resumed search gets it anew,
-        so only this limit depends on the machine.
+        Wall time of this process, checked after each epoch, so that one epoch always runs; a
+        resumed search gets it anew, so only this limit depends on the machine.
     patience : int or None
         Epochs without an improvement of the best cost.
     """
@@ -91,7 +91,8 @@ class Budget:
             "evaluations": (counts.evaluations, self.evaluations),
             "distinct": (counts.distinct, self.distinct),
             "fits": (counts.fits, self.fits),
-            "seconds": (seconds, self.seconds),
+            # Without a first epoch there would be nothing to answer.
+            "seconds": (seconds if epoch else 0.0, self.seconds),
             "patience": (stalled, self.patience),
         }
         for name, (value, limit) in spent.items():

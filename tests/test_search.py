@@ -79,6 +79,12 @@ def test_seconds_end_a_search() -> None:
     assert len(result.records) >= 1
 
 
+def test_one_epoch_runs_however_few_the_seconds() -> None:
+    result = run(make_search(RandomSearch(), planted(plain_space(9)), seconds=1e-9))
+    assert result.reason == "seconds"
+    assert len(result.records) == 1
+
+
 def test_patience_counts_epochs_without_a_lower_cost() -> None:
     result = run(make_search(BinaryPso(), planted(plain_space(12)), patience=6))
     costs = result.history["best_cost"].to_list()
