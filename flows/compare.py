@@ -7,7 +7,7 @@ import json
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +27,7 @@ from flows.configured import evaluation_options, tracking_as_configured
 from flows.opaque import opaque
 from flows.preparing import ground_as_configured
 from flows.progress import say
+from flows.searching import probe_as_configured
 from swarm.archive import Archive
 from swarm.catalogue import make
 from swarm.errors import EvaluationError, InputError, StoreError
@@ -118,6 +119,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
     url = expand(config.archive.url, "address of the archive")
     Archive(url).close()
     tracking = tracking_as_configured(config.tracking)
+    _probe(config, grounds, url)
     log, resumed = _open_log(config, tracking, new)
     with _ends(log):
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
@@ -162,17 +164,33 @@ def _grounds(config: CompareConfig) -> tuple[dict[str, Ground], tuple[str, ...]]
     first, needs = next(iter(config.strategies)), _needs(config)
     grounds, told = {}, []
     for name in config.datasets:
-        try:
-            grounds[name], _, warning = ground_as_configured(
+        with _named(name):
+            grounds[name], _, warnings = ground_as_configured(
                 config.as_select(name, first),
                 needs=needs,
                 split=config.own_split(name) is not None,
             )
-        except InputError as error:
-            raise type(error)(f"data set {name!r}: {error}") from None
-        if warning:
-            told.append(f"data set {name!r}: {warning}")
+        told += [f"data set {name!r}: {warning}" for warning in warnings]
     return grounds, tuple(told)
+
+
+def _probe(config: CompareConfig, grounds: Mapping[str, Ground], url: str) -> None:
+    """Try the model of every data set, before there is a run."""
+    first = next(iter(config.strategies))
+    with closing(Archive(url)) as archive:
+        for name, ground in grounds.items():
+            with _named(name):
+                select = config.as_select(name, first)
+                probe_as_configured(select, ground.prepared.problem, archive)
+
+
+@contextmanager
+def _named(dataset: str) -> Iterator[None]:
+    """Say of which data set bad input is."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"data set {dataset!r}: {error}") from None
 
 
 def _needs(config: CompareConfig) -> tuple[str, ...]:

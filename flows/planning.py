@@ -12,7 +12,7 @@ from joblib import cpu_count
 from conf.estimator import build_estimator
 from conf.schema import SelectConfig
 from flows.preparing import preparation
-from flows.searching import proxy_problem, refuse_early
+from flows.searching import probe_as_configured, proxy_problem, refuse_early
 from swarm.budget import Budget
 from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
@@ -100,6 +100,7 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
     blank = Landscape(np.full(problem.n_folds, 0.3), spread=0.05, noise=0.02)
     likely = rehearse(strategy, space, hints, budget, blank, seed=config.seed, patience=1.5).masks
     tell("timing a few subsets on one thread")
+    probe_as_configured(config, problem, None)
     timing, way = _timed(config, guide, likely)
     full = 0.0 if guide is problem else float(_timed(config, problem, likely[:2])[0].seconds.max())
     tell("rehearsing the search on made-up costs")

@@ -40,7 +40,7 @@ def prepare_as_configured(
 
 def ground_as_configured(
     config: SelectConfig, *, needs: Sequence[str], split: bool
-) -> tuple[Ground, Table, str | None]:
+) -> tuple[Ground, Table, tuple[str, ...]]:
     """Fetch the table of a configuration, and pose its problem to several searches.
 
     Parameters
@@ -56,18 +56,19 @@ def ground_as_configured(
     ground : Ground
     train : Table
         The rows that are searched on.
-    warning : str or None
-        What makes the test figures doubtful.
+    warnings : tuple of str
+        What makes the costs or the test figures doubtful.
     """
     options = config.data.model_dump(exclude={"source"})
     table = fetch_data(config.data.source, {**options, "fold": config.folds.column})
-    test, warning = None, None
+    test, warnings = None, tuple[str, ...]()
     if split:
         kind, share = config.split.kind, config.split.test_size
         rows = split_rows(opaque(table), kind, share, config.split_seed)
-        table, test, warning = table.take(rows.train), table.take(rows.test), rows.warning
+        table, test = table.take(rows.train), table.take(rows.test)
+        warnings = (rows.warning,) if rows.warning else ()
     prepared = prepare_as_configured(config, table, needs=needs, seed=0)
-    return Ground(prepared, test), table, warning
+    return Ground(prepared, test), table, (*warnings, *prepared.warnings)
 
 
 def preparation(config: SelectConfig) -> dict[str, Any]:

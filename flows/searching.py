@@ -13,7 +13,9 @@ from flows.opaque import opaque
 from flows.progress import display, say
 from swarm.archive import Archive, KnownEvaluations
 from swarm.budget import Budget
+from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.probe import probe
 from swarm.evaluation.spent import training_seconds
 from swarm.history import EpochRecord
 from swarm.problem import Problem
@@ -21,11 +23,18 @@ from swarm.proxy import LOW_CORRELATION
 from swarm.result import SearchResult
 from swarm.search import Search, SearchState, run
 from swarm.strategy import Hints, Strategy
+from swarm.warning_codes import coded
 from tasks.prefect_artifacts import show_progress
 from tasks.run_log import RunLog
 from tasks.steps import Prepared, confirm_best, run_epoch, worth_retrying
 
-__all__ = ["Searched", "proxy_problem", "refuse_early", "search_as_configured"]
+__all__ = [
+    "Searched",
+    "probe_as_configured",
+    "proxy_problem",
+    "refuse_early",
+    "search_as_configured",
+]
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,25 @@ class Searched:
 
 def refuse_early(strategy: Strategy, prepared: Prepared, seed: int) -> None:
     """Refuse parameters of the strategy that do not suit the table, before there is a run."""
-    strategy.start(prepared.problem.space, prepared.hints, np.random.default_rng([seed, 0]))
+    try:
+        strategy.start(prepared.problem.space, prepared.hints, np.random.default_rng([seed, 0]))
+    except MemoryError:
+        raise ConfigError(
+            f"the strategy needs more memory for {prepared.problem.space.n_units:,} units than "
+            "there is; make the population in strategy.params smaller"
+        ) from None
+
+
+def probe_as_configured(config: SelectConfig, problem: Problem, archive: Archive | None) -> None:
+    """Try the model, and the cheaper one where there is one, before there is a run.
+
+    See :func:`swarm.evaluation.probe.probe`.
+    """
+    timeout = config.evaluation.timeout_seconds
+    guide = proxy_problem(config, problem)
+    for each in (problem, guide):
+        if each is not None:
+            probe(each, archive, timeout)
 
 
 def proxy_problem(config: SelectConfig, problem: Problem) -> Problem | None:
@@ -150,6 +177,9 @@ def _told(result: SearchResult, log: RunLog, verbosity: int) -> tuple[str, ...]:
     if correlation >= LOW_CORRELATION:
         return ()
     return (
-        f"the cheaper model ranks subsets at {correlation:.2f} to the full one, below "
-        f"{LOW_CORRELATION}; let proxy.params differ less from model.params, or search without",
+        coded(
+            "SWM201",
+            f"the cheaper model ranks subsets at {correlation:.2f} to the full one, below "
+            f"{LOW_CORRELATION}; let proxy.params differ less from model.params, or search without",
+        ),
     )

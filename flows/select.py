@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -18,7 +18,12 @@ from flows.configured import tracking_as_configured
 from flows.opaque import opaque
 from flows.preparing import prepare_as_configured
 from flows.progress import say
-from flows.searching import Searched, refuse_early, search_as_configured
+from flows.searching import (
+    Searched,
+    probe_as_configured,
+    refuse_early,
+    search_as_configured,
+)
 from swarm.archive import Archive
 from swarm.catalogue import make
 from swarm.ensemble import SubsetEnsemble
@@ -186,9 +191,13 @@ def start(
             " LightGBM"
         )
     archive = Archive(expand(config.archive.url, "address of the archive"))
-    tracking = tracking or tracking_as_configured(config.tracking)
-    log = _open_run(config, run_id, tracking, prepared, train, tags or {})
-    warnings = tuple(text for text in (rows.warning,) if text)
+    with ExitStack() as opened:
+        opened.callback(archive.close)
+        tracking = tracking or tracking_as_configured(config.tracking)
+        probe_as_configured(config, prepared.problem, archive)
+        log = _open_run(config, run_id, tracking, prepared, train, tags or {})
+        opened.pop_all()
+    warnings = (*((rows.warning,) if rows.warning else ()), *prepared.warnings)
     return Started(config, strategy, prepared, train, test, archive, tracking, log, name, warnings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from flows.configured import evaluation_options, tracking_as_configured
 from flows.opaque import opaque
 from flows.preparing import prepare_as_configured
 from flows.progress import say
-from flows.searching import refuse_early
+from flows.searching import probe_as_configured, refuse_early
 from flows.select import ends_run, fetched
 from swarm.archive import Archive
 from swarm.catalogue import make
@@ -142,11 +143,14 @@ def stability(
     if plan.resamples:
         # A draw that cannot be made, or leaves too little for the folds, shows before any search.
         _prepared(config, subsample(opaque(train), plan.share, config.seed))
-    Archive(expand(config.archive.url, "address of the archive")).close()
+    with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:
+        probe_as_configured(config, whole.problem, archive)
     scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train)]}, without replacement"
     log = _open_log(config, plan, whole, train, scheme)
     with ends_run(log), tempfile.TemporaryDirectory(prefix="swarm-stability-") as folder:
         say(f"run {log.run_id} in {log.tracking.label}", verbosity)
+        for text in whole.warnings:
+            say(f"[yellow]warning:[/yellow] {text}", verbosity)
         stop = Path(folder) / "stop"
         try:
             with cell_display(plan.seeds + plan.resamples, 0, verbosity) as shown:

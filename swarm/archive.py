@@ -163,6 +163,18 @@ class Archive:
             late_importances=problem.importance == "refit",
         )
 
+    def has_evaluations(self, problem: Problem) -> bool:
+        """Whether a fit of `problem` that did not fail is known; nothing is written."""
+        found = (
+            sa.select(_EVALUATIONS.c.id)
+            .join(_PROBLEMS, _PROBLEMS.c.id == _EVALUATIONS.c.problem)
+            .where(_PROBLEMS.c.fingerprint == self._fingerprint(problem))
+            .where(_EVALUATIONS.c.error.is_(None))
+            .limit(1)
+        )
+        with self._told("read"), self._engine.connect() as connection:
+            return connection.execute(found).first() is not None
+
     def check(self) -> None:
         """Raise StoreError unless the database says that it is whole."""
         if self._url.get_backend_name() != "sqlite":

@@ -18,7 +18,7 @@ from swarm.evaluation.models import model_importances, used_by
 from swarm.evaluation.types import Record
 from swarm.problem import Problem
 
-__all__ = ["REFIT", "Fitted", "Job", "fit_mask"]
+__all__ = ["REFIT", "Fitted", "Job", "fit_mask", "fit_model"]
 
 # In place of a fold: the model on all rows.
 REFIT = -1
@@ -162,16 +162,17 @@ def _trained(
     path = boosted_path(problem)
     model = None if path is None else path.fit(positions, fold)
     if path is None or model is None:
-        return _fit(problem, columns, train), columns.iloc[test]
+        return fit_model(problem, columns, train), columns.iloc[test]
     rows = path.rows(positions, test)
     if path.trusted is None:
-        wrapped, table = _fit(problem, columns, train), columns.iloc[test]
+        wrapped, table = fit_model(problem, columns, train), columns.iloc[test]
         if not path.trust(model, wrapped, rows, table):
             return wrapped, table
     return model, rows
 
 
-def _fit(problem: Problem, columns: Any, rows: NDArray[np.int64]) -> Any:
+def fit_model(problem: Problem, columns: Any, rows: NDArray[np.int64]) -> Any:
+    """Fit a clone of the estimator to some rows of `columns`, with their weights."""
     from sklearn.base import clone
 
     model = clone(problem.estimator)
@@ -188,7 +189,7 @@ def _refit(problem: Problem, columns: Any, positions: Sequence[int], result: Fit
         path = boosted_path(problem)
         model = None if path is None or not path.trusted else path.fit(positions, -1)
         if model is None:
-            model = _fit(problem, columns, np.arange(len(problem.target)))
+            model = fit_model(problem, columns, np.arange(len(problem.target)))
         values = model_importances(model, len(positions))
         result.refit = problem.space.by_unit(values, positions)
     except MemoryError:

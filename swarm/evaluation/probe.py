@@ -1,0 +1,189 @@
+"""Try a model on one fold before a run is opened, so that what it refuses is one sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from swarm.errors import ConfigError
+from swarm.evaluation.fitting import fit_model
+from swarm.evaluation.models import model_importances
+from swarm.evaluation.threads import one_thread
+from swarm.problem import Problem
+
+if TYPE_CHECKING:
+    from swarm.archive import Archive
+
+__all__ = ["probe"]
+
+# What limits the length of a fit in LightGBM, by its aliases, and in scikit-learn.
+_ROUNDS = {
+    *("n_estimators", "max_iter", "num_iterations", "num_iteration", "n_iter", "num_tree"),
+    *("num_trees", "num_round", "num_rounds", "nrounds", "num_boost_round"),
+}
+_FEW = 10
+# A process has to start and load its libraries before the time of its fit begins.
+_START_SECONDS = 120.0
+
+
+def probe(problem: Problem, archive: Archive | None = None, timeout: float | None = None) -> None:
+    """Fit and score the estimator on all features of the fold with the fewest training rows.
+
+    All features are what a run compares its answer with in the end, so a model that fails on
+    them would fail the run after the search. Trees and iterations are limited to ten; what fails
+    so is tried once more as configured, and only a second failure counts. Nothing is archived and
+    no fit is counted: a search is the same with and without its probe.
+
+    Parameters
+    ----------
+    problem : Problem
+    archive : Archive, optional
+        Where it holds a fit of the problem, the model is known to work and nothing is fitted.
+    timeout : float, optional
+        Seconds that the fit may take, in a process of its own. One that takes longer, or whose
+        process ends, is left to the search, which can go on without single fits.
+
+    Raises
+    ------
+    ConfigError
+        If the estimator cannot be fitted, or the scorer cannot score it.
+    """
+    if archive is not None and archive.has_evaluations(problem):
+        return
+    trouble = _trouble(problem) if timeout is None else _watched(problem, timeout)
+    if trouble is not None:
+        raise ConfigError(trouble)
+
+
+def _trouble(problem: Problem) -> str | None:
+    """Say what goes wrong, or None; memory is for the workers to run out of."""
+    few = _with_few_rounds(problem.estimator)
+    try:
+        with warnings.catch_warnings(), one_thread(), _quiet_stderr():
+            warnings.simplefilter("ignore")
+            if few is not None and _attempt(replace(problem, estimator=few)) is None:
+                return None
+            return _attempt(problem)
+    except MemoryError:
+        return None
+
+
+def _attempt(problem: Problem) -> str | None:
+    fold = int(np.argmin([len(train) for train, _ in problem.folds]))
+    train, test = problem.folds[fold]
+    positions = problem.space.positions(~problem.space.forbidden)
+    columns = problem.features.iloc[:, positions]
+    named = _name(problem.estimator)
+    rows = f"{len(train)} training rows of fold {fold} with all {len(positions)} features"
+    try:
+        model = fit_model(problem, columns, train)
+        if problem.importance == "fold":
+            model_importances(model, len(positions))
+    except MemoryError:
+        raise
+    except Exception as error:
+        return (
+            f"{named} cannot be fitted to the {rows}: {_reason(error)}; correct model.params, or "
+            "choose another model"
+        )
+    scorer = problem.scoring.name
+    try:
+        cost = problem.scoring.cost(model, columns.iloc[test], problem.target[test])
+    except MemoryError:
+        raise
+    except Exception as error:
+        return (
+            f"the scorer {scorer!r} fails for {named} on the {len(test)} test rows of fold {fold}: "
+            f"{_reason(error)}; correct model.params, or choose another scorer or model"
+        )
+    if np.isnan(cost):
+        return (
+            f"the scorer {scorer!r} gives NaN for {named} on the {len(test)} test rows of fold "
+            f"{fold}; choose another scorer, or fewer folds"
+        )
+    return None
+
+
+def _with_few_rounds(estimator: Any) -> Any | None:
+    """Clone with few trees or iterations; None where there is nothing to limit."""
+    from sklearn.base import clone
+
+    long = {
+        name: _FEW
+        for name, value in estimator.get_params(deep=True).items()
+        if name.rpartition("__")[2] in _ROUNDS and isinstance(value, int) and value > _FEW
+    }
+    return clone(estimator).set_params(**long) if long else None
+
+
+def _watched(problem: Problem, timeout: float) -> str | None:
+    from concurrent.futures import TimeoutError as Late
+
+    from joblib.externals.loky import get_reusable_executor
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    from swarm.interrupts import deaf_children, quiet_pool
+
+    with quiet_pool():
+        with deaf_children():
+            pool = get_reusable_executor(max_workers=1, timeout=300)
+            answer = pool.submit(_limited, problem, timeout)
+        try:
+            told: str | None = answer.result(timeout=_START_SECONDS + 3 * timeout)
+            return told
+        except (BrokenProcessPool, Late):
+            return None
+        finally:
+            pool.shutdown(wait=True, kill_workers=True)
+
+
+def _limited(problem: Problem, seconds: float) -> str | None:
+    """Run in a process that ends itself where a fit hangs; see :mod:`.deadline`."""
+    import faulthandler
+
+    with open(os.devnull, "w") as nowhere:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
+        try:
+            return _trouble(problem)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def _name(estimator: Any) -> str:
+    steps = getattr(estimator, "steps", None)
+    return type(steps[-1][1] if steps else estimator).__name__
+
+
+def _reason(error: Exception) -> str:
+    """Return the first sentence of an error, without the source line that LightGBM names."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    first = re.sub(r" at \S+, line \d+", "", text).rstrip(" .").split(". ")[0].replace("; ", ", ")
+    return first if len(first) <= 300 else f"{first[:300]}..."
+
+
+@contextmanager
+def _quiet_stderr() -> Iterator[None]:
+    """Drop what compiled code writes: LightGBM prints each error before it raises it."""
+    sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # closed
+        yield
+        return
+    try:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        with suppress(OSError):
+            sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -1,0 +1,154 @@
+"""Claims on the fit that is tried before a run is opened."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from swarm.archive import Archive
+from swarm.errors import ConfigError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.probe import probe
+from swarm.problem import Problem
+from swarm.space import SearchSpace
+
+UNEVEN = [
+    (np.arange(20, 60), np.arange(20)),
+    (np.r_[0:40], np.arange(40, 60)),
+    (np.r_[0:20, 50:60], np.arange(20, 50)),
+]
+
+
+class Noting(GaussianNB):
+    """Notes the shape of the rows of each fit, and of what kind they are, in a file."""
+
+    def __init__(self, file: str = "", max_iter: int = 1000, least: int = 0) -> None:
+        super().__init__()
+        self.file, self.max_iter, self.least = file, max_iter, least
+
+    def fit(self, X: Any, y: Any, **options: Any) -> Noting:
+        with Path(self.file).open("a") as notes:
+            notes.write(f"{len(X)} {','.join(X.columns)} {self.max_iter}\n")
+        if self.max_iter < self.least:
+            raise ValueError("too few")
+        return super().fit(X, y, **options)
+
+
+class Sleepy(GaussianNB):
+    """Never ends a fit to the rows of a fold."""
+
+    def fit(self, X: Any, y: Any, **options: Any) -> Sleepy:
+        if isinstance(X, pd.DataFrame):
+            time.sleep(3600)
+        return super().fit(X, y, **options)
+
+
+def posed(model: Any, **options: Any) -> Problem:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
+    target = (frame["a"] + rng.normal(size=60) > 0).astype(int)
+    return Problem.build(frame, target, model, **{"folds": UNEVEN, **options})
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    return tmp_path / "notes"
+
+
+def test_one_fit_on_the_smallest_fold_and_all_features_with_few_iterations(notes: Path) -> None:
+    probe(posed(Noting(str(notes))))
+    assert notes.read_text() == "30 a,b,c,d 10\n"
+
+
+def test_forbidden_features_are_left_out(notes: Path) -> None:
+    space = SearchSpace.build(list("abcd"), forbidden=["b"])
+    probe(posed(Noting(str(notes)), space=space))
+    assert notes.read_text() == "30 a,c,d 10\n"
+
+
+def test_a_model_that_needs_its_iterations_is_tried_with_all_of_them(notes: Path) -> None:
+    probe(posed(Noting(str(notes), least=500)))
+    assert notes.read_text() == "30 a,b,c,d 10\n30 a,b,c,d 1000\n"
+    with pytest.raises(ConfigError, match="Noting cannot be fitted to the 30 training rows of "):
+        probe(posed(Noting(str(notes), least=5000)))
+
+
+def test_nothing_is_archived_and_a_problem_that_is_known_is_not_tried(notes: Path) -> None:
+    problem = posed(Noting(str(notes)))
+    archive = Archive()
+    probe(problem, archive)
+    assert not archive.has_evaluations(problem)
+    with CrossValidation(problem, archive) as evaluator:
+        masks = np.ones((1, 4), dtype=bool)
+        evaluator.evaluate(masks, np.array([np.inf]), np.arange(3))
+    assert archive.has_evaluations(problem)
+    assert not archive.has_evaluations(posed(Noting(str(notes)), scoring="roc_auc"))
+    notes.unlink()
+    probe(problem, archive)
+    assert not notes.exists()
+
+
+def test_fits_that_failed_do_not_vouch_for_a_model(notes: Path) -> None:
+    problem = posed(Noting(str(notes), least=5000))
+    archive = Archive()
+    with CrossValidation(problem, archive) as evaluator:
+        masks = np.ones((1, 4), dtype=bool)
+        assert evaluator.evaluate(masks, np.array([np.inf]), np.arange(3)).failed.all()
+    with pytest.raises(ConfigError, match="too few"):
+        probe(problem, archive)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LGBMClassifier(n_estimators=500, verbosity=-1),
+        LGBMClassifier(num_iterations=500, verbosity=-1),
+        RandomForestClassifier(n_estimators=500),
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
+    ],
+)
+def test_usual_models_pass_and_stay_as_they_are(model: Any) -> None:
+    problem = posed(model)
+    before = problem.fingerprint()
+    probe(problem)
+    assert problem.fingerprint() == before
+
+
+def test_a_fit_that_hangs_is_left_to_the_search() -> None:
+    started = time.monotonic()
+    probe(posed(Sleepy()), timeout=1.0)
+    assert time.monotonic() - started < 60.0
+
+
+def test_a_fit_with_a_time_limit_is_refused_with_its_reason(notes: Path) -> None:
+    with pytest.raises(ConfigError, match="too few"):
+        probe(posed(Noting(str(notes), least=5000)), timeout=60.0)
+
+
+def test_a_score_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match="scorer 'odd' gives NaN for GaussianNB on the 30 test"):
+        probe(posed(GaussianNB(), scoring=odd))
+
+
+def odd(model: Any, rows: Any, truth: Any) -> float:
+    return float("nan")
+
+
+def test_what_compiled_code_prints_is_kept_from_the_terminal(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(ConfigError, match="num_leaves") as caught:
+        probe(posed(LGBMClassifier(num_leaves=1, verbosity=-1)))
+    assert capfd.readouterr() == ("", "")
+    assert ".cpp" not in str(caught.value)
