@@ -9,7 +9,7 @@ import pandas as pd
 
 from tests.small_run import BAYES, OTHERS, table
 
-__all__ = ["ARGUMENTS", "CONFIGURATIONS", "RUNS"]
+__all__ = ["ARGUMENTS", "CONFIGURATIONS", "MODELS", "RUNS"]
 
 NOWHERE = "http://127.0.0.1:9"
 Frame = pd.DataFrame | None
@@ -34,6 +34,22 @@ def without(*names: str) -> list[str]:
 
 def regressor(**params: Any) -> dict[str, Any]:
     return {"estimator": "lightgbm.LGBMRegressor", "params": {"n_estimators": 5, **params}}
+
+
+def trees(**params: Any) -> dict[str, Any]:
+    return {"estimator": "lightgbm.LGBMClassifier", "params": {"n_estimators": 5, **params}}
+
+
+# Rows, split and folds of a target of numbers.
+NUMBERS: dict[str, Any] = {
+    "data": {"target": "number", "drop": [*OTHERS[1:], "y"]},
+    "split": {"kind": "random"},
+    "folds": {"kind": "random"},
+}
+HUGE = np.where(table()["x0"] > 0, 1e308, -1e308)
+CELLS = [[1], [0]] * 60
+NEIGHBOURS = "sklearn.neighbors.KNeighborsClassifier"
+CUSTOMERS = {"source": "sql", "path": None, "url": "sqlite:///others.db", "target": "name"}
 
 
 # Wrong by itself, whatever the data.
@@ -108,6 +124,38 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "strata of numbers": (
         {"model": regressor()},
         ["stratified", "regressor", "'random'"],
+    ),
+    "more resamples than any memory": (
+        {"test": {"bootstrap": 10**9}},
+        ["test.bootstrap", "1000000000", "at most 100000"],
+    ),
+    "more random subsets than any time": (
+        {"test": {"random_subsets": 10**6}},
+        ["test.random_subsets", "1000000", "at most 1000"],
+    ),
+    "more epochs than a number holds": (
+        {"budget": {"epochs": 10**30}},
+        ["budget.epochs", "at most 1000000000"],
+    ),
+    "more workers than any machine": (
+        {"evaluation": {"n_jobs": 10**6}},
+        ["evaluation.n_jobs", "1000000", "at most 1024"],
+    ),
+    "timeout beyond the clock": (
+        {"evaluation": {"timeout_seconds": 1e30}},
+        ["evaluation.timeout_seconds", "at most 604800"],
+    ),
+    "more particles than any memory": (
+        {"strategy": {"params": {"n_particles": 10**9, "n_swarms": 1}}},
+        ["n_particles", "<= 100000", "1000000000"],
+    ),
+    "unknown parameter of LightGBM": (
+        {"model": trees(num_leavs=4)},
+        ["'model.params.num_leavs'", "lightgbm.LGBMClassifier", "did you mean 'num_leaves'"],
+    ),
+    "unknown parameter of LightGBM like no other": (
+        {"model": trees(zzz=4)},
+        ["'model.params.zzz'", "it knows", "LightGBM"],
     ),
     "vote that does not suit": (
         {"ensemble": {"vote": "mean"}},
@@ -192,6 +240,19 @@ RUNS: dict[str, Case] = {
         {"data": {"part": "side", "drop": without("side")}, "split": {"kind": "column"}},
         ["'side'", "'left'", "'train' or 'test'"],
     ),
+    "weights of nothing in a fold": (
+        changed(number=[1.0, *[0.0] * 119], side=["train"] * 90 + ["test"] * 30),
+        {
+            "data": {"weight": "number", "part": "side", "drop": without("number", "side")},
+            "split": {"kind": "column"},
+        },
+        ["training row of fold", "sample weight 0", "1 of 90 rows", "other folds"],
+    ),
+    "weights without a sum": (
+        changed(number=1e308),
+        {"data": {"weight": "number", "drop": without("number")}},
+        ["weight", "1e+308", "float32", "divide all weights by their mean"],
+    ),
     "negative weight": (
         changed(number=-1.0),
         {"data": {"weight": "number", "drop": without("number")}},
@@ -206,6 +267,51 @@ RUNS: dict[str, Case] = {
     "column of text for LightGBM": (changed(x4="a"), {}, ["'x4'", "categorical"]),
     "missing values": (holed("x4", 40), {"model": BAYES}, ["'x4'", "missing", "GaussianNB"]),
     "infinite values": (holed("x3", 5, np.inf), {}, ["'x3'", "infinite", "replace or drop"]),
+    "value beyond any square": (
+        changed(x3=HUGE),
+        {"model": BAYES},
+        ["'x3'", "1e+308", "float32", "divide the column, clip it or drop it"],
+    ),
+    "value beyond any square, scaled": (
+        changed(x3=HUGE),
+        {"model": {**BAYES, "scaling": "standard"}},
+        ["'x3'", "1e+308", "float32"],
+    ),
+    "value beyond float32": (
+        changed(x3=np.where(table()["x0"] > 0, 1e39, 1.0)),
+        {"model": {"estimator": "sklearn.tree.DecisionTreeClassifier"}},
+        ["'x3'", "1e+39", "float32"],
+    ),
+    "target beyond any square": (
+        changed(number=HUGE),
+        {**NUMBERS, "model": regressor()},
+        ["target", "1e+308", "float32", "take logarithms"],
+    ),
+    "target of lists": (
+        changed(y=CELLS),
+        {"data": {"path": "table.parquet"}},
+        ["target column 'y'", "[1]", "row 0", "one value a row"],
+    ),
+    "group of lists": (
+        changed(who=CELLS),
+        {"data": {"path": "table.parquet", "group": "who", "drop": without("who")}},
+        ["group column 'who'", "several values in one cell"],
+    ),
+    "category of lists": (
+        changed(x3=CELLS),
+        {"data": {"path": "table.parquet", "categorical": ["x3"]}},
+        ["categorical column 'x3'", "several values in one cell"],
+    ),
+    "column without a name": (
+        table().rename(columns={"x3": ""}),
+        {"data": {"path": "table.parquet"}},
+        ["column 4", "table.parquet", "has no name", "give it one"],
+    ),
+    "pipe in place of a file": (
+        None,
+        {"data": {"path": "pipe.csv"}},
+        ["pipe.csv", "a pipe", "write its rows to a file"],
+    ),
     "column without a value": (changed(x5=np.nan), {}, ["'x5'", "no value", "drop it"]),
     "nothing to choose from": (
         None,
@@ -313,10 +419,35 @@ RUNS: dict[str, Case] = {
         {"data": {"source": "sql", "path": None, "url": "sqlite:///none.db", "query": "select 1"}},
         ["none.db", "check the URL"],
     ),
+    "query that deletes": (
+        None,
+        {"data": {**CUSTOMERS, "query": "delete from customers returning name"}},
+        ["others.db", "readonly", "may only read"],
+    ),
+    "query that updates": (
+        None,
+        {"data": {**CUSTOMERS, "query": "update customers set name = 'x'"}},
+        ["others.db", "readonly", "may only read"],
+    ),
+    "query that makes a file": (
+        None,
+        {"data": {**CUSTOMERS, "query": "attach database 'made.db' as made"}},
+        ["others.db", "not authorized", "may only read"],
+    ),
     "query that fails": (
         None,
         {"data": {"source": "sql", "path": None, "url": "sqlite:///others.db", "query": "selec 1"}},
         ["others.db", "syntax error"],
+    ),
+    "artifacts in a file": (
+        None,
+        {"tracking": {"artifacts": "broken.parquet"}},
+        ["artifacts", "broken.parquet", "it is a file", "tracking.artifacts"],
+    ),
+    "spool in a file": (
+        None,
+        {"tracking": {"spool": "broken.parquet"}},
+        ["spool", "broken.parquet", "it is a file", "tracking.spool"],
     ),
     "tracking server that is away": (
         None,
@@ -328,6 +459,63 @@ RUNS: dict[str, Case] = {
         None,
         {"tracking": {"uri": "sqlite:///broken.parquet"}},
         ["broken.parquet", "not a database"],
+    ),
+}
+
+# Refused by the model or the scorer themselves, once they are tried.
+MODELS: dict[str, Case] = {
+    "one leaf": (
+        None,
+        {"model": trees(num_leaves=1)},
+        ["LGBMClassifier cannot be fitted", "56 training rows", "all 8 features", "num_leaves"],
+    ),
+    "fewer than no trees": (
+        None,
+        {"model": trees(n_estimators=-5)},
+        ["LGBMClassifier cannot be fitted", "greater than 0", "correct model.params"],
+    ),
+    "unknown objective": (
+        None,
+        {"model": trees(objective="nonsense")},
+        ["LGBMClassifier cannot be fitted", "nonsense"],
+    ),
+    "more neighbours than rows": (
+        None,
+        {"model": {"estimator": NEIGHBOURS, "params": {"n_neighbors": 1000}}},
+        ["KNeighborsClassifier", "n_neighbors = 1000", "choose another"],
+    ),
+    "negative counts": (
+        None,
+        {"model": {"estimator": "sklearn.naive_bayes.MultinomialNB"}},
+        ["MultinomialNB cannot be fitted", "Negative values"],
+    ),
+    "regressor of words": (
+        changed(y=np.where(table()["y"] == 1, "yes", "no")),
+        {"model": regressor(), "split": {"kind": "random"}, "folds": {"kind": "random"}},
+        ["LGBMRegressor", "choose another model"],
+    ),
+    "scorer of probabilities that there are not": (
+        None,
+        {
+            "model": {"estimator": "sklearn.linear_model.RidgeClassifier"},
+            "scoring": "neg_log_loss",
+        },
+        ["'neg_log_loss'", "RidgeClassifier", "predict_proba", "choose another scorer"],
+    ),
+    "logarithm of negative numbers": (
+        None,
+        {**NUMBERS, "model": regressor(), "scoring": "neg_mean_squared_log_error"},
+        ["'neg_mean_squared_log_error'", "LGBMRegressor", "choose another scorer"],
+    ),
+    "one model of several labels": (
+        changed(number=1 - table()["y"]),
+        {"data": {"target": ["y", "number"], "drop": OTHERS[1:]}, "split": {"kind": "random"}},
+        ["LGBMClassifier cannot be fitted", "choose another model"],
+    ),
+    "cheaper model that cannot be": (
+        None,
+        {"proxy": {"params": {"num_leaves": 1}}},
+        ["LGBMClassifier cannot be fitted", "num_leaves"],
     ),
 }
 

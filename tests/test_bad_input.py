@@ -7,6 +7,7 @@ behind. Prefect is passed by here, as it takes longer to start a flow than to re
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -17,8 +18,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from conf.text import render
 from flows.cli import main
-from tests.bad_inputs import ARGUMENTS, CONFIGURATIONS, RUNS
+from flows.searching import refuse_early
+from swarm.errors import ConfigError
+from tests.bad_inputs import ARGUMENTS, CONFIGURATIONS, MODELS, RUNS
 from tests.small_run import Bench
 
 
@@ -43,6 +47,7 @@ def swarm(
     monkeypatch.setattr(Task, "__call__", direct)
     server = SimpleNamespace(wait=lambda quiet: None)
     monkeypatch.setattr("flows.cli.launch_prefect", lambda: nullcontext(server))
+    monkeypatch.setattr("flows.cli_stability.launch_prefect", lambda: nullcontext(server))
     monkeypatch.setattr("swarm.evaluation.workers.fit_mask", trained)
     monkeypatch.setenv("DB_SECRET", "s3cret")
     monkeypatch.delenv("NOT_SET_ANYWHERE", raising=False)
@@ -77,14 +82,17 @@ def test_a_bad_configuration_is_one_sentence(
     assert not bench.made_anything()
 
 
-@pytest.mark.parametrize("case", RUNS)
+@pytest.mark.parametrize("case", [*RUNS, *MODELS])
 def test_bad_data_or_a_bad_store_is_one_sentence(
     swarm: Callable[..., str], bench: Bench, case: str
 ) -> None:
-    frame, sections, named = RUNS[case]
+    frame, sections, named = {**RUNS, **MODELS}[case]
     path = bench.file(**sections)
-    if frame is not None:
+    if frame is not None and sections.get("data", {}).get("path") == "table.parquet":
+        frame.to_parquet(bench.folder / "table.parquet", index=False)
+    elif frame is not None:
         frame.to_csv(bench.folder / "table.csv", index=False)
+    os.mkfifo(bench.folder / "pipe.csv")
     (bench.folder / "broken.parquet").write_bytes(b"PAR1 and then nothing of the kind at all")
     others = sa.create_engine(f"sqlite:///{bench.folder}/others.db")
     with others.begin() as connection:
@@ -95,6 +103,37 @@ def test_bad_data_or_a_bad_store_is_one_sentence(
     assert all(name in line for name in named), line
     assert not bench.made_anything()
     assert (bench.folder / "others.db").read_bytes() == before
+    assert not (bench.folder / "made.db").exists()
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_a_plan_refuses_the_same_models(swarm: Callable[..., str], bench: Bench, case: str) -> None:
+    frame, sections, named = MODELS[case]
+    path = bench.file(**sections)
+    if frame is not None:
+        frame.to_csv(bench.folder / "table.csv", index=False)
+    line = swarm("plan", path)
+    assert all(name in line for name in named), line
+
+
+def test_stability_and_a_comparison_try_the_model_before_there_is_a_run(
+    swarm: Callable[..., str], bench: Bench
+) -> None:
+    sections = {"model": {"estimator": "sklearn.naive_bayes.MultinomialNB"}}
+    line = swarm("stability", bench.file(**sections))
+    assert "MultinomialNB cannot be fitted" in line
+    mapping = bench.mapping(**sections)
+    data = {key: mapping.pop(key) for key in ("data",)}
+    for key in ("strategy", "ensemble", "test", "split"):
+        del mapping[key]
+    rivals = {"random": {}, "full": {}}
+    mapping |= {"datasets": {"small": data}, "strategies": rivals, "seeds": 1}
+    mapping["budget"] = {"distinct": 4}
+    path = bench.folder / "compare.yaml"
+    path.write_text(render(mapping), encoding="utf-8")
+    line = swarm("compare", str(path))
+    assert line.startswith("data set 'small': MultinomialNB cannot be fitted"), line
+    assert not bench.made_anything()
 
 
 @pytest.mark.parametrize("case", ARGUMENTS)
@@ -108,5 +147,18 @@ def test_a_bad_argument_is_one_sentence(swarm: Callable[..., str], case: str) ->
     assert all(name in line for name in named), line
 
 
-def test_there_are_at_least_sixty_kinds_of_bad_input() -> None:
-    assert len(CONFIGURATIONS) + len(RUNS) + len(ARGUMENTS) >= 60
+def test_a_population_beyond_the_memory_is_one_sentence() -> None:
+    class Greedy:
+        def start(self, *_: object) -> None:
+            raise MemoryError
+
+    prepared: Any = SimpleNamespace(
+        problem=SimpleNamespace(space=SimpleNamespace(n_units=20_000)), hints=None
+    )
+    greedy: Any = Greedy()
+    with pytest.raises(ConfigError, match=r"memory for 20,000 units.* make the population"):
+        refuse_early(greedy, prepared, 0)
+
+
+def test_there_are_at_least_120_kinds_of_bad_input() -> None:
+    assert len(CONFIGURATIONS) + len(RUNS) + len(MODELS) + len(ARGUMENTS) >= 120

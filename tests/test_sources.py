@@ -308,3 +308,44 @@ def test_the_benchmark_molecules_are_groups_and_no_feature(
     assert table.features.shape == (6598, 166)
     assert table.groups is not None
     assert table.groups.nunique() == 102
+
+
+WRITES = (
+    "delete from orders returning *",
+    "insert into orders select * from orders returning *",
+    "update orders set y = 'no' returning *",
+    "create table copy as select * from orders",
+    "drop table orders",
+    "pragma user_version = 7",
+    "vacuum into '{file}.copy'",
+    "attach database '{file}.other' as other",
+)
+
+
+@pytest.mark.parametrize("query", WRITES)
+@pytest.mark.parametrize("url", ["sqlite:///{file}", "sqlite:///file:{file}?uri=true"])
+def test_a_query_that_writes_is_refused_and_changes_nothing(
+    query: str, url: str, database: Path
+) -> None:
+    before = database.read_bytes()
+    with pytest.raises(DataError, match="correct the query, which may only read"):
+        fetch("sql", url=url.format(file=database), query=query.format(file=database), target="y")
+    assert database.read_bytes() == before
+    assert [file.name for file in database.parent.iterdir()] == [database.name]
+
+
+def test_a_database_in_use_is_read_whatever_its_name_and_its_journal(tmp_path: Path) -> None:
+    file = tmp_path / "a b%20c#d.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("pragma journal_mode = wal")
+        small().to_sql("orders", connection, index=False)
+        connection.commit()
+        table = fetch("sql", url=f"sqlite:///{file}", query="select * from orders", target="y")
+    assert len(table.features) == len(small())
+
+
+def test_a_line_end_in_a_name_becomes_an_underscore(tmp_path: Path) -> None:
+    path = tmp_path / "named.parquet"
+    small().rename(columns={"a": "p\nq", "b": "p\rr"}).to_parquet(path)
+    features = fetch("file", path=str(path), target="y", drop=["mol", "day", "side"]).features
+    assert list(features)[:2] == ["p_q", "p_r"]
