@@ -237,3 +237,18 @@ def test_processes_that_open_a_new_store_together_all_succeed(tmp_path: Path) ->
 )
 def test_addresses_are_shown_without_secrets(address: str, shown: str) -> None:
     assert redact(address) == shown
+
+
+def test_an_experiment_whose_artifacts_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:
+    store, folder = f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "kept"
+    tracking = open_tracking(store, "search", folder)
+    tracking.require_writable()
+    assert list(folder.iterdir()) == []
+    folder.rmdir()
+    folder.write_text("a file")
+    with pytest.raises(StoreError, match=r"'search'.*kept' \(it is a file\).*tracking.experiment"):
+        tracking.require_writable()
+    with pytest.raises(StoreError, match=r"it is a file\); set tracking.artifacts to a folder"):
+        open_tracking(store, "other", folder)
+    assert tracking.client.get_experiment_by_name("other") is None
+    assert folder.read_text() == "a file"
