@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swarm.errors import SpaceError, nearest
 
-__all__ = ["SearchSpace"]
+__all__ = ["Groups", "SearchSpace"]
 
 BoolArray = NDArray[np.bool_]
+Groups = Mapping[str, Sequence[str | int]] | Iterable[Sequence[str | int]]
 
 
 def _read_only(array: NDArray[np.generic]) -> None:
@@ -52,9 +55,9 @@ class SearchSpace:
         cls,
         columns: Sequence[str],
         *,
-        groups: Mapping[str, Sequence[str]] | None = None,
-        fixed: Iterable[str] = (),
-        forbidden: Iterable[str] = (),
+        groups: Groups | None = None,
+        fixed: Iterable[str | int] | None = (),
+        forbidden: Iterable[str | int] | None = (),
         min_size: int = 1,
         max_size: int | None = None,
     ) -> SearchSpace:
@@ -65,24 +68,28 @@ class SearchSpace:
         columns
             Feature names, unique, in the order of the data.
         groups
-            Group name to the features that are chosen together. Features in no group
-            are units of their own. A group stands where its first feature stands.
+            Group name to the features that are chosen together, or a list of such groups,
+            which are named after their features: ``x0+x2``. Features in no group are units
+            of their own. A group stands where its first feature stands.
         fixed, forbidden
-            Features, or groups by name, that are always in, or never in.
+            Features, or groups by name, that are always in, or never in. Here and in groups
+            a whole number is the position of a column, from 0.
         min_size, max_size
             Bounds on the number of units (a group counts once). Default: 1 and all.
 
         Raises
         ------
         SpaceError
-            If names are unknown or repeated, a group is split by a constraint, or no
-            mask can satisfy all constraints together.
+            If names or positions are unknown or repeated, a group is split by a constraint,
+            or no mask can satisfy all constraints together.
         """
         columns = tuple(columns)
         _refuse_repeats(columns)
-        names, units = _units(columns, groups or {})
-        fixed_mask = _unit_mask("fixed", fixed, columns, names, units)
-        forbidden_mask = _unit_mask("forbidden", forbidden, columns, names, units)
+        names, units = _units(columns, _named_groups(groups, columns))
+        fixed_mask, forbidden_mask = (
+            _unit_mask(role, _as_names(role, given, columns), columns, names, units)
+            for role, given in (("fixed", fixed), ("forbidden", forbidden))
+        )
         for both in np.flatnonzero(fixed_mask & forbidden_mask):
             raise SpaceError(f"{names[both]!r} is both fixed and forbidden; choose one")
         allowed = len(names) - int(forbidden_mask.sum())
@@ -198,6 +205,51 @@ def _refuse_repeats(columns: tuple[str, ...]) -> None:
         if name in seen:
             raise SpaceError(f"column {name!r} appears more than once; rename or drop one")
         seen.add(name)
+
+
+def _named_groups(groups: Groups | None, columns: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return groups by name, and their features by name."""
+    if groups is None:
+        return {}
+    if isinstance(groups, Mapping):
+        pairs = [
+            (str(name), _as_names(f"group {name!r}", members, columns))
+            for name, members in groups.items()
+        ]
+    else:
+        lists = _as_list("groups", groups, "a mapping or a list of lists")
+        members = [_as_names(f"group {place}", group, columns) for place, group in enumerate(lists)]
+        pairs = [("+".join(group) or str(place), group) for place, group in enumerate(members)]
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise SpaceError(f"group {name!r} is given twice; leave one out")
+    return dict(pairs)
+
+
+def _as_names(role: str, given: object, columns: tuple[str, ...]) -> list[str]:
+    """Return features by name, where some are given by their positions."""
+    names: list[Any] = []
+    for feature in [] if given is None else _as_list(role, given, "a list of features"):
+        if isinstance(feature, str) or feature in columns:
+            names.append(feature)
+            continue
+        if isinstance(feature, bool) or not isinstance(feature, Integral):
+            raise SpaceError(f"{role} must name features or their positions, got {feature!r}")
+        position = int(feature)
+        if not 0 <= position < len(columns):
+            raise SpaceError(
+                f"{role} has the position {position} but there are {len(columns)} columns; "
+                f"positions are from 0 to {len(columns) - 1}"
+            )
+        names.append(columns[position])
+    return names
+
+
+def _as_list(role: str, given: object, kind: str) -> list[object]:
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise SpaceError(f"{role} must be {kind}, got {given!r}")
+    return list(given)
 
 
 def _units(

@@ -1,7 +1,8 @@
-"""What is taken where nothing was said."""
+"""Defaults of a selector: folds, scorer and limits."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
@@ -25,11 +26,20 @@ _EPOCHS = 30
 def folds_and_scorer(
     estimator: Any, y: Any, cv: Any, scoring: str | Callable[..., float] | None, seed: int
 ) -> tuple[Any, str | Callable[..., float] | None]:
-    """Folds and scorer of a regressor, also where its target holds few whole numbers.
+    """Return folds and scorer; those of a regressor also where its target has few whole numbers.
 
-    By the target alone such a problem would be one of classes: measured by accuracy, and refused
+    By the target alone such a problem would be a classification: measured by accuracy, and refused
     where a value is too rare to be in every fold.
     """
+    if _is_off(cv):
+        if cv is None:
+            warnings.warn(
+                "cv=None trains and scores on all rows, as cv=0 does; for cross-validation give "
+                "a number of folds, such as cv=5",
+                stacklevel=4,
+            )
+        rows = np.arange(len(y))
+        cv = [(rows, rows)]
     try:
         predicts_numbers = is_regressor(estimator)
     except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
@@ -41,6 +51,11 @@ def folds_and_scorer(
         rarest = pd.Series(values).value_counts().min()
         cv = KFold(int(cv), shuffle=True, random_state=seed) if rarest < cv else cv
     return cv, "r2" if scoring is None else scoring
+
+
+def _is_off(cv: Any) -> bool:
+    """Whether there is no cross-validation: 0, False or None."""
+    return cv is None or (isinstance(cv, (int, np.integer, np.bool_)) and not cv)
 
 
 def budget_of(

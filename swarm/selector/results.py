@@ -104,8 +104,8 @@ class Evaluated:
         if name == "best" or not len(self.front):
             return self.answer
         rows = self.table.iloc[self.front]
-        columns = [rows[column].to_numpy() for column in ("size", "cost", "se")]
-        return int(self.front[pick(name, *columns)])
+        errors = rows["se"].fillna(0.0).to_numpy()
+        return int(self.front[pick(name, rows["size"].to_numpy(), rows["cost"].to_numpy(), errors)])
 
     def cost(self, row: int) -> float:
         """Cost of the subset in a row."""
@@ -187,7 +187,8 @@ def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
     costs[failed] = np.inf
     whole = np.isfinite(costs)
     errors = np.full(len(costs), np.nan)
-    errors[whole] = [standard_error(row) for row in fold_costs[whole]]
+    if n_folds > 1:
+        errors[whole] = [standard_error(row) for row in fold_costs[whole]]
     reach = t.ppf(0.5 + _CONFIDENCE / 2, n_folds - 1) * errors
     columns: dict[str, object] = {
         "features": [tuple(problem.space.subset(mask)) for mask in masks],

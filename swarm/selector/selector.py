@@ -26,7 +26,7 @@ from swarm.selector.searching import Plan, search
 from swarm.selector.sizes import sized
 from swarm.selector.tables import as_table, as_target, is_polars, select_columns, wants_polars
 from swarm.selector.telling import CallbackSupport, FitTasks, progress, with_callbacks
-from swarm.space import SearchSpace
+from swarm.space import Groups, SearchSpace
 from swarm.strategy import Strategy
 
 __all__ = ["SubsetSelector"]
@@ -50,7 +50,9 @@ class SubsetSelector(
     scoring : str or callable, optional
         Default: accuracy, or r2 for a regressor.
     cv : int, splitter or list of (train, test)
-        Folds; a number means shuffled by `random_state`, and stratified for classifiers.
+        Folds; a number means shuffled by `random_state`, and stratified for classifiers. A single
+        pair is a hold-out. 0, False or None: no cross-validation, every model is scored on the
+        rows it was trained on, which favours models that overfit.
     size : int, (min, max), "best" or "parsimonious", optional
         How many features to choose. The two words are for sequential strategies: the cheapest of
         all sizes on their path, or the smallest within one standard error of it.
@@ -64,8 +66,8 @@ class SubsetSelector(
     distinct, seconds, patience : optional
         Other limits, see :class:`swarm.budget.Budget`.
     fixed, forbidden, groups, min_size, max_size
-        Constraints, see :meth:`swarm.space.SearchSpace.build`. A group counts once. Columns
-        without names are called ``x0``, ``x1``, ...
+        Constraints, see :meth:`swarm.space.SearchSpace.build`. Features go by name or by
+        position; columns without names are called ``x0``, ``x1``, ... A group counts once.
     importance : str
         Where importances come from, see :meth:`swarm.problem.Problem.build`.
     n_clusters : int, optional
@@ -148,9 +150,9 @@ class SubsetSelector(
         distinct: int | None = None,
         seconds: float | None = None,
         patience: int | None = None,
-        fixed: Iterable[str] = (),
-        forbidden: Iterable[str] = (),
-        groups: Mapping[str, Sequence[str]] | None = None,
+        fixed: Iterable[str | int] | None = (),
+        forbidden: Iterable[str | int] | None = (),
+        groups: Groups | None = None,
         min_size: int = 1,
         max_size: int | None = None,
         importance: str = "auto",
@@ -244,6 +246,9 @@ class SubsetSelector(
         with progress(self.verbose, known_epochs(budget)) as shown:
             found = search(plan, tasks, [shown, *self.callbacks], self._fitted_at(problem.space))
         self._keep(found, self.pick)
+        asked = (self.pick, self.size, (self.strategy_params or {}).get("size"))
+        if any(isinstance(rule, str) and rule == "parsimonious" for rule in asked):
+            self._warn_without_error(stacklevel=4)
         if self.interrupted_:
             self._warn_of_interrupt()
         tasks.end({name: getattr(self, name) for name in ("subset_", "cost_", "_support")})
@@ -263,6 +268,8 @@ class SubsetSelector(
         """
         check_is_fitted(self, "subset_")
         self._keep(self._evaluated, pick)
+        if pick == "parsimonious":
+            self._warn_without_error(stacklevel=3)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -356,6 +363,14 @@ class SubsetSelector(
             f"{len(self.subset_)} features with cost {self.cost_:.6g}",
             stacklevel=4,
         )
+
+    def _warn_without_error(self, stacklevel: int) -> None:
+        if "fold_1" not in self.results_:
+            warnings.warn(
+                "'parsimonious' picks the best subset: with a single fold a cost has no standard "
+                "error; give two folds or more, or pick='knee'",
+                stacklevel=stacklevel,
+            )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,0 +1,135 @@
+"""Claims on the sequential searches as a selector: what users of mlxtend's selector expect."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.model_selection import ShuffleSplit, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+
+from swarm import SubsetSelector
+from swarm.errors import SpaceError
+
+KNN = KNeighborsClassifier(n_neighbors=4)
+mlxtend = pytest.importorskip("mlxtend.feature_selection")
+
+
+@pytest.fixture(scope="module")
+def iris() -> tuple[Any, Any]:
+    return load_iris(return_X_y=True)
+
+
+def theirs(iris: Any, **options: Any) -> Any:
+    return mlxtend.SequentialFeatureSelector(KNN, scoring="accuracy", **options).fit(*iris)
+
+
+def chosen(selector: SubsetSelector) -> tuple[int, ...]:
+    return tuple(selector.get_support(indices=True).tolist())
+
+
+class TestWithoutCrossValidation:
+    @pytest.mark.parametrize("cv", [0, False, np.int64(0)])
+    def test_models_are_scored_on_the_rows_they_were_trained_on(self, iris: Any, cv: Any) -> None:
+        selector = SubsetSelector(KNN, strategy="sfs", size=3, cv=cv).fit(*iris)
+        expected = theirs(iris, k_features=3, cv=0)
+        assert chosen(selector) == expected.k_feature_idx_
+        assert 1 - selector.cost_ == pytest.approx(expected.k_score_)
+        assert [c for c in selector.results_ if c.startswith("fold_")] == ["fold_0"]
+
+    def test_none_does_the_same_and_says_so_to_those_who_expect_five_folds(self, iris: Any) -> None:
+        with pytest.warns(UserWarning, match=r"cv=None trains and scores on all rows.*cv=5"):
+            selector = SubsetSelector(KNN, strategy="sfs", size=3, cv=None).fit(*iris)
+        same = SubsetSelector(KNN, strategy="sfs", size=3, cv=0).fit(*iris)
+        pd.testing.assert_frame_equal(selector.results_, same.results_, check_exact=True)
+
+    def test_a_single_hold_out_is_given_once(self, iris: Any) -> None:
+        split = ShuffleSplit(1, test_size=30, random_state=0)
+        train, test = next(split.split(iris[0]))
+        selector = SubsetSelector(KNN, strategy="sfs", size=3, cv=[(train, test)]).fit(*iris)
+        same = SubsetSelector(KNN, strategy="sfs", size=3, cv=split).fit(*iris)
+        expected = theirs(iris, k_features=3, cv=[(train, test)])
+        assert chosen(selector) == chosen(same) == expected.k_feature_idx_
+        assert 1 - selector.cost_ == pytest.approx(expected.k_score_)
+
+
+class TestOneFold:
+    def test_there_is_no_standard_error(self, iris: Any) -> None:
+        table = SubsetSelector(KNN, strategy="sfs", cv=0).fit(*iris).results_
+        assert table[["sd", "se", "ci_low", "ci_high"]].isna().all(axis=None)
+        assert table["cost"].notna().all()
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"size": "parsimonious"},
+            {"pick": "parsimonious"},
+            {"strategy_params": {"size": "parsimonious"}},
+        ],
+    )
+    def test_parsimonious_says_that_it_is_the_best(self, iris: Any, options: Any) -> None:
+        with pytest.warns(UserWarning, match="picks the best subset: with a single fold"):
+            selector = SubsetSelector(KNN, strategy="sfs", cv=0, **options).fit(*iris)
+        best = SubsetSelector(KNN, strategy="sfs", cv=0).fit(*iris)
+        assert selector.subset_ == best.subset_
+        with pytest.warns(UserWarning, match="single fold"):
+            best.repick("parsimonious")
+
+    def test_with_two_folds_nothing_is_said(self, iris: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            SubsetSelector(KNN, strategy="sfs", size="parsimonious", cv=2).fit(*iris)
+
+
+class TestPositions:
+    def test_fixed_features_may_be_positions(self, iris: Any) -> None:
+        folds = StratifiedKFold(3)
+        selector = SubsetSelector(KNN, strategy="sfs", size=3, fixed=(1,), cv=folds).fit(*iris)
+        expected = theirs(iris, k_features=3, fixed_features=(1,), cv=3)
+        assert chosen(selector) == tuple(sorted(expected.k_feature_idx_))
+        table = pd.DataFrame(iris[0], columns=list("abcd"))
+        named = SubsetSelector(KNN, strategy="sfs", size=3, fixed=[np.int64(1)], cv=folds)
+        assert chosen(named.fit(table, iris[1])) == chosen(selector)
+        assert "x1" not in SubsetSelector(KNN, strategy="sfs", forbidden=[1]).fit(*iris).subset_
+
+    def test_groups_may_be_a_list_of_positions(self, iris: Any) -> None:
+        groups = [[0, 2], [1], [3]]
+        selector = SubsetSelector(
+            KNN, strategy="sfs", size=2, groups=groups, cv=StratifiedKFold(3)
+        ).fit(*iris)
+        expected = theirs(iris, k_features=2, feature_groups=groups, cv=3)
+        assert chosen(selector) == tuple(sorted(expected.k_feature_idx_))
+        assert 1 - selector.cost_ == pytest.approx(expected.k_score_)
+        assert selector.result_.space.names == ("x0+x2", "x1", "x3")
+        same = SubsetSelector(KNN, strategy="sfs", size=2, groups={"both": [0, 2]}).fit(*iris)
+        assert same.result_.space.names == ("both", "x1", "x3")
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"fixed": [4]}, "fixed has the position 4 but there are 4 columns"),
+            ({"fixed": [-1]}, "fixed has the position -1"),
+            ({"fixed": [True]}, "fixed must name features or their positions, got True"),
+            ({"fixed": [1.5]}, "fixed must name features or their positions, got 1.5"),
+            ({"fixed": "x1"}, "fixed must be a list of features, got 'x1'"),
+            ({"fixed": 1}, "fixed must be a list of features, got 1"),
+            ({"groups": [["x0", 9]]}, "group 0 has the position 9"),
+            ({"groups": {"two": 1}}, "group 'two' must be a list of features, got 1"),
+            ({"groups": 3}, "groups must be a mapping or a list of lists, got 3"),
+            ({"groups": [[0, 1], [1, 2]]}, "'x1' is in the groups"),
+            ({"groups": [[0, 1], [0, 1]]}, "group 'x0\\+x1' is given twice"),
+            ({"groups": [[]]}, "group '0' has no feature"),
+        ],
+    )
+    def test_what_names_no_column_is_refused(self, iris: Any, options: Any, words: str) -> None:
+        with pytest.raises(SpaceError, match=words) as caught:
+            SubsetSelector(KNN, strategy="sfs", **options).fit(*iris)
+        assert "\n" not in str(caught.value)
+
+    def test_none_is_none(self, iris: Any) -> None:
+        selector = SubsetSelector(KNN, strategy="sfs", size=1, fixed=None, forbidden=None)
+        assert len(selector.fit(*iris).subset_) == 1
