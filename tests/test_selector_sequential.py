@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t
 from sklearn.datasets import load_iris
 from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
 from swarm import SubsetSelector
-from swarm.errors import SpaceError
+from swarm.errors import ConfigError, SpaceError
 
 KNN = KNeighborsClassifier(n_neighbors=4)
 mlxtend = pytest.importorskip("mlxtend.feature_selection")
@@ -133,3 +134,57 @@ class TestPositions:
     def test_none_is_none(self, iris: Any) -> None:
         selector = SubsetSelector(KNN, strategy="sfs", size=1, fixed=None, forbidden=None)
         assert len(selector.fit(*iris).subset_) == 1
+
+
+class TestMetricTable:
+    @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+    def test_it_has_the_best_of_each_size_with_any_interval(
+        self, iris: Any, confidence: float
+    ) -> None:
+        selector = SubsetSelector(KNN, strategy="sbs", size=2, cv=StratifiedKFold(4)).fit(*iris)
+        table = selector.metric_table(confidence)
+        expected = theirs(iris, k_features=2, forward=False, cv=4).get_metric_dict(confidence)
+        assert table.index.tolist() == [2, 3, 4]
+        for size, row in table.iterrows():
+            known = expected[size]
+            assert row["features"] == tuple(f"x{i}" for i in known["feature_idx"])
+            assert 1 - row["cost"] == pytest.approx(known["avg_score"])
+            assert row["se"] == pytest.approx(known["std_err"])
+            # mlxtend takes n_folds degrees of freedom.
+            bound = known["ci_bound"] * t.ppf(0.5 + confidence / 2, 3)
+            reach = bound / t.ppf(0.5 + confidence / 2, 4)
+            assert row["ci_high"] - row["cost"] == pytest.approx(reach)
+            assert row["cost"] - row["ci_low"] == pytest.approx(reach)
+        columns = ["features", "cost", "ci_low", "ci_high"]
+        best = selector.results_.set_index("size").loc[[4], columns]
+        pd.testing.assert_frame_equal(selector.metric_table().loc[[4], columns], best)
+
+    @pytest.mark.parametrize("confidence", [0, 1, 95, -0.5, "0.9", True])
+    def test_a_level_out_of_range_is_refused(self, iris: Any, confidence: Any) -> None:
+        selector = SubsetSelector(KNN, strategy="full").fit(*iris)
+        with pytest.raises(ConfigError, match="confidence must be > 0 and < 1, got"):
+            selector.metric_table(confidence)
+
+    @pytest.mark.parametrize("bars", ["se", "sd", "ci", None])
+    def test_the_plot_shows_it(self, iris: Any, bars: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("MPLBACKEND", "Agg")
+        from matplotlib import pyplot
+
+        selector = SubsetSelector(KNN, strategy="sfs", cv=4).fit(*iris)
+        ax = selector.plot_metric_table(bars, confidence=0.9)
+        table = selector.metric_table(0.9)
+        line = ax.lines[0]
+        assert np.array_equal(line.get_xdata(), table.index)
+        assert np.array_equal(line.get_ydata(), table["cost"])
+        assert len(ax.collections) == (bars is not None)
+        if bars is not None:
+            drawn = ax.collections[0].get_paths()[0].vertices[:, 1]
+            ends = table["ci_low"] if bars == "ci" else table["cost"] - table[bars]
+            assert drawn.min() == pytest.approx(ends.min())
+        assert selector.plot_metric_table(bars, ax=ax) is ax
+        pyplot.close("all")
+
+    def test_bars_that_are_none_are_refused(self, iris: Any) -> None:
+        selector = SubsetSelector(KNN, strategy="full").fit(*iris)
+        with pytest.raises(ConfigError, match="bars must be one of se, sd, ci or None, got 'err'"):
+            selector.plot_metric_table("err")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import t
 
 from swarm.archive import KnownEvaluations
 from swarm.evaluation.types import Record
@@ -17,6 +16,7 @@ from swarm.operators.sequential import standard_error
 from swarm.picks import check_pick, pareto_front, pick
 from swarm.problem import Problem
 from swarm.result import SearchResult
+from swarm.selector.metric_table import with_interval
 
 __all__ = ["Evaluated"]
 
@@ -86,6 +86,11 @@ class Evaluated:
         front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
         held = cls(result, table, masks[rows], front, {})
         return cls(result, table, masks[rows], front, held._read_importances(problem, known))
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds of every row."""
+        return sum(str(name).startswith("fold_") for name in self.table)
 
     @property
     def answer(self) -> int | None:
@@ -189,15 +194,14 @@ def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
     errors = np.full(len(costs), np.nan)
     if n_folds > 1:
         errors[whole] = [standard_error(row) for row in fold_costs[whole]]
-    reach = t.ppf(0.5 + _CONFIDENCE / 2, n_folds - 1) * errors
     columns: dict[str, object] = {
         "features": [tuple(problem.space.subset(mask)) for mask in masks],
         "size": masks.sum(axis=1),
         "cost": costs,
         "sd": errors * np.sqrt(n_folds),
         "se": errors,
-        "ci_low": costs - reach,
-        "ci_high": costs + reach,
+        "ci_low": np.nan,
+        "ci_high": np.nan,
     }
     columns |= {f"fold_{fold}": fold_costs[:, fold] for fold in range(n_folds)}
-    return pd.DataFrame(columns)
+    return with_interval(pd.DataFrame(columns), n_folds, _CONFIDENCE)

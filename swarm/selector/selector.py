@@ -20,6 +20,7 @@ from swarm.problem import Problem
 from swarm.search import SearchState
 from swarm.selector.checks import refuse_early
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs
+from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
 from swarm.selector.results import Evaluated
 from swarm.selector.routing import router_of, sent
 from swarm.selector.searching import Plan, search
@@ -272,6 +273,56 @@ class SubsetSelector(
             self._warn_without_error(stacklevel=3)
         return self
 
+    def metric_table(self, confidence: float = 0.95) -> pd.DataFrame:
+        """Return the best subset of each size that was measured; nothing is evaluated.
+
+        Parameters
+        ----------
+        confidence
+            Level of the interval from `ci_low` to `ci_high`, above 0 and below 1.
+
+        Returns
+        -------
+        DataFrame
+            One row for each size, which is the index; the other columns are those of `results_`.
+            Without pruning every subset that was proposed has a cost, with it the losing ones
+            may have none.
+
+        Raises
+        ------
+        ConfigError
+            If `confidence` is out of range.
+        """
+        check_is_fitted(self, "subset_")
+        n_folds = self._evaluated.n_folds
+        return best_by_size(with_interval(self.results_, n_folds, confidence))
+
+    def plot_metric_table(
+        self, bars: str | None = "se", *, confidence: float = 0.95, ax: Any = None
+    ) -> Any:
+        """Plot cost against size, from :meth:`metric_table`.
+
+        Parameters
+        ----------
+        bars : "se", "sd", "ci" or None
+            What the band around the costs shows: the standard error, the standard deviation over
+            the folds, or the confidence interval.
+        confidence
+            Level of the interval.
+        ax : matplotlib Axes, optional
+            Where to draw. Default: a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        ConfigError
+            If `bars` is unknown or `confidence` out of range.
+        """
+        return plot_by_size(self.metric_table(confidence), bars, ax)
+
     def transform(self, X: Any) -> Any:
         """Reduce X to the chosen features.
 
@@ -365,7 +416,7 @@ class SubsetSelector(
         )
 
     def _warn_without_error(self, stacklevel: int) -> None:
-        if "fold_1" not in self.results_:
+        if self._evaluated.n_folds == 1:
             warnings.warn(
                 "'parsimonious' picks the best subset: with a single fold a cost has no standard "
                 "error; give two folds or more, or pick='knee'",
