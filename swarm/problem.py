@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from swarm.evaluation.folds import Fold
 from swarm.evaluation.inputs import (
     check_columns,
     check_estimator,
+    check_fit_params,
     check_fold_weights,
     check_folds,
     check_rows,
@@ -71,6 +72,8 @@ class Problem:
         Mutual information with the target, where `importance` asks for it.
     exact_shrink : bool
         Whether units that no fold model used can be dropped without changing any model.
+    fit_params : dict
+        What else is passed to ``fit``, see :func:`swarm.evaluation.model_inputs.fit_params_of`.
     """
 
     features: pd.DataFrame
@@ -84,6 +87,7 @@ class Problem:
     weight: NDArray[np.float64] | None
     relevance: NDArray[np.float64] | None
     exact_shrink: bool
+    fit_params: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -99,6 +103,7 @@ class Problem:
         groups: Any = None,
         weight: Any = None,
         importance: Importance = "auto",
+        fit_params: Mapping[str, Any] | None = None,
         seed: int = 0,
     ) -> Problem:
         """Check everything and build the problem.
@@ -120,6 +125,10 @@ class Problem:
             Groups for the splitter; sample weights.
         importance
             ``auto``: of the fold models, or mutual information where models have none.
+        fit_params
+            What else is passed to ``fit``. Values with one entry for each row are split with
+            the rows; ``categorical_feature`` and ``cat_features`` name columns of the table, by
+            name or by position, and are narrowed to those of a subset.
         seed
             Seed of shuffled folds and of every random state left open.
 
@@ -151,7 +160,9 @@ class Problem:
         check_fold_weights(made, weights)
         kind = _importance_kind(importance, model, features, labels)
         relevance = _relevance(features, target, task, space, seed, kind)
-        exact = _exact(kind, model, features, made)
+        params = dict(fit_params or {})
+        check_fit_params(model, params)
+        exact = not params and _exact(kind, model, features, made)
         return cls(
             features,
             labels,
@@ -164,6 +175,7 @@ class Problem:
             weights,
             relevance,
             exact,
+            params,
         )
 
     @property
@@ -177,6 +189,7 @@ class Problem:
         """Pose the same problem to another estimator: same data, folds, scorer and units."""
         check_estimator(estimator)
         check_columns(self.features, estimator)
+        check_fit_params(estimator, self.fit_params)
         model = made_deterministic(estimator, seed)
         kind = _importance_kind(importance, model, self.features, self.target)
         return replace(
@@ -184,7 +197,7 @@ class Problem:
             estimator=model,
             importance=kind,
             relevance=_relevance(self.features, self.target, self.task, self.space, seed, kind),
-            exact_shrink=_exact(kind, model, self.features, self.folds),
+            exact_shrink=not self.fit_params and _exact(kind, model, self.features, self.folds),
         )
 
     def fingerprint(self) -> str:
@@ -213,7 +226,18 @@ class Problem:
             "importance": self.importance,
             "units": self.space.units,
         }
+        # Named only where there are any, as all problems without them were archived before.
+        if self.fit_params:
+            recipe["fit_params"] = describe(_plain(self.fit_params))
         return json.dumps(recipe, sort_keys=True).encode()
+
+
+def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables and series as arrays, which have a description."""
+    return {
+        name: value.to_numpy() if hasattr(value, "to_numpy") else value
+        for name, value in params.items()
+    }
 
 
 def _package_version(estimator: Any) -> str:

@@ -77,6 +77,7 @@ def _allows(problem: Problem) -> bool:
         and set(given) - named <= _KNOWN
         and not chooses_by_column(model)
         and problem.importance != "permutation"
+        and not problem.fit_params
         # A callable of one's own may look into the model.
         and type(problem.scoring.scorer).__module__.startswith("sklearn.metrics.")
         and features.size * 8 <= _MOST_BYTES

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.limit import Limit
+from swarm.evaluation.model_inputs import fit_params_of
 from swarm.evaluation.models import model_importances, used_by
 from swarm.evaluation.types import Record
 from swarm.problem import Problem
@@ -162,26 +163,30 @@ def _trained(
     path = boosted_path(problem)
     model = None if path is None else path.fit(positions, fold)
     if path is None or model is None:
-        return fit_model(problem, columns, train), columns.iloc[test]
+        return fit_model(problem, columns, positions, train), columns.iloc[test]
     rows = path.rows(positions, test)
     if path.trusted is None:
-        wrapped, table = fit_model(problem, columns, train), columns.iloc[test]
+        wrapped, table = fit_model(problem, columns, positions, train), columns.iloc[test]
         if not path.trust(model, wrapped, rows, table):
             return wrapped, table
     return model, rows
 
 
-def fit_model(problem: Problem, columns: Any, rows: NDArray[np.int64]) -> Any:
+def fit_model(
+    problem: Problem, columns: Any, positions: Sequence[int], rows: NDArray[np.int64]
+) -> Any:
     """Fit a clone of the estimator to some rows of `columns`, with their weights."""
     from sklearn.base import clone
 
     model = clone(problem.estimator)
-    weight = {}
+    params = fit_params_of(
+        problem.fit_params, len(problem.features), problem.space.columns, positions, rows
+    )
     if problem.weight is not None:
         steps = getattr(model, "steps", None)
         name = f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
-        weight = {name: problem.weight[rows]}
-    return model.fit(columns.iloc[rows], problem.target[rows], **weight)
+        params[name] = problem.weight[rows]
+    return model.fit(columns.iloc[rows], problem.target[rows], **params)
 
 
 def _refit(problem: Problem, columns: Any, positions: Sequence[int], result: Fitted) -> None:
@@ -189,7 +194,7 @@ def _refit(problem: Problem, columns: Any, positions: Sequence[int], result: Fit
         path = boosted_path(problem)
         model = None if path is None or not path.trusted else path.fit(positions, -1)
         if model is None:
-            model = fit_model(problem, columns, np.arange(len(problem.target)))
+            model = fit_model(problem, columns, positions, np.arange(len(problem.target)))
         values = model_importances(model, len(positions))
         result.refit = problem.space.by_unit(values, positions)
     except MemoryError:

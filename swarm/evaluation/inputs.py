@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Any
 
@@ -17,6 +18,7 @@ from swarm.evaluation.models import is_lightgbm
 __all__ = [
     "check_columns",
     "check_estimator",
+    "check_fit_params",
     "check_fold_weights",
     "check_folds",
     "check_rows",
@@ -25,6 +27,7 @@ __all__ = [
     "checked_weights",
     "missing_classes",
     "resolve_folds",
+    "takes_fit_param",
 ]
 
 _NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}\n\r\0')
@@ -72,6 +75,29 @@ def check_target_range(estimator: Any, target: NDArray[Any]) -> None:
             f"the target holds {value:.6g}, beyond the range of float32 ({_LARGEST:.3g}), which "
             "models compute in; divide it, take logarithms or drop such rows"
         )
+
+
+def check_fit_params(estimator: Any, names: Iterable[str]) -> None:
+    """Refuse parameters that the estimator's ``fit`` does not take."""
+    for name in names:
+        if not takes_fit_param(estimator, name):
+            step = " as step__name" if getattr(estimator, "steps", None) else ""
+            raise ConfigError(
+                f"{type(estimator).__name__}.fit() takes no parameter {name!r}{step}; leave it out"
+            )
+
+
+def takes_fit_param(estimator: Any, name: str) -> bool:
+    """Whether ``fit`` takes a parameter of that name, in a pipeline ``step__name``."""
+    steps = getattr(estimator, "steps", None)
+    if steps:
+        step, _, inner = name.partition("__")
+        return bool(inner) and step in dict(steps) and takes_fit_param(dict(steps)[step], inner)
+    try:
+        taken = inspect.signature(estimator.fit).parameters
+    except (AttributeError, TypeError, ValueError):  # "passthrough", or fit is not Python's
+        return not isinstance(estimator, str)
+    return name in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())
 
 
 def check_rows(features: pd.DataFrame, target: NDArray[Any]) -> None:

@@ -84,7 +84,7 @@ def _attempt(problem: Problem) -> str | None:
     named = _name(problem.estimator)
     rows = f"{len(train)} training rows of fold {fold} with all {len(positions)} features"
     try:
-        model = fit_model(problem, columns, train)
+        model = fit_model(problem, columns, positions, train)
         if problem.importance == "fold":
             model_importances(model, len(positions))
     except MemoryError:

@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from swarm.errors import ConfigError
+from swarm.evaluation.inputs import takes_fit_param
 
 __all__ = ["router_of", "sent"]
 
@@ -20,43 +21,43 @@ except ImportError:  # a private name, which may move
         return bool(get_config().get("enable_metadata_routing", False))
 
 
-_KNOWN = ("sample_weight", "groups")
+def sent(selector: Any, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Return sample weights, groups for the splitter, and what else the estimator's ``fit`` takes.
 
-
-def sent(selector: Any, given: dict[str, Any]) -> tuple[Any, Any]:
-    """Sample weights for the estimator's ``fit``, and groups for the splitter; None for none.
-
-    With scikit-learn's metadata routing each goes where it was requested, without it by its name.
+    With scikit-learn's metadata routing each goes where it was requested; without it `groups` go
+    to the splitter and all others to ``fit``. Weights and groups that are not given are None.
 
     Raises
     ------
     TypeError
-        For an argument that is neither.
+        For an argument that the estimator's ``fit`` does not take.
     ConfigError
-        If something else is requested, or sample weights by the scorer.
+        If the splitter requests anything but groups, or the scorer anything.
     """
     given = {name: value for name, value in given.items() if value is not None}
     if not _routing_enabled():
+        weight, groups = given.pop("sample_weight", None), given.pop("groups", None)
         for name in given:
-            if name not in _KNOWN:
+            if not takes_fit_param(selector.estimator, name):
                 raise TypeError(
-                    f"{type(selector).__name__}.fit() got an unexpected keyword argument {name!r}"
+                    f"{type(selector).__name__}.fit() got an unexpected keyword argument {name!r}, "
+                    f"which {type(selector.estimator).__name__}.fit() does not take either"
                 )
-        return given.get("sample_weight"), given.get("groups")
+        return weight, groups, given
     if not given:
-        return None, None
+        return None, None, {}
     routed = process_routing(selector, "fit", **given)
     fit = dict(routed.estimator.fit)
     split = dict(routed.splitter.split) if "splitter" in routed else {}
     score = dict(routed.scorer.score) if "scorer" in routed else {}
     weight, groups = fit.pop("sample_weight", None), split.pop("groups", None)
-    for place, left in (("fit", fit), ("split", split), ("score", score)):
+    for place, left in (("split", split), ("score", score)):
         if left:
             raise ConfigError(
-                f"{min(left)!r} cannot be passed on to {place!r}: the search passes sample_weight "
+                f"{min(left)!r} cannot be passed on to {place!r}: the search passes parameters "
                 "to the estimator's fit and groups to the splitter; request nothing else"
             )
-    return weight, groups
+    return weight, groups, fit
 
 
 def router_of(selector: Any) -> MetadataRouter:

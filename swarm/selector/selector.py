@@ -208,22 +208,28 @@ class SubsetSelector(
             Tables keep their dtypes, categories and missing values on the way to the model.
         y : (n_rows,) or (n_rows, n_labels)
         **params
-            ``sample_weight`` (n_rows,), passed to the estimator's ``fit``, and ``groups``
-            (n_rows,), passed to the splitter. With scikit-learn's metadata routing enabled they
-            go where they were requested.
+            ``groups`` (n_rows,), passed to the splitter; ``sample_weight`` (n_rows,) and all
+            others, passed to the estimator's ``fit``: those with a value for each row are split
+            with the rows, and ``categorical_feature`` and ``cat_features``, names or positions
+            of columns, are narrowed to those of a subset. With scikit-learn's metadata routing
+            enabled they go where they were requested.
 
         Raises
         ------
         InputError
             For anything that would make a fit fail or a cost meaningless, before any training.
+        TypeError
+            If the estimator's ``fit`` takes no parameter of a name.
         EvaluationError
             If more than a tenth of the fits fail, or a cost is NaN.
         """
         refuse_early(self, y)
         budget = budget_of(self.strategy, self.epochs, self.distinct, self.seconds, self.patience)
-        weight, groups = sent(self, params)
+        weight, groups, fit_params = sent(self, params)
         tasks = FitTasks(self, X, y, params, known_epochs(budget))
-        problem, strategy = self._problem(as_table(self, X), as_target(y), weight, groups)
+        problem, strategy = self._problem(
+            as_table(self, X), as_target(y), weight, groups, fit_params
+        )
         hints = prepare_hints(
             problem.features,
             problem.space,
@@ -350,7 +356,12 @@ class SubsetSelector(
         return router_of(self)
 
     def _problem(
-        self, table: pd.DataFrame, y: Any, weight: Any, groups: Any
+        self,
+        table: pd.DataFrame,
+        y: Any,
+        weight: Any,
+        groups: Any,
+        fit_params: dict[str, Any],
     ) -> tuple[Problem, Strategy]:
         strategy, min_size, max_size = sized(
             self.strategy, self.strategy_params, self.size, self.min_size, self.max_size
@@ -375,6 +386,7 @@ class SubsetSelector(
             groups=groups,
             weight=weight,
             importance=self.importance,  # type: ignore[arg-type]
+            fit_params=fit_params,
             seed=seed,
         )
         return problem, strategy

@@ -54,6 +54,8 @@ def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
             return f"the pipeline has a {type(step).__name__} before the last step"
     if problem.weight is not None and not linear:
         return "rows have weights"
+    if problem.fit_params:
+        return f"fit is given {min(problem.fit_params)!r}"
     # Coefficients come out of a linear model that is solved; the others have no importances.
     if problem.importance not in ("none", "mutual_information", *(["fold"] if linear else [])):
         return f"importances of the kind {problem.importance!r} come from models"

@@ -1,0 +1,89 @@
+"""What a model of one subset is fitted with, beyond its columns and the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["fit_params_of", "names_columns", "narrowed"]
+
+# Parameters that name columns: of LightGBM, CatBoost and scikit-learn's histogram models.
+_BY_COLUMN = ("categorical_feature", "cat_features", "categorical_features")
+
+
+def fit_params_of(
+    params: Mapping[str, Any],
+    n_rows: int,
+    columns: Sequence[str],
+    positions: Sequence[int],
+    rows: NDArray[np.int64],
+) -> dict[str, Any]:
+    """Return the parameters of ``fit`` for some columns and rows.
+
+    Parameters
+    ----------
+    params
+        As given for all columns and rows. A sequence of `n_rows` values has one for each row;
+        ``categorical_feature`` and ``cat_features`` name columns; the rest is passed as it is.
+    columns
+        Names of all columns.
+    positions : (n_columns,)
+        Columns of the subset.
+    rows : int (n,)
+    """
+    found = {}
+    for name, value in params.items():
+        if names_columns(name, value):
+            value = narrowed(value, columns, positions)
+        elif _is_by_row(value, n_rows):
+            value = _taken(value, rows)
+        found[name] = value
+    return found
+
+
+def names_columns(name: str, value: object) -> bool:
+    """Whether a parameter is a list of columns."""
+    is_list = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+    return is_list and name.rpartition("__")[2] in _BY_COLUMN
+
+
+def narrowed(value: Any, columns: Sequence[str], positions: Sequence[int]) -> list[Any]:
+    """Return those of the columns in `value` that a subset has, by name or by their new place.
+
+    Parameters
+    ----------
+    value : list of str, list of int or bool (n_columns,)
+        Names or positions among all columns, or a mask of them.
+    """
+    values = list(value)
+    if len(values) == len(columns) and all(isinstance(v, (bool, np.bool_)) for v in values):
+        return [bool(values[position]) for position in positions]
+    place = {position: index for index, position in enumerate(positions)}
+    kept = {columns[position] for position in positions}
+    found: list[Any] = []
+    for item in values:
+        if isinstance(item, (int, np.integer)):
+            found += [place[int(item)]] if int(item) in place else []
+        elif item in kept:
+            found.append(item)
+    return found
+
+
+def _is_by_row(value: Any, n_rows: int) -> bool:
+    if isinstance(value, (str, bytes, Mapping)):
+        return False
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return len(shape) > 0 and shape[0] == n_rows
+    return isinstance(value, Sequence) and len(value) == n_rows
+
+
+def _taken(value: Any, rows: NDArray[np.int64]) -> Any:
+    if hasattr(value, "iloc"):
+        return value.iloc[rows]
+    if isinstance(value, (list, tuple)):
+        return [value[row] for row in rows.tolist()]
+    return value[rows]

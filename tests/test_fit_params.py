@@ -1,0 +1,123 @@
+"""Claims on what is passed to an estimator's ``fit`` beyond X, y and weights."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from lightgbm import LGBMClassifier
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from swarm import SubsetSelector
+from swarm.errors import ConfigError
+from swarm.evaluation.model_inputs import narrowed
+from swarm.problem import Problem
+
+TREES = LGBMClassifier(n_estimators=5, num_leaves=4, min_child_samples=2, verbosity=-1)
+
+
+class Listener(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts the first class, and keeps what its fits were given."""
+
+    heard: ClassVar[list[dict[str, Any]]] = []
+
+    def fit(self, X: Any, y: Any, costs: Any = None, note: Any = None, limits: Any = None) -> Any:
+        self.heard.append({"rows": len(y), "costs": costs, "note": note, "limits": limits})
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.classes_[0])
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[pd.DataFrame, Any]:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"kind": rng.integers(9, size=120), "noise": rng.normal(size=120)})
+    table["other"] = rng.integers(9, size=120)
+    # Levels that mean something one by one, and nothing in their order.
+    y = np.isin(table["kind"], [1, 4, 6, 8]) ^ (rng.random(120) < 0.1)
+    return table, y.astype(int)
+
+
+@pytest.mark.parametrize("named", [["kind", "other"], [0, 2]])
+def test_categories_named_for_fit_are_narrowed_to_each_subset(data: Any, named: Any) -> None:
+    X, y = data
+    selector = SubsetSelector(TREES, strategy="sfs", cv=StratifiedKFold(3), pruning=False)
+    selector.fit(X, y, categorical_feature=named)
+    for row in selector.results_.itertuples():
+        columns = [name for name in ("kind", "other") if name in row.features]
+        scores = cross_val_score(
+            TREES, X[list(row.features)], y, cv=3, params={"categorical_feature": columns}
+        )
+        assert row.cost == pytest.approx(1 - scores.mean())
+    plain = SubsetSelector(TREES, strategy="sfs", cv=StratifiedKFold(3), pruning=False).fit(X, y)
+    assert not np.allclose(plain.results_["cost"].iloc[:3], selector.results_["cost"].iloc[:3])
+
+
+def test_values_of_rows_are_split_with_them_and_others_stay_whole(data: Any) -> None:
+    X, y = data
+    Listener.heard.clear()
+    given = {"costs": pd.Series(np.arange(120.0)), "note": "calm", "limits": [1, 2]}
+    SubsetSelector(Listener(), strategy="full", cv=StratifiedKFold(3)).fit(X, y, **given)
+    folds = list(StratifiedKFold(3).split(X, y))
+    calls = [call for call in Listener.heard if call["note"] is not None]
+    assert len(calls) == 3
+    assert all(call["note"] == "calm" and call["limits"] == [1, 2] for call in calls)
+    assert {tuple(call["costs"]) for call in calls} == {tuple(map(float, t)) for t, _ in folds}
+
+
+def test_a_step_of_a_pipeline_is_given_its_own(data: Any) -> None:
+    X, y = data
+    Listener.heard.clear()
+    model = make_pipeline(StandardScaler(), Listener())
+    selector = SubsetSelector(model, strategy="full", cv=3).fit(X, y, listener__note="calm")
+    assert sum(call["note"] == "calm" for call in Listener.heard) == 3
+    with pytest.raises(TypeError, match="unexpected keyword argument 'note'"):
+        selector.fit(X, y, note="calm")
+
+
+def test_with_routing_they_go_where_they_were_requested(data: Any) -> None:
+    Listener.heard.clear()
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = Listener().set_fit_request(costs=True)
+        SubsetSelector(model, strategy="full", cv=3).fit(*data, costs=np.ones(120))
+    assert [len(call["costs"]) for call in Listener.heard if call["costs"] is not None] == [80] * 3
+
+
+def test_they_are_part_of_the_problem(data: Any) -> None:
+    X, y = data
+    plain, one, other = (
+        Problem.build(X, y, TREES, fit_params=params).fingerprint()
+        for params in (None, {"categorical_feature": ["kind"]}, {"categorical_feature": ["other"]})
+    )
+    assert len({plain, one, other}) == 3
+    assert Problem.build(X, y, TREES, fit_params={}).fingerprint() == plain
+    with pytest.raises(ConfigError, match=r"GaussianNB.fit\(\) takes no parameter 'note'"):
+        Problem.build(X, y, GaussianNB(), fit_params={"note": 1})
+
+
+def test_a_cheaper_model_has_to_take_them_too(data: Any) -> None:
+    selector = SubsetSelector(TREES, strategy="full", proxy=GaussianNB(), cv=3)
+    with pytest.raises(ConfigError, match="takes no parameter 'categorical_feature'"):
+        selector.fit(*data, categorical_feature=["kind"])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["a", "c"], ["c"]),
+        ([0, 2, 3], [0, 1]),
+        (np.array([True, False, False, True]), [False, True]),
+        ([], []),
+    ],
+)
+def test_columns_are_narrowed_by_name_position_or_mask(value: Any, expected: Any) -> None:
+    assert narrowed(value, ["a", "b", "c", "d"], [2, 3]) == expected
