@@ -155,7 +155,7 @@ class Problem:
         model = made_deterministic(estimator, seed)
         score = resolve_scoring(scoring, model, labels, task, pos_label)
         made = resolve_folds(folds, features, labels, task, seed, groups)
-        check_folds(made, labels, task)
+        check_folds(made, labels, task, score)
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(made, weights)
         kind = _importance_kind(importance, model, features, labels)

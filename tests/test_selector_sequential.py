@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import t
-from sklearn.datasets import load_iris
-from sklearn.model_selection import ShuffleSplit, StratifiedKFold
+from sklearn.datasets import load_iris, make_regression
+from sklearn.feature_selection import SequentialFeatureSelector
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
 from swarm import SubsetSelector
-from swarm.errors import ConfigError, SpaceError
+from swarm.errors import ConfigError, DataError, SpaceError
 
 KNN = KNeighborsClassifier(n_neighbors=4)
 mlxtend = pytest.importorskip("mlxtend.feature_selection")
@@ -188,3 +190,143 @@ class TestMetricTable:
         selector = SubsetSelector(KNN, strategy="full").fit(*iris)
         with pytest.raises(ConfigError, match="bars must be one of se, sd, ci or None, got 'err'"):
             selector.plot_metric_table("err")
+
+
+def made(seed: int = 0) -> tuple[Any, Any]:
+    return make_regression(120, 12, n_informative=4, noise=40.0, random_state=seed)
+
+
+class TestStopping:
+    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("tol", [1e-4, 0.01, 0.3])
+    def test_forward_it_stops_where_scikit_learn_does(self, seed: int, tol: float) -> None:
+        X, y = made(seed)
+        expected = SequentialFeatureSelector(LinearRegression(), tol=tol, cv=KFold(3)).fit(X, y)
+        options: dict[str, Any] = {"strategy_params": {"tol": tol}, "size": "auto"}
+        selector = SubsetSelector(LinearRegression(), strategy="sfs", cv=KFold(3), **options)
+        assert np.array_equal(selector.fit(X, y).get_support(), expected.get_support())
+
+    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("tol", [-0.3, -0.02, -1e-4])
+    def test_backward_it_stops_where_scikit_learn_does(self, seed: int, tol: float) -> None:
+        X, y = made(seed)
+        expected = SequentialFeatureSelector(
+            LinearRegression(), tol=tol, cv=KFold(3), direction="backward"
+        ).fit(X, y)
+        options: dict[str, Any] = {"strategy_params": {"tol": tol}, "size": "auto"}
+        selector = SubsetSelector(LinearRegression(), strategy="sbs", cv=KFold(3), **options)
+        assert np.array_equal(selector.fit(X, y).get_support(), expected.get_support())
+
+    def test_backward_the_first_removal_has_to_pay_as_well(self) -> None:
+        X, y = made()
+        options: dict[str, Any] = {"strategy_params": {"tol": 0.5}, "size": "auto"}
+        selector = SubsetSelector(LinearRegression(), strategy="sbs", cv=KFold(3), **options)
+        assert selector.fit(X, y).get_support().all()
+        expected = SequentialFeatureSelector(
+            LinearRegression(), tol=0.5, cv=KFold(3), direction="backward"
+        ).fit(X, y)
+        assert expected.get_support().sum() == 11
+
+    @pytest.mark.parametrize("strategy", ["sfs", "sbs", "sffs", "sbfs"])
+    def test_auto_is_half_of_the_features_without_tol(self, strategy: str) -> None:
+        X, y = made()
+        options: dict[str, Any] = {"strategy": strategy, "size": "auto", "cv": KFold(3)}
+        assert SubsetSelector(LinearRegression(), **options).fit(X, y).get_support().sum() == 6
+        few = SubsetSelector(LinearRegression(), max_size=4, **options).fit(X, y)
+        assert few.get_support().sum() == 4
+
+    @pytest.mark.parametrize("strategy", ["sffs", "sbfs"])
+    def test_a_floating_search_stops_too(self, strategy: str) -> None:
+        X, y = made()
+        options: dict[str, Any] = {"strategy": strategy, "size": "auto", "cv": KFold(3)}
+        tol = 0.01 if strategy == "sffs" else -0.01
+        selector = SubsetSelector(LinearRegression(), strategy_params={"tol": tol}, **options)
+        size = selector.fit(X, y).get_support().sum()
+        table = selector.metric_table()
+        assert 0 < size < 12
+        ahead = size + 1 if strategy == "sffs" else size - 1
+        assert table["cost"][size] - table["cost"][ahead] < tol
+        assert (1 if strategy == "sbfs" else 12) not in table.index
+
+    def test_it_goes_on_to_sizes_that_are_allowed(self) -> None:
+        X, y = made()
+        options: dict[str, Any] = {"strategy_params": {"tol": 0.9}, "size": "auto"}
+        selector = SubsetSelector(LinearRegression(), strategy="sfs", min_size=3, **options)
+        assert selector.fit(X, y).get_support().sum() == 3
+
+    def test_without_tol_the_search_is_what_it_was(self) -> None:
+        X, y = made()
+        first, second = (
+            SubsetSelector(LinearRegression(), strategy="sfs", strategy_params=params).fit(X, y)
+            for params in (None, {"tol": None})
+        )
+        pd.testing.assert_frame_equal(first.history_, second.history_, check_exact=True)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"strategy_params": {"tol": 0.1}}, "tol is for size 'auto', got size 'best'"),
+            ({"size": "auto", "strategy_params": {"tol": -0.1}}, "tol must be > 0, got -0.1"),
+            ({"size": "auto", "strategy_params": {"tol": "x"}}, "tol must be a number, got 'x'"),
+            ({"size": "auto", "strategy": "bpso"}, "'bpso' has no size 'auto'"),
+            ({"size": "most"}, "'auto', 'best' or 'parsimonious', got 'most'"),
+        ],
+    )
+    def test_bad_values_are_refused(self, iris: Any, options: Any, words: str) -> None:
+        with pytest.raises(ConfigError, match=words):
+            SubsetSelector(KNN, **{"strategy": "sfs", **options}).fit(*iris)
+
+
+class TestInterrupted:
+    def test_a_search_that_has_not_come_to_the_size_asked_for_says_so(self, iris: Any) -> None:
+        selector = SubsetSelector(KNN, strategy="sbs", size=1, callbacks=[_press_at(2)])
+        words = r"after 2 finished epochs.*had not come to the size asked for, 1$"
+        with pytest.warns(UserWarning, match=words):
+            selector.fit(*iris)
+        assert len(selector.subset_) == 3
+        assert selector.interrupted_
+        table = selector.metric_table()
+        assert table.index.tolist() == [3, 4]
+        assert selector.cost_ == table["cost"].min() == selector.pareto_["cost"].min()
+        assert selector.repick("parsimonious").cost_ in table["cost"].tolist()
+
+    def test_one_that_has_says_nothing_of_it(self, iris: Any) -> None:
+        with pytest.warns(UserWarning, match="interrupted") as said:
+            SubsetSelector(KNN, strategy="sfs", size=(2, 4), callbacks=[_press_at(2)]).fit(*iris)
+        assert "size asked for" not in str(said[0].message)
+
+
+def _press_at(epoch: int) -> Any:
+    """Press Ctrl-C after an epoch."""
+
+    def press(record: Any, state: Any) -> None:
+        if record.epoch == epoch:
+            raise KeyboardInterrupt
+
+    return press
+
+
+class TestFoldsByGroup:
+    def test_a_fold_may_be_tested_on_a_single_class(self, iris: Any) -> None:
+        X, y = iris[0], (iris[1] > 0).astype(int)
+        groups = np.where(y == 0, 0, 1 + np.arange(len(y)) % 2)
+        folds = list(GroupKFold(3).split(X, y, groups))
+        assert min(len(np.unique(y[test])) for _, test in folds) == 1
+        selector = SubsetSelector(KNN, strategy="sfs", size=2, cv=[folds[0], folds[1]])
+        expected = theirs((X, y), k_features=2, cv=[folds[0], folds[1]])
+        assert chosen(selector.fit(X, y)) == expected.k_feature_idx_
+        assert 1 - selector.cost_ == pytest.approx(expected.k_score_)
+
+    def test_scorers_of_ranks_need_both(self, iris: Any) -> None:
+        X, y = iris[0], (iris[1] > 0).astype(int)
+        train, test = np.arange(len(y)), np.flatnonzero(y == 1)
+        with pytest.raises(DataError, match="test rows of fold 0 have the single class 1"):
+            SubsetSelector(KNN, scoring="roc_auc", cv=[(train, test)]).fit(X, y)
+
+
+def test_parsimonious_obeys_a_maximum_size() -> None:
+    X, y = made()
+    options: dict[str, Any] = {"strategy": "sfs", "size": "parsimonious", "cv": KFold(3)}
+    free = SubsetSelector(LinearRegression(), **options).fit(X, y)
+    bound = SubsetSelector(LinearRegression(), max_size=2, **options).fit(X, y)
+    assert len(bound.subset_) <= 2 < len(free.subset_)

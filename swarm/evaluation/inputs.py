@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.folds import Fold, make_folds
 from swarm.evaluation.models import is_lightgbm
+from swarm.evaluation.scoring import Scoring, scorer_names
 
 __all__ = [
     "check_columns",
@@ -33,6 +34,8 @@ __all__ = [
 _NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}\n\r\0')
 # The range of float32, which trees compute in; sums of squares of float64 stay finite within it.
 _LARGEST = float(np.finfo(np.float32).max)
+# Scorers that compare labels row by row, and so measure rows of a single class.
+_OF_LABELS = ("accuracy", "balanced_accuracy", "f1", "jaccard", "precision", "recall", "matthews")
 
 
 def check_estimator(estimator: Any) -> None:
@@ -264,8 +267,17 @@ def missing_classes(folds: Sequence[Fold], target: NDArray[Any], task: str) -> l
     return found
 
 
-def check_folds(folds: Sequence[Fold], target: NDArray[Any], task: str) -> None:
-    """Refuse folds on which a model cannot be trained or measured."""
+def check_folds(
+    folds: Sequence[Fold], target: NDArray[Any], task: str, scoring: Scoring | None = None
+) -> None:
+    """Refuse folds on which a model cannot be trained or measured.
+
+    Test rows of a single class are measured by scorers of labels, such as accuracy, and by
+    callables; folds by group often have them.
+    """
+    counts_labels = scoring is not None and (
+        scoring.name not in scorer_names() or scoring.name.startswith(_OF_LABELS)
+    )
     if not folds:
         raise DataError("a cost needs at least 1 fold, got none; name the rows of one")
     for number, (train, test) in enumerate(folds):
@@ -276,7 +288,8 @@ def check_folds(folds: Sequence[Fold], target: NDArray[Any], task: str) -> None:
             raise DataError(f"fold {number} names row {last} but there are {len(target)} rows")
         if task not in ("binary", "multiclass"):
             continue
-        for part, rows in (("training", train), ("test", test)):
+        parts = [("training", train), *([] if counts_labels else [("test", test)])]
+        for part, rows in parts:
             classes = np.unique(target[rows])
             if len(classes) == 1:
                 raise DataError(

@@ -73,6 +73,9 @@ class AddDrop:
         What conditional steps have to beat; None: there are none.
     parsimonious : bool
         Whether the answer is the smallest within one standard error, and not the cheapest.
+    tol : float or None
+        Least gain of a step; the path ends before a step that gains less, and the set where it
+        ends is the answer. None: it is walked to its end.
     bounds : (int, int)
         Least and largest size of the answer.
     phase : str
@@ -95,6 +98,7 @@ class AddDrop:
     forward: bool
     must_beat: MustBeat | None
     parsimonious: bool
+    tol: float | None
     bounds: tuple[int, int]
     phase: Literal["start", "step", "conditional", "finished"]
     mask: Bool
@@ -114,7 +118,10 @@ class AddDrop:
         """The best set of each size that the answer may have, and which is the answer."""
         rows = slice(*np.searchsorted(self.sizes, (self.bounds[0], self.bounds[1] + 1)))
         costs, answer = self.costs[rows], None
-        if np.isfinite(costs).any():
+        here = np.flatnonzero(self.sizes[rows] == self.mask.sum())
+        if self.tol is not None and len(here):
+            answer = int(here[0]) if np.isfinite(costs[here[0]]) else None
+        elif np.isfinite(costs).any():
             errors = self.errors[rows] if self.parsimonious else np.zeros(len(costs))
             answer = within_one_error(costs, errors)
         return Members(self.masks[rows], costs, np.zeros(len(costs), dtype=np.int64), answer)
@@ -140,7 +147,14 @@ class AddDrop:
         return float(self.costs[size - self.sizes[0]])
 
 
-def begin(space: SearchSpace, size: Size, *, forward: bool, must_beat: MustBeat | None) -> AddDrop:
+def begin(
+    space: SearchSpace,
+    size: Size,
+    *,
+    forward: bool,
+    must_beat: MustBeat | None,
+    tol: float | None = None,
+) -> AddDrop:
     """Stand where the path starts.
 
     Raises
@@ -148,7 +162,7 @@ def begin(space: SearchSpace, size: Size, *, forward: bool, must_beat: MustBeat 
     SpaceError
         If `size` contradicts the constraints of the space.
     """
-    lo, hi = answer_sizes(size, space)
+    lo, hi = answer_sizes(size, space, tol=tol)
     n_fixed, allowed = int(space.fixed.sum()), int((~space.forbidden).sum())
     sizes = np.arange(max(1, n_fixed), hi + 1) if forward else np.arange(lo, allowed + 1)
     return AddDrop(
@@ -156,6 +170,7 @@ def begin(space: SearchSpace, size: Size, *, forward: bool, must_beat: MustBeat 
         forward=forward,
         must_beat=must_beat,
         parsimonious=size == "parsimonious",
+        tol=tol,
         bounds=(lo, hi),
         phase="step" if forward and n_fixed == 0 else "start",
         mask=space.fixed.copy() if forward else ~space.forbidden,
@@ -191,6 +206,8 @@ def follow(state: AddDrop, proposal: Proposal, evaluations: Evaluations) -> AddD
     mask, cost = proposal.masks[row], float(evaluations.costs[row])
     if state.phase == "conditional" and not is_better(cost, _conditional_limit(state)):
         return replace(state, phase=_plain_phase(state))
+    if state.phase == "step" and _gains_too_little(state, cost):
+        return replace(state, phase="finished")
     turned = int(np.argmax(mask != state.mask)) if state.phase == "step" else state.turned
     moved = _kept(state, mask, cost, evaluations.fold_costs[row])
     moved = replace(moved, mask=mask.copy(), cost=cost, turned=turned)
@@ -214,6 +231,14 @@ def _conditional_limit(state: AddDrop) -> float:
     return min(known, state.cost) if state.must_beat == "current" else known
 
 
+def _gains_too_little(state: AddDrop, cost: float) -> bool:
+    """Whether a step to a set of this cost ends the path; never at sizes that are not allowed."""
+    size = int(state.mask.sum())
+    if state.tol is None or not state.bounds[0] <= size <= state.bounds[1]:
+        return False
+    return bool(state.cost - cost < state.tol)
+
+
 def _plain_phase(state: AddDrop) -> Literal["step", "finished"]:
     return "finished" if int(state.mask.sum()) == state.last_size else "step"
 
@@ -226,17 +251,28 @@ class SequentialSettings:
     ----------
     size
         Number of units to choose: a number; a pair (min, max), the cheapest of which is taken;
-        ``"best"``, the cheapest of all sizes that are allowed; or ``"parsimonious"``, the
-        smallest whose cost is within one standard error of the cheapest. Of equal costs the
-        smaller set is taken. The search ends where no size lies ahead that may be the answer.
+        ``"best"``, the cheapest of all sizes that are allowed; ``"parsimonious"``, the
+        smallest whose cost is within one standard error of the cheapest; or ``"auto"``, half
+        of the units that are allowed, or with `tol` the set where the search stops. Of equal
+        costs the smaller set is taken. The search ends where no size lies ahead that may be the
+        answer.
+    tol
+        Stop before the first step that lowers the cost by less than this, with ``size="auto"``.
+        Below 0 in a backward search: every step may raise the cost by so much. None: off.
     """
 
     size: Size = "best"
+    tol: float | None = None
 
     forward: ClassVar[bool]
 
     def __post_init__(self) -> None:
         check_size(self.size)
+        if self.tol is None:
+            return
+        require("tol", self.tol, above=0 if self.forward else None)
+        if self.size != "auto":
+            raise ValueError(f"tol is for size 'auto', got size {self.size!r}; leave one out")
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -245,7 +281,9 @@ class SequentialSettings:
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> AddDrop:
         """Stand at the fixed units, or at all that are allowed."""
-        return begin(space, self.size, forward=self.forward, must_beat=self._must_beat)
+        return begin(
+            space, self.size, forward=self.forward, must_beat=self._must_beat, tol=self.tol
+        )
 
     def propose(self, state: AddDrop, rng: np.random.Generator) -> tuple[AddDrop, Proposal]:
         """Propose every set that is one step away."""

@@ -11,7 +11,7 @@ __all__ = ["Size", "answer_sizes", "check_size"]
 # A number, a range, or a rule over all sizes that are allowed.
 Size = int | str | tuple[int, int] | list[int]
 
-_RULES = ("best", "parsimonious")
+_RULES = ("auto", "best", "parsimonious")
 
 
 def check_size(size: Size) -> None:
@@ -26,20 +26,29 @@ def check_size(size: Size) -> None:
     elif isinstance(size, str):
         if size not in _RULES:
             raise ValueError(
-                f"size must be a number, a pair (min, max), 'best' or 'parsimonious', got {size!r}"
+                "size must be a number, a pair (min, max), 'auto', 'best' or 'parsimonious', "
+                f"got {size!r}"
             )
     else:
         require("size", size, at_least=1, whole=True)
 
 
-def answer_sizes(size: Size, space: SearchSpace) -> tuple[int, int]:
+def answer_sizes(size: Size, space: SearchSpace, *, tol: float | None = None) -> tuple[int, int]:
     """Least and largest number of units that the answer may have.
+
+    Parameters
+    ----------
+    tol
+        With ``"auto"``: any size that is allowed where it is given, else half of the units.
 
     Raises
     ------
     SpaceError
         If `size` contradicts the constraints of the space.
     """
+    if size == "auto" and tol is None:
+        half = int((~space.forbidden).sum()) // 2
+        size = min(max(half, space.min_size), space.max_size)
     if isinstance(size, str):
         return space.min_size, space.max_size
     lo, hi = (size, size) if isinstance(size, int) else size

@@ -138,7 +138,7 @@ def steps_of(strategy: Strategy, space: SearchSpace) -> int | None:
     """Count the evaluations that a sequential search takes without steps back; None for others."""
     if not isinstance(strategy, SequentialSettings):
         return None
-    lowest, highest = answer_sizes(strategy.size, space)
+    lowest, highest = answer_sizes(strategy.size, space, tol=strategy.tol)
     allowed, fixed = int((~space.forbidden).sum()), int(space.fixed.sum())
     if strategy.forward:
         return (fixed > 0) + sum(allowed - size for size in range(fixed, highest))

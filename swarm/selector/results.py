@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -43,6 +43,8 @@ class Evaluated:
         Rows that may be picked and are on the Pareto front, the smallest first.
     importances : dict of int to float64 (n_units,)
         Of the rows of the front and the answer of the search, NaN where there are none.
+    bounds : (int, int)
+        Least and largest number of units asked for.
     """
 
     result: SearchResult
@@ -50,6 +52,7 @@ class Evaluated:
     masks: Bool
     front: Int
     importances: dict[int, Float]
+    bounds: tuple[int, int]
 
     @classmethod
     def of(
@@ -67,7 +70,7 @@ class Evaluated:
         Parameters
         ----------
         bounds : (int, int)
-            Least and largest number of units that a pick may have.
+            Least and largest number of units that a pick may have, unless none was measured.
         """
         masks, needed = _asked(result, problem.n_folds)
         fold_costs, used = _costs(masks, needed, known)
@@ -82,10 +85,13 @@ class Evaluated:
         table = _table(masks[rows], fold_costs[rows], problem)
         allowed = problem.space.obeys(masks[rows])
         size = table["size"].to_numpy()
-        allowed &= (size >= bounds[0]) & (size <= bounds[1])
+        inside = allowed & (size >= bounds[0]) & (size <= bounds[1])
+        # An interrupted search may not have come to the sizes asked for.
+        if np.isfinite(table["cost"].to_numpy()[inside]).any():
+            allowed = inside
         front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
-        held = cls(result, table, masks[rows], front, {})
-        return cls(result, table, masks[rows], front, held._read_importances(problem, known))
+        held = cls(result, table, masks[rows], front, {}, bounds)
+        return replace(held, importances=held._read_importances(problem, known))
 
     @property
     def n_folds(self) -> int:

@@ -54,9 +54,10 @@ class SubsetSelector(
         Folds; a number means shuffled by `random_state`, and stratified for classifiers. A single
         pair is a hold-out. 0, False or None: no cross-validation, every model is scored on the
         rows it was trained on, which favours models that overfit.
-    size : int, (min, max), "best" or "parsimonious", optional
-        How many features to choose. The two words are for sequential strategies: the cheapest of
-        all sizes on their path, or the smallest within one standard error of it.
+    size : int, (min, max), "best", "parsimonious" or "auto", optional
+        How many features to choose. The words are for sequential strategies: the cheapest of all
+        sizes on their path; the smallest within one standard error of it; or half of the features,
+        and with ``strategy_params={"tol": ...}`` as many as gain at least so much each.
     pick : "best", "parsimonious" or "knee"
         Which of the subsets that were measured is the answer: the one the search calls best, the
         smallest within one standard error of the lowest cost, or the one beyond which another
@@ -420,10 +421,17 @@ class SubsetSelector(
 
     def _warn_of_interrupt(self) -> None:
         state = self.result_.state
+        row = self._evaluated.pick(self.picked_)
+        size = None if row is None else int(self.results_["size"].iloc[row])
+        lowest, highest = self._evaluated.bounds
+        missed = ""
+        if size is not None and not lowest <= size <= highest:
+            asked = f"{lowest}" if lowest == highest else f"{lowest} to {highest}"
+            missed = f"; it had not come to the size asked for, {asked}"
         warnings.warn(
             f"the search was interrupted after {state.epoch} finished epochs: the selector is "
             f"fitted with the best of the {len(self.results_)} subsets so far, of "
-            f"{len(self.subset_)} features with cost {self.cost_:.6g}",
+            f"{len(self.subset_)} features with cost {self.cost_:.6g}{missed}",
             stacklevel=4,
         )
 

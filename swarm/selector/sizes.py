@@ -60,6 +60,11 @@ def sized(
         raise ConfigError(
             f"strategy {name!r} has no size 'parsimonious'; give pick='parsimonious' instead"
         )
+    if size == "auto":
+        raise ConfigError(
+            f"strategy {name!r} has no size 'auto', which is for {', '.join(_PATHS)}; "
+            "give a number or a pair (min, max)"
+        )
     if isinstance(size, str):
         return strategy, min_size, max_size
     if (min_size, max_size) != (1, None):
@@ -73,7 +78,8 @@ def sized(
 def bounds_of_answer(strategy: Strategy, space: SearchSpace) -> tuple[int, int]:
     """Least and largest number of units that a pick may have."""
     size: Any = getattr(strategy, "size", None)
-    return answer_sizes("best" if size is None else size, space)
+    tol: float | None = getattr(strategy, "tol", None)
+    return answer_sizes("best" if size is None else size, space, tol=tol)
 
 
 def _plain(size: Size) -> Size:
