@@ -74,6 +74,8 @@ class Problem:
         Whether units that no fold model used can be dropped without changing any model.
     fit_params : dict
         What else is passed to ``fit``, see :func:`swarm.evaluation.model_inputs.fit_params_of`.
+    as_array : bool
+        Whether models are given arrays in place of tables.
     """
 
     features: pd.DataFrame
@@ -88,6 +90,7 @@ class Problem:
     relevance: NDArray[np.float64] | None
     exact_shrink: bool
     fit_params: Mapping[str, Any] = field(default_factory=dict)
+    as_array: bool = False
 
     @classmethod
     def build(
@@ -104,6 +107,7 @@ class Problem:
         weight: Any = None,
         importance: Importance = "auto",
         fit_params: Mapping[str, Any] | None = None,
+        as_array: bool = False,
         seed: int = 0,
     ) -> Problem:
         """Check everything and build the problem.
@@ -129,6 +133,9 @@ class Problem:
             What else is passed to ``fit``. Values with one entry for each row are split with
             the rows; ``categorical_feature`` and ``cat_features`` name columns of the table, by
             name or by position, and are narrowed to those of a subset.
+        as_array
+            Whether models are given arrays: `features` has one dtype, and names that the data
+            did not have.
         seed
             Seed of shuffled folds and of every random state left open.
 
@@ -158,7 +165,7 @@ class Problem:
         check_folds(made, labels, task, score)
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(made, weights)
-        kind = _importance_kind(importance, model, features, labels)
+        kind = _importance_kind(importance, model, features, labels, as_array)
         relevance = _relevance(features, target, task, space, seed, kind)
         params = dict(fit_params or {})
         check_fit_params(model, params)
@@ -176,6 +183,7 @@ class Problem:
             relevance,
             exact,
             params,
+            as_array,
         )
 
     @property
@@ -191,7 +199,7 @@ class Problem:
         check_columns(self.features, estimator)
         check_fit_params(estimator, self.fit_params)
         model = made_deterministic(estimator, seed)
-        kind = _importance_kind(importance, model, self.features, self.target)
+        kind = _importance_kind(importance, model, self.features, self.target, self.as_array)
         return replace(
             self,
             estimator=model,
@@ -229,6 +237,8 @@ class Problem:
         # Named only where there are any, as all problems without them were archived before.
         if self.fit_params:
             recipe["fit_params"] = describe(_plain(self.fit_params))
+        if self.as_array:
+            recipe["as_array"] = True
         return json.dumps(recipe, sort_keys=True).encode()
 
 
@@ -271,7 +281,7 @@ def _column_bytes(features: pd.DataFrame) -> list[bytes]:
 
 
 def _importance_kind(
-    importance: str, model: Any, features: pd.DataFrame, target: NDArray[Any]
+    importance: str, model: Any, features: pd.DataFrame, target: NDArray[Any], as_array: bool
 ) -> str:
     if importance not in IMPORTANCES:
         raise ConfigError(
@@ -283,7 +293,7 @@ def _importance_kind(
     reason = ""
     if not _tells_importances(model):
         reason = f"{type(model).__name__} has none"
-    elif not keeps_columns(model, features, target):
+    elif not keeps_columns(model, features, target, as_array):
         reason = "the pipeline makes new columns"
     if importance == "auto":
         return "mutual_information" if reason else "fold"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,16 +17,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_wine, make_multilabel_classification
 from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import swarm.selector.tables
 from swarm import MLkNN, SubsetSelector
-from swarm.errors import ConfigError, DataError
+from swarm.errors import ConfigError, DataError, EvaluationError
 
 BRIEF: dict[str, Any] = {
     "epochs": 2,
@@ -207,3 +209,63 @@ def test_it_works_without_what_newer_versions_of_scikit_learn_bring() -> None:
         timeout=120,
     )
     assert done.stdout.strip().endswith("False"), done.stderr
+
+
+class Witnessing(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Indexes X as only an array can be, in its fit and in its predictions."""
+
+    seen: ClassVar[set[tuple[type, str]]] = set()
+
+    def fit(self, X: Any, y: Any) -> Witnessing:
+        if len(y) > 20:  # not the look for importances, which fits 20 made-up rows
+            self.seen.add((type(X), str(X.dtype)))
+        X[:, None, :] *= 1  # as PyTorch does, it may also write
+        self.classes_, self.mean_ = np.unique(y), X.mean(axis=0)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        above = X[:, None, :].mean(axis=(1, 2)) > self.mean_.mean()
+        return self.classes_[above.astype(int)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_an_array_reaches_the_model_as_an_array(wine: Any, dtype: str) -> None:
+    X, y = wine[0].to_numpy().astype(dtype), wine[1].to_numpy()
+    Witnessing.seen.clear()
+    SubsetSelector(Witnessing(), **BRIEF).fit(X, y)
+    assert Witnessing.seen == {(np.ndarray, dtype)}
+
+
+def test_an_array_reaches_the_steps_of_a_pipeline_too(wine: Any) -> None:
+    X, y = wine[0].to_numpy(), wine[1].to_numpy()
+    Witnessing.seen.clear()
+    selector = SubsetSelector(make_pipeline(FunctionTransformer(_twice), Witnessing()), **BRIEF)
+    selector.fit(X.tolist(), y)
+    assert Witnessing.seen == {(np.ndarray, "float64")}
+    with pytest.raises(EvaluationError):
+        SubsetSelector(Witnessing(), **BRIEF).fit(*wine)
+
+
+def _twice(X: Any) -> Any:
+    assert type(X) is np.ndarray
+    return X * 2.0
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(max_iter=50),
+        make_pipeline(StandardScaler(), GaussianNB()),
+        DecisionTreeClassifier(max_depth=3),
+        TREES,
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_same_numbers_cost_the_same_as_an_array_and_as_a_table(wine: Any, model: Any) -> None:
+    X, y = wine[0].to_numpy(), wine[1]
+    options = {**BRIEF, "scoring": "neg_log_loss"}
+    table = SubsetSelector(model, **options).fit(pd.DataFrame(X).add_prefix("x"), y)
+    array = SubsetSelector(model, **options).fit(X, y)
+    assert array.get_support().tolist() == table.get_support().tolist()
+    pd.testing.assert_frame_equal(array.history_, table.history_, check_exact=True)

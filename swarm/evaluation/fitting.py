@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.limit import Limit
-from swarm.evaluation.model_inputs import fit_params_of
+from swarm.evaluation.model_inputs import fit_params_of, rows_for_model
 from swarm.evaluation.models import model_importances, used_by
 from swarm.evaluation.types import Record
 from swarm.problem import Problem
@@ -163,10 +163,11 @@ def _trained(
     path = boosted_path(problem)
     model = None if path is None else path.fit(positions, fold)
     if path is None or model is None:
-        return fit_model(problem, columns, positions, train), columns.iloc[test]
+        return fit_model(problem, columns, positions, train), _rows(problem, columns, test)
     rows = path.rows(positions, test)
     if path.trusted is None:
-        wrapped, table = fit_model(problem, columns, positions, train), columns.iloc[test]
+        wrapped = fit_model(problem, columns, positions, train)
+        table = _rows(problem, columns, test)
         if not path.trust(model, wrapped, rows, table):
             return wrapped, table
     return model, rows
@@ -186,7 +187,11 @@ def fit_model(
         steps = getattr(model, "steps", None)
         name = f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
         params[name] = problem.weight[rows]
-    return model.fit(columns.iloc[rows], problem.target[rows], **params)
+    return model.fit(_rows(problem, columns, rows), problem.target[rows], **params)
+
+
+def _rows(problem: Problem, columns: Any, rows: NDArray[np.int64]) -> Any:
+    return rows_for_model(columns, rows, problem.as_array)
 
 
 def _refit(problem: Problem, columns: Any, positions: Sequence[int], result: Fitted) -> None:

@@ -1,4 +1,4 @@
-"""What a model of one subset is fitted with, beyond its columns and the target."""
+"""What a model of one subset is given: rows of its columns, and parameters of ``fit``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["fit_params_of", "names_columns", "narrowed"]
+__all__ = ["fit_params_of", "names_columns", "narrowed", "rows_for_model"]
 
 # Parameters that name columns: of LightGBM, CatBoost and scikit-learn's histogram models.
 _BY_COLUMN = ("categorical_feature", "cat_features", "categorical_features")
+
+
+def rows_for_model(columns: pd.DataFrame, rows: NDArray[np.int64], as_array: bool) -> Any:
+    """Return rows of the columns of a subset as a table, or as an array where X was one.
+
+    The array has the layout that scikit-learn would find in the table, so that its sums, and the
+    costs, are the same to the last bit.
+    """
+    part = columns.iloc[rows]
+    if not as_array:
+        return part
+    values = part.to_numpy()
+    return values if values.flags.writeable else values.copy(order="K")
 
 
 def fit_params_of(

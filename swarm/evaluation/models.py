@@ -111,7 +111,9 @@ def has_importances(model: Any) -> bool:
     return hasattr(_last(model), "feature_importances_") or hasattr(_last(model), "coef_")
 
 
-def keeps_columns(model: Any, features: pd.DataFrame, target: NDArray[Any]) -> bool:
+def keeps_columns(
+    model: Any, features: pd.DataFrame, target: NDArray[Any], as_array: bool = False
+) -> bool:
     """Whether the last step of a pipeline gets the columns that went in, in their order."""
     from sklearn.base import clone
 
@@ -119,8 +121,9 @@ def keeps_columns(model: Any, features: pd.DataFrame, target: NDArray[Any]) -> b
         return True
     # Only tables with text for names pass them on.
     features = features.set_axis([str(name) for name in features.columns], axis=1)
+    given = features.to_numpy() if as_array else features
     try:
-        before = clone(model[:-1]).fit(features, target)
+        before = clone(model[:-1]).fit(given, target)
     except Exception:
         # What is wrong with the data is told better by the fit that fails.
         return True
@@ -128,7 +131,7 @@ def keeps_columns(model: Any, features: pd.DataFrame, target: NDArray[Any]) -> b
         return list(before.get_feature_names_out()) == list(features.columns)
     except (AttributeError, ValueError):
         # A step without names, such as a logarithm, is trusted if it keeps their number.
-        return bool(np.shape(before.transform(features))[1:] == (features.shape[1],))
+        return bool(np.shape(before.transform(given))[1:] == (features.shape[1],))
 
 
 def model_importances(model: Any, n_columns: int) -> NDArray[np.float64]:

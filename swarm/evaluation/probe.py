@@ -15,6 +15,7 @@ import numpy as np
 
 from swarm.errors import ConfigError
 from swarm.evaluation.fitting import fit_model
+from swarm.evaluation.model_inputs import rows_for_model
 from swarm.evaluation.models import model_importances
 from swarm.evaluation.threads import one_thread
 from swarm.problem import Problem
@@ -95,8 +96,9 @@ def _attempt(problem: Problem) -> str | None:
             "choose another model"
         )
     scorer = problem.scoring.name
+    tested = rows_for_model(columns, test, problem.as_array)
     try:
-        cost = problem.scoring.cost(model, columns.iloc[test], problem.target[test])
+        cost = problem.scoring.cost(model, tested, problem.target[test])
     except MemoryError:
         raise
     except Exception as error:

@@ -206,7 +206,8 @@ class SubsetSelector(
         Parameters
         ----------
         X : table of pandas or polars, array or sparse matrix (n_rows, n_features)
-            Tables keep their dtypes, categories and missing values on the way to the model.
+            Tables keep their dtypes, categories and missing values on the way to the model; of an
+            array the model is given an array.
         y : (n_rows,) or (n_rows, n_labels)
         **params
             ``groups`` (n_rows,), passed to the splitter; ``sample_weight`` (n_rows,) and all
@@ -228,9 +229,8 @@ class SubsetSelector(
         budget = budget_of(self.strategy, self.epochs, self.distinct, self.seconds, self.patience)
         weight, groups, fit_params = sent(self, params)
         tasks = FitTasks(self, X, y, params, known_epochs(budget))
-        problem, strategy = self._problem(
-            as_table(self, X), as_target(y), weight, groups, fit_params
-        )
+        table, as_array = as_table(self, X)
+        problem, strategy = self._problem(table, as_target(y), weight, groups, fit_params, as_array)
         hints = prepare_hints(
             problem.features,
             problem.space,
@@ -363,6 +363,7 @@ class SubsetSelector(
         weight: Any,
         groups: Any,
         fit_params: dict[str, Any],
+        as_array: bool,
     ) -> tuple[Problem, Strategy]:
         strategy, min_size, max_size = sized(
             self.strategy, self.strategy_params, self.size, self.min_size, self.max_size
@@ -388,6 +389,7 @@ class SubsetSelector(
             weight=weight,
             importance=self.importance,  # type: ignore[arg-type]
             fit_params=fit_params,
+            as_array=as_array,
             seed=seed,
         )
         return problem, strategy

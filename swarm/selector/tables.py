@@ -29,8 +29,8 @@ def wants_polars(selector: Any) -> bool:
     return bool(_get_output_config("transform", selector)["dense"] == "polars")
 
 
-def as_table(selector: Any, X: Any) -> pd.DataFrame:
-    """Return X as a table, and learn `n_features_in_` and `feature_names_in_` from it.
+def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
+    """Return X as a table and whether it was none; learn `n_features_in_` and names from it.
 
     The columns of a pandas or polars table keep their dtypes, categories and missing values. The
     columns of anything else are numbers and are called x0, x1, ...; a sparse matrix is made dense,
@@ -52,8 +52,8 @@ def as_table(selector: Any, X: Any) -> pd.DataFrame:
     if isinstance(X, pd.DataFrame):
         validate_data(selector, X, skip_check_array=True)
         if hasattr(selector, "feature_names_in_"):
-            return X
-        return X.set_axis(_numbered(X.shape[1]), axis=1)
+            return X, False
+        return X.set_axis(_numbered(X.shape[1]), axis=1), False
     finite = not get_tags(selector).input_tags.allow_nan
     values = validate_data(
         selector,
@@ -66,7 +66,7 @@ def as_table(selector: Any, X: Any) -> pd.DataFrame:
     if issparse(values):
         _refuse_larger_than_memory(values)
         values = values.toarray()
-    return pd.DataFrame(values, columns=_numbered(values.shape[1]))
+    return pd.DataFrame(values, columns=_numbered(values.shape[1])), True
 
 
 def as_target(y: Any) -> Any:
