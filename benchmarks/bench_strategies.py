@@ -20,7 +20,7 @@ from swarm.strategy import Hints, Proposal
 
 _SIZES = ("n_particles", "n_bees", "n_ants", "population_size", "batch_size")
 # One answer is all they ask for, or one for every unit left: there is no epoch to compare.
-_NOT_ITERATED = ("full", "sfs", "sbs", "sffs", "sbfs", "rfe")
+_NOT_ITERATED = ("exhaustive", "full", "sfs", "sbs", "sffs", "sbfs", "rfe")
 
 
 def main() -> None:

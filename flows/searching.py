@@ -22,6 +22,7 @@ from swarm.problem import Problem
 from swarm.proxy import LOW_CORRELATION
 from swarm.result import SearchResult
 from swarm.search import Search, SearchState, run
+from swarm.strategies.exhaustive import Exhaustive
 from swarm.strategy import Hints, Strategy
 from swarm.warning_codes import coded
 from tasks.prefect_artifacts import show_progress
@@ -103,6 +104,10 @@ def search_as_configured(
     guide = proxy_problem(config, problem)
     with _evaluator(config, guide or problem, archive) as evaluator:
         say(evaluator.way, verbosity)
+        if isinstance(strategy, Exhaustive):
+            say(
+                f"{strategy.count(problem.space):,} subsets are evaluated, all there are", verbosity
+            )
         say(f"run {log.run_id} in {log.tracking.label}", verbosity)
         log.spool.tags({"evaluation": evaluator.way})
         search = Search(

@@ -15,7 +15,7 @@ from swarm.errors import ConfigError
 __all__ = ["Part", "Study"]
 
 # Strategies that draw nothing at random: every seed gives the same search.
-_SEEDLESS = ("full", "rfe", "sfs", "sbs", "sffs", "sbfs")
+_SEEDLESS = ("exhaustive", "full", "rfe", "sfs", "sbs", "sffs", "sbfs")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from swarm.planning.machine import Machine
 from swarm.planning.rehearsal import Rehearsal, steps_of
 from swarm.planning.timing import Timing
 from swarm.problem import Problem
+from swarm.strategies.exhaustive import Exhaustive
 from swarm.strategy import Strategy
 
 __all__ = ["Plan", "Settings", "Span", "make_plan"]
@@ -95,7 +96,7 @@ class Plan:
     distances : int
         Bytes of the distances, part of `memory`.
     sequential : int or None
-        Evaluations of a sequential strategy without steps back.
+        Evaluations of a sequential strategy without steps back, or of an exhaustive one.
     warnings, notes : tuple of str
     """
 
@@ -145,6 +146,7 @@ def make_plan(
     asked = [r.evaluations * g for r, g in zip(rehearsals, growth, strict=True)]
     needed = [r.fits * g for r, g in zip(rehearsals, growth, strict=True)]
     floating = isinstance(strategy, FloatingSettings)
+    kind = "an exhaustive" if isinstance(strategy, Exhaustive) else "a sequential"
     least, most = min(asked), max(asked)
     if floating and steps is not None:
         # How often a path turns back hangs on the true costs; it may be never.
@@ -189,7 +191,7 @@ def make_plan(
         distances=distances,
         sequential=steps,
         warnings=tuple(_warnings(problem, machine, settings, data, timing.exact)),
-        notes=tuple(_notes(rehearsals, budget, settings, steps, floating)),
+        notes=tuple(_notes(rehearsals, budget, settings, steps, floating, kind)),
     )
 
 
@@ -310,11 +312,12 @@ def _notes(
     settings: Settings,
     steps: int | None,
     floating: bool,
+    kind: str,
 ) -> list[str]:
     told = []
     if steps is not None:
         back = ", and steps back come on top" if floating else ""
-        told.append(f"a sequential search to its end takes {steps:,} evaluations{back}")
+        told.append(f"{kind} search to its end takes {steps:,} evaluations{back}")
     if not all(r.complete for r in rehearsals):
         told.append("the rehearsal was broken off, and what follows is extrapolated")
     if budget.patience is not None:

@@ -17,6 +17,7 @@ from swarm.operators.add_drop import SequentialSettings
 from swarm.operators.subset_size import answer_sizes
 from swarm.search import Search
 from swarm.space import SearchSpace
+from swarm.strategies.exhaustive import Exhaustive
 from swarm.strategy import Hints, Strategy
 
 __all__ = ["Landscape", "Rehearsal", "rehearse", "steps_of"]
@@ -135,7 +136,12 @@ def rehearse(
 
 
 def steps_of(strategy: Strategy, space: SearchSpace) -> int | None:
-    """Count the evaluations that a sequential search takes without steps back; None for others."""
+    """Count the evaluations of an exhaustive search, or a sequential one without steps back.
+
+    None for all others.
+    """
+    if isinstance(strategy, Exhaustive):
+        return strategy.count(space)
     if not isinstance(strategy, SequentialSettings):
         return None
     lowest, highest = answer_sizes(strategy.size, space, tol=strategy.tol)

@@ -17,7 +17,7 @@ from swarm.errors import ConfigError
 
 __all__ = ["budget_of", "folds_and_scorer", "known_epochs"]
 
-_END_BY_THEMSELVES = ("sfs", "sbs", "sffs", "sbfs", "rfe", "full")
+_END_BY_THEMSELVES = ("sfs", "sbs", "sffs", "sbfs", "rfe", "full", "exhaustive")
 # More epochs than any path can have.
 _NO_LIMIT = 10**9
 _EPOCHS = 30

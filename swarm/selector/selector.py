@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
@@ -26,8 +27,9 @@ from swarm.selector.routing import router_of, sent
 from swarm.selector.searching import Plan, search
 from swarm.selector.sizes import sized
 from swarm.selector.tables import as_table, as_target, is_polars, select_columns, wants_polars
-from swarm.selector.telling import CallbackSupport, FitTasks, progress, with_callbacks
+from swarm.selector.telling import CallbackSupport, FitTasks, progress, tell, with_callbacks
 from swarm.space import Groups, SearchSpace
+from swarm.strategies.exhaustive import Exhaustive
 from swarm.strategy import Strategy
 
 __all__ = ["SubsetSelector"]
@@ -251,7 +253,12 @@ class SubsetSelector(
             1 if self.n_jobs is None else self.n_jobs,
             self.archive,
         )
-        with progress(self.verbose, known_epochs(budget)) as shown:
+        epochs = known_epochs(budget)
+        if isinstance(strategy, Exhaustive):
+            count = strategy.count(problem.space)
+            epochs = min(epochs or count, math.ceil(count / strategy.batch_size))
+            tell(f"exhaustive search: {count:,} subsets in {epochs:,} epochs", self.verbose)
+        with progress(self.verbose, epochs) as shown:
             found = search(plan, tasks, [shown, *self.callbacks], self._fitted_at(problem.space))
         self._keep(found, self.pick)
         asked = (self.pick, self.size, (self.strategy_params or {}).get("size"))

@@ -13,7 +13,7 @@ from swarm.history import EpochRecord
 if TYPE_CHECKING:
     from swarm.search import SearchState
 
-__all__ = ["CallbackSupport", "FitTasks", "Stop", "progress", "with_callbacks"]
+__all__ = ["CallbackSupport", "FitTasks", "Stop", "progress", "tell", "with_callbacks"]
 
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupport
@@ -98,6 +98,12 @@ class FitTasks:
                 reconstruction_attributes=attributes,
                 **self._data,
             )
+
+
+def tell(line: str, verbose: int) -> None:
+    """Show a line unless `verbose` is 0."""
+    if verbose > 0:
+        print(line, file=sys.stderr)
 
 
 @contextmanager

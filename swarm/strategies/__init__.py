@@ -8,6 +8,7 @@ from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.catfish import CatfishPso
 from swarm.strategies.chaotic import ChaoticPso
 from swarm.strategies.erfs import ErrorRatePso
+from swarm.strategies.exhaustive import Exhaustive
 from swarm.strategies.full import FullSet
 from swarm.strategies.genetic import Genetic
 from swarm.strategies.memetic import Memetic
@@ -29,6 +30,7 @@ STRATEGIES: dict[str, type] = {
     "catfish": CatfishPso,
     "chaotic": ChaoticPso,
     "erfs": ErrorRatePso,
+    "exhaustive": Exhaustive,
     "full": FullSet,
     "genetic": Genetic,
     "memetic": Memetic,

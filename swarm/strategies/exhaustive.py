@@ -1,0 +1,147 @@
+"""Exhaustive search: every subset that the constraints allow, the smallest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.errors import SpaceError
+from swarm.evaluation.types import Evaluations
+from swarm.operators.combinations import batch_of_subsets
+from swarm.operators.sequential import first_of_size, is_better
+from swarm.space import SearchSpace
+from swarm.strategy import Hints, Members, Proposal
+
+__all__ = ["Exhaustive", "ExhaustiveState"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ExhaustiveState:
+    """How far the enumeration is, and the best subset of every size.
+
+    Attributes
+    ----------
+    count : int
+        Subsets that there are.
+    proposed : int
+        Subsets proposed so far; those before come earlier in the enumeration.
+    sizes : int (n_sizes,)
+        Every size that is allowed, ascending.
+    masks : bool (n_sizes, n_units)
+        The best subset of each size.
+    costs : float64 (n_sizes,)
+        inf before any of the size was measured.
+    """
+
+    space: SearchSpace
+    count: int
+    proposed: int
+    sizes: Int
+    masks: Bool
+    costs: Float
+
+    def __post_init__(self) -> None:
+        for array in (self.sizes, self.masks, self.costs):
+            array.setflags(write=False)
+
+    @property
+    def members(self) -> Members:
+        """The best subset of each size."""
+        return Members(self.masks, self.costs, np.zeros(len(self.sizes), dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Exhaustive:
+    """Every allowed subset once, by ascending size and then in the order of the units.
+
+    With d free units and sizes from lo to hi these are ``C(d, lo) + ... + C(d, hi)`` subsets,
+    ``2^d - 1`` where only the empty one is ruled out. Of equal costs the smaller subset is the
+    answer, then the one that comes first.
+
+    Parameters
+    ----------
+    limit
+        Most subsets that a search may have; a space with more is refused before it starts.
+    batch_size
+        Masks an epoch.
+
+    References
+    ----------
+    Document 003, which calls it computationally often not feasible.
+    """
+
+    limit: int = 100_000
+    batch_size: int = 256
+
+    def __post_init__(self) -> None:
+        require("limit", self.limit, at_least=1, whole=True)
+        require("batch_size", self.batch_size, at_least=1, whole=True)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def count(self, space: SearchSpace) -> int:
+        """Return the number of subsets that the search evaluates."""
+        n_fixed = int(space.fixed.sum())
+        n_free = space.n_units - n_fixed - int(space.forbidden.sum())
+        sizes = range(space.min_size, space.max_size + 1)
+        return sum(comb(n_free, size - n_fixed) for size in sizes)
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ExhaustiveState:
+        """Count the subsets.
+
+        Raises
+        ------
+        SpaceError
+            If there are more than `limit`.
+        """
+        count = self.count(space)
+        if count > self.limit:
+            raise SpaceError(
+                f"an exhaustive search has {count:,} subsets to evaluate, above its limit of "
+                f"{self.limit:,}; lower max_size, fix or forbid units, raise limit, or choose "
+                "another strategy"
+            )
+        sizes = np.arange(space.min_size, space.max_size + 1)
+        costs = np.full(len(sizes), np.inf)
+        return ExhaustiveState(space, count, 0, sizes, first_of_size(sizes, space), costs)
+
+    def propose(
+        self, state: ExhaustiveState, rng: np.random.Generator
+    ) -> tuple[ExhaustiveState, Proposal]:
+        """Propose the next batch; each subset has to reach the best of its size."""
+        # Past the end the last subset comes again: a proposal is never empty.
+        first = min(state.proposed, state.count - 1)
+        masks = batch_of_subsets(state.space, first, self.batch_size)
+        rows = masks.sum(axis=1) - int(state.sizes[0])
+        proposal = Proposal(
+            masks=masks,
+            incumbents=state.costs[rows],
+            owner=rows,
+            role=("exhaustive",) * len(masks),
+        )
+        return replace(state, proposed=first + len(masks)), proposal
+
+    def observe(
+        self, state: ExhaustiveState, proposal: Proposal, evaluations: Evaluations
+    ) -> ExhaustiveState:
+        """Keep the best subset of each size, of equal ones the first."""
+        masks, costs = state.masks.copy(), state.costs.copy()
+        for mask, row, cost in zip(proposal.masks, proposal.owner, evaluations.costs, strict=True):
+            if is_better(float(cost), float(costs[row])):
+                masks[row], costs[row] = mask, cost
+        return replace(state, masks=masks, costs=costs)
+
+    def finished(self, state: ExhaustiveState) -> bool:
+        """When every subset was proposed."""
+        return state.proposed == state.count

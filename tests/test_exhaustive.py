@@ -1,0 +1,123 @@
+"""Claims on the exhaustive search: every subset once, in order, counted before it starts."""
+
+from __future__ import annotations
+
+import itertools
+from math import comb
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+
+from swarm import SubsetSelector
+from swarm.errors import ConfigError, SpaceError
+from swarm.operators.combinations import batch_of_subsets
+from swarm.planning.rehearsal import steps_of
+from swarm.registry import make
+from swarm.search import run
+from swarm.space import SearchSpace
+from tests.fakes import all_masks, calm, make_search, plain_space, planted, spaces
+
+KNN = KNeighborsClassifier(n_neighbors=3)
+
+
+@pytest.fixture(scope="module")
+def iris() -> tuple[Any, Any]:
+    return load_iris(return_X_y=True)
+
+
+@calm
+@given(space=spaces(), batch=st.integers(1, 40))
+def test_every_allowed_subset_is_proposed_once_whatever_the_batches(
+    space: SearchSpace, batch: int
+) -> None:
+    strategy = make("exhaustive", {"batch_size": batch})
+    result = run(make_search(strategy, planted(space), epochs=10_000))
+    masks = [mask for record in result.records for mask in record.particles["mask"]]
+    assert len(set(masks)) == len(masks) == strategy.count(space) == steps_of(strategy, space)
+    every = list(all_masks(space))
+    assert len(masks) == int(space.obeys(np.array(every)).sum())
+    assert max(len(record.particles) for record in result.records) <= batch
+    assert result.reason == "finished"
+
+
+def test_they_come_by_size_and_then_in_the_order_of_the_units() -> None:
+    space = plain_space(7, fixed=["x2"], forbidden=["x4"], min_size=2, max_size=5)
+    free = [0, 1, 3, 5, 6]
+    expected = [
+        tuple(sorted([2, *units]))
+        for size in range(1, 5)
+        for units in itertools.combinations(free, size)
+    ]
+    found = [
+        tuple(np.flatnonzero(mask).tolist())
+        for start in range(0, len(expected), 4)
+        for mask in batch_of_subsets(space, start, 4)
+    ]
+    assert found == expected
+    assert len(batch_of_subsets(space, len(expected), 4)) == 0
+
+
+def test_the_answer_is_the_optimum_and_of_equal_ones_the_smaller() -> None:
+    evaluator = planted(plain_space(10), 3)
+    result = run(make_search(make("exhaustive"), evaluator, epochs=1000))
+    assert result.cost == min(map(evaluator.cost, all_masks(evaluator.space)))
+    members = result.state.strategy.members
+    for size, cost in zip(members.masks.sum(axis=1), members.costs, strict=True):
+        same = [m for m in all_masks(evaluator.space) if m.sum() == size]
+        assert cost == min(map(evaluator.cost, same))
+
+
+@pytest.mark.parametrize("sizes", [(1, 4), (2, 3)])
+def test_it_finds_what_mlxtend_finds(iris: Any, sizes: tuple[int, int]) -> None:
+    mlxtend = pytest.importorskip("mlxtend.feature_selection")
+    low, high = sizes
+    theirs = mlxtend.ExhaustiveFeatureSelector(
+        KNN, min_features=low, max_features=high, scoring="accuracy", cv=4, print_progress=False
+    ).fit(*iris)
+    ours = SubsetSelector(
+        KNN, strategy="exhaustive", size=sizes, cv=StratifiedKFold(4), pruning=False
+    ).fit(*iris)
+    assert 1 - ours.cost_ == pytest.approx(theirs.best_score_)
+    table = {
+        tuple(int(name[1:]) for name in row.features): 1 - row.cost
+        for row in ours.results_.itertuples()
+    }
+    known = {tuple(v["feature_idx"]): v["avg_score"] for v in theirs.subsets_.values()}
+    assert table == pytest.approx(known)
+
+
+def test_it_says_how_many_there_are_before_it_starts(
+    iris: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options: dict[str, Any] = {"strategy": "exhaustive", "strategy_params": {"batch_size": 4}}
+    SubsetSelector(KNN, verbose=1, **options).fit(*iris)
+    assert "exhaustive search: 15 subsets in 4 epochs" in capsys.readouterr().err
+    SubsetSelector(KNN, **options).fit(*iris)
+    assert capsys.readouterr().err == ""
+
+
+def test_above_its_limit_it_refuses_and_says_what_helps() -> None:
+    strategy = make("exhaustive")
+    wide = plain_space(60)
+    words = r"has 1,152,921,504,606,846,975 subsets .* above its limit of 100,000; lower max_size"
+    with pytest.raises(SpaceError, match=words):
+        strategy.start(wide, None, np.random.default_rng(0))
+    few = plain_space(60, max_size=2)
+    assert strategy.count(few) == 60 + comb(60, 2)
+    strategy.start(few, None, np.random.default_rng(0))
+    X = np.random.default_rng(0).normal(size=(30, 20))
+    with pytest.raises(SpaceError, match="1,048,575 subsets"):
+        SubsetSelector(KNN, strategy="exhaustive").fit(X, np.arange(30) % 2)
+
+
+def test_parameters_that_are_none_are_refused() -> None:
+    with pytest.raises(ConfigError, match="limit must be >= 1, got 0"):
+        make("exhaustive", {"limit": 0})
+    with pytest.raises(ConfigError, match="batch_size must be a whole number"):
+        make("exhaustive", {"batch_size": 2.5})
