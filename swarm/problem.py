@@ -27,6 +27,7 @@ from swarm.evaluation.inputs import (
     checked_weights,
     resolve_folds,
 )
+from swarm.evaluation.model_inputs import column_params
 from swarm.evaluation.models import (
     describe,
     has_importances,
@@ -36,6 +37,7 @@ from swarm.evaluation.models import (
     shrinks_exactly,
 )
 from swarm.evaluation.scoring import Scoring, resolve_scoring
+from swarm.evaluation.unsupervised import scoring_without_target
 from swarm.space import SearchSpace
 from swarm.target import task_of
 
@@ -55,8 +57,10 @@ class Problem:
     ----------
     features : DataFrame (n_rows, n_columns)
     target : (n_rows,) or (n_rows, n_labels)
+        Zeros where there is none.
     task : str
-        ``binary``, ``multiclass``, ``regression`` or ``multilabel``.
+        ``binary``, ``multiclass``, ``regression``, ``multilabel``, ``multioutput_classes``,
+        ``multioutput_regression`` or ``unsupervised``.
     estimator : estimator
         Deterministic, one thread.
     scoring : Scoring
@@ -76,6 +80,10 @@ class Problem:
         What else is passed to ``fit``, see :func:`swarm.evaluation.model_inputs.fit_params_of`.
     as_array : bool
         Whether models are given arrays in place of tables.
+    by_column : tuple of str
+        Parameters of the estimator that name columns, and are narrowed to those of a subset.
+    categorical_support : bool
+        Whether the user says that the estimator takes categories.
     """
 
     features: pd.DataFrame
@@ -91,6 +99,8 @@ class Problem:
     exact_shrink: bool
     fit_params: Mapping[str, Any] = field(default_factory=dict)
     as_array: bool = False
+    by_column: tuple[str, ...] = ()
+    categorical_support: bool = False
 
     @classmethod
     def build(
@@ -108,6 +118,8 @@ class Problem:
         importance: Importance = "auto",
         fit_params: Mapping[str, Any] | None = None,
         as_array: bool = False,
+        task: str | None = None,
+        categorical_support: bool = False,
         seed: int = 0,
     ) -> Problem:
         """Check everything and build the problem.
@@ -115,7 +127,9 @@ class Problem:
         Parameters
         ----------
         features : DataFrame (n_rows, n_columns)
-        target : (n_rows,) or (n_rows, n_labels)
+        target : (n_rows,) or (n_rows, n_labels), or None
+            None: the estimator learns without one, and is measured by its own ``score`` or a
+            callable ``(estimator, X)``.
         estimator
             Any scikit-learn estimator.
         space
@@ -136,6 +150,11 @@ class Problem:
         as_array
             Whether models are given arrays: `features` has one dtype, and names that the data
             did not have.
+        task
+            Default: what :func:`swarm.target.task_of` tells of the target.
+        categorical_support
+            Whether the estimator takes columns of categories though neither its tags nor its
+            parameters say so.
         seed
             Seed of shuffled folds and of every random state left open.
 
@@ -144,28 +163,34 @@ class Problem:
         DataError, ConfigError
             For anything that would make a fit fail or a cost meaningless.
         """
+        if target is None:
+            target, task = np.zeros(len(features), dtype=np.int8), "unsupervised"
         labels = np.asarray(target)
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         # A table keeps its dtypes, which tell the task; a list or a column becomes an array.
         target = target if isinstance(target, (pd.Series, pd.DataFrame)) else labels
-        check_estimator(estimator)
-        check_rows(features, labels)
+        check_estimator(estimator, scoring, task or "")
+        check_rows(features, labels, task)
         space = space or SearchSpace.build(list(features.columns))
         if list(space.columns) != list(features.columns):
             raise DataError("the space was built for other columns than the data has")
         features = features.reset_index(drop=True)
-        task = task_of(target)
-        check_columns(features, estimator)
+        task = task or task_of(target)
+        check_columns(features, estimator, categorical_support)
         check_task(estimator, target, task)
         check_target_range(estimator, labels)
         model = made_deterministic(estimator, seed)
-        score = resolve_scoring(scoring, model, labels, task, pos_label)
+        score = (
+            scoring_without_target(scoring)
+            if task == "unsupervised"
+            else resolve_scoring(scoring, model, labels, task, pos_label)
+        )
         made = resolve_folds(folds, features, labels, task, seed, groups)
         check_folds(made, labels, task, score)
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(made, weights)
-        kind = _importance_kind(importance, model, features, labels, as_array)
+        kind = _importance_kind(importance, model, features, labels, as_array, task)
         relevance = _relevance(features, target, task, space, seed, kind)
         params = dict(fit_params or {})
         check_fit_params(model, params)
@@ -184,6 +209,8 @@ class Problem:
             exact,
             params,
             as_array,
+            column_params(model),
+            categorical_support,
         )
 
     @property
@@ -195,17 +222,20 @@ class Problem:
         self, estimator: Any, *, importance: Importance = "auto", seed: int = 0
     ) -> Problem:
         """Pose the same problem to another estimator: same data, folds, scorer and units."""
-        check_estimator(estimator)
-        check_columns(self.features, estimator)
+        check_estimator(estimator, self.scoring)
+        check_columns(self.features, estimator, self.categorical_support)
         check_fit_params(estimator, self.fit_params)
         model = made_deterministic(estimator, seed)
-        kind = _importance_kind(importance, model, self.features, self.target, self.as_array)
+        kind = _importance_kind(
+            importance, model, self.features, self.target, self.as_array, self.task
+        )
         return replace(
             self,
             estimator=model,
             importance=kind,
             relevance=_relevance(self.features, self.target, self.task, self.space, seed, kind),
             exact_shrink=not self.fit_params and _exact(kind, model, self.features, self.folds),
+            by_column=column_params(model),
         )
 
     def fingerprint(self) -> str:
@@ -281,12 +311,23 @@ def _column_bytes(features: pd.DataFrame) -> list[bytes]:
 
 
 def _importance_kind(
-    importance: str, model: Any, features: pd.DataFrame, target: NDArray[Any], as_array: bool
+    importance: str,
+    model: Any,
+    features: pd.DataFrame,
+    target: NDArray[Any],
+    as_array: bool,
+    task: str,
 ) -> str:
     if importance not in IMPORTANCES:
         raise ConfigError(
             f"unknown importance {importance!r} (there are {', '.join(IMPORTANCES)})"
             f"{nearest(importance, IMPORTANCES)}"
+        )
+    is_told = task in ("binary", "multiclass", "regression", "multilabel")
+    if importance == "mutual_information" and not is_told:
+        raise ConfigError(
+            f"importance 'mutual_information' has no estimate for the task {task!r}; "
+            "use 'auto', 'permutation' or 'none'"
         )
     if importance not in ("auto", "fold", "refit"):
         return importance
@@ -296,7 +337,8 @@ def _importance_kind(
     elif not keeps_columns(model, features, target, as_array):
         reason = "the pipeline makes new columns"
     if importance == "auto":
-        return "mutual_information" if reason else "fold"
+        without = "mutual_information" if is_told else "none"
+        return without if reason else "fold"
     if reason:
         raise ConfigError(
             f"importance {importance!r} was asked but {reason}; "
@@ -322,7 +364,7 @@ def _tells_importances(estimator: Any) -> bool:
     rows = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0], [2.0, 0.5]] * 5)
     labels = np.array([0, 1, 0, 1] * 5)
     try:
-        model = clone(estimator).fit(rows, labels)
+        model = clone(estimator, safe=False).fit(rows, labels)
     except Exception:
         return hasattr(type(estimator), "feature_importances_")
     return has_importances(model)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
+from swarm.registry import make
 
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, SpaceError
 from swarm.operators.combinations import batch_of_subsets
 from swarm.planning.rehearsal import steps_of
-from swarm.registry import make
 from swarm.search import run
 from swarm.space import SearchSpace
 from tests.fakes import all_masks, calm, make_search, plain_space, planted, spaces

@@ -16,7 +16,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_wine, make_multilabel_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold
@@ -269,3 +271,106 @@ def test_the_same_numbers_cost_the_same_as_an_array_and_as_a_table(wine: Any, mo
     array = SubsetSelector(model, **options).fit(X, y)
     assert array.get_support().tolist() == table.get_support().tolist()
     pd.testing.assert_frame_equal(array.history_, table.history_, check_exact=True)
+
+
+class Catless(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Stands in for CatBoost: takes categories where `cat_features` names them, and no others."""
+
+    def __init__(self, cat_features: Any = None) -> None:
+        self.cat_features = cat_features
+
+    def fit(self, X: Any, y: Any) -> Catless:
+        named = [X.columns[f] if isinstance(f, int) else f for f in self.cat_features or ()]
+        categorical = [n for n in X if isinstance(X[n].dtype, pd.CategoricalDtype)]
+        if sorted(named) != sorted(categorical):
+            raise ValueError(f"{named} are named but {categorical} are categorical")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.classes_[0])
+
+
+class Enabling(Catless):
+    """Stands in for XGBoost, which takes categories where it is told to."""
+
+    def __init__(self, enable_categorical: bool = False) -> None:
+        self.enable_categorical = enable_categorical
+
+    def fit(self, X: Any, y: Any) -> Enabling:
+        self.classes_ = np.unique(y)
+        return self
+
+
+class Tagged(Enabling):
+    """Says by a tag that it takes categories."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+
+class TestCategories:
+    @pytest.fixture
+    def mixed(self, wine: Any) -> Any:
+        X, y = wine
+        kind = pd.Categorical(np.where(X["ash"] > 2.3, "high", "low"))
+        sort = pd.Categorical(np.where(X["hue"] > 1, "red", "white"))
+        return X.iloc[:, :3].assign(kind=kind, sort=sort), y
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            Catless(["kind", "sort"]),
+            Catless([3, 4]),
+            Enabling(enable_categorical=True),
+            Tagged(),
+            HistGradientBoostingClassifier(max_iter=2, categorical_features=["kind", "sort"]),
+            HistGradientBoostingClassifier(max_iter=2, categorical_features=[3, 4]),
+            HistGradientBoostingClassifier(max_iter=2),
+        ],
+    )
+    def test_models_that_take_them_are_given_them(self, mixed: Any, model: Any) -> None:
+        selector = SubsetSelector(model, strategy="sfs", cv=3, importance="none").fit(*mixed)
+        assert np.isfinite(selector.results_["cost"].dropna()).all()
+        assert len(selector.results_) == 15
+
+    def test_others_are_refused_unless_the_user_knows_better(self, mixed: Any) -> None:
+        with pytest.raises(DataError, match=r"'kind' is categorical .*set categorical_support"):
+            SubsetSelector(Enabling(), strategy="full").fit(*mixed)
+        selector = SubsetSelector(Enabling(), strategy="full", categorical_support=True)
+        assert len(selector.fit(*mixed).subset_) == 5
+
+    def test_the_same_parameters_without_effect_change_nothing(self, wine: Any) -> None:
+        plain, other = (
+            SubsetSelector(HistGradientBoostingClassifier(max_iter=2, **options), **BRIEF)
+            for options in ({}, {"categorical_features": None})
+        )
+        assert plain.fit(*wine).history_.equals(other.fit(*wine).history_)
+
+
+class TestMissingValues:
+    def test_an_array_with_some_goes_to_a_pipeline_that_fills_them(self, wine: Any) -> None:
+        X, y = wine[0].to_numpy().copy(), wine[1].to_numpy()
+        X[::9, 0] = np.nan
+        model = make_pipeline(SimpleImputer(), GaussianNB())
+        selector = SubsetSelector(model, fixed=[0], **BRIEF).fit(X, y)
+        table = pd.DataFrame(X).add_prefix("x")
+        same = SubsetSelector(model, fixed=[0], **BRIEF).fit(table, y)
+        assert selector.subset_ == same.subset_
+        assert selector.cost_ == same.cost_
+        assert np.isnan(selector.transform(X)[0, 0])
+        whole = make_pipeline(selector, SimpleImputer(), GaussianNB()).fit(X, y)
+        assert whole.score(X, y) > 0.5
+
+    @pytest.mark.parametrize("missing", [False, True])
+    def test_an_array_is_transformed_after_a_fit_on_a_table(self, wine: Any, missing: bool) -> None:
+        X, y = wine[0].copy(), wine[1]
+        if missing:
+            X.iloc[::9, 0] = np.nan
+        model = make_pipeline(SimpleImputer(), GaussianNB())
+        selector = SubsetSelector(model, fixed=["alcohol"], **BRIEF).fit(X, y)
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            chosen = selector.transform(X.to_numpy())
+        np.testing.assert_array_equal(chosen, X[selector.subset_].to_numpy())

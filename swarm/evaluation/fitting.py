@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.limit import Limit
-from swarm.evaluation.model_inputs import fit_params_of, rows_for_model
+from swarm.evaluation.model_inputs import fit_params_of, narrowed, rows_for_model
 from swarm.evaluation.models import model_importances, used_by
 from swarm.evaluation.types import Record
 from swarm.problem import Problem
@@ -179,7 +179,15 @@ def fit_model(
     """Fit a clone of the estimator to some rows of `columns`, with their weights."""
     from sklearn.base import clone
 
-    model = clone(problem.estimator)
+    model = clone(problem.estimator, safe=False)
+    if problem.by_column:
+        given = model.get_params(deep=False)
+        model.set_params(
+            **{
+                name: narrowed(given[name], problem.space.columns, positions)
+                for name in problem.by_column
+            }
+        )
     params = fit_params_of(
         problem.fit_params, len(problem.features), problem.space.columns, positions, rows
     )
@@ -187,7 +195,10 @@ def fit_model(
         steps = getattr(model, "steps", None)
         name = f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
         params[name] = problem.weight[rows]
-    return model.fit(_rows(problem, columns, rows), problem.target[rows], **params)
+    table = _rows(problem, columns, rows)
+    if problem.task == "unsupervised":
+        return model.fit(table, **params)
+    return model.fit(table, problem.target[rows], **params)
 
 
 def _rows(problem: Problem, columns: Any, rows: NDArray[np.int64]) -> Any:

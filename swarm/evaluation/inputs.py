@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.folds import Fold, make_folds
-from swarm.evaluation.models import is_lightgbm
+from swarm.evaluation.models import allows_missing, is_lightgbm, takes_categorical
 from swarm.evaluation.scoring import Scoring, scorer_names
 
 __all__ = [
@@ -34,16 +34,26 @@ __all__ = [
 _NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}\n\r\0')
 # The range of float32, which trees compute in; sums of squares of float64 stay finite within it.
 _LARGEST = float(np.finfo(np.float32).max)
+_PREDICTS = ("predict", "predict_proba", "decision_function")
 # Scorers that compare labels row by row, and so measure rows of a single class.
 _OF_LABELS = ("accuracy", "balanced_accuracy", "f1", "jaccard", "precision", "recall", "matthews")
 
 
-def check_estimator(estimator: Any) -> None:
-    """Refuse what is no estimator."""
+def check_estimator(estimator: Any, scoring: object = None, task: str = "") -> None:
+    """Refuse what is no estimator, or one that predicts nothing where `scoring` is by name."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ConfigError(
             f"the estimator must be an object with fit and predict, got {estimator!r}; "
             "give e.g. LGBMClassifier()"
+        )
+    if callable(scoring) or isinstance(scoring, Scoring):
+        return
+    methods = ("score",) if task == "unsupervised" else _PREDICTS
+    if not any(hasattr(estimator, method) for method in methods):
+        raise ConfigError(
+            f"{type(estimator).__name__} has no method {methods[0]!r}, which "
+            f"{'its own score' if task == 'unsupervised' else 'a scorer'} needs; give an estimator "
+            "that has, or a callable as scoring"
         )
 
 
@@ -103,7 +113,7 @@ def takes_fit_param(estimator: Any, name: str) -> bool:
     return name in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())
 
 
-def check_rows(features: pd.DataFrame, target: NDArray[Any]) -> None:
+def check_rows(features: pd.DataFrame, target: NDArray[Any], task: str | None = None) -> None:
     """Refuse a table and a target that do not fit together or hold nothing to learn."""
     if len(features) != len(target):
         raise DataError(
@@ -118,20 +128,24 @@ def check_rows(features: pd.DataFrame, target: NDArray[Any]) -> None:
     if target.dtype.kind == "f" and np.isinf(target).any():
         count = int(np.isinf(target).sum())
         raise DataError(f"the target has {count} infinite values; drop such rows")
-    if target.ndim == 1 and len(pd.unique(target)) == 1:
+    if task != "unsupervised" and target.ndim == 1 and len(pd.unique(target)) == 1:
         raise DataError(
             f"the target is constant ({target.tolist()[0]!r}); there is nothing to learn"
         )
 
 
-def check_columns(features: pd.DataFrame, estimator: Any) -> None:
-    """Refuse columns that the model cannot take, and say what would help."""
-    from sklearn.utils import get_tags
+def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = False) -> None:
+    """Refuse columns that the model cannot take, and say what would help.
 
+    Parameters
+    ----------
+    categories
+        Whether the model takes categories, whatever can be seen of it.
+    """
     steps = getattr(estimator, "steps", None)
     lightgbm = is_lightgbm(estimator)
-    takes_categories = lightgbm or steps is not None or "HistGradient" in type(estimator).__name__
-    allows_nan = lightgbm or steps is not None or get_tags(estimator).input_tags.allow_nan
+    takes_categories = categories or takes_categorical(estimator)
+    allows_nan = allows_missing(estimator)
     for name, column in features.items():
         if column.isna().all():
             raise DataError(f"column {name!r} has no value at all; drop it")
@@ -146,7 +160,7 @@ def check_columns(features: pd.DataFrame, estimator: Any) -> None:
             if not takes_categories:
                 raise DataError(
                     f"column {name!r} is categorical but {type(estimator).__name__} takes numbers; "
-                    "encode it in a Pipeline or drop it"
+                    "encode it in a Pipeline, drop it, or set categorical_support if it does not"
                 )
         elif not pd.api.types.is_numeric_dtype(column):
             if steps is None:
@@ -185,7 +199,7 @@ def resolve_folds(
 ) -> list[Fold]:
     """Make folds of a number, of a splitter, or take ready pairs."""
     if isinstance(folds, (int, np.integer)):
-        kind = "random" if task == "regression" else "stratified"
+        kind = "stratified" if task in ("binary", "multiclass", "multilabel") else "random"
         return make_folds(kind, target, task, n_folds=int(folds), seed=seed)
     if hasattr(folds, "split") and not isinstance(folds, str):
         return _split(folds, features, target, seed, groups)

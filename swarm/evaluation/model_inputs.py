@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["fit_params_of", "names_columns", "narrowed", "rows_for_model"]
+from swarm.evaluation.models import is_lightgbm
+
+__all__ = ["column_params", "fit_params_of", "names_columns", "narrowed", "rows_for_model"]
 
 # Parameters that name columns: of LightGBM, CatBoost and scikit-learn's histogram models.
 _BY_COLUMN = ("categorical_feature", "cat_features", "categorical_features")
@@ -62,6 +64,18 @@ def names_columns(name: str, value: object) -> bool:
     """Whether a parameter is a list of columns."""
     is_list = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
     return is_list and name.rpartition("__")[2] in _BY_COLUMN
+
+
+def column_params(estimator: Any) -> tuple[str, ...]:
+    """Names of an estimator's own parameters that are lists of columns.
+
+    LightGBM's are left as they are: they are settings of its training, see
+    :func:`swarm.evaluation.models.chooses_by_column`.
+    """
+    if is_lightgbm(estimator) or not hasattr(estimator, "get_params"):
+        return ()
+    params = estimator.get_params(deep=False)
+    return tuple(name for name, value in params.items() if names_columns(name, value))
 
 
 def narrowed(value: Any, columns: Sequence[str], positions: Sequence[int]) -> list[Any]:

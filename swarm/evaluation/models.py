@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError
 
 __all__ = [
+    "allows_missing",
     "chooses_by_column",
     "describe",
     "has_importances",
@@ -19,6 +21,8 @@ __all__ = [
     "made_deterministic",
     "model_importances",
     "shrinks_exactly",
+    "tags_of",
+    "takes_categorical",
     "used_by",
 ]
 
@@ -65,9 +69,10 @@ def made_deterministic(estimator: Any, seed: int) -> Any:
     """
     from sklearn.base import clone
 
-    clean = clone(estimator)
+    # What has no get_params is copied as it is.
+    clean = clone(estimator, safe=False)
     fixed: dict[str, object] = {}
-    params = clean.get_params(deep=True)
+    params = clean.get_params(deep=True) if hasattr(clean, "get_params") else {}
     for name, value in params.items():
         if name.endswith("random_state"):
             if value is None:
@@ -87,6 +92,39 @@ def made_deterministic(estimator: Any, seed: int) -> Any:
     if is_lightgbm(clean):
         fixed.update(_lightgbm_settings(clean))
     return clean.set_params(**fixed) if fixed else clean
+
+
+def tags_of(estimator: Any) -> Any:
+    """Tags of an estimator, None where it has none: not derived from scikit-learn's classes."""
+    from sklearn.utils import get_tags
+
+    try:
+        return get_tags(estimator)
+    except (AttributeError, TypeError):
+        return None
+
+
+def allows_missing(estimator: Any) -> bool:
+    """Whether an estimator may be given missing values; a pipeline may have an imputer."""
+    if is_lightgbm(estimator) or getattr(estimator, "steps", None) is not None:
+        return True
+    tags = tags_of(estimator)
+    return bool(tags is not None and tags.input_tags.allow_nan)
+
+
+def takes_categorical(estimator: Any) -> bool:
+    """Whether an estimator takes columns of categories, by its tags or its parameters.
+
+    LightGBM and scikit-learn's histogram models do, XGBoost with ``enable_categorical``, and
+    CatBoost with ``cat_features``; a pipeline may encode them.
+    """
+    if is_lightgbm(estimator) or getattr(estimator, "steps", None) is not None:
+        return True
+    tags = tags_of(estimator)
+    if "HistGradient" in type(estimator).__name__ or (tags and tags.input_tags.categorical):
+        return True
+    params = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    return bool(params.get("enable_categorical")) or params.get("cat_features") is not None
 
 
 def is_lightgbm(estimator: object) -> bool:
@@ -238,8 +276,9 @@ def describe(estimator: Any) -> object:
     if name and "<" not in name:
         return f"{estimator.__module__}.{name}"
     cls = type(estimator)
-    if cls.__module__.startswith("sklearn.") and hasattr(estimator, "__dict__"):
-        # Splitters, column selectors and scorers: settings without get_params.
+    ours = cls.__module__.startswith("sklearn.") or is_dataclass(estimator)
+    if (ours or hasattr(estimator, "fit")) and hasattr(estimator, "__dict__"):
+        # Splitters, column selectors, scorers and plain classes: settings without get_params.
         return {"class": f"{cls.__module__}.{cls.__qualname__}", "state": describe(vars(estimator))}
     raise ConfigError(
         f"{estimator!r} has no stable name, so its results cannot be archived; "

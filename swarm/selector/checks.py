@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from swarm.errors import ConfigError, DataError
+from swarm.evaluation.models import tags_of
+from swarm.evaluation.scoring import Scoring
 from swarm.picks import check_pick
 
 __all__ = ["refuse_early"]
@@ -19,11 +21,12 @@ def refuse_early(selector: Any, y: Any) -> None:
     Raises
     ------
     DataError
-        If y is None.
+        If y is None and the estimator needs it.
     ConfigError
         If a parameter is no integer, no callable, used up by a first fit, or unknown.
     """
-    if y is None:
+    tags = tags_of(selector.estimator)
+    if y is None and (tags is None or tags.target_tags.required):
         raise DataError(
             f"{type(selector).__name__} requires y to be passed, but the target y is None"
         )
@@ -31,6 +34,12 @@ def refuse_early(selector: Any, y: Any) -> None:
         raise ConfigError(
             f"random_state must be an integer, got {selector.random_state!r}; "
             "generators never repeat"
+        )
+    scoring = selector.scoring
+    if not (scoring is None or isinstance(scoring, (str, Scoring)) or callable(scoring)):
+        raise ConfigError(
+            f"scoring must be the name of one scorer or a callable, got {scoring!r}; "
+            "a search minimises one cost"
         )
     for name in ("cv", "fixed", "forbidden", "callbacks"):
         if isinstance(getattr(selector, name), Iterator):

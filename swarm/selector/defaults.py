@@ -9,23 +9,62 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.model_selection import KFold
+from sklearn.utils.multiclass import type_of_target
 
 from swarm.budget import Budget
 from swarm.errors import ConfigError
+from swarm.evaluation.scoring import Scoring
 
-__all__ = ["budget_of", "folds_and_scorer", "known_epochs"]
+__all__ = ["budget_of", "folds_and_scorer", "known_epochs", "task_for"]
 
 _END_BY_THEMSELVES = ("sfs", "sbs", "sffs", "sbfs", "rfe", "full", "exhaustive")
+_SEVERAL_OUTPUTS = {
+    "continuous-multioutput": "multioutput_regression",
+    "multiclass-multioutput": "multioutput_classes",
+}
 # More epochs than any path can have.
 _NO_LIMIT = 10**9
 _EPOCHS = 30
 
 
+def task_for(estimator: Any, y: Any) -> str | None:
+    """Return the task where the estimator or several outputs decide it, else None.
+
+    Whole numbers are classes to a classifier however many there are. Several columns that are
+    not all 0 and 1 are several outputs.
+    """
+    if y is None:
+        return "unsupervised"
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] > 1 and not pd.isna(values).any():
+        try:
+            return _SEVERAL_OUTPUTS.get(type_of_target(values))
+        except (TypeError, ValueError):  # told in a sentence by task_of
+            return None
+    if values.ndim > 2 or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
+        return None
+    if _is_a(is_classifier, estimator) and (values == np.floor(values)).all():
+        return "multiclass" if len(np.unique(values)) > 2 else None
+    return None
+
+
+def subset_accuracy(estimator: Any, features: Any, target: Any) -> float:
+    """Share of the rows whose outputs are all right, for classes in several columns."""
+    return float((np.asarray(estimator.predict(features)) == target).all(axis=1).mean())
+
+
+def _is_a(kind: Callable[[Any], bool], estimator: Any) -> bool:
+    try:
+        return kind(estimator)
+    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
+        return False
+
+
 def folds_and_scorer(
-    estimator: Any, y: Any, cv: Any, scoring: str | Callable[..., float] | None, seed: int
-) -> tuple[Any, str | Callable[..., float] | None]:
+    estimator: Any, y: Any, cv: Any, scoring: Any, seed: int, n_rows: int, task: str | None
+) -> tuple[Any, Any]:
     """Return folds and scorer; those of a regressor also where its target has few whole numbers.
 
     By the target alone such a problem would be a classification: measured by accuracy, and refused
@@ -38,13 +77,12 @@ def folds_and_scorer(
                 "a number of folds, such as cv=5",
                 stacklevel=4,
             )
-        rows = np.arange(len(y))
+        rows = np.arange(n_rows)
         cv = [(rows, rows)]
-    try:
-        predicts_numbers = is_regressor(estimator)
-    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
-        predicts_numbers = False
-    if not predicts_numbers:
+    if task in _SEVERAL_OUTPUTS.values() and scoring is None:
+        classes = Scoring("subset_accuracy", subset_accuracy, upper=1.0)
+        return cv, classes if task == "multioutput_classes" else "r2"
+    if y is None or not _is_a(is_regressor, estimator):
         return cv, scoring
     values = np.asarray(y)
     if isinstance(cv, (int, np.integer)) and cv > 1 and values.ndim == 1 and len(values):

@@ -12,15 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import Tags, get_tags
+from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from swarm.evaluation.models import allows_missing, tags_of, takes_categorical
 from swarm.hints import prepare_hints
 from swarm.problem import Problem
 from swarm.search import SearchState
 from swarm.selector.checks import refuse_early
-from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs
+from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
 from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
 from swarm.selector.results import Evaluated
 from swarm.selector.routing import router_of, sent
@@ -74,6 +75,10 @@ class SubsetSelector(
         position; columns without names are called ``x0``, ``x1``, ... A group counts once.
     importance : str
         Where importances come from, see :meth:`swarm.problem.Problem.build`.
+    categorical_support : bool
+        Whether `estimator` takes columns of categories though neither its tags nor its parameters
+        say so. Those that name columns, such as CatBoost's ``cat_features``, are narrowed to the
+        columns of a subset.
     n_clusters : int, optional
         Clusters that first positions are drawn from.
     proxy : mapping or estimator, optional
@@ -160,6 +165,7 @@ class SubsetSelector(
         min_size: int = 1,
         max_size: int | None = None,
         importance: str = "auto",
+        categorical_support: bool = False,
         n_clusters: int | None = None,
         proxy: Any = None,
         racing: float | None = None,
@@ -187,6 +193,7 @@ class SubsetSelector(
         self.min_size = min_size
         self.max_size = max_size
         self.importance = importance
+        self.categorical_support = categorical_support
         self.n_clusters = n_clusters
         self.proxy = proxy
         self.racing = racing
@@ -198,7 +205,7 @@ class SubsetSelector(
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, **params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
         """Search for the subset.
 
         Ctrl-C ends the search: the selector is fitted with the best subset so far, and a warning
@@ -210,7 +217,10 @@ class SubsetSelector(
         X : table of pandas or polars, array or sparse matrix (n_rows, n_features)
             Tables keep their dtypes, categories and missing values on the way to the model; of an
             array the model is given an array.
-        y : (n_rows,) or (n_rows, n_labels)
+        y : (n_rows,) or (n_rows, n_labels), optional
+            Whole numbers are classes to a classifier, however many there are; several columns are
+            labels where all are 0 and 1, else several outputs. An estimator that learns without a
+            target is measured by its own ``score``, or by a callable ``(estimator, X)``.
         **params
             ``groups`` (n_rows,), passed to the splitter; ``sample_weight`` (n_rows,) and all
             others, passed to the estimator's ``fit``: those with a value for each row are split
@@ -236,7 +246,7 @@ class SubsetSelector(
         hints = prepare_hints(
             problem.features,
             problem.space,
-            problem.target,
+            None if problem.task == "unsupervised" else problem.target,
             problem.task,
             n_clusters=self.n_clusters,
             needs=strategy.needs,
@@ -384,7 +394,10 @@ class SubsetSelector(
             max_size=max_size,
         )
         seed = self.random_state
-        folds, scoring = folds_and_scorer(self.estimator, y, self.cv, self.scoring, seed)
+        task = task_for(self.estimator, y)
+        folds, scoring = folds_and_scorer(
+            self.estimator, y, self.cv, self.scoring, seed, len(table), task
+        )
         problem = Problem.build(
             table,
             y,
@@ -397,6 +410,8 @@ class SubsetSelector(
             importance=self.importance,  # type: ignore[arg-type]
             fit_params=fit_params,
             as_array=as_array,
+            task=task,
+            categorical_support=self.categorical_support,
             seed=seed,
         )
         return problem, strategy
@@ -454,11 +469,12 @@ class SubsetSelector(
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = inner.target_tags.multi_output
+        inner = tags_of(self.estimator)
+        tags.target_tags.required = inner is None or inner.target_tags.required
+        tags.target_tags.multi_output = inner is not None and inner.target_tags.multi_output
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.input_tags.allow_nan = allows_missing(self.estimator)
+        tags.input_tags.categorical = self.categorical_support or takes_categorical(self.estimator)
         return tags
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
