@@ -181,6 +181,7 @@ class PrepareSection(Section):
 
     n_clusters: PositiveCount | None = Field(
         default=None,
-        description="Clusters of similar features that first positions are drawn from; null takes"
-        " twice the square root of the number of units, rounded up, and at most 50",
+        description="Clusters of similar features that first positions are drawn from, at most as"
+        " many as there are units; null takes twice the square root of the number of units, rounded"
+        " up, and at most 50",
     )

@@ -131,7 +131,8 @@ def prepare_search(
         search_space,
         problem.target,
         problem.task,
-        n_clusters=n_clusters,
+        # A configuration is used on other tables than the one it was written for.
+        n_clusters=None if n_clusters is None else min(n_clusters, search_space.n_units),
         needs=needs,
         warm=_warm_masks(warm, search_space),
     )

@@ -350,7 +350,6 @@ RUNS: dict[str, Case] = {
         {"model": BAYES, "evaluation": {"importance": "fold"}},
         ["'fold'", "GaussianNB", "permutation"],
     ),
-    "more clusters than columns": (None, {"prepare": {"n_clusters": 9}}, ["n_clusters", "8", "9"]),
     "positive label that is no class": (
         None,
         {"pos_label": 7, "scoring": "recall"},

@@ -16,7 +16,7 @@ from flows.planning import plan_search
 from flows.preparing import preparation
 from swarm.budget import Budget
 from swarm.catalogue import make
-from swarm.errors import ConfigError
+from swarm.errors import SpaceError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.planning import make_plan
 from swarm.planning.machine import Machine
@@ -107,8 +107,14 @@ def test_the_command_says_what_there_is_to_know_and_leaves_nothing_behind(bench:
 
 
 def test_bad_input_is_refused_as_the_search_would_refuse_it(bench):
-    with pytest.raises(ConfigError, match="n_clusters"):
-        app(["plan", bench.file(prepare={"n_clusters": 99})], standalone_mode=False)
+    with pytest.raises(SpaceError, match="unknown feature 'x9'"):
+        app(["plan", bench.file(space={"fixed": ["x9"]})], standalone_mode=False)
+
+
+def test_a_configuration_for_a_wider_table_has_at_most_a_cluster_for_each_unit(bench, capsys):
+    for count in (8, 99):
+        app(["plan", bench.file(prepare={"n_clusters": count})], standalone_mode=False)
+        assert "8 units to choose from" in capsys.readouterr().out
 
 
 def test_with_a_proxy_it_is_the_proxy_that_is_timed(bench):
