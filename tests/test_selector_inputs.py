@@ -374,3 +374,10 @@ class TestMissingValues:
         with pytest.warns(UserWarning, match="does not have valid feature names"):
             chosen = selector.transform(X.to_numpy())
         np.testing.assert_array_equal(chosen, X[selector.subset_].to_numpy())
+
+
+def test_columns_of_one_name_are_refused(wine: Any) -> None:
+    X, y = wine
+    twice = X.set_axis(["ash", "ash", *X.columns[2:]], axis=1)
+    with pytest.raises(DataError, match="column 'ash' appears more than once"):
+        SubsetSelector(GaussianNB(), **BRIEF).fit(twice, y)

@@ -45,11 +45,14 @@ def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
     Raises
     ------
     DataError
-        If a sparse matrix is larger than the memory once it is dense.
+        If two columns have one name, or a sparse matrix is larger than the memory once it is dense.
     """
     if hasattr(X, "to_pandas") and not isinstance(X, pd.DataFrame):
         X = X.to_pandas()
     if isinstance(X, pd.DataFrame):
+        if X.columns.has_duplicates:
+            repeated = X.columns[X.columns.duplicated()][0]
+            raise DataError(f"column {repeated!r} appears more than once; rename or drop one")
         validate_data(selector, X, skip_check_array=True)
         if hasattr(selector, "feature_names_in_"):
             return X, False
