@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
-from swarm.registry import make
+from swarm.catalogue import make
 
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, SpaceError
