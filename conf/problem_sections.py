@@ -52,6 +52,11 @@ class DataSection(Section):
     categorical: list[Column] = Field(
         default=[], description="Columns given to the model as categories"
     )
+    categorical_support: bool = Field(
+        default=False,
+        description="Whether the model takes categories though neither its tags nor its parameters"
+        " say so; those of LightGBM, CatBoost and XGBoost do",
+    )
     group: Column | None = Field(
         default=None, description="Column of ids of rows that belong together; never a feature"
     )

@@ -86,4 +86,5 @@ def preparation(config: SelectConfig) -> dict[str, Any]:
         "space": config.space.model_dump(),
         "importance": config.evaluation.importance,
         "n_clusters": config.prepare.n_clusters,
+        "categorical_support": config.data.categorical_support,
     }

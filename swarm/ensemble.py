@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from swarm.errors import DataError, InputError, nearest
+from swarm.evaluation.model_inputs import for_columns
 
 __all__ = ["SubsetEnsemble", "one_thread", "plain_target"]
 
@@ -155,12 +156,13 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             )
         model = one_thread(self.estimator)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        self.models_ = []
+        self.models_, names = [], list(X.columns)
         for member, subset in enumerate(self.subsets_):
             taken = slice(None) if rows is None else rows[member]
             extra = {} if weight is None else {"sample_weight": weight[taken]}
             columns = X[subset] if rows is None else X[subset].iloc[rows[member]]
-            self.models_.append(clone(model).fit(columns, target[taken], **extra))
+            own = for_columns(clone(model), names, [names.index(name) for name in subset])
+            self.models_.append(own.fit(columns, target[taken], **extra))
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = X.shape[1]
         return self

@@ -83,8 +83,12 @@ class Prepared:
 
 @task(name="fetch", cache_policy=NO_CACHE, persist_result=False)
 def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
-    """Fetch the table; see :func:`tasks.sources.fetch`."""
-    return fetch(source, **options)
+    """Fetch the table; see :func:`tasks.sources.fetch`.
+
+    Of the section `data` of a configuration, ``categorical_support`` says something of the model
+    and is left out.
+    """
+    return fetch(source, **{k: v for k, v in options.items() if k != "categorical_support"})
 
 
 @task(name="split", cache_policy=NO_CACHE, persist_result=False)
@@ -104,6 +108,7 @@ def prepare_search(
     space: Mapping[str, Any],
     importance: Importance,
     n_clusters: int | None,
+    categorical_support: bool = False,
     seed: int,
     needs: Sequence[str] = ("distance", "clusters"),
     warm: Sequence[Sequence[str]] = (),
@@ -124,6 +129,7 @@ def prepare_search(
         folds=_folds(train, folds),
         weight=train.weight,
         importance=importance,
+        categorical_support=categorical_support,
         seed=seed,
     )
     hints = prepare_hints(

@@ -232,3 +232,27 @@ def test_an_array_without_names_is_refused() -> None:
 
 def test_the_docstring_example_holds() -> None:
     assert doctest.testmod(swarm.ensemble).failed == 0
+
+
+class Named(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Stands in for CatBoost, which refuses names in `cat_features` that no column has."""
+
+    def __init__(self, cat_features: Any = None) -> None:
+        self.cat_features = cat_features
+
+    def fit(self, X: Any, y: Any) -> Any:
+        assert set(self.cat_features) <= set(X.columns)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.classes_[0])
+
+
+def test_a_model_that_names_columns_is_given_those_of_its_subset() -> None:
+    X = pd.DataFrame({"a": [1, 2, 3, 4], "b": [1, 1, 2, 2], "c": [0, 1, 0, 1]})
+    estimator = Named(cat_features=["a", "b"])
+    ensemble = SubsetEnsemble(estimator, [["a", "c"], ["c"], ["c", "b"]], vote="hard")
+    models = ensemble.fit(X, [0, 1, 0, 1]).models_
+    assert [model.cat_features for model in models] == [["a"], [], ["b"]]
+    assert estimator.cat_features == ["a", "b"]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
-from swarm.catalogue import make
 
 from swarm import SubsetSelector
+from swarm.catalogue import make
 from swarm.errors import ConfigError, SpaceError
 from swarm.operators.combinations import batch_of_subsets
 from swarm.planning.rehearsal import steps_of

@@ -16,7 +16,7 @@ from flows.planning import plan_search
 from flows.preparing import preparation
 from swarm.budget import Budget
 from swarm.catalogue import make
-from swarm.errors import SpaceError
+from swarm.errors import DataError, SpaceError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.planning import make_plan
 from swarm.planning.machine import Machine
@@ -115,6 +115,15 @@ def test_a_configuration_for_a_wider_table_has_at_most_a_cluster_for_each_unit(b
     for count in (8, 99):
         app(["plan", bench.file(prepare={"n_clusters": count})], standalone_mode=False)
         assert "8 units to choose from" in capsys.readouterr().out
+
+
+def test_the_user_is_believed_that_a_model_takes_categories(bench, capsys):
+    data = {"categorical": ["x0"]}
+    with pytest.raises(DataError, match=r"'x0' is categorical .* set categorical_support"):
+        app(["plan", bench.file(model=BAYES, data=data)], standalone_mode=False)
+    told = bench.file(model=BAYES, data={**data, "categorical_support": True})
+    app(["plan", told], standalone_mode=False)
+    assert "8 units to choose from" in capsys.readouterr().out
 
 
 def test_with_a_proxy_it_is_the_proxy_that_is_timed(bench):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.limit import Limit
-from swarm.evaluation.model_inputs import fit_params_of, narrowed, rows_for_model
+from swarm.evaluation.model_inputs import fit_params_of, for_columns, rows_for_model
 from swarm.evaluation.models import model_importances, used_by
 from swarm.evaluation.types import Record
 from swarm.problem import Problem
@@ -181,13 +181,7 @@ def fit_model(
 
     model = clone(problem.estimator, safe=False)
     if problem.by_column:
-        given = model.get_params(deep=False)
-        model.set_params(
-            **{
-                name: narrowed(given[name], problem.space.columns, positions)
-                for name in problem.by_column
-            }
-        )
+        model = for_columns(model, problem.space.columns, positions)
     params = fit_params_of(
         problem.fit_params, len(problem.features), problem.space.columns, positions, rows
     )

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from swarm.evaluation.models import is_lightgbm
 
-__all__ = ["column_params", "fit_params_of", "names_columns", "narrowed", "rows_for_model"]
+__all__ = [
+    "column_params",
+    "fit_params_of",
+    "for_columns",
+    "names_columns",
+    "narrowed",
+    "rows_for_model",
+]
 
 # Parameters that name columns: of LightGBM, CatBoost and scikit-learn's histogram models.
 _BY_COLUMN = ("categorical_feature", "cat_features", "categorical_features")
@@ -76,6 +83,20 @@ def column_params(estimator: Any) -> tuple[str, ...]:
         return ()
     params = estimator.get_params(deep=False)
     return tuple(name for name, value in params.items() if names_columns(name, value))
+
+
+def for_columns(estimator: Any, columns: Sequence[str], positions: Sequence[int]) -> Any:
+    """Return the estimator with the parameters that name columns narrowed to those of a subset.
+
+    It is changed in place: give a copy.
+    """
+    names = column_params(estimator)
+    if not names:
+        return estimator
+    given = estimator.get_params(deep=False)
+    return estimator.set_params(
+        **{name: narrowed(given[name], columns, positions) for name in names}
+    )
 
 
 def narrowed(value: Any, columns: Sequence[str], positions: Sequence[int]) -> list[Any]:
