@@ -323,8 +323,8 @@ def _importance_kind(
             f"unknown importance {importance!r} (there are {', '.join(IMPORTANCES)})"
             f"{nearest(importance, IMPORTANCES)}"
         )
-    is_told = task in ("binary", "multiclass", "regression", "multilabel")
-    if importance == "mutual_information" and not is_told:
+    has_estimate = task in ("binary", "multiclass", "regression", "multilabel")
+    if importance == "mutual_information" and not has_estimate:
         raise ConfigError(
             f"importance 'mutual_information' has no estimate for the task {task!r}; "
             "use 'auto', 'permutation' or 'none'"
@@ -337,7 +337,7 @@ def _importance_kind(
     elif not keeps_columns(model, features, target, as_array):
         reason = "the pipeline makes new columns"
     if importance == "auto":
-        without = "mutual_information" if is_told else "none"
+        without = "mutual_information" if has_estimate else "none"
         return without if reason else "fold"
     if reason:
         raise ConfigError(

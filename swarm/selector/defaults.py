@@ -41,7 +41,7 @@ def task_for(estimator: Any, y: Any) -> str | None:
     if values.ndim == 2 and values.shape[1] > 1 and not pd.isna(values).any():
         try:
             return _SEVERAL_OUTPUTS.get(type_of_target(values))
-        except (TypeError, ValueError):  # told in a sentence by task_of
+        except (TypeError, ValueError):  # task_of says what is wrong
             return None
     if values.ndim > 2 or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         return None

@@ -44,7 +44,7 @@ class Evaluated:
     importances : dict of int to float64 (n_units,)
         Of the rows of the front and the answer of the search, NaN where there are none.
     bounds : (int, int)
-        Least and largest number of units asked for.
+        Least and largest requested number of units.
     """
 
     result: SearchResult
@@ -86,7 +86,7 @@ class Evaluated:
         allowed = problem.space.obeys(masks[rows])
         size = table["size"].to_numpy()
         inside = allowed & (size >= bounds[0]) & (size <= bounds[1])
-        # An interrupted search may not have come to the sizes asked for.
+        # An interrupted search may not have reached the requested sizes.
         if np.isfinite(table["cost"].to_numpy()[inside]).any():
             allowed = inside
         front = pareto_front(size, np.where(allowed, table["cost"], np.nan))

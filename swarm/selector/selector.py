@@ -271,8 +271,8 @@ class SubsetSelector(
         with progress(self.verbose, epochs) as shown:
             found = search(plan, tasks, [shown, *self.callbacks], self._fitted_at(problem.space))
         self._keep(found, self.pick)
-        asked = (self.pick, self.size, (self.strategy_params or {}).get("size"))
-        if any(isinstance(rule, str) and rule == "parsimonious" for rule in asked):
+        rules = (self.pick, self.size, (self.strategy_params or {}).get("size"))
+        if any(isinstance(rule, str) and rule == "parsimonious" for rule in rules):
             self._warn_without_error(stacklevel=4)
         if self.interrupted_:
             self._warn_of_interrupt()
@@ -450,8 +450,8 @@ class SubsetSelector(
         lowest, highest = self._evaluated.bounds
         missed = ""
         if size is not None and not lowest <= size <= highest:
-            asked = f"{lowest}" if lowest == highest else f"{lowest} to {highest}"
-            missed = f"; it had not come to the size asked for, {asked}"
+            wanted = f"size {lowest}" if lowest == highest else f"sizes {lowest} to {highest}"
+            missed = f"; the search did not reach the requested {wanted}"
         warnings.warn(
             f"the search was interrupted after {state.epoch} finished epochs: the selector is "
             f"fitted with the best of the {len(self.results_)} subsets so far, of "

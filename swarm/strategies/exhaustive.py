@@ -75,7 +75,8 @@ class Exhaustive:
 
     References
     ----------
-    Document 003, which calls it computationally often not feasible.
+    Raschka, MLxtend: Providing machine learning and data science utilities and extensions to
+    Python's scientific computing stack, Journal of Open Source Software 3 (2018).
     """
 
     limit: int = 100_000
