@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
-from sklearn.metrics import get_scorer_names
+from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -17,6 +17,7 @@ from swarm.evaluation.folds import make_folds
 from swarm.evaluation.scoring import Scoring, resolve_scoring
 
 BINARY = np.array([0, 1] * 20)
+AVERAGED_BY = ("macro", "micro", "weighted")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -61,6 +62,21 @@ def test_recall_counts_the_class_that_is_called_positive() -> None:
         for name in ("musk", "other")
     ]
     assert costs == [0.0, 1.0]
+
+
+AVERAGES = [f"{k}_{a}" for k in ("f1", "jaccard", "precision", "recall") for a in AVERAGED_BY]
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+@pytest.mark.parametrize("classes", [["no", "yes"], [0, 2]])
+def test_averages_are_those_of_scikit_learn_without_a_class_1(
+    name: str, classes: list[object]
+) -> None:
+    X = np.random.default_rng(1).normal(size=(40, 2))
+    labels = np.array(classes)[BINARY]
+    model = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, labels)
+    scoring = resolve_scoring(name, None, labels, "binary")
+    assert scoring.cost(model, X, labels) == 1.0 - get_scorer(name)(model, X, labels)
 
 
 @pytest.mark.parametrize(

@@ -176,12 +176,16 @@ def _several_labels(name: str, task: str) -> Scoring:
 
 
 def _quiet(name: str) -> Callable[..., float] | None:
-    """Score 0 where there is nothing to divide by, as scikit-learn does after its warning."""
+    """Score 0 where there is nothing to divide by, as scikit-learn does after its warning.
+
+    An average has no positive class: with the default of 1, targets without that label fail.
+    """
     if name not in _AVERAGED:
         return None
     from sklearn import metrics
 
     kind, _, average = name.partition("_")
     function = getattr(metrics, f"{kind}_score")
-    quiet: Callable[..., float] = metrics.make_scorer(function, average=average, zero_division=0)
+    settings = {"average": average, "pos_label": None, "zero_division": 0}
+    quiet: Callable[..., float] = metrics.make_scorer(function, **settings)
     return quiet
