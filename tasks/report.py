@@ -168,6 +168,7 @@ def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object
         "distinct evaluations": counts.distinct,
         "fits": counts.fits,
         "archive_hits": int(work["hits"].sum()),
+        "fallbacks": int(work["fallbacks"].sum()),
         "seconds_training": training,
         "seconds_elsewhere": max(0.0, float(work["seconds"].sum()) - training),
         "versions": {key.removeprefix("version."): value for key, value in versions.items()},

@@ -14,6 +14,7 @@ from swarm.errors import InputError
 from swarm.report import figure_files, render
 from swarm.report.canvas import LIGHT
 from swarm.report.comparison import rivals
+from swarm.report.content import spent
 from swarm.report.convergence import _broken
 from swarm.report.heatmap import shown_features
 from swarm.report.words import calibration, interval, number
@@ -81,6 +82,13 @@ def test_every_section_is_there_in_the_order_of_the_questions(html: str) -> None
     assert places == sorted(places)
     answer = next(i for i, part in enumerate(text) if part.startswith("Keep 3 of 12 features"))
     assert answer < places[0]
+
+
+def test_subsets_that_a_fast_path_left_to_fitted_models_are_counted_where_there_are_any() -> None:
+    label = "subsets left to fitted models by the fast path"
+    for count in (0, 1234):
+        data = replace(plain_report(), facts={"fallbacks": count})
+        assert (("1,234", label) in spent(data)) == (count > 0)
 
 
 def test_the_test_figures_are_those_of_the_judgement(html: str) -> None:

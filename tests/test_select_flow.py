@@ -90,7 +90,7 @@ def test_a_run_leaves_one_finished_run_in_mlflow(first):
 def test_every_metric_has_one_point_per_epoch(first):
     bench, _, outcome = first
     epochs = [1, 2, 3, 4]
-    names = [*outcome.result.records[0].metrics, "work_fits", "work_hits", "work_seconds"]
+    names = [*outcome.result.records[0].metrics, "work_fits", "work_hits", "work_fallbacks"]
     assert {"best_cost", "diversity", "swarm_0_best_cost", "swarm_1_best_cost"} <= set(names)
     for name in names:
         assert bench.steps(outcome.run_id, name) == epochs, name

@@ -129,10 +129,11 @@ class CrossValidation:
         computing = time.perf_counter() - started if computed else 0.0
         fits, training = self._train(left, records)
         work = Work(
-            fits + computed,
-            len(unique) - len(jobs),
-            time.perf_counter() - started,
-            computing + training,
+            fits=fits + computed,
+            hits=len(unique) - len(jobs),
+            fallbacks=0 if self._path is None else len(left),
+            seconds=time.perf_counter() - started,
+            training_seconds=computing + training,
         )
         rows = [records[i] for i in row_of]
         return self._answer(masks, incumbents, limits, fold_order, rows, work, race)

@@ -147,6 +147,8 @@ class Work:
         Models trained.
     hits : int
         Masks answered by the archive without any training.
+    fallbacks : int
+        Masks that a fast path left to fitted models, because rounding decides their cost.
     seconds : float
         Wall time.
     training_seconds : float
@@ -155,6 +157,7 @@ class Work:
 
     fits: int = 0
     hits: int = 0
+    fallbacks: int = 0
     seconds: float = 0.0
     training_seconds: float = 0.0
 

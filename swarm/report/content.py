@@ -31,7 +31,7 @@ __all__ = [
 _NAMED_IN_ANSWER = 8
 _NAME_LENGTH = 40
 _CELLS = 16
-_SHOWN_ELSEWHERE = ("archive_hits", "seconds_training", "seconds_elsewhere")
+_SHOWN_ELSEWHERE = ("archive_hits", "fallbacks", "seconds_training", "seconds_elsewhere")
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,8 @@ def spent(data: ReportData) -> list[tuple[str, str]]:
         found.append((f"{pruned:,}", f"fits saved by pruning{share}"))
     if "archive_hits" in facts:
         found.append((f"{int(float(str(facts['archive_hits']))):,}", "answers from the archive"))
+    if fallbacks := int(float(str(facts.get("fallbacks", 0)))):
+        found.append((f"{fallbacks:,}", "subsets left to fitted models by the fast path"))
     for name, label in (("seconds_training", "in training"), ("seconds_elsewhere", "elsewhere")):
         if name in facts:
             found.append((duration(float(str(facts[name]))), label))

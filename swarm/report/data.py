@@ -69,8 +69,8 @@ class ReportData:
     config_yaml : str
     facts : mapping
         Anything else worth keeping, shown by its key: data source, rows, strategy, seed, a
-        mapping of package versions. ``seconds_training``, ``seconds_elsewhere`` and
-        ``archive_hits`` are also shown as what the run took.
+        mapping of package versions. ``seconds_training``, ``seconds_elsewhere``,
+        ``archive_hits`` and ``fallbacks`` are shown as what the run took.
 
     Raises
     ------
