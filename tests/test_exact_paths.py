@@ -271,6 +271,92 @@ def test_ties_are_settled_by_the_trees_of_the_model_and_the_rest_by_models(name:
         assert np.array_equal(short.fold_costs, long.fold_costs)
 
 
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_scaled_neighbours_tie_as_they_do_in_fitted_models(contiguous: bool) -> None:
+    rng = np.random.default_rng(1)
+    whole = rng.integers(0, 6, (120, 6)).astype(np.float64)
+    # A table stored row by row is summed in another order, and some of its subsets are not.
+    names = [f"x{i}" for i in range(6)]
+    features = pd.DataFrame(whole, columns=names, copy=contiguous)
+    model = make_pipeline(StandardScaler(), KNeighborsClassifier(5))
+    problem = Problem.build(features, rng.integers(0, 2, 120), model, importance="none")
+    masks = (np.arange(1, 64)[:, None] >> np.arange(6)) % 2 == 1
+    fast, fitted = both_ways(problem, masks)
+    assert np.array_equal(fast.fold_costs, fitted.fold_costs)
+
+
+class LastRows:
+    """A tree that takes the last of 60 rows for the nearest."""
+
+    def query(self, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones((len(rows), k)), np.tile(np.arange(60 - k, 60), (len(rows), 1))
+
+
+def test_a_tree_that_answers_otherwise_is_left_to_the_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(1)
+    features = pd.DataFrame(rng.integers(0, 3, (90, 4)) * 0.1, columns=list("abcd"))
+    problem = Problem.build(features, rng.integers(0, 2, 90), KNeighborsClassifier(5), folds=3)
+    monkeypatch.setattr("swarm.evaluation.exact.ties.tree_of", lambda model, train: LastRows())
+    masks = np.ones((1, 4), dtype=bool)
+    path: Any = exact_path(problem)[0]
+    assert np.isnan(fold_costs(path, masks, 3)).any()
+    assert path.ties.trust["tree"].broken
+    fast, fitted = both_ways(problem, masks)
+    assert np.array_equal(fast.fold_costs, fitted.fold_costs)
+
+
+def test_subsets_left_to_fitted_models_are_counted() -> None:
+    rng = np.random.default_rng(4)
+    tenths = pd.DataFrame(0.1 * rng.integers(0, 3, (120, 20)), columns=[f"x{i}" for i in range(20)])
+    model = KNeighborsClassifier(5, algorithm="brute")
+    problem = Problem.build(tenths, rng.integers(0, 3, 120), model, folds=4)
+    masks = np.argsort(rng.random((12, 20)), axis=1) < 5
+    path = exact_path(problem)[0]
+    assert path is not None
+    left = int(np.isnan(fold_costs(path, masks, 4)).any(axis=1).sum())
+    assert left > 0
+    limits = np.full(12, np.inf)
+    for exact, expected in ((True, left), (False, 0)):
+        with CrossValidation(problem, exact=exact) as evaluator:
+            first = evaluator.evaluate(masks, limits, np.arange(4)).work
+            again = evaluator.evaluate(masks, limits, np.arange(4)).work
+        assert (first.fallbacks, again.fallbacks) == (expected, 0)
+
+
+def test_steps_that_pass_through_are_no_obstacle() -> None:
+    features, target = table(12)
+    model = make_pipeline("passthrough", StandardScaler(), KNeighborsClassifier(3))
+    problem = Problem.build(features, target, model, importance="none")
+    assert exact_path(problem)[0] is not None
+    fast, fitted = both_ways(problem, some_masks(problem, 12))
+    assert np.array_equal(fast.fold_costs, fitted.fold_costs)
+
+
+def test_ridge_uses_a_column_or_not_as_its_fitted_model_says() -> None:
+    # Each column is as often 0 as 1 in either half of the target: coefficients of zero, but for
+    # rounding.
+    column = np.tile([0.0, 1.0, 0.0, 1.0], 20)
+    target = np.tile([0.1, 0.1, 0.7, 0.7], 20)
+    features = pd.DataFrame({"a": column, "b": 0.3 * column + 0.7, "c": target + column})
+    folds = [(np.arange(40), np.arange(40, 80)), (np.arange(40, 80), np.arange(40))]
+    masks = np.array([[True, False, False], [False, True, False], [True, False, True]])
+    for model in (Ridge(), Ridge(solver="svd"), LinearRegression()):
+        fast, fitted = both_ways(Problem.build(features, target, model, folds=folds), masks)
+        assert np.array_equal(fast.used, fitted.used)
+
+
+def test_ridge_of_more_columns_than_rows_loses_the_digits_of_its_model() -> None:
+    rng = np.random.default_rng(2)
+    scale = 10.0 ** np.repeat([0, 6], 10)
+    features = pd.DataFrame(rng.normal(size=(28, 20)) * scale).add_prefix("x")
+    target = rng.normal(size=28)
+    problem = Problem.build(features, target, Ridge(fit_intercept=False), folds=2)
+    fast, fitted = both_ways(problem, np.ones((1, 20), dtype=bool))
+    assert np.allclose(fast.fold_costs, fitted.fold_costs, rtol=1e-8, atol=0)
+
+
 def test_threads_change_nothing() -> None:
     features, target = table(7, n_rows=90, n_columns=12)
     problem = Problem.build(features, target, KNeighborsClassifier(3))
@@ -321,6 +407,16 @@ def test_the_way_is_told_with_its_reason() -> None:
         "does not use the Euclidean distance": (features, KNeighborsClassifier(3, p=1), {}),
         "the scorer 'neg_log_loss' asks": (features, GaussianNB(), {"scoring": "neg_log_loss"}),
         "come from models": (features, GaussianNB(), {"importance": "permutation"}),
+        "column 'x4' is of type float32": (
+            features.astype({"x4": np.float32}),
+            KNeighborsClassifier(3),
+            {},
+        ),
+        "column 'x1' is of type float16": (
+            features.astype({"x1": np.float16}),
+            KNeighborsClassifier(3),
+            {},
+        ),
         "column 'x0' is of type": (features.astype({"x0": bool}), GaussianNB(), {}),
     }
     with warnings.catch_warnings():

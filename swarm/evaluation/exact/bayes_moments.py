@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.evaluation.exact.tables import FoldTable
+from swarm.evaluation.exact.tables import FoldTable, columns_are_contiguous
 from swarm.problem import Problem
 
 __all__ = ["Moments", "as_models_do", "moments_of"]
@@ -92,16 +92,14 @@ def as_models_do(problem: Problem) -> bool:
     """
     if getattr(problem.estimator, "steps", None):
         return False
-    return all(
-        _in_one_piece(problem.features.iloc[:, column]) for column in range(problem.space.n_columns)
+    return columns_are_contiguous(problem) and all(
+        _adds_exactly(problem.features.iloc[:, column]) for column in range(problem.space.n_columns)
     )
 
 
-def _in_one_piece(column: Any) -> bool:
+def _adds_exactly(column: Any) -> bool:
     if column.dtype not in (np.dtype(np.float64), np.dtype(np.int64)):
         return False
     values = column.to_numpy()
-    if values.dtype == np.int64 and np.abs(values.astype(np.float64)).sum() >= 2.0**52:
-        # Sums of whole numbers are the same in any order as long as they have all digits.
-        return False
-    return bool(values.strides == (values.itemsize,))
+    # Sums of whole numbers are the same in any order as long as they have all digits.
+    return bool(values.dtype != np.int64 or np.abs(values.astype(np.float64)).sum() < 2.0**52)

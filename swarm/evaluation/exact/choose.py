@@ -11,9 +11,10 @@ from pandas.api import types
 
 from swarm.evaluation.exact.answers import Answers
 from swarm.evaluation.exact.costs import asks_for_labels
+from swarm.evaluation.exact.tables import steps_before
 from swarm.problem import Problem
 
-__all__ = ["ExactPath", "exact_path"]
+__all__ = ["ExactPath", "exact_kind", "exact_path", "is_linear", "is_short_float"]
 
 
 class ExactPath(Protocol):
@@ -28,21 +29,29 @@ class ExactPath(Protocol):
 
 def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
     """Return the path that spares the models, or None, and a sentence on it either way."""
-    steps = getattr(problem.estimator, "steps", None)
-    last = steps[-1][1] if steps else problem.estimator
-    name = type(last).__name__
-    kind = f"{type(last).__module__.split('.')[0]}.{name}"
-    found = _PATHS.get(kind)
-    if found is None:
-        return None, f"models are fitted: there is no shorter way for {name}"
-    linear = found is _linear
-    reason = _unfit(problem, [step for _, step in steps[:-1]] if steps else [], linear)
+    kind, last = exact_kind(problem.estimator)
+    if kind is None:
+        return None, f"models are fitted: there is no shorter way for {type(last).__name__}"
+    reason = _unfit(problem, steps_before(problem.estimator), is_linear(kind))
     if reason:
         return None, f"models are fitted: {reason}"
-    path, reason = found(problem, last)
+    path, reason = _PATHS[kind](problem, last)
     if path is None:
         return None, f"models are fitted: {reason}"
     return path, f"no models are fitted: {reason}"
+
+
+def exact_kind(estimator: Any) -> tuple[str | None, Any]:
+    """Return the name of the fast path for an estimator, None without one, and its last step."""
+    steps = getattr(estimator, "steps", None)
+    last = steps[-1][1] if steps else estimator
+    kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
+    return (kind if kind in _PATHS else None), last
+
+
+def is_linear(kind: str) -> bool:
+    """Whether a fast path solves linear systems."""
+    return _PATHS[kind] is _linear
 
 
 def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
@@ -50,7 +59,7 @@ def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
     from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
     for step in before:
-        if step != "passthrough" and type(step) not in (StandardScaler, MinMaxScaler):
+        if type(step) not in (StandardScaler, MinMaxScaler):
             return f"the pipeline has a {type(step).__name__} before the last step"
     if problem.weight is not None and not linear:
         return "rows have weights"
@@ -62,11 +71,18 @@ def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
     if not asks_for_labels(problem.scoring):
         return f"the scorer {problem.scoring.name!r} asks for more than predictions"
     for column, dtype in problem.features.dtypes.items():
-        if not types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype):
+        numeric = types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype)
+        if not numeric or is_short_float(dtype):
             return f"column {column!r} is of type {dtype}"
     if not np.isfinite(problem.features.to_numpy(dtype=np.float64, na_value=np.nan)).all():
         return "there are missing values"
     return ""
+
+
+def is_short_float(dtype: Any) -> bool:
+    """Whether models may compute with less precision than the float64 of the fast paths."""
+    kind = getattr(dtype, "numpy_dtype", dtype)
+    return isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize != 8
 
 
 def _nearest(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:

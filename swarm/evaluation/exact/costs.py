@@ -11,9 +11,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from swarm.evaluation.scoring import Scoring
 from swarm.problem import Problem
 
-__all__ = ["asks_for_labels", "costs_of", "is_accuracy", "scores_numbers"]
+__all__ = [
+    "asks_for_labels",
+    "costs_of",
+    "errors_are_rounding",
+    "is_accuracy",
+    "magnifies_rounding",
+    "scores_numbers",
+]
 
 Float = NDArray[np.float64]
+
+# Mean errors below this share of the largest target have lost half of their digits.
+_ROUNDING = 1e-7
 
 
 class _Answer(BaseEstimator):  # type: ignore[misc]
@@ -70,6 +80,32 @@ def scores_numbers(scoring: Scoring) -> bool:
     return getattr(scoring.scorer, "_score_func", None) in known
 
 
+def magnifies_rounding(scoring: Scoring) -> bool:
+    """Whether the scorer takes logarithms or divides by what was predicted.
+
+    Next to zero, the last bit of a prediction changes such a score by any amount, or makes the
+    difference between a score and an error.
+    """
+    from sklearn import metrics
+
+    known = (
+        metrics.d2_tweedie_score,
+        metrics.mean_gamma_deviance,
+        metrics.mean_poisson_deviance,
+        metrics.mean_squared_log_error,
+        metrics.mean_tweedie_deviance,
+        metrics.root_mean_squared_log_error,
+    )
+    return getattr(scoring.scorer, "_score_func", None) in known
+
+
+def errors_are_rounding(predicted: Float, truth: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which predictions (n, n_test) of numbers are off by hardly more than rounding: bool (n,)."""
+    errors = np.sqrt(np.square(predicted - truth).mean(axis=1))
+    exact: NDArray[np.bool_] = errors <= _ROUNDING * np.abs(truth).max()
+    return exact
+
+
 def asks_for_labels(scoring: Scoring) -> bool:
     """Whether the scorer needs no more than what ``predict`` returns."""
     scorer = scoring.scorer
@@ -80,6 +116,8 @@ def costs_of(
     predicted: NDArray[Any], problem: Problem, fold: int, classes: NDArray[Any] | None
 ) -> Float:
     """Cost of each of many predictions of the test rows of a fold: float64 (n,).
+
+    NaN where the scorer raises or scores infinity: a fitted model then fails, and reports why.
 
     Parameters
     ----------
@@ -103,7 +141,13 @@ def costs_of(
         return measured
     kind = _Numbers if classes is None else _Classes
     tested = problem.features.iloc[rows]
-    return np.array([scoring.cost(kind(one, classes), tested, truth) for one in predicted])
+    found = np.full(len(predicted), np.nan)
+    for row, one in enumerate(predicted):
+        try:
+            found[row] = scoring.cost(kind(one, classes), tested, truth)
+        except Exception:
+            continue
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def _measured(predicted: Float, truth: NDArray[Any], scoring: Scoring) -> Float | None:

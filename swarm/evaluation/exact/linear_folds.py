@@ -39,6 +39,8 @@ class System:
         Centred test rows.
     far : bool (d,)
         Columns whose deviations are rounding, or nearly.
+    length : float
+        Norm of the centred targets, or 1 for classes that are told apart by their means.
     classes : (n_classes,) or None
     """
 
@@ -48,6 +50,7 @@ class System:
     constant: Float
     test: Float
     far: Bool
+    length: float
     classes: NDArray[Any] | None
 
 
@@ -89,7 +92,9 @@ def least_squares_system(
             first = rows[:, 0]
             safe = (first == np.round(first)) & (np.abs(first) < _LARGEST) & (weight is None)
             far &= ~(whole & (safe | (first == 0)))
-    return System(gram, right, centre, constant, table.test - centre[:, None], far, classes)
+    length = float(np.sqrt((np.square(aims) * share).sum(axis=1).max()))
+    test = table.test - centre[:, None]
+    return System(gram, right, centre, constant, test, far, length, classes)
 
 
 def discriminant_system(table: FoldTable, *, centred: bool) -> System:
@@ -111,7 +116,7 @@ def discriminant_system(table: FoldTable, *, centred: bool) -> System:
     far = np.diag(gram) <= (np.abs(means).max(axis=0) / _FARTHEST) ** 2
     right = means - centre if centred else means
     log_prior = np.log(prior)
-    return System(gram, right, centre, log_prior, table.test - centre[:, None], far, classes)
+    return System(gram, right, centre, log_prior, table.test - centre[:, None], far, 1.0, classes)
 
 
 def _targets(target: NDArray[Any], classes: NDArray[Any] | None) -> Float:

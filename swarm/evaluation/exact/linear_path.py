@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.evaluation.exact.answers import Answers
-from swarm.evaluation.exact.costs import costs_of, scores_numbers
+from swarm.evaluation.exact.costs import (
+    costs_of,
+    errors_are_rounding,
+    magnifies_rounding,
+    scores_numbers,
+)
 from swarm.evaluation.exact.linear_folds import (
     System,
     discriminant_system,
@@ -28,6 +33,10 @@ Float = NDArray[np.float64]
 _MARGIN = 1e-7
 # A system of a higher condition loses more digits than two ways of solving it may differ by.
 _WORST = 1e7
+# A column that moves the prediction by less than this share has a coefficient of rounding.
+_MARGIN_OF_USE = 1e-9
+# Singular values up to 1e-15 are zero to the solver ``svd``, whatever the units.
+_SHORTEST = 1e-20
 # The systems of all folds may take this much memory.
 _MOST_BYTES = 2**29
 
@@ -46,6 +55,8 @@ class _Rule:
     discriminant : bool
     smallest : float
         Singular values that a discriminant model takes for zero; 0 where it does not look.
+    ignores_zeros : bool
+        Whether columns of zeros get coefficients of exactly zero.
     """
 
     added: float = 0.0
@@ -53,6 +64,7 @@ class _Rule:
     worst_given: float = np.inf
     discriminant: bool = False
     smallest: float = 0.0
+    ignores_zeros: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,9 +92,14 @@ class LinearPath:
         told = self.problem.importance == "fold"
         importances = np.full((*shape, self.belongs.shape[0]), np.nan) if told else None
         for fold, system in enumerate(self.systems):
-            sure, found = self._solved(masks, chosen, system)
+            train, test = self.problem.folds[fold]
+            sure, found = self._solved(masks, chosen, system, len(train))
             predicted, decided = self._predicted(chosen, system, found)
             sure &= decided
+            if system.classes is None:
+                sure &= ~errors_are_rounding(predicted, self.problem.target[test])
+            if told:
+                sure &= self._uses_are_sure(chosen, system, found)
             if not sure.any():
                 continue
             costs[sure, fold] = costs_of(predicted[sure], self.problem, fold, system.classes)
@@ -90,14 +107,19 @@ class LinearPath:
                 importances[sure, fold] = self._importances(found[sure])
         return Answers(costs, importances)
 
-    def _solved(self, masks: Bool, chosen: Chosen, system: System) -> tuple[Bool, Float]:
+    def _solved(
+        self, masks: Bool, chosen: Chosen, system: System, n_train: int
+    ) -> tuple[Bool, Float]:
         """Which masks have a system that all solvers agree on, and the weights (n, t, d)."""
         found = np.zeros((len(masks), *system.right.shape))
         bounds = np.empty((len(masks), 3))
         rule = self.rule
         given = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
         solve_masks(system.gram, system.right, *given, found, bounds)
-        sure = (bounds[:, 0] < _WORST) & (bounds[:, 1] < rule.worst_given)
+        # With fewer rows than columns, Ridge solves for the rows, where units of columns matter.
+        wide = np.diff(chosen.pointers) > n_train
+        worst_given = np.where(wide, min(_WORST, rule.worst_given), rule.worst_given)
+        sure = (bounds[:, 0] < _WORST) & (bounds[:, 1] < worst_given)
         if rule.smallest:
             sure &= (bounds[:, 2] * rule.smallest**2 < 0.5) & self._spread(chosen, system, found)
         sure &= ~(masks @ (self.belongs & system.far).any(axis=1))
@@ -144,11 +166,28 @@ class LinearPath:
             gap = two[:, 1] - two[:, 0]
         return system.classes[labels], gap.min(axis=1) > _MARGIN * size
 
-    def _importances(self, found: Float) -> Float:
-        """Mean size of the coefficients over outputs, by unit: float64 (n, n_units)."""
+    def _uses_are_sure(self, chosen: Chosen, system: System, found: Float) -> Bool:
+        """Which masks have no coefficient that may be zero or rounding: bool (n,)."""
+        own = np.diag(system.gram)
+        effect = self._sizes(found) * np.sqrt(own)
+        least = _MARGIN_OF_USE * np.maximum(effect.max(axis=1), system.length)
+        zero = (own == 0) & self.rule.ignores_zeros
+        sure = np.empty(len(found), dtype=bool)
+        for m in range(len(found)):
+            columns = chosen.of(m)
+            sure[m] = np.all((effect[m, columns] > least[m]) | zero[columns])
+        return sure
+
+    def _sizes(self, found: Float) -> Float:
+        """Mean size of the coefficients over outputs: float64 (n, d)."""
         if self.rule.discriminant and found.shape[1] == 2:
             found = found[:, 1:] - found[:, :1]
         size: Float = np.abs(found).mean(axis=1)
+        return size
+
+    def _importances(self, found: Float) -> Float:
+        """Mean size of the coefficients over outputs, by unit: float64 (n, n_units)."""
+        size = self._sizes(found)
         units = self.problem.space.units
         if len(units) == size.shape[1]:
             return size
@@ -167,6 +206,8 @@ def linear_path(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:
     numbers = name in ("Ridge", "LinearRegression")
     if numbers and problem.task != "regression" and not scores_numbers(problem.scoring):
         return None, f"{name} predicts numbers, not the classes of {problem.scoring.name!r}"
+    if numbers and magnifies_rounding(problem.scoring):
+        return None, f"{problem.scoring.name!r} magnifies the rounding of {name}"
     weight = problem.weight
     if weight is not None and not all(weight[train].any() for train, _ in problem.folds):
         return None, "no training row of some fold has a weight"
@@ -198,6 +239,8 @@ def _least_squares(problem: Problem, model: Any, tables: list[FoldTable]) -> lis
             ridge=getattr(model, "alpha", 0.0) > 0 and model.solver != "svd",
             classes=np.unique(table.train_target) if "Classifier" in type(model).__name__ else None,
         )
+        if getattr(model, "solver", "") == "svd":
+            system.far[:] |= np.diag(system.gram) <= _SHORTEST
         systems.append(system)
     return systems
 
@@ -233,7 +276,9 @@ def _rule(model: Any) -> _Rule:
         # It drops directions shorter than a share of the longest, in the units of the columns.
         dropped = max(float(getattr(model, "tol", 0.0)), 1e-6)
         return _Rule(worst_given=0.25 / dropped**2)
-    return _Rule(added=float(model.alpha), worst_given=1e11 if model.solver == "svd" else np.inf)
+    if model.solver == "svd":
+        return _Rule(added=float(model.alpha), worst_given=1e11)
+    return _Rule(added=float(model.alpha), ignores_zeros=True)
 
 
 def _other_least_squares(model: Any) -> str:

@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 from swarm.evaluation.exact.answers import Answers
 from swarm.evaluation.exact.costs import costs_of
 from swarm.evaluation.exact.label_counts import MOST_NEIGHBOURS, label_counts, packed
-from swarm.evaluation.exact.neighbours import largest_squares, rounding_of
-from swarm.evaluation.exact.tables import chosen_columns, fold_tables, membership
+from swarm.evaluation.exact.neighbours import largest_squares, rounding_of, widened
+from swarm.evaluation.exact.tables import (
+    chosen_columns,
+    fold_tables,
+    membership,
+    scales_are_exact,
+    steps_before,
+)
 from swarm.evaluation.exact.whole import Trust, sums_are_exact, whole_columns
 from swarm.evaluation.threads import one_thread
 from swarm.multilabel import label_evidence
@@ -89,7 +95,7 @@ class MultiLabelPath:
             counts = np.empty((len(part.folds), *words.shape), dtype=np.uint64)
             told = np.empty(len(part.folds), dtype=bool)
             for m in range(len(masks)):
-                columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
+                columns = chosen.of(m)
                 exact = sums_are_exact(part.whole, part.largest, columns)
                 believed = exact and self.trust.earned
                 tolerance = _NO_DOUBT if believed else rounding_of(part.largest, columns)
@@ -147,7 +153,7 @@ def multilabel_path(problem: Problem, model: Any) -> tuple[MultiLabelPath | None
             return None, "MLkNN asks for as many neighbours as there are rows"
         if len(np.unique(np.concatenate([train, test]))) < len(train) + len(test):
             return None, "a fold has a row twice"
-    scaled = len(getattr(problem.estimator, "steps", ())) > 1
+    scaled = bool(steps_before(problem.estimator))
     parts = []
     for fold, table in enumerate(fold_tables(problem)) if scaled else ():
         train, test = problem.folds[fold]
@@ -170,5 +176,9 @@ def _rows(problem: Problem, folds: list[int], rows: Float) -> _Rows:
         trained[place, train] = True
         asked[place, train] = asked[place, test] = True
     ordered = all((np.diff(problem.folds[fold][0]) > 0).all() for fold in folds)
-    whole = whole_columns(rows) & ordered
-    return _Rows(folds, rows, largest_squares(rows, rows), whole, trained, asked)
+    exact = scales_are_exact(problem)
+    whole = whole_columns(rows) & ordered & exact
+    largest = largest_squares(rows, rows)
+    if not exact:
+        largest = widened(largest, rows.shape[1])
+    return _Rows(folds, rows, largest, whole, trained, asked)

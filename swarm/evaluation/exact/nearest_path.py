@@ -9,11 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.evaluation.exact.answers import Answers
-from swarm.evaluation.exact.costs import costs_of
-from swarm.evaluation.exact.neighbours import largest_squares
-from swarm.evaluation.exact.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership
-from swarm.evaluation.exact.ties import Ties, most_votes, ties_of
-from swarm.evaluation.exact.trees import tree_labels, tree_numbers, tree_of
+from swarm.evaluation.exact.costs import costs_of, errors_are_rounding
+from swarm.evaluation.exact.neighbours import largest_squares, rounding_of, widened
+from swarm.evaluation.exact.tables import (
+    Chosen,
+    FoldTable,
+    chosen_columns,
+    fold_tables,
+    membership,
+    scales_are_exact,
+)
+from swarm.evaluation.exact.ties import Ties, mean_of, most_votes, ties_of
+from swarm.evaluation.exact.trees import queries_tree
 from swarm.evaluation.exact.votes import neighbours_of, vote, weighted_vote
 from swarm.problem import Problem
 
@@ -22,10 +29,13 @@ __all__ = ["NearestPath", "nearest_path"]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
+# Relative error of a squared distance that may weigh.
+_MARGIN = 1e-9
+
 
 @dataclass(frozen=True)
 class NearestPath:
-    """Costs of scikit-learn's k-nearest-neighbour models without any tree or model.
+    """Costs of scikit-learn's k-nearest-neighbour models without fitting them.
 
     Attributes
     ----------
@@ -43,7 +53,6 @@ class NearestPath:
     weighted : bool
         Whether neighbours weigh by the inverse of their distance.
     ties : Ties
-        For neighbours that do not weigh.
     """
 
     problem: Problem
@@ -64,6 +73,9 @@ class NearestPath:
         for fold in range(len(self.tables)):
             find = self._numbers if self.classes is None else self._labels
             predicted, sure = find(chosen, fold)
+            if self.classes is None:
+                truth = self.problem.target[self.problem.folds[fold][1]]
+                sure &= ~errors_are_rounding(predicted, truth)
             if sure.any():
                 costs[sure, fold] = costs_of(predicted[sure], self.problem, fold, self.classes)
         return Answers(costs)
@@ -79,10 +91,9 @@ class NearestPath:
         decide(*rows, *given, chosen.pointers, chosen.columns, self.k, labels)
         for m in np.flatnonzero((labels < 0).any(axis=1)).tolist():
             open_ = np.flatnonzero(labels[m] < 0)
-            if (found := self._tree(chosen, m, table, open_)) is not None:
-                labels[m, open_] = tree_labels(*found, *given, self.k, self.weighted)
-            elif (who := self._among_ties(chosen, m, fold, open_)) is not None:
-                labels[m, open_] = most_votes(self.codes[fold][who], len(self.classes))
+            if (found := self.ties.neighbours(table, fold, chosen.of(m), open_)) is not None:
+                who, weight = found
+                labels[m, open_] = most_votes(self.codes[fold][who], weight, len(self.classes))
         sure: Bool = np.all(labels >= 0, axis=1)
         return self.classes[labels], sure
 
@@ -93,40 +104,33 @@ class NearestPath:
         sure = np.empty(n, dtype=bool)
         given = (chosen.pointers, chosen.columns, self.k, who, distance, sure)
         neighbours_of(table.test, table.train, self.largest[fold], *given)
-        values = table.train_target[who].astype(np.float64)
         if self.weighted:
-            sure &= np.all(distance > 0, axis=(1, 2))
+            sure &= self._weights_are_sure(chosen, distance, table, fold)
             weight = 1.0 / np.where(distance > 0, distance, 1.0)
-            numbers: Float = (values * weight).sum(axis=2) / weight.sum(axis=2)
-        else:
-            numbers = values.mean(axis=2)
         target = table.train_target.astype(np.float64)
-        rows = np.arange(table.test.shape[1])
-        for m in np.flatnonzero(~sure).tolist():
-            if (found := self._tree(chosen, m, table, rows)) is not None:
-                numbers[m], sure[m] = tree_numbers(*found, target, self.k, self.weighted), True
-            elif (settled := self._among_ties(chosen, m, fold, rows)) is not None:
-                numbers[m], sure[m] = target[settled].mean(axis=1), True
+        numbers = np.empty(shape[:2])
+        rows = np.arange(shape[1])
+        for m in range(n):
+            if sure[m]:
+                numbers[m] = mean_of(target[who[m]], weight[m] if self.weighted else None)
+            elif (found := self.ties.neighbours(table, fold, chosen.of(m), rows)) is not None:
+                numbers[m], sure[m] = mean_of(target[found[0]], found[1]), True
         return numbers, sure
 
-    def _tree(
-        self, chosen: Chosen, m: int, table: FoldTable, rows: NDArray[np.int64]
-    ) -> tuple[Any, Float] | None:
-        """Return the tree of a mask and the test rows to ask it about, if the model has one."""
-        columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
-        tree = tree_of(self.model, np.ascontiguousarray(table.train[columns].T))
-        if tree is None:
-            return None
-        return tree, np.ascontiguousarray(table.test[columns][:, rows].T)
+    def _weights_are_sure(
+        self, chosen: Chosen, distance: Float, table: FoldTable, fold: int
+    ) -> Bool:
+        """Which masks have inverse distances that a model has too: bool (n,).
 
-    def _among_ties(
-        self, chosen: Chosen, m: int, fold: int, rows: NDArray[np.int64]
-    ) -> NDArray[np.int64] | None:
-        """Return the neighbours of test rows where the model measures all distances."""
-        if self.weighted:
-            return None
-        columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
-        return self.ties.settled(self.tables[fold], fold, columns, rows)
+        Where the model computes all distances, small ones lose digits and large weights with them.
+        """
+        sure: Bool = np.all(distance > 0, axis=(1, 2))
+        for m in np.flatnonzero(sure).tolist():
+            columns = chosen.of(m)
+            if not queries_tree(self.model, table.train.shape[1], len(columns)):
+                tolerance = rounding_of(self.largest[fold], columns)
+                sure[m] = tolerance < _MARGIN * float(distance[m].min()) ** 2
+        return sure
 
 
 def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]:
@@ -149,6 +153,9 @@ def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]
         classes, codes = None, []
     weighted = model.weights == "distance"
     largest = [largest_squares(table.test, table.train) for table in tables]
+    if not scales_are_exact(problem):
+        n_train = [table.train.shape[1] for table in tables]
+        largest = list(map(widened, largest, n_train))
     belongs, k = membership(problem), int(model.n_neighbors)
     ties = ties_of(problem, model, tables, largest)
     path = NearestPath(problem, model, tables, largest, belongs, classes, codes, k, weighted, ties)

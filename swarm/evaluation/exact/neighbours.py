@@ -22,6 +22,7 @@ __all__ = [
     "reference",
     "rounding_of",
     "smallest",
+    "widened",
 ]
 
 Float = NDArray[np.float64]
@@ -37,6 +38,15 @@ def largest_squares(test: Float, train: Float) -> Float:
     """Largest square of each column of test rows, plus that of training rows: (n_columns,)."""
     found: Float = (test**2).max(axis=1) + (train**2).max(axis=1)
     return found
+
+
+def widened(largest: Float, n_train: int) -> Float:
+    """Allow for scales that models sum in another order, see :func:`.tables.scales_are_exact`.
+
+    A sum over n rows is off by at most n u, relative, and so is a variance and the square of a
+    scaled distance.
+    """
+    return largest * (1.0 + n_train / 4.0)
 
 
 @njit(nogil=True, cache=True)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
 
 from swarm.problem import Problem
 
-__all__ = ["Chosen", "FoldTable", "chosen_columns", "columns_of", "fold_tables", "membership"]
+__all__ = [
+    "Chosen",
+    "FoldTable",
+    "chosen_columns",
+    "columns_are_contiguous",
+    "columns_of",
+    "fold_tables",
+    "membership",
+    "scales_are_exact",
+    "steps_before",
+]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -29,6 +41,10 @@ class Chosen:
 
     pointers: Int
     columns: Int
+
+    def of(self, mask: int) -> Int:
+        """Return the columns of one mask."""
+        return self.columns[self.pointers[mask] : self.pointers[mask + 1]]
 
 
 @dataclass(frozen=True)
@@ -50,27 +66,51 @@ class FoldTable:
 def fold_tables(problem: Problem) -> list[FoldTable]:
     """Cut the data into folds, scaled as the steps before the last do it.
 
-    Scalers work on each column alone, so scaling all columns at once gives what scaling the
-    columns of a mask would.
+    Scalers treat each column by itself, so all columns are scaled at once. They are fitted on
+    rows of the DataFrame, as the models fit theirs: an array with another memory layout is
+    summed in another order, and the last bit of a scale decides between tied neighbours.
     """
     from sklearn.base import clone
 
-    values = problem.features.to_numpy(dtype=np.float64)
-    steps = getattr(problem.estimator, "steps", None)
+    scalers = steps_before(problem.estimator)
+    # A model refuses some column names; here they do not matter.
+    names = [f"x{position}" for position in range(problem.space.n_columns)]
+    features = problem.features.set_axis(names, axis=1)
     made = []
     for train, test in problem.folds:
-        seen, unseen = values[train], values[test]
-        for _, step in steps[:-1] if steps else ():
+        seen, unseen = features.iloc[train], features.iloc[test]
+        for step in scalers:
             scaler = clone(step).fit(seen)
             seen, unseen = scaler.transform(seen), scaler.transform(unseen)
-        made.append(
-            FoldTable(
-                np.ascontiguousarray(seen.T),
-                np.ascontiguousarray(unseen.T),
-                problem.target[train],
-            )
-        )
+        made.append(FoldTable(_by_column(seen), _by_column(unseen), problem.target[train]))
     return made
+
+
+def steps_before(estimator: Any) -> list[Any]:
+    """Return the steps of a pipeline before the last one that do something."""
+    steps = getattr(estimator, "steps", None) or []
+    return [step for _, step in steps[:-1] if step not in ("passthrough", None)]
+
+
+def scales_are_exact(problem: Problem) -> bool:
+    """Whether :func:`fold_tables` scales every subset as its models do, to the last bit.
+
+    Minima and maxima do not depend on the order of the rows. The sums of a StandardScaler do:
+    where columns are contiguous in memory, pandas keeps them so in every subset, and NumPy sums
+    each of them alike; a table stored row by row may change its layout with the subset.
+    """
+    standardized = any(type(step) is StandardScaler for step in steps_before(problem.estimator))
+    return not standardized or columns_are_contiguous(problem)
+
+
+def columns_are_contiguous(problem: Problem) -> bool:
+    """Whether the values of each column lie next to each other in memory."""
+    columns = (problem.features.iloc[:, j].to_numpy() for j in range(problem.space.n_columns))
+    return all(values.strides == (values.itemsize,) for values in columns)
+
+
+def _by_column(rows: Any) -> Float:
+    return np.ascontiguousarray(np.asarray(rows, dtype=np.float64).T)
 
 
 def membership(problem: Problem) -> Bool:

@@ -1,9 +1,9 @@
-"""Which of equally distant rows are neighbours where scikit-learn measures all distances.
+"""Which of equally distant rows scikit-learn takes as neighbours.
 
-Whole numbers have exact distances, so what scikit-learn picks follows from the way it looks
-through them. Numbers of the type float64 it passes one after the other to a heap of k; tables
-of integers it parts by :func:`numpy.argpartition`. Weights other than uniform are left out: the
-order of their sum would matter.
+A tree answers for itself, see :mod:`.trees`. Where scikit-learn computes all distances, those of
+whole numbers are exact, so its choice follows from its algorithm: float64 values pass one after
+the other through a heap of size k, integer tables through :func:`numpy.argpartition`. Every
+choice is compared with fitted models at first, see :class:`.whole.Trust`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from swarm.evaluation.exact.neighbours import reference
-from swarm.evaluation.exact.tables import FoldTable
+from swarm.evaluation.exact.tables import FoldTable, scales_are_exact, steps_before
+from swarm.evaluation.exact.trees import inverse_distances, queries_tree, tree_of
 from swarm.evaluation.exact.whole import Trust, sums_are_exact, whole_columns
 from swarm.evaluation.threads import one_thread
 from swarm.problem import Problem
 
-__all__ = ["Ties", "most_votes", "ties_of"]
+__all__ = ["Ties", "mean_of", "most_votes", "ties_of"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -33,29 +34,73 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Ties:
-    """Neighbours among rows that tie, as the estimator of a problem picks them.
+    """Neighbours among tied rows, as the estimator of a problem chooses them.
 
     Attributes
     ----------
     problem : Problem
-    k : int
+    model : KNeighborsClassifier or KNeighborsRegressor
+    exact_scales : bool
+        See :func:`.tables.scales_are_exact`; False leaves all ties to fitted models.
     largest, whole : list of (n_columns,), one a fold
         See :func:`.whole.sums_are_exact`.
     kinds : list (n_columns,)
         Types of the columns.
     trust : dict of str to Trust
-        One for either way of looking through distances.
+        One for each algorithm.
     """
 
     problem: Problem
-    k: int
+    model: Any
+    exact_scales: bool
     largest: list[Float]
     whole: list[Bool]
     kinds: list[Any]
-    trust: dict[str, Trust] = field(default_factory=lambda: {"heap": Trust(), "parted": Trust()})
+    trust: dict[str, Trust] = field(
+        default_factory=lambda: {"tree": Trust(), "heap": Trust(), "parted": Trust()}
+    )
 
-    def settled(self, table: FoldTable, fold: int, columns: Int, rows: Int) -> Int | None:
-        """Neighbours (n_rows, k) of some test rows in no order, None where that is not to know."""
+    @property
+    def k(self) -> int:
+        """Number of neighbours."""
+        return int(self.model.n_neighbors)
+
+    def neighbours(
+        self, table: FoldTable, fold: int, columns: Int, rows: Int
+    ) -> tuple[Int, Float | None] | None:
+        """Find the neighbours of some test rows as a fitted model does.
+
+        Returns
+        -------
+        (int, float64) (n_rows, k) each, or None
+            Neighbours in no order, and their weights unless uniform. None where only a fitted
+            model can tell.
+        """
+        if not self.exact_scales:
+            return None
+        if queries_tree(self.model, table.train.shape[1], len(columns)):
+            return self._from_tree(table, fold, columns, rows)
+        # The weights depend on the order in which the model sums them.
+        who = None if self._weighted else self._from_distances(table, fold, columns, rows)
+        return None if who is None else (who, None)
+
+    @property
+    def _weighted(self) -> bool:
+        return bool(self.model.weights == "distance")
+
+    def _from_tree(
+        self, table: FoldTable, fold: int, columns: Int, rows: Int
+    ) -> tuple[Int, Float | None] | None:
+        if self.trust["tree"].broken:
+            return None
+        tree = tree_of(self.model, np.ascontiguousarray(table.train[columns].T))
+        asked = np.ascontiguousarray(table.test[np.ix_(columns, rows)].T)
+        distance, who = tree.query(asked, self.k)
+        if not self._confirmed("tree", fold, columns, rows, who):
+            return None
+        return who, inverse_distances(distance) if self._weighted else None
+
+    def _from_distances(self, table: FoldTable, fold: int, columns: Int, rows: Int) -> Int | None:
         if not sums_are_exact(self.whole[fold], self.largest[fold], columns):
             return None
         way = self._way(columns)
@@ -73,10 +118,12 @@ class Ties:
                 first_come(distance, part)
             else:
                 part[:] = np.argpartition(distance, self.k - 1, axis=1)[:, : self.k]
-        agrees = self.trust[way].holds(
+        return who if self._confirmed(way, fold, columns, rows, who) else None
+
+    def _confirmed(self, way: str, fold: int, columns: Int, rows: Int, who: Int) -> bool:
+        return self.trust[way].holds(
             len(rows), lambda: self._model_agrees(fold, columns, rows, who)
         )
-        return who if agrees else None
 
     def _way(self, columns: Int) -> str | None:
         """How the model would look through distances over these columns, by their type."""
@@ -88,7 +135,7 @@ class Ties:
             return "heap"
         if kind.kind not in "iu":
             return None
-        return "heap" if len(_steps(self.problem.estimator)) > 1 else "parted"
+        return "heap" if steps_before(self.problem.estimator) else "parted"
 
     def _model_agrees(self, fold: int, columns: Int, rows: Int, who: Int) -> bool:
         """Whether a fitted model has the same neighbours."""
@@ -102,9 +149,9 @@ class Ties:
             try:
                 model = clone(self.problem.estimator)
                 model.fit(features.iloc[train], self.problem.target[train])
-                for _, step in _steps(model)[:-1]:
+                for step in steps_before(model):
                     asked = step.transform(asked)
-                last = _steps(model)[-1][1] if _steps(model) else model
+                last = model[-1] if hasattr(model, "steps") else model
                 told = last.kneighbors(asked, return_distance=False)
             except (TypeError, ValueError):
                 # A model that cannot be asked confirms nothing.
@@ -116,18 +163,25 @@ def ties_of(problem: Problem, model: Any, tables: list[FoldTable], largest: list
     """Look for the columns of whole numbers in each fold."""
     whole = [whole_columns(table.test, table.train) for table in tables]
     kinds = problem.features.dtypes.tolist()
-    return Ties(problem, int(model.n_neighbors), largest, whole, kinds)
+    return Ties(problem, model, scales_are_exact(problem), largest, whole, kinds)
 
 
-def most_votes(codes: Int, n_classes: int) -> Int:
-    """Classes (n_rows,) that most of the neighbours (n_rows, k) have, the first of equal ones."""
-    votes = [(codes == label).sum(axis=1) for label in range(n_classes)]
+def most_votes(codes: Int, weight: Float | None, n_classes: int) -> Int:
+    """Classes (n_rows,) with the most votes of neighbours (n_rows, k), the first of equal ones."""
+    share = np.ones(codes.shape) if weight is None else weight
+    # Summed as scikit-learn sums them, so that shares that tie but for rounding tie alike.
+    votes = [np.where(codes == label, share, 0.0).sum(axis=1) for label in range(n_classes)]
     first: Int = np.argmax(votes, axis=0)
     return first
 
 
-def _steps(estimator: Any) -> list[tuple[str, Any]]:
-    return getattr(estimator, "steps", None) or []
+def mean_of(values: Float, weight: Float | None) -> Float:
+    """Mean (n_rows,) of the targets of neighbours (n_rows, k)."""
+    if weight is None:
+        means: Float = values.mean(axis=1)
+        return means
+    weighted: Float = (values * weight).sum(axis=1) / weight.sum(axis=1)
+    return weighted
 
 
 @njit(nogil=True, cache=True)

@@ -1,4 +1,4 @@
-"""Neighbours that only scikit-learn's own trees can tell: rows that are equally far away."""
+"""Tied neighbours as scikit-learn's own trees choose them."""
 
 from __future__ import annotations
 
@@ -7,64 +7,50 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["tree_labels", "tree_numbers", "tree_of"]
+__all__ = ["inverse_distances", "queries_tree", "tree_of"]
 
 Float = NDArray[np.float64]
 
-# Where the estimator is free to choose, it takes a tree for up to so many columns.
+# The largest number of columns for which ``algorithm="auto"`` builds a tree.
 _MOST_COLUMNS = 15
 
 
-def tree_of(model: Any, train: Float) -> Any | None:
-    """Return the tree that the estimator would ask, or None where it measures all distances.
+def queries_tree(model: Any, n_rows: int, n_columns: int) -> bool:
+    """Whether the estimator builds a tree; otherwise it computes all distances.
 
     Parameters
     ----------
     model : KNeighborsClassifier or KNeighborsRegressor
+    n_rows, n_columns : int
+        Shape of the training data.
+    """
+    if model.algorithm == "auto":
+        return n_columns <= _MOST_COLUMNS and bool(model.n_neighbors < n_rows // 2)
+    return bool(model.algorithm != "brute")
+
+
+def tree_of(model: Any, train: Float) -> Any:
+    """Build the tree of an estimator for which :func:`queries_tree` is true.
+
+    Parameters
+    ----------
     train : float64 (n_train, n_chosen)
-        Which of several rows at the same distance are found hangs on the tree alone, and not on
-        the other rows that are asked for.
+        Which of several training rows at the same distance a query returns depends on the tree
+        alone, not on the other rows of the query.
     """
     from sklearn.neighbors import BallTree, KDTree
 
-    n_rows, n_columns = train.shape
-    kind = model.algorithm
-    if kind == "auto":
-        small = n_columns <= _MOST_COLUMNS and model.n_neighbors < n_rows // 2
-        kind = "kd_tree" if small else "brute"
-    if kind == "brute":
-        return None
-    return {"kd_tree": KDTree, "ball_tree": BallTree}[kind](
-        train, model.leaf_size, metric="euclidean"
-    )
+    kind = BallTree if model.algorithm == "ball_tree" else KDTree
+    return kind(train, model.leaf_size, metric="euclidean")
 
 
-def tree_labels(
-    tree: Any, rows: Float, codes: NDArray[np.int64], n_classes: int, k: int, weighted: bool
-) -> NDArray[np.int64]:
-    """Classes (n_rows,) of `rows` (n_rows, n_chosen), the first of those with as many votes."""
-    distance, who = tree.query(rows, k)
-    weight = _weights(distance) if weighted else np.ones_like(distance)
-    given = codes[who]
-    # Summed as scikit-learn sums them, so that shares that tie but for rounding tie alike.
-    votes = [np.where(given == label, weight, 0.0).sum(axis=1) for label in range(n_classes)]
-    first: NDArray[np.int64] = np.argmax(votes, axis=0)
-    return first
+def inverse_distances(distance: Float) -> Float:
+    """Weights ``1 / distance``; neighbours at distance 0 get weight 1, and the others of the row 0.
 
-
-def tree_numbers(tree: Any, rows: Float, target: Float, k: int, weighted: bool) -> Float:
-    """Means (n_rows,) of the neighbours' targets (n_train,)."""
-    distance, who = tree.query(rows, k)
-    if not weighted:
-        means: Float = target[who].mean(axis=1)
-        return means
-    weight = _weights(distance)
-    numbers: Float = (target[who] * weight).sum(axis=1) / weight.sum(axis=1)
-    return numbers
-
-
-def _weights(distance: Float) -> Float:
-    """One over the distance; rows at none leave the others without a say."""
+    Parameters
+    ----------
+    distance : float64 (n_rows, k)
+    """
     touching = distance == 0
     weight = 1.0 / np.where(touching, 1.0, distance)
     some = touching.any(axis=1)
