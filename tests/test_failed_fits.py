@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm.archive import Archive
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.exact import exact_path
 from swarm.evaluation.scoring import Scoring
 from swarm.problem import Problem
 from tests.test_crossval import FailsAtTimes, evaluate, planted, search, some_masks
@@ -63,6 +67,45 @@ def test_a_nan_cost_names_features_and_fold_and_keeps_what_was_finished() -> Non
         evaluate(problem, masks, archive=archive)
     known = archive.open_problem(problem).lookup(masks)
     assert [record.complete for record in known] == [True, True, False]
+
+
+def minus_infinity(estimator: Any, X: pd.DataFrame, y: Any) -> float:
+    return float("-inf") if "x1" in X.columns else 0.5
+
+
+def minus_infinity_of(truth: Any, predicted: Any) -> float:
+    return float("-inf")
+
+
+@pytest.mark.parametrize("scoring", [minus_infinity, make_scorer(minus_infinity_of)])
+def test_a_score_of_minus_infinity_is_a_failed_fit_that_names_the_scorer(scoring: Any) -> None:
+    X, y = planted(8)
+    problem = Problem.build(X, y, GaussianNB(), scoring=scoring, importance="none")
+    answers = evaluate(problem, np.ones((1, X.shape[1]), dtype=bool))
+    assert answers.failed.all()
+    assert answers.first_error is not None
+    assert "returned -inf on fold 0" in answers.first_error.splitlines()[-1]
+
+
+def test_a_scorer_that_raises_is_a_failed_fit_on_a_fast_path_too() -> None:
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=["x0", "x1", "x2"])
+    # A single neighbour often predicts 0, which has no Poisson deviance.
+    counts = rng.poisson(1.5, 60).astype(float)
+    scoring = "neg_mean_poisson_deviance"
+    problem = Problem.build(
+        X, counts, KNeighborsRegressor(1), scoring=scoring, folds=KFold(3), importance="none"
+    )
+    assert exact_path(problem)[0] is not None
+    masks = np.array([[True, True, True], [True, False, False]])
+    limits, order = np.full(2, np.inf), np.arange(3)
+    with CrossValidation(problem) as fast, CrossValidation(problem, exact=False) as fitted:
+        answers = [each.evaluate(masks, limits, order) for each in (fast, fitted)]
+    for one in answers:
+        assert one.failed.all()
+        assert one.first_error is not None
+        assert "strictly positive" in one.first_error
+    assert np.array_equal(answers[0].needed, answers[1].needed)
 
 
 def two(estimator: Any, X: Any, y: Any) -> float:

@@ -139,6 +139,9 @@ def _fit_fold(
     truth = problem.target[problem.folds[fold][1]]
     model, tested = _trained(problem, columns, positions, fold)
     cost = problem.scoring.cost(model, tested, truth)
+    if np.isinf(cost):
+        score = "-inf" if cost > 0 else "inf"
+        raise ValueError(f"the scorer {problem.scoring.name!r} returned {score} on fold {fold}")
     importances, used = None, mask
     if problem.importance == "fold":
         values = model_importances(model, len(positions))
