@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= default
 
-.PHONY: help run test test-slow check faults browser docs docs-test install-test bench evidence ui lock audit clean
+.PHONY: help run test test-slow check fuzz faults browser docs docs-test install-test bench evidence ui lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -35,6 +35,9 @@ check: $(VENV)/installed  ## Lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: $(VENV)/installed  ## 5,000 random problems: fast paths against fitted models
+	SWARM_FUZZ_CASES=5000 $(BIN)/python -m pytest tests/test_fuzz_exact.py tests/test_fuzz_boosted.py
 
 faults: $(VENV)/installed  ## The long form of the fault tests
 	SWARM_FAULTS=long $(BIN)/python -m pytest -m faults

@@ -1,0 +1,168 @@
+"""Random problems on which LightGBM with shared bins must train the models of its wrapper.
+
+``make fuzz`` tries more of them. A failure names the seed of its case: ``case(seed)``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier, LGBMRegressor
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from swarm.evaluation import fitting
+from swarm.evaluation.boosted import boosted_path
+from swarm.evaluation.fitting import Fitted, Job, fit_mask
+from swarm.evaluation.limit import limit_of
+from swarm.problem import Problem
+from tests.fuzzing import CASES, failures
+
+Rng = np.random.Generator
+
+_SETTINGS: list[dict[str, Any]] = [
+    {"num_leaves": 4},
+    {"min_child_samples": 1, "min_child_weight": 0},
+    {"reg_alpha": 1.0, "reg_lambda": 0.5},
+    {"subsample": 0.6, "subsample_freq": 1},
+    {"boosting_type": "dart"},
+    {"boosting_type": "goss"},
+    {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1},
+    {"max_bin": 7},
+    {"max_bin": 31, "min_data_in_bin": 1},
+    {"subsample_for_bin": 50},
+    {"colsample_bytree": 0.5},
+    {"extra_trees": True},
+    {"class_weight": "balanced"},
+    {"learning_rate": 0.5},
+    {"min_split_gain": 0.2},
+    {"importance_type": "gain"},
+    {"enable_bundle": False},
+    {"path_smooth": 1.0},
+    {"zero_as_missing": True},
+    {"linear_tree": True},
+    {"boost_from_average": False},
+    {"max_cat_to_onehot": 2, "cat_smooth": 1},
+]
+_SCORERS = {
+    "binary": ["accuracy", "roc_auc", "neg_log_loss", "average_precision", "f1_macro"],
+    "multiclass": ["accuracy", "f1_macro", "neg_log_loss", "roc_auc_ovr"],
+    "regression": ["r2", "neg_mean_absolute_error", "neg_max_error"],
+}
+
+
+def case(seed: int) -> tuple[Problem, NDArray[np.bool_]]:
+    """Draw a problem and some masks."""
+    rng = np.random.default_rng([seed, 1])
+    n, d = int(rng.choice([60, 150, 400])), int(rng.integers(2, 10))
+    task = str(rng.choice(list(_SCORERS)))
+    features = _table(rng, n, d)
+    target = _target(rng, features, task)
+    if rng.random() < 0.4:
+        for name in features:
+            if features[name].dtype.kind == "f" and rng.random() < 0.5:
+                features.loc[rng.random(n) < rng.choice([0.05, 0.5]), name] = np.nan
+    if rng.random() < 0.25:
+        features["x0"] = pd.Categorical(rng.choice(list("abcdefgh"), n), ordered=rng.random() < 0.3)
+    options: dict[str, Any] = {"n_estimators": int(rng.integers(2, 12)), "verbosity": -1}
+    for place in rng.choice(len(_SETTINGS), int(rng.integers(0, 3)), replace=False):
+        options |= _SETTINGS[place]
+    if task == "regression":
+        options.pop("class_weight", None)
+    model = (LGBMRegressor if task == "regression" else LGBMClassifier)(**options)
+    splitter = KFold if task == "regression" else StratifiedKFold
+    folds = splitter(int(rng.integers(2, 4)), shuffle=True, random_state=seed)
+    problem = Problem.build(
+        features,
+        target,
+        model,
+        scoring=str(rng.choice(_SCORERS[task])),
+        folds=list(folds.split(features, target)),
+        weight=np.round(2 * rng.random(n), 2) + 0.01 if rng.random() < 0.35 else None,
+        importance=rng.choice(["auto", "auto", "refit", "none"]),
+    )
+    masks = rng.random((3, d)) < 0.6
+    masks[np.arange(3), rng.integers(0, d, 3)] = True
+    return problem, np.unique(masks, axis=0)
+
+
+def _table(rng: Rng, n: int, d: int) -> pd.DataFrame:
+    drawn: dict[str, Callable[[], NDArray[Any]]] = {
+        "normal": lambda: rng.normal(size=n),
+        "whole": lambda: rng.integers(0, 30, n),
+        "small whole": lambda: rng.integers(0, 30, n).astype(np.int8),
+        "flag": lambda: rng.random(n) < 0.3,
+        "rare": lambda: (rng.random(n) < 0.02) * rng.normal(size=n),
+        "constant": lambda: np.full(n, 2.5),
+        "large": lambda: rng.normal(size=n) * 10.0 ** rng.integers(4, 14),
+        "round": lambda: np.round(rng.normal(size=n), 1).astype(np.float32),
+    }
+    kinds = rng.choice(list(drawn), d)
+    table = pd.DataFrame({f"x{i}": drawn[str(kind)]() for i, kind in enumerate(kinds)})
+    if rng.random() < 0.3:
+        table["x1"] = table["x0"]
+    # Missing values need a type that has them.
+    return table.astype(dict.fromkeys(table.columns, np.float64)) if rng.random() < 0.4 else table
+
+
+def _target(rng: Rng, features: pd.DataFrame, task: str) -> NDArray[Any]:
+    values = features.to_numpy(dtype=np.float64)
+    spread = values.std(axis=0)
+    signal = ((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1)) @ rng.normal(
+        size=values.shape[1]
+    ) + rng.normal(size=len(values))
+    if task == "regression":
+        return signal * 10.0 ** rng.integers(-2, 7)
+    if task == "binary":
+        codes = (signal > np.quantile(signal, rng.choice([0.5, 0.85]))).astype(np.int64)
+        return np.array(["no", "yes"])[codes] if rng.random() < 0.4 else codes
+    # Up to a dozen classes, four rows of each at least.
+    shares = np.linspace(0, 1, int(rng.integers(3, 13)) + 1)[1:-1]
+    return np.digitize(signal, np.quantile(signal, shares))
+
+
+def _fitted(problem: Problem, mask: NDArray[np.bool_]) -> Fitted:
+    unknown, order = np.full(problem.n_folds, np.nan), np.arange(problem.n_folds)
+    return fit_mask(problem, Job(0, mask, unknown, order, limit_of(np.inf, None, 0)))
+
+
+def differences(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Say what the models with shared bins and those of the wrapper differ in."""
+    problem, masks = case(seed)
+    if boosted_path(problem) is None:
+        return []
+    ours = [_fitted(problem, mask) for mask in masks]
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting, "boosted_path", lambda problem: None)
+        theirs = [_fitted(problem, mask) for mask in masks]
+    found = []
+    for one, other in zip(ours, theirs, strict=True):
+        pairs = {
+            name: (getattr(one, name), getattr(other, name))
+            for name in ("costs", "importances", "used", "refit")
+        }
+        found += [
+            f"{problem.estimator!r}, {problem.scoring.name}: {name} differ"
+            for name, (mine, their) in pairs.items()
+            if not np.array_equal(np.array(mine, dtype=float), np.array(their, dtype=float), True)
+        ]
+        if (one.error is None) != (other.error is None):
+            found.append(f"{problem.estimator!r}: {one.error or other.error}")
+    path = boosted_path(problem)
+    # What LightGBM refuses to train has no model to compare with.
+    if all(one.error is None for one in ours) and (path is None or not path.trusted):
+        found.append(f"{problem.estimator!r}: not trusted")
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_models_with_shared_bins_are_those_of_the_wrapper(monkeypatch: pytest.MonkeyPatch) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = failures(range(max(1, CASES // 5)), lambda seed: differences(seed, monkeypatch))
+    assert not found, "\n".join(found)

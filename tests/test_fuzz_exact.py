@@ -1,0 +1,318 @@
+"""Random problems on which costs without models must be those of fitted models.
+
+``make fuzz`` tries more of them. A failure names the seed of its case: ``case(kind, seed)``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from swarm.errors import EvaluationError, SwarmError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.exact import exact_path
+from swarm.evaluation.types import Evaluations
+from swarm.multilabel import MLkNN
+from swarm.problem import Problem
+from swarm.space import SearchSpace
+from tests.fuzzing import CASES, failures
+
+Rng = np.random.Generator
+Float = NDArray[np.float64]
+
+# Relative to the larger of the cost and that of predicting the mean.
+TOLERANCE = 1e-8
+
+_BY_LABEL = [name for name in get_scorer_names() if get_scorer(name)._response_method == "predict"]
+_NUMBERS = [
+    name for name in _BY_LABEL if get_scorer(name)._score_func.__module__.endswith("ression")
+]
+_SAMPLES = [name for name in _BY_LABEL if name.endswith("_samples")]
+_TWO_CLASSES = ["f1", "jaccard", "precision", "recall"]
+_TWO_CLASSES += [name for name in _BY_LABEL if name.endswith("likelihood_ratio")]
+_CLASSES = [name for name in _BY_LABEL if name not in (*_NUMBERS, *_SAMPLES, *_TWO_CLASSES)]
+_LABELS = ["subset_accuracy", "neg_hamming_loss", "accuracy", *_SAMPLES]
+_LABELS += [
+    f"{name}_{average}"
+    for name in ("f1", "jaccard", "precision", "recall")
+    for average in ("macro", "micro", "weighted")
+]
+
+
+def case(kind: str, seed: int) -> tuple[Problem, NDArray[np.bool_]] | None:
+    """Draw a problem and some masks; None where the problem is refused."""
+    rng = np.random.default_rng([seed, *kind.encode()])
+    n, d = int(rng.integers(18, 90)), int(rng.integers(1, 21))
+    task = "labels" if "ML-kNN" in kind else "numbers" if kind in _REGRESSORS else "classes"
+    target = _targets(rng, n, task)
+    features = _table(rng, n, d, target)
+    model: Any = _ESTIMATORS[kind](rng)
+    weight = None
+    if isinstance(model, _WEIGHTED) and rng.random() < 0.4:
+        weight = np.round(3.0 * rng.random(n), int(rng.choice([0, 5])))
+        weight[:2] = 1.0
+    steps = _SCALERS[int(rng.integers(len(_SCALERS)))] if "scaled" in kind else []
+    if steps or rng.random() < 0.1:
+        model = make_pipeline(*steps, model)
+    scorers = {"labels": _LABELS, "numbers": _NUMBERS, "classes": _CLASSES}[task]
+    positive = None
+    if task == "classes" and len(np.unique(target)) == 2:
+        scorers = [*scorers, *_TWO_CLASSES]
+        positive = rng.choice(np.unique(target)).item()
+    space = None
+    if d > 3 and rng.random() < 0.2:
+        space = SearchSpace.build(list(features.columns), groups={"pair": ["x0", "x2"]})
+    try:
+        problem = Problem.build(
+            features,
+            target,
+            model,
+            scoring=str(rng.choice(scorers)),
+            pos_label=positive,
+            folds=_folds(rng, target, n),
+            weight=weight,
+            space=space,
+            importance="fold" if "linear" in kind else "none",
+        )
+    except SwarmError:
+        return None
+    n_units = problem.space.n_units
+    masks = rng.random((3, n_units)) < rng.choice([0.3, 0.5, 0.8], (3, 1))
+    # One unit alone ties most, all of them are the most likely to be singular.
+    masks[0] = rng.random() < 0.3
+    masks[np.arange(3), rng.integers(0, n_units, 3)] = True
+    return problem, np.unique(masks, axis=0)
+
+
+def _targets(rng: Rng, n: int, task: str) -> NDArray[Any]:
+    if task == "labels":
+        shares = rng.uniform(0.1, 0.7, int(rng.integers(2, 11)))
+        labels = (rng.random((n, len(shares))) < shares).astype(np.int64)
+        labels[:2] = [[0], [1]]
+        return labels
+    if task == "numbers":
+        return {
+            "normal": lambda: rng.normal(size=n) * 10.0 ** rng.integers(-3, 6),
+            "far": lambda: rng.normal(size=n) + rng.choice([1e3, 1e7]),
+            "count": lambda: rng.poisson(4, n).astype(np.float64),
+            "positive": lambda: 0.1 + rng.exponential(size=n),
+            "two values": lambda: (rng.random(n) < 0.4).astype(np.int64),
+        }[str(rng.choice(["normal", "normal", "far", "count", "positive", "two values"]))]()
+    n_classes = int(rng.integers(2, 6))
+    codes = rng.choice(n_classes, n, p=rng.dirichlet(np.full(n_classes, rng.choice([0.5, 5]))))
+    # Two or three rows of every class at least.
+    codes[: 3 * n_classes] = np.repeat(np.arange(n_classes), 3)
+    codes = rng.permutation(codes)
+    names: list[NDArray[Any]] = [
+        np.arange(n_classes),
+        np.array(["b", "a", "zz", "d", "c"])[:n_classes],
+        np.array([-1, 1, 7, 100, 3])[:n_classes],
+        np.array([0.0, 2.0, 5.0, 3.0, 4.0])[:n_classes],
+    ]
+    return names[int(rng.integers(len(names)))][codes]
+
+
+def _table(rng: Rng, n: int, d: int, target: NDArray[Any]) -> pd.DataFrame:
+    """Columns that tie, repeat rows or one another, or lose digits; of several dtypes."""
+    first = target if target.ndim == 1 else target[:, 0]
+    codes = np.unique(first, return_inverse=True)[1] % 7
+    drawn: dict[str, Callable[[], Float]] = {
+        "normal": lambda: rng.normal(size=n),
+        "signal": lambda: codes + rng.choice([0.3, 1.0, 3.0]) * rng.normal(size=n),
+        "whole": lambda: rng.integers(-3, 4, n).astype(np.float64),
+        "rare": lambda: (rng.random(n) < rng.choice([0.05, 0.3, 0.5])).astype(np.float64),
+        "round": lambda: np.round(rng.normal(size=n), 1),
+        "tenths": lambda: 0.1 * rng.integers(0, 3, n),
+        "constant": lambda: np.full(n, rng.choice([0.0, 1.0, 4.2, 1e9, -3.3])),
+        "nearly constant": lambda: 5.0 + (np.arange(n) == 3) * rng.choice([1e-6, 1.0]),
+        "large": lambda: rng.normal(size=n) * 10.0 ** rng.integers(5, 16),
+        "small": lambda: rng.normal(size=n) * 10.0 ** rng.integers(-18, -5),
+        "far": lambda: 10.0 ** rng.integers(3, 12) + rng.normal(size=n),
+        "large whole": lambda: rng.integers(-(10**6), 10**6, n).astype(np.float64),
+    }
+    profiles = [
+        list(drawn),
+        ["signal", "whole", "rare", "round", "tenths", "constant"],
+        ["whole", "rare", "large whole"],
+        ["normal", "signal"],
+    ]
+    kinds = rng.choice(profiles[int(rng.integers(len(profiles)))], d)
+    values = np.stack([drawn[str(kind)]() for kind in kinds], axis=1)
+    if d > 2 and rng.random() < 0.3:
+        # Twice the same column, or nearly: singular systems.
+        noise = rng.choice([0.0, 1e-12, 1e-8, 1e-4]) * rng.normal(size=n)
+        values[:, 1] = values[:, 0] * rng.choice([1.0, 2.0, -1.0]) + noise
+    if rng.random() < 0.4:
+        values[rng.choice(n, n // 3, replace=False)] = values[rng.choice(n, n // 3)]
+    features = pd.DataFrame(values, columns=[f"x{i}" for i in range(d)])
+    layout = rng.choice(["columns", "columns", "rows", "float32", "integer", "mixed"])
+    if layout == "rows":
+        return pd.DataFrame(np.ascontiguousarray(values), columns=features.columns, copy=False)
+    if layout == "float32":
+        return features.astype(np.float32)
+    whole = [name for name in features if (features[name] % 1 == 0).all()]
+    if layout in ("integer", "mixed"):
+        features = features.astype(dict.fromkeys(whole, rng.choice([np.int64, np.int32])))
+    if layout == "mixed":
+        short = [name for name in features if rng.random() < 0.3]
+        features = features.astype(dict.fromkeys(short, np.float32))
+    return features
+
+
+_SCALERS = [
+    [StandardScaler()],
+    [StandardScaler()],
+    [MinMaxScaler()],
+    [MinMaxScaler((-1, 1), clip=True)],
+    [StandardScaler(with_mean=False)],
+    [MinMaxScaler(), StandardScaler()],
+]
+
+
+def _neighbours(rng: Rng) -> dict[str, Any]:
+    return {
+        "n_neighbors": int(rng.integers(1, 8)),
+        "weights": str(rng.choice(["uniform", "distance"])),
+        "algorithm": str(rng.choice(["auto", "auto", "brute", "kd_tree", "ball_tree"])),
+        "leaf_size": int(rng.choice([1, 5, 30])),
+    }
+
+
+def _ridge(rng: Rng) -> dict[str, Any]:
+    return {
+        "alpha": float(rng.choice([0.0, 1e-6, 0.01, 1.0, 100.0], p=[0.05, 0.15, 0.2, 0.4, 0.2])),
+        "fit_intercept": bool(rng.random() < 0.8),
+        "solver": str(rng.choice(["auto", "cholesky", "svd"])),
+    }
+
+
+def _discriminant(rng: Rng) -> dict[str, Any]:
+    given: list[dict[str, Any]] = [
+        {},
+        {"tol": float(rng.choice([1e-8, 1e-2]))},
+        {"solver": "lsqr"},
+        {"solver": "lsqr", "shrinkage": float(rng.choice([0.0, 0.1, 0.9, 1.0]))},
+    ]
+    return given[int(rng.integers(len(given)))]
+
+
+_MODELS: dict[str, Callable[[Rng], Any]] = {
+    "nearest": lambda rng: KNeighborsClassifier(**_neighbours(rng)),
+    "nearest numbers": lambda rng: KNeighborsRegressor(**_neighbours(rng)),
+    "ML-kNN": lambda rng: MLkNN(int(rng.integers(1, 8)), float(rng.choice([1.0, 0.5]))),
+    "naive Bayes": lambda rng: GaussianNB(var_smoothing=float(rng.choice([1e-9, 1e-3, 0.5]))),
+    "linear discriminant": lambda rng: LinearDiscriminantAnalysis(**_discriminant(rng)),
+    "linear classes": lambda rng: RidgeClassifier(**_ridge(rng)),
+    "linear ridge": lambda rng: Ridge(**_ridge(rng)),
+    "linear squares": lambda rng: LinearRegression(fit_intercept=bool(rng.random() < 0.8)),
+}
+_WEIGHTED = (GaussianNB, RidgeClassifier, Ridge, LinearRegression)
+_ESTIMATORS = _MODELS | {f"scaled {name}": made for name, made in _MODELS.items()}
+_REGRESSORS = [
+    name
+    for name in _ESTIMATORS
+    if name.removeprefix("scaled ") in ("nearest numbers", "linear ridge", "linear squares")
+]
+
+
+def _folds(rng: Rng, target: NDArray[Any], n: int) -> list[Any]:
+    count, seed = int(rng.integers(2, 4)), int(rng.integers(1_000_000))
+    classes = target if target.ndim == 1 else target[:, 0]
+    kind = rng.choice(["stratified", "random", "in order", "group", "shuffle", "permuted"])
+    rows = np.zeros((n, 1))
+    if kind == "stratified" and len(np.unique(classes)) < 8:
+        return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(rows, classes))
+    if kind == "in order":
+        return list(KFold(count).split(rows))
+    if kind == "group":
+        return list(GroupKFold(count).split(rows, None, rng.integers(0, 3 * count, n)))
+    if kind == "shuffle":
+        return list(ShuffleSplit(count, test_size=0.3, random_state=seed).split(rows))
+    folds = list(KFold(count, shuffle=True, random_state=seed).split(rows))
+    if kind == "permuted":
+        folds = [(rng.permutation(train), rng.permutation(test)) for train, test in folds]
+    return folds
+
+
+def _answers(problem: Problem, masks: NDArray[np.bool_], exact: bool) -> Evaluations | str:
+    """Evaluate the masks; where that raises, the kind of error."""
+    limits = np.full(len(masks), np.inf)
+    with CrossValidation(problem, exact=exact) as evaluator:
+        try:
+            return evaluator.evaluate(masks, limits, np.arange(problem.n_folds))
+        except EvaluationError as error:
+            return type(error).__name__
+
+
+def _scale(problem: Problem, fold: int) -> float:
+    """Cost of a model that predicts the mean."""
+    train, test = problem.folds[fold]
+    rows = problem.features
+    model = DummyRegressor().fit(rows.iloc[train], problem.target[train])
+    try:
+        return abs(problem.scoring.cost(model, rows.iloc[test], problem.target[test]))
+    except ValueError:  # a scorer that takes no such number
+        return 0.0
+
+
+def differences(kind: str, seed: int) -> list[str]:
+    """Say what the answers with and without fitted models differ in."""
+    drawn = case(kind, seed)
+    if drawn is None:
+        return []
+    problem, masks = drawn
+    if exact_path(problem)[0] is None:
+        return []
+    fast, fitted = (_answers(problem, masks, exact) for exact in (True, False))
+    said = f"{kind}, {problem.estimator!r}, {problem.scoring.name}"
+    if isinstance(fast, str) or isinstance(fitted, str):
+        return [] if fast == fitted else [f"{said}: {fast} and {fitted}"]
+    found = []
+    numbers = kind in _REGRESSORS
+    scale = [_scale(problem, fold) if numbers else 0.0 for fold in range(problem.n_folds)]
+    room = TOLERANCE * np.maximum(scale, np.abs(fitted.fold_costs)) * numbers
+    error = np.abs(fast.fold_costs - fitted.fold_costs)
+    same = (error <= room) | (np.isnan(fast.fold_costs) & np.isnan(fitted.fold_costs))
+    if not same.all():
+        found.append(f"{said}: costs differ by {np.nanmax(error[~same]):.3g}")
+    found += [
+        f"{said}: {name} differs"
+        for name in ("failed", "needed", "used")
+        if not np.array_equal(getattr(fast, name), getattr(fitted, name))
+    ]
+    if "linear" in kind and not _alike(problem, fast.importances, fitted.importances):
+        found.append(f"{said}: importances differ")
+    return found
+
+
+def _alike(problem: Problem, fast: Float, fitted: Float) -> bool:
+    """Whether importances agree, each as seen by the spread of its columns."""
+    spread = problem.features.to_numpy(dtype=np.float64).std(axis=0)
+    width = np.array([max(spread[list(unit)].max(), 1e-300) for unit in problem.space.units])
+    fast, fitted = fast * width, fitted * width
+    return np.allclose(fast, fitted, rtol=1e-6, atol=1e-6 * fitted.max(initial=0.0))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", _ESTIMATORS)
+def test_costs_without_models_are_those_of_fitted_models(kind: str) -> None:
+    count = -(-CASES // len(_ESTIMATORS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = failures(range(count), lambda seed: differences(kind, seed))
+    assert not found, "\n".join(found)
