@@ -12,7 +12,7 @@ from scipy.stats import t
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import ShuffleSplit, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -53,6 +53,16 @@ def test_every_complete_row_is_the_cross_validation_of_its_subset(
         assert row["se"] == pytest.approx(costs.std(ddof=1) / 2)
         assert row["ci_high"] - row["cost"] == pytest.approx(row["se"] * t.ppf(0.975, 3))
         assert row["cost"] - row["ci_low"] == pytest.approx(row["se"] * t.ppf(0.975, 3))
+
+
+def test_one_fold_tells_no_standard_deviation(wine: tuple[pd.DataFrame, pd.Series]) -> None:
+    hold_out = ShuffleSplit(1, test_size=0.3, random_state=0)
+    selector = SubsetSelector(GaussianNB(), cv=hold_out, epochs=2, strategy_params=FEW).fit(*wine)
+    table = selector.results_
+    assert table["cost"].notna().any()
+    assert table[["sd", "se", "ci_low", "ci_high"]].isna().all(axis=None)
+    lowest = selector.cost_
+    assert selector.repick("parsimonious").cost_ == lowest
 
 
 def test_each_subset_has_one_row_and_the_answer_is_one_of_them(fitted: SubsetSelector) -> None:

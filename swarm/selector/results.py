@@ -115,6 +115,7 @@ class Evaluated:
         if name == "best" or not len(self.front):
             return self.answer
         rows = self.table.iloc[self.front]
+        # One fold has no standard error: nothing is within it of the lowest cost.
         errors = rows["se"].fillna(0.0).to_numpy()
         return int(self.front[pick(name, rows["size"].to_numpy(), rows["cost"].to_numpy(), errors)])
 
