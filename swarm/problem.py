@@ -187,7 +187,7 @@ class Problem:
             else resolve_scoring(scoring, model, labels, task, pos_label)
         )
         made = resolve_folds(folds, features, labels, task, seed, groups)
-        check_folds(made, labels, task, score)
+        check_folds(made, labels, task, model, score)
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(made, weights)
         kind = _importance_kind(importance, model, features, labels, as_array, task)

@@ -11,7 +11,7 @@ import pytest
 from lightgbm import LGBMClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, LeaveOneOut
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -354,3 +354,17 @@ def test_the_estimator_given_is_not_changed() -> None:
     problem = build(model=model)
     assert model.get_params() == before
     assert problem.estimator is not model
+
+
+def test_test_rows_of_one_class_are_refused_only_if_the_scorer_has_no_score_for_them() -> None:
+    y = np.repeat([0, 1, 2], 10)
+    sorted_folds = KFold(3)
+    build(y=y, model=GaussianNB(), folds=sorted_folds, scoring="accuracy")
+    build(y=y, model=GaussianNB(), folds=LeaveOneOut(), scoring="f1_macro")
+    build(y=y, model=GaussianNB(), folds=LeaveOneGroupOut(), groups=y, scoring="accuracy")
+    build(y=y, model=LinearRegression(), folds=sorted_folds, scoring="neg_mean_squared_error")
+    build(y=labels(), model=GaussianNB(), folds=LeaveOneOut(), scoring=lambda model, X, y: 0.5)
+    with pytest.raises(DataError, match=r"test rows of fold 0 have the single class 0.*'roc_auc'"):
+        build(y=labels(), model=GaussianNB(), folds=LeaveOneOut(), scoring="roc_auc")
+    with pytest.raises(DataError, match="'neg_log_loss' has no score"):
+        build(y=y, model=GaussianNB(), folds=sorted_folds, scoring="neg_log_loss")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.folds import Fold, make_folds
 from swarm.evaluation.models import allows_missing, is_lightgbm, takes_categorical
-from swarm.evaluation.scoring import Scoring, scorer_names
+from swarm.evaluation.scoring import Scoring, scores_truth
 
 __all__ = [
     "check_columns",
@@ -35,8 +35,6 @@ _NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}\n\r\0')
 # The range of float32, which trees compute in; sums of squares of float64 stay finite within it.
 _LARGEST = float(np.finfo(np.float32).max)
 _PREDICTS = ("predict", "predict_proba", "decision_function")
-# Scorers that compare labels row by row, and so measure rows of a single class.
-_OF_LABELS = ("accuracy", "balanced_accuracy", "f1", "jaccard", "precision", "recall", "matthews")
 
 
 def check_estimator(estimator: Any, scoring: object = None, task: str = "") -> None:
@@ -282,32 +280,38 @@ def missing_classes(folds: Sequence[Fold], target: NDArray[Any], task: str) -> l
 
 
 def check_folds(
-    folds: Sequence[Fold], target: NDArray[Any], task: str, scoring: Scoring | None = None
+    folds: Sequence[Fold], target: NDArray[Any], task: str, estimator: Any, scoring: Scoring
 ) -> None:
-    """Refuse folds on which a model cannot be trained or measured.
-
-    Test rows of a single class are measured by scorers of labels, such as accuracy, and by
-    callables; folds by group often have them.
-    """
-    counts_labels = scoring is not None and (
-        scoring.name not in scorer_names() or scoring.name.startswith(_OF_LABELS)
-    )
+    """Refuse folds on which a model cannot be trained or measured."""
     if not folds:
         raise DataError("a cost needs at least 1 fold, got none; name the rows of one")
+    classes = task in ("binary", "multiclass") and not _predicts_numbers(estimator)
     for number, (train, test) in enumerate(folds):
         if len(train) == 0 or len(test) == 0:
             raise DataError(f"fold {number} has no rows to train or test on; use fewer folds")
         last = max(np.max(train), np.max(test))
         if last >= len(target):
             raise DataError(f"fold {number} names row {last} but there are {len(target)} rows")
-        if task not in ("binary", "multiclass"):
+        if not classes:
             continue
-        parts = [("training", train), *([] if counts_labels else [("test", test)])]
-        for part, rows in parts:
-            classes = np.unique(target[rows])
-            if len(classes) == 1:
-                raise DataError(
-                    f"the {part} rows of fold {number} have the single class "
-                    f"{classes.tolist()[0]!r}; "
-                    "use fewer or stratified folds"
-                )
+        trained, tested = np.unique(target[train]), np.unique(target[test])
+        if len(trained) == 1:
+            raise DataError(
+                f"the training rows of fold {number} have the single class "
+                f"{trained.tolist()[0]!r}; use fewer or stratified folds"
+            )
+        if len(tested) == 1 and not scores_truth(scoring, target[test], trained):
+            raise DataError(
+                f"the test rows of fold {number} have the single class {tested.tolist()[0]!r}, "
+                f"for which the scorer {scoring.name!r} has no score; use fewer or stratified "
+                "folds, or another scorer"
+            )
+
+
+def _predicts_numbers(estimator: Any) -> bool:
+    from sklearn.base import is_regressor
+
+    try:
+        return bool(is_regressor(estimator))
+    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
+        return False

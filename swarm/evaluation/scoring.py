@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from swarm.errors import ConfigError, nearest
 
-__all__ = ["Scoring", "resolve_scoring", "scorer_names"]
+__all__ = ["Scoring", "resolve_scoring", "scorer_names", "scores_truth"]
 
 # Scorers that take one class as positive, and fail without it on string labels.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
@@ -131,6 +133,50 @@ def scorer_names() -> list[str]:
     from sklearn.metrics import get_scorer_names
 
     return sorted([*get_scorer_names(), *_SEVERAL_LABELS])
+
+
+class _Truth(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted classifier that is always right."""
+
+    def __init__(self, truth: Any, classes: Any) -> None:
+        self.truth = truth
+        self.classes_ = classes
+
+    def predict(self, _features: Any) -> Any:
+        return self.truth
+
+    def predict_proba(self, _features: Any) -> Any:
+        return (self.truth[:, None] == self.classes_).astype(np.float64)
+
+    def decision_function(self, features: Any) -> Any:
+        found = self.predict_proba(features)
+        return found[:, 1] if len(self.classes_) == 2 else found
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def scores_truth(
+    scoring: Scoring, truth: np.ndarray[Any, Any], classes: np.ndarray[Any, Any]
+) -> bool:
+    """Whether a scorer of scikit-learn has a score for perfect predictions of some test rows.
+
+    Parameters
+    ----------
+    truth : (n_test,)
+    classes : (n_classes,)
+        Classes of the training rows.
+    """
+    if not type(scoring.scorer).__module__.startswith("sklearn.metrics."):
+        # A function of one's own may look into the model.
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            cost = scoring.cost(_Truth(truth, classes), np.zeros((len(truth), 1)), truth)
+        except Exception:
+            return False
+    return not np.isnan(cost)
 
 
 def _upper(name: str) -> float | None:
