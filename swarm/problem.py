@@ -44,6 +44,9 @@ from swarm.target import task_of
 __all__ = ["IMPORTANCES", "Importance", "Problem"]
 
 Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
+# Counts the corrections of costs, see :mod:`swarm.evaluation.exact.revised`.
+_REVISION = 2
+
 IMPORTANCES = ("auto", "fold", "refit", "permutation", "mutual_information", "none")
 
 
@@ -281,9 +284,24 @@ def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _package_version(estimator: Any) -> str:
-    name = type(estimator).__module__.split(".")[0]
+    """Name and version of the package of an estimator, and of this one if it makes a step."""
+    inside = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
+    names = [_package(estimator)]
+    if any(_package(part) == "swarm" for part in inside) and "swarm" not in names:
+        names.append("swarm")
+    return ", ".join(map(_with_version, names))
+
+
+def _package(part: object) -> str:
+    return type(part).__module__.split(".")[0]
+
+
+def _with_version(name: str) -> str:
+    distribution = {"sklearn": "scikit-learn", "swarm": "swarmselect"}.get(name, name)
     try:
-        return f"{name}=={version({'sklearn': 'scikit-learn'}.get(name, name))}"
+        from swarm.evaluation.exact.revised import costs_were_wrong
+
+        return f"{name}=={version(distribution)}"
     except PackageNotFoundError:
         return name
 
@@ -291,6 +309,9 @@ def _package_version(estimator: Any) -> str:
 def _array_bytes(array: NDArray[Any] | None) -> bytes:
     if array is None:
         return b"none"
+        if costs_were_wrong(self):
+            # Costs that earlier versions archived may not be those of the models.
+            recipe["revision"] = _REVISION
     if array.dtype.kind in "biufc":
         return f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
     return json.dumps([str(value) for value in array.ravel()]).encode()

@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from swarm import problem as problem_module
 from swarm.archive import Archive
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.exact import revised
+from swarm.multilabel import MLkNN
 from swarm.problem import Problem
 from swarm.space import SearchSpace
 from tests.test_archive import numbers, run_python, table
@@ -116,3 +122,70 @@ def test_a_scorer_without_a_name_needs_an_archive_that_is_gone_with_the_process(
     assert answers.costs[0] == -0.25
     with pytest.raises(ConfigError, match="define it by name in a module"):
         CrossValidation(problem, Archive(f"sqlite:///{tmp_path / 'a.db'}"))
+
+
+def both_fingerprints(model: Any, **options: Any) -> tuple[str, str]:
+    """Fingerprint of a problem, and what it would be if no costs had been corrected."""
+    X, y = options.pop("X", numbers()[0]), options.pop("y", numbers()[1])
+    problem = Problem.build(X, y, model, folds=4, **options)
+    now = problem.fingerprint()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(revised, "costs_were_wrong", lambda problem: False)
+        return now, problem.fingerprint()
+
+
+REVISED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "scaled neighbours": (make_pipeline(StandardScaler(), KNeighborsClassifier()), {}),
+    "scaled ML-kNN": (
+        make_pipeline(MinMaxScaler(), MLkNN(3)),
+        {"y": np.eye(2, dtype=int)[numbers()[1]]},
+    ),
+    "float32": (GaussianNB(), {"X": numbers()[0].astype("float32")}),
+    "linear": (RidgeClassifier(), {}),
+    "weighted numbers": (
+        KNeighborsRegressor(weights="distance"),
+        {"scoring": "r2"},
+    ),
+    "averages without a class 1": (
+        DecisionTreeClassifier(),
+        {"scoring": "f1_macro", "y": 2 * numbers()[1]},
+    ),
+}
+KEPT: dict[str, tuple[Any, dict[str, Any]]] = {
+    "neighbours": (KNeighborsClassifier(), {}),
+    "naive Bayes": (make_pipeline(StandardScaler(), GaussianNB()), {}),
+    "float32 tree": (DecisionTreeClassifier(), {"X": numbers()[0].astype("float32")}),
+    "averages": (DecisionTreeClassifier(), {"scoring": "f1_macro"}),
+    "no step": (make_pipeline("passthrough", KNeighborsClassifier()), {}),
+}
+
+
+@pytest.mark.parametrize("name", REVISED)
+def test_costs_that_were_wrong_are_not_read_from_an_archive_again(name: str) -> None:
+    model, options = REVISED[name]
+    now, before = both_fingerprints(model, **options)
+    assert now != before
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_costs_that_were_right_keep_their_archive(name: str) -> None:
+    model, options = KEPT[name]
+    now, before = both_fingerprints(model, **options)
+    assert now == before
+
+
+def test_another_version_of_swarmselect_retires_the_costs_of_its_own_estimators(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = numbers()
+    labels = np.eye(2, dtype=int)[y]
+    models = [MLkNN(3), make_pipeline(StandardScaler(), MLkNN(3))]
+    own = [fingerprint(X, labels, model, scoring="subset_accuracy") for model in models]
+    other = fingerprint()
+    real = problem_module.version
+    monkeypatch.setattr(
+        problem_module, "version", lambda name: "99" if name == "swarmselect" else real(name)
+    )
+    assert fingerprint() == other
+    for model, before in zip(models, own, strict=True):
+        assert fingerprint(X, labels, model, scoring="subset_accuracy") != before

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from swarm.errors import ConfigError, nearest
 
-__all__ = ["Scoring", "resolve_scoring", "scorer_names", "scores_truth"]
+__all__ = ["Scoring", "averages_classes", "resolve_scoring", "scorer_names", "scores_truth"]
 
 # Scorers that take one class as positive, and fail without it on string labels.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
@@ -177,6 +177,11 @@ def scores_truth(
         except Exception:
             return False
     return not np.isnan(cost)
+
+
+def averages_classes(scoring: Scoring) -> bool:
+    """Whether a score is an average of f1, jaccard, precision or recall over the classes."""
+    return scoring.name in _AVERAGED and scoring.quiet is not None
 
 
 def _upper(name: str) -> float | None:
