@@ -23,7 +23,7 @@ from swarm.proxy import LOW_CORRELATION
 from swarm.result import SearchResult
 from swarm.search import Search, SearchState, run
 from swarm.strategies.exhaustive import Exhaustive
-from swarm.strategy import Hints, Strategy
+from swarm.strategy import Hints, Strategy, uses_importances
 from swarm.warning_codes import coded
 from tasks.prefect_artifacts import show_progress
 from tasks.run_log import RunLog
@@ -102,7 +102,7 @@ def search_as_configured(
 ) -> Searched:
     """Run the epochs, and confirm the best subsets where they were found on a cheaper model."""
     guide = proxy_problem(config, problem)
-    with _evaluator(config, guide or problem, archive) as evaluator:
+    with _evaluator(config, guide or problem, archive, strategy) as evaluator:
         say(evaluator.way, verbosity)
         if isinstance(strategy, Exhaustive):
             say(
@@ -123,7 +123,7 @@ def search_as_configured(
         trained = training_seconds(result.state, evaluator.known)
         if config.proxy is None:
             return Searched(result, evaluator.known, (), trained)
-        with _evaluator(config, problem, archive) as full:
+        with _evaluator(config, problem, archive, strategy) as full:
             result = confirm_best(
                 opaque(result),
                 opaque(evaluator),
@@ -134,8 +134,11 @@ def search_as_configured(
             return Searched(result, full.known, _told(result, log, verbosity), trained)
 
 
-def _evaluator(config: SelectConfig, problem: Problem, archive: Archive) -> CrossValidation:
-    return CrossValidation(problem, archive, **evaluation_options(config.evaluation))
+def _evaluator(
+    config: SelectConfig, problem: Problem, archive: Archive, strategy: Strategy
+) -> CrossValidation:
+    options = evaluation_options(config.evaluation)
+    return CrossValidation(problem, archive, importances=uses_importances(strategy), **options)
 
 
 def _epochs(config: SelectConfig, search: Search, log: RunLog, verbosity: int) -> SearchResult:

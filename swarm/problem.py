@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
@@ -43,10 +44,10 @@ from swarm.target import task_of
 
 __all__ = ["IMPORTANCES", "Importance", "Problem"]
 
-Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
 # Counts the corrections of costs, see :mod:`swarm.evaluation.exact.revised`.
 _REVISION = 2
 
+Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
 IMPORTANCES = ("auto", "fold", "refit", "permutation", "mutual_information", "none")
 
 
@@ -75,8 +76,8 @@ class Problem:
         ``mutual_information`` or ``none``.
     weight : float64 (n_rows,) or None
         Sample weights, passed to ``fit``.
-    relevance : float64 (n_units,) or None
-        Mutual information with the target, where `importance` asks for it.
+    seed : int
+        Of the noise that breaks ties in the estimates of mutual information.
     exact_shrink : bool
         Whether units that no fold model used can be dropped without changing any model.
     fit_params : dict
@@ -98,8 +99,8 @@ class Problem:
     space: SearchSpace
     importance: str
     weight: NDArray[np.float64] | None
-    relevance: NDArray[np.float64] | None
     exact_shrink: bool
+    seed: int = 0
     fit_params: Mapping[str, Any] = field(default_factory=dict)
     as_array: bool = False
     by_column: tuple[str, ...] = ()
@@ -194,7 +195,6 @@ class Problem:
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(made, weights)
         kind = _importance_kind(importance, model, features, labels, as_array, task)
-        relevance = _relevance(features, target, task, space, seed, kind)
         params = dict(fit_params or {})
         check_fit_params(model, params)
         exact = not params and _exact(kind, model, features, made)
@@ -208,8 +208,8 @@ class Problem:
             space,
             kind,
             weights,
-            relevance,
             exact,
+            seed,
             params,
             as_array,
             column_params(model),
@@ -220,6 +220,20 @@ class Problem:
     def n_folds(self) -> int:
         """Number of folds."""
         return len(self.folds)
+
+    @cached_property
+    def relevance(self) -> NDArray[np.float64] | None:
+        """Mutual information of each unit with the target, None for other importances.
+
+        Computed when first read: estimates for many labels take longer than many searches.
+        """
+        if self.importance != "mutual_information":
+            return None
+        from swarm.statistics.relevance import relevance
+
+        made_of = pd.Series if self.target.ndim == 1 else pd.DataFrame
+        values = relevance(self.features, made_of(self.target), self.task, self.seed)
+        return self.space.by_unit(values, range(self.space.n_columns))
 
     def with_estimator(
         self, estimator: Any, *, importance: Importance = "auto", seed: int = 0
@@ -236,8 +250,8 @@ class Problem:
             self,
             estimator=model,
             importance=kind,
-            relevance=_relevance(self.features, self.target, self.task, self.space, seed, kind),
             exact_shrink=not self.fit_params and _exact(kind, model, self.features, self.folds),
+            seed=seed,
             by_column=column_params(model),
         )
 
@@ -259,6 +273,8 @@ class Problem:
         return digest.hexdigest()[:32]
 
     def _recipe(self) -> bytes:
+        from swarm.evaluation.exact.revised import costs_were_wrong
+
         scorer = self.scoring
         recipe = {
             "estimator": describe(self.estimator),
@@ -272,6 +288,9 @@ class Problem:
             recipe["fit_params"] = describe(_plain(self.fit_params))
         if self.as_array:
             recipe["as_array"] = True
+        if costs_were_wrong(self):
+            # Costs that earlier versions archived may not be those of the models.
+            recipe["revision"] = _REVISION
         return json.dumps(recipe, sort_keys=True).encode()
 
 
@@ -299,8 +318,6 @@ def _package(part: object) -> str:
 def _with_version(name: str) -> str:
     distribution = {"sklearn": "scikit-learn", "swarm": "swarmselect"}.get(name, name)
     try:
-        from swarm.evaluation.exact.revised import costs_were_wrong
-
         return f"{name}=={version(distribution)}"
     except PackageNotFoundError:
         return name
@@ -309,9 +326,6 @@ def _with_version(name: str) -> str:
 def _array_bytes(array: NDArray[Any] | None) -> bytes:
     if array is None:
         return b"none"
-        if costs_were_wrong(self):
-            # Costs that earlier versions archived may not be those of the models.
-            recipe["revision"] = _REVISION
     if array.dtype.kind in "biufc":
         return f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
     return json.dumps([str(value) for value in array.ravel()]).encode()
@@ -389,13 +403,3 @@ def _tells_importances(estimator: Any) -> bool:
     except Exception:
         return hasattr(type(estimator), "feature_importances_")
     return has_importances(model)
-
-
-def _relevance(
-    features: pd.DataFrame, target: Any, task: str, space: SearchSpace, seed: int, kind: str
-) -> NDArray[np.float64] | None:
-    if kind != "mutual_information":
-        return None
-    from swarm.statistics.relevance import relevance
-
-    return space.by_unit(relevance(features, target, task, seed), range(space.n_columns))

@@ -22,7 +22,7 @@ from swarm.evaluation.types import Evaluations
 from swarm.space import SearchSpace
 from swarm.statistics.distances import Distances
 
-__all__ = ["Hints", "Members", "Proposal", "State", "Strategy"]
+__all__ = ["Hints", "Members", "Proposal", "State", "Strategy", "uses_importances"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -147,3 +147,11 @@ class Strategy(Protocol):
 
     def finished(self, state: Any) -> bool:
         """Whether there is nothing left to propose; a budget may end the search earlier."""
+
+
+def uses_importances(strategy: Strategy) -> bool:
+    """Whether a strategy reads the importances and used units of its evaluations.
+
+    Assumed of any strategy whose class does not set ``uses_importances = False``.
+    """
+    return bool(getattr(strategy, "uses_importances", True))

@@ -27,7 +27,7 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem import Problem
 from swarm.result import SearchResult
 from swarm.search import Search, run
-from swarm.strategy import Hints, Strategy
+from swarm.strategy import Hints, Strategy, uses_importances
 from tasks.run_log import parquet
 from tasks.run_note import run_title
 from tasks.steps import Prepared, worth_retrying
@@ -224,12 +224,13 @@ def search_cell(cell: Cell, plan: CellPlan, ground: Ground) -> tuple[CellResult,
 
     heed()
     problem = ground.prepared.problem
+    strategy = make(plan.strategy, plan.params)
+    options = {"importances": uses_importances(strategy), **plan.evaluation}
     with (
         closing(Archive(plan.archive)) as archive,
-        CrossValidation(problem, archive, on_fit=heed, **plan.evaluation) as evaluator,
+        CrossValidation(problem, archive, on_fit=heed, **options) as evaluator,
     ):
         timed = _Timed(evaluator)
-        strategy = make(plan.strategy, plan.params)
         budget = Budget(**plan.budget)
         hints = _own(ground.prepared.hints, strategy)
         search = Search(strategy, problem.space, timed, hints, cell.seed, budget, plan.racing)

@@ -18,8 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from swarm.errors import ConfigError, DataError, InputError, SpaceError
+from swarm.evaluation.crossval import CrossValidation
 from swarm.problem import Problem
 from swarm.space import SearchSpace
+from swarm.statistics import relevance as relevance_module
 
 
 class Spy(GaussianNB):
@@ -368,3 +370,28 @@ def test_test_rows_of_one_class_are_refused_only_if_the_scorer_has_no_score_for_
         build(y=labels(), model=GaussianNB(), folds=LeaveOneOut(), scoring="roc_auc")
     with pytest.raises(DataError, match="'neg_log_loss' has no score"):
         build(y=y, model=GaussianNB(), folds=sorted_folds, scoring="neg_log_loss")
+
+
+def test_mutual_information_is_computed_only_for_strategies_that_read_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    computed = []
+    real = relevance_module.relevance
+
+    def counted(*arguments: Any) -> Any:
+        computed.append(arguments)
+        return real(*arguments)
+
+    monkeypatch.setattr(relevance_module, "relevance", counted)
+    problem = build(model=KNeighborsClassifier(3))
+    assert problem.importance == "mutual_information"
+    masks, order = np.ones((1, 4), dtype=bool), np.arange(problem.n_folds)
+    with CrossValidation(problem, importances=False) as evaluator:
+        silent = evaluator.evaluate(masks, np.array([np.inf]), order)
+    assert not computed
+    assert not silent.importances.any()
+    with CrossValidation(problem) as evaluator:
+        told = [evaluator.evaluate(masks, np.array([np.inf]), order) for _ in range(2)]
+    assert len(computed) == 1
+    assert told[0].costs == silent.costs
+    assert np.array_equal(told[0].importances[0], real(table(), labels(), "binary", 0))

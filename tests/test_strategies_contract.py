@@ -30,7 +30,7 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.problem import Problem
 from swarm.search import Search, run
 from swarm.space import SearchSpace
-from swarm.strategy import Hints
+from swarm.strategy import Hints, uses_importances
 from tests.driven import arrays, drive, nothing_but_failures, proposed, snapshot
 from tests.fakes import (
     Planted,
@@ -152,6 +152,12 @@ class TestEveryStrategy:
         assert first.history.to_csv() == second.history.to_csv()
         for one, other in zip(first.records, second.records, strict=True):
             assert one.particles.to_csv() == other.particles.to_csv()
+
+    def test_importances_that_it_does_not_declare_change_nothing(self, name: str) -> None:
+        evaluator = dataclasses.replace(planted(plain_space(12)), exact_shrink=False)
+        silent = dataclasses.replace(evaluator, importances=False, unused_below=-1.0, known={})
+        found = [everything(run(make_search(make(name), e, epochs=8))) for e in (evaluator, silent)]
+        assert found[0] == found[1] or uses_importances(make(name))
 
     def test_different_seeds_give_different_runs(self, name: str) -> None:
         if name in WITHOUT_CHANCE:

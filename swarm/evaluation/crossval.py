@@ -47,6 +47,9 @@ class CrossValidation:
         which masks win; off, the costs of losing masks are exact too.
     on_fit : callable, optional
         Called with each :class:`Fitted` as it comes in, for progress.
+    importances : bool
+        Whether the strategy reads importances, see :func:`swarm.strategy.uses_importances`; if
+        not, mutual information is not computed.
     exact : bool
         Spare the models where costs follow without them, see :mod:`swarm.evaluation.exact`.
 
@@ -67,6 +70,7 @@ class CrossValidation:
         backend: str = "loky",
         pruning: bool = True,
         on_fit: Callable[[Fitted], None] | None = None,
+        importances: bool = True,
         exact: bool = True,
         address: str | None = None,
         timeout: float | None = None,
@@ -78,6 +82,9 @@ class CrossValidation:
         self.pruning = pruning and problem.scoring.bounded
         self.workers = Workers(problem, n_jobs, backend, address, timeout)
         self._on_fit = on_fit
+        self._importances = problem.importance != "none" and (
+            importances or problem.importance != "mutual_information"
+        )
         self._path, self.way = (
             exact_path(problem) if exact else (None, "models are fitted: as configured")
         )
@@ -278,7 +285,7 @@ class CrossValidation:
         censored = ~failed & ~(needed.all(axis=1) & (costs <= exact))
         won = ~failed & ~censored & ~np.isinf(known).any(axis=1)
         importances, used = np.zeros(masks.shape), masks.copy()
-        if self.problem.importance != "none":
+        if self._importances:
             for i in np.flatnonzero(won).tolist():
                 importances[i], used[i] = self._importance(masks[i], rows[i])
         return Evaluations(

@@ -274,6 +274,8 @@ class SequentialSettings:
         if self.size != "auto":
             raise ValueError(f"tol is for size 'auto', got size {self.size!r}; leave one out")
 
+    uses_importances: ClassVar[bool] = False
+
     @property
     def needs(self) -> tuple[str, ...]:
         """Nothing."""

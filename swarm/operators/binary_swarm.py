@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,8 @@ class BinarySwarmSettings:
         require("c2", self.c2, at_least=0)
         require("velocity_bound", self.velocity_bound, above=0)
         require("init", self.init, one_of=("bernoulli", "clusters"))
+
+    uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:

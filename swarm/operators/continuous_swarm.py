@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,8 @@ class ContinuousSwarmSettings:
         require("c1", self.c1, at_least=0)
         require("c2", self.c2, at_least=0)
         require("threshold", self.threshold, at_least=0, below=1)
+
+    uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:

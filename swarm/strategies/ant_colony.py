@@ -13,6 +13,7 @@ deposit, and the update factor weighs the latter against the former.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,8 @@ class AntColony:
         require("evaporation", self.evaporation, above=0, at_most=1)
         require("trail_min", self.trail_min, above=0)
         require("trail_max", self.trail_max, above=self.trail_min)
+
+    uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ Source: document 004, algorithms 1 to 3, equations 3 to 6 and table 1. Where it 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +98,8 @@ class BeeColony:
         require("k_max", self.k_max, at_least=1, at_most=MAX_POPULATION, whole=True)
         if self.size is not None:
             require("size", self.size, at_least=1, whole=True)
+
+    uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:

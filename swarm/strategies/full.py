@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +32,8 @@ class FullSetState:
 @dataclass(frozen=True)
 class FullSet:
     """All allowed units, evaluated once; with `max_size` a random set of that size."""
+
+    uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:

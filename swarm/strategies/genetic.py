@@ -11,6 +11,7 @@ of a generation lives on, so that nothing found is lost.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -74,6 +75,8 @@ class Genetic:
         require("crossover_prob", self.crossover_prob, at_least=0, at_most=1)
         require("mutation_prob", self.mutation_prob, at_least=0, at_most=1)
         require("n_elite", self.n_elite, at_least=1, below=self.population_size, whole=True)
+
+    uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:

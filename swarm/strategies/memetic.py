@@ -17,6 +17,7 @@ and nothing else of it, so these are choices:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,8 @@ class Memetic:
         require("n_children", self.n_children, at_least=1, at_most=MAX_POPULATION, whole=True)
         require("crossover_prob", self.crossover_prob, at_least=0, at_most=1)
         require("mutation_prob", self.mutation_prob, at_least=0, at_most=1)
+
+    uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ Chosen here, where the source is a filter and document 004 a wrapper, or where b
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +110,8 @@ class MultiLabelAnts:
         require("q0", self.q0, at_least=0, at_most=1)
         if self.size is not None:
             require("size", self.size, at_least=1, whole=True)
+
+    uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -46,6 +47,8 @@ class RandomSearch:
 
     def __post_init__(self) -> None:
         require("batch_size", self.batch_size, at_least=1, at_most=MAX_POPULATION, whole=True)
+
+    uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:

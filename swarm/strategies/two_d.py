@@ -20,7 +20,7 @@ Where the document contradicts itself or is silent:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,8 @@ class TwoD:
             require(name, getattr(self, name), at_least=0, at_most=1)
         require("horizon", self.horizon, at_least=1, whole=True)
         require("refresh_gap", self.refresh_gap, at_least=0, whole=True)
+
+    uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:
