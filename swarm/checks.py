@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
 
-__all__ = ["MAX_POPULATION", "require"]
+from swarm.errors import ConfigError
+
+__all__ = ["MAX_POPULATION", "require", "require_package"]
 
 # Masks that a strategy may propose at once: far above any use, far below what fills the memory.
 MAX_POPULATION = 100_000
@@ -46,3 +49,20 @@ def require(
         raise ValueError(f"{name} must be >= {at_least}, got {value!r}")
     if at_most is not None and not value <= at_most:
         raise ValueError(f"{name} must be <= {at_most}, got {value!r}")
+
+
+def require_package(module: str, extra: str, what: str) -> None:
+    """Raise :class:`swarm.errors.ConfigError` unless a package of an extra is installed.
+
+    Parameters
+    ----------
+    module, extra : str
+        What is imported, and what to install to have it.
+    what : str
+        Who needs it, as the start of a sentence.
+    """
+    if find_spec(module) is None:
+        raise ConfigError(
+            f"{what} needs the package {module!r}, which is not installed; run"
+            f" `pip install 'swarmselect[{extra}]'`"
+        )

@@ -120,6 +120,22 @@ def test_the_command_without_the_workflow_says_what_to_install(library):
     assert line.endswith("run `pip install 'swarmselect[workflow]'`")
 
 
+def test_a_plot_without_the_report_says_what_to_install(library):
+    code = """
+from sklearn.datasets import load_wine
+from sklearn.naive_bayes import GaussianNB
+from swarm import SubsetSelector
+X, y = load_wine(return_X_y=True)
+selector = SubsetSelector(GaussianNB(), strategy="sfs", size=2).fit(X, y)
+try:
+    selector.plot_metric_table()
+except ValueError as error:
+    print(error)
+"""
+    done = library.run(library.bin / "python", "-c", code)
+    assert done.stdout.strip().endswith("run `pip install 'swarmselect[report]'`"), done.stderr
+
+
 def test_every_strategy_of_the_library_can_be_made_without_the_workflow(library):
     code = "import swarm; print(len([swarm.make(name) for name in swarm.registry()]))"
     done = library.run(library.bin / "python", "-c", code)

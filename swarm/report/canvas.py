@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from swarm.checks import require_package
 from swarm.report.words import plain
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def styled() -> Iterator[None]:
 
     Matplotlib's settings belong to the process: do not draw from two threads at once.
     """
+    require_package("matplotlib", "report", "a figure")
     import matplotlib.style
 
     ours = {

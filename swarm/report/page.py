@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from swarm.checks import require_package
 from swarm.report import comparison, content, reliance, words
 from swarm.report.canvas import DARK, LIGHT
 from swarm.report.data import ReportData
@@ -78,6 +79,7 @@ def render(data: ReportData) -> str:
 
 def template(name: str) -> Template:
     """Load a template of this folder: what is put into it is text, whatever it looks like."""
+    require_package("jinja2", "report", "a report")
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     folder = files("swarm.report")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from scipy.stats import t
 
+from swarm.checks import require_package
 from swarm.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def plot_by_size(table: pd.DataFrame, bars: str | None, ax: Any) -> Axes:
     """
     if bars is not None and bars not in _BARS:
         raise ConfigError(f"bars must be one of {', '.join(_BARS)} or None, got {bars!r}")
+    require_package("matplotlib", "report", "a plot")
     from matplotlib.ticker import MaxNLocator
 
     if ax is None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from swarm.checks import require_package
 from swarm.statistics.location import Shift, rank_sum, signed_rank
 
 __all__ = ["Comparison", "Friedman", "compare", "critical_difference"]
@@ -293,6 +294,7 @@ def _row(start: dict[str, Any], pair: tuple[str, str], shift: Shift) -> dict[str
 
 def _tested(rows: Sequence[dict[str, Any]], alpha: float) -> pd.DataFrame:
     """Add Holm's adjusted p-values of one family, and which of them are significant."""
+    require_package("statsmodels", "report", "Holm's correction")
     from statsmodels.stats.multitest import multipletests
 
     if not rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import comb
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +79,8 @@ class Exhaustive:
     Raschka, MLxtend: Providing machine learning and data science utilities and extensions to
     Python's scientific computing stack, Journal of Open Source Software 3 (2018).
     """
+
+    uses_importances: ClassVar[bool] = False
 
     limit: int = 100_000
     batch_size: int = 256
