@@ -223,7 +223,10 @@ def test_processes_that_open_a_new_store_together_all_succeed(tmp_path: Path) ->
     told = [process.communicate(timeout=120) for process in started]
     assert [process.returncode for process in started] == [0, 0], told
     assert [err.decode() for _, err in told] == ["", ""]
-    assert {path.name for path in tmp_path.iterdir()} <= {"mlflow.db", "mlflow.db.lock"}
+    # The folder of the artifacts is written to on trial.
+    made = {path.name for path in tmp_path.iterdir()}
+    assert made <= {"mlflow.db", "mlflow.db.lock", "artifacts"}
+    assert list(tmp_path.glob("artifacts/*")) == []
 
 
 @pytest.mark.parametrize(

@@ -89,12 +89,17 @@ class DaskCluster:
             if future.status == "cancelled":
                 self._missed(None)
                 return key, None
-            error = future.exception()
-            if isinstance(error, self._dask.KilledWorker):
+            try:
+                error = future.exception()
+                if isinstance(error, self._dask.KilledWorker):
+                    return key, None
+                if error is not None:
+                    raise error
+                fitted: Fitted = future.result()
+            except self._dask.CancelledError:
+                # The worker had finished, and died with the result before it was fetched.
+                self._missed(None)
                 return key, None
-            if error is not None:
-                raise error
-            fitted: Fitted = future.result()
             return key, fitted
 
     def forget(self) -> None:
