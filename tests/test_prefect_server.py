@@ -142,6 +142,7 @@ def test_bad_input_does_not_wait_for_the_server_and_leaves_nothing(tmp_path, new
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
+@pytest.mark.faults
 def test_a_server_that_dies_ends_in_its_own_last_words(tmp_path, new_user, command):
     database = {"PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{tmp_path}/no/x.db"}
     done = subprocess.run(
@@ -161,6 +162,7 @@ def test_a_server_that_dies_ends_in_its_own_last_words(tmp_path, new_user, comma
     assert not (tmp_path / "mlruns" / "mlflow.db").exists()
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["kill -9", "kill"])
 def test_the_server_ends_with_the_command_however_it_ends(tmp_path, new_user, end):
     waits = "from flows.prefect_server import start_prefect; start_prefect(); print('up'); input()"
@@ -238,6 +240,7 @@ def own_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     return free_port()
 
 
+@pytest.mark.faults
 def test_up_starts_prefect_and_mlflow_once_and_down_ends_them(
     own_ports, tracking_uri, tmp_path, capsys
 ):
@@ -259,6 +262,7 @@ def test_up_starts_prefect_and_mlflow_once_and_down_ends_them(
     assert "nothing to end" in capsys.readouterr().out
 
 
+@pytest.mark.faults
 def test_up_says_what_a_server_that_does_not_start_said_last(own_ports, tracking_uri, monkeypatch):
     monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", "sqlite+aiosqlite:////no/x.db")
     with pytest.raises(StoreError, match=r"Prefect did not start; .*prefect\.log") as told:
