@@ -388,7 +388,7 @@ def test_the_way_is_told_with_its_reason() -> None:
     told = {
         "no models are fitted: log-likelihoods": (features, GaussianNB(), {}),
         "no models are fitted: squared distances": (features, KNeighborsClassifier(3), {}),
-        "no shorter way for LogisticRegression": (
+        "no fast path for LogisticRegression: models are fitted": (
             features,
             LogisticRegression(),
             {"importance": "none"},

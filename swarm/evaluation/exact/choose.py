@@ -31,7 +31,7 @@ def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
     """Return the path that spares the models, or None, and a sentence on it either way."""
     kind, last = exact_kind(problem.estimator)
     if kind is None:
-        return None, f"models are fitted: there is no shorter way for {type(last).__name__}"
+        return None, f"no fast path for {type(last).__name__}: models are fitted"
     reason = _unfit(problem, steps_before(problem.estimator), is_linear(kind))
     if reason:
         return None, f"models are fitted: {reason}"
