@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any
 
@@ -69,8 +69,12 @@ def check_task(estimator: Any, target: Any, task: str) -> None:
 def _is_classifier(estimator: Any) -> bool:
     from sklearn.base import is_classifier
 
+    return _has_tag(is_classifier, estimator)
+
+
+def _has_tag(test: Callable[[Any], bool], estimator: Any) -> bool:
     try:
-        return bool(is_classifier(estimator))
+        return bool(test(estimator))
     except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
         return False
 
@@ -311,7 +315,4 @@ def check_folds(
 def _predicts_numbers(estimator: Any) -> bool:
     from sklearn.base import is_regressor
 
-    try:
-        return bool(is_regressor(estimator))
-    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
-        return False
+    return _has_tag(is_regressor, estimator)
