@@ -54,7 +54,7 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic]) -> Task:
     with warnings.catch_warnings():
         # "more classes than half of the samples": true of a short table, and no one's mistake.
         warnings.simplefilter("ignore", UserWarning)
-        # Sums of numbers near the end of the range overflow; whether they may be is told later.
+        # Sums of very large numbers overflow; their range is checked later.
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
             kind = type_of_target(values)

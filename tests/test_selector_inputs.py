@@ -292,7 +292,7 @@ class Catless(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class Enabling(Catless):
-    """Stands in for XGBoost, which takes categories where it is told to."""
+    """Stands in for XGBoost, which takes categories where a parameter says so."""
 
     def __init__(self, enable_categorical: bool = False) -> None:
         self.enable_categorical = enable_categorical

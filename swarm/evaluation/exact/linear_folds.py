@@ -40,7 +40,7 @@ class System:
     far : bool (d,)
         Columns whose deviations are rounding, or nearly.
     length : float
-        Norm of the centred targets, or 1 for classes that are told apart by their means.
+        Norm of the centred targets, or 1 for classes that differ in their means.
     classes : (n_classes,) or None
     """
 
