@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.folds import Fold, make_folds
-from swarm.evaluation.models import allows_missing, is_lightgbm, takes_categorical
+from swarm.evaluation.models import allows_missing, is_a, is_lightgbm, takes_categorical
 from swarm.evaluation.scoring import Scoring, scores_truth
 
 __all__ = [
@@ -69,14 +69,7 @@ def check_task(estimator: Any, target: Any, task: str) -> None:
 def _is_classifier(estimator: Any) -> bool:
     from sklearn.base import is_classifier
 
-    return _has_tag(is_classifier, estimator)
-
-
-def _has_tag(test: Callable[[Any], bool], estimator: Any) -> bool:
-    try:
-        return bool(test(estimator))
-    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
-        return False
+    return is_a(is_classifier, estimator)
 
 
 def check_target_range(estimator: Any, target: NDArray[Any]) -> None:
@@ -315,4 +308,4 @@ def check_folds(
 def _predicts_numbers(estimator: Any) -> bool:
     from sklearn.base import is_regressor
 
-    return _has_tag(is_regressor, estimator)
+    return is_a(is_regressor, estimator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "chooses_by_column",
     "describe",
     "has_importances",
+    "is_a",
     "is_lightgbm",
     "keeps_columns",
     "made_deterministic",
@@ -92,6 +94,14 @@ def made_deterministic(estimator: Any, seed: int) -> Any:
     if is_lightgbm(clean):
         fixed.update(_lightgbm_settings(clean))
     return clean.set_params(**fixed) if fixed else clean
+
+
+def is_a(kind: Callable[[Any], bool], estimator: Any) -> bool:
+    """Ask scikit-learn's ``is_classifier`` or ``is_regressor`` of any object with ``fit``."""
+    try:
+        return bool(kind(estimator))
+    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
+        return False
 
 
 def tags_of(estimator: Any) -> Any:

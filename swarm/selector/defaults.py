@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -15,6 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from swarm.budget import Budget
 from swarm.errors import ConfigError
+from swarm.evaluation.models import is_a
 from swarm.evaluation.scoring import Scoring
 
 __all__ = ["budget_of", "folds_and_scorer", "known_epochs", "task_for"]
@@ -45,7 +45,7 @@ def task_for(estimator: Any, y: Any) -> str | None:
             return None
     if values.ndim > 2 or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         return None
-    if _is_a(is_classifier, estimator) and (values == np.floor(values)).all():
+    if is_a(is_classifier, estimator) and (values == np.floor(values)).all():
         return "multiclass" if len(np.unique(values)) > 2 else None
     return None
 
@@ -53,13 +53,6 @@ def task_for(estimator: Any, y: Any) -> str | None:
 def subset_accuracy(estimator: Any, features: Any, target: Any) -> float:
     """Share of the rows whose outputs are all right, for classes in several columns."""
     return float((np.asarray(estimator.predict(features)) == target).all(axis=1).mean())
-
-
-def _is_a(kind: Callable[[Any], bool], estimator: Any) -> bool:
-    try:
-        return kind(estimator)
-    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
-        return False
 
 
 def folds_and_scorer(
@@ -82,7 +75,7 @@ def folds_and_scorer(
     if task in _SEVERAL_OUTPUTS.values() and scoring is None:
         classes = Scoring("subset_accuracy", subset_accuracy, upper=1.0)
         return cv, classes if task == "multioutput_classes" else "r2"
-    if y is None or not _is_a(is_regressor, estimator):
+    if y is None or not is_a(is_regressor, estimator):
         return cv, scoring
     values = np.asarray(y)
     if isinstance(cv, (int, np.integer)) and cv > 1 and values.ndim == 1 and len(values):
