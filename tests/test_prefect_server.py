@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from flows import cli_servers, server_process
@@ -61,22 +62,18 @@ def ends_within(seconds: float, is_over: Callable[[], bool]) -> bool:
     return is_over()
 
 
-def servers_of(pid: int) -> list[int]:
+def servers_of(pid: int) -> list[psutil.Process]:
     """Servers among the children of a process."""
-    listed = subprocess.run(
-        ["ps", "--ppid", str(pid), "-o", "pid=,args="], capture_output=True, text=True, check=False
-    ).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if PROCESS.name in line]
+    children = psutil.Process(pid).children()
+    return [child for child in children if str(PROCESS) in child.cmdline()]
 
 
-def is_gone(pid: int) -> bool:
+def is_gone(process: psutil.Process) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        # A zombie has ended; whoever adopted it has not looked yet.
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return True
-    state = Path(f"/proc/{pid}/stat")
-    # A zombie has ended; whoever adopted it has not looked yet.
-    return state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
 def select(command: list[str], folder: Path, environment: Environment) -> str:
