@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from tables import save
 
 from swarm import Problem
-from swarm.evaluation.exact import exact_path, fold_costs
+from swarm.fastpaths import exact_path, fold_costs
 from swarm.multilabel import MLkNN
 from swarm.statistics.information import mutual_information
 from swarm.statistics.spearman import spearman_distance

@@ -27,9 +27,9 @@ from tables import save
 
 from swarm import Budget, CrossValidation, Problem, Search, SearchSpace, make, prepare_hints, run
 from swarm.evaluation.fitting import Job, fit_mask
-from swarm.evaluation.folds import make_folds
 from swarm.evaluation.limit import limit_of
-from swarm.operators.initialise import bernoulli, one_per_cluster
+from swarm.problem.folds import make_folds
+from swarm.strategies.operators.initialise import bernoulli, one_per_cluster
 
 DATA = FOLDER / "musk_v2.parquet"
 

@@ -24,17 +24,17 @@ from tables import save
 
 from conf.estimator import build_estimator
 from conf.load import load
-from swarm.archive import Archive
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Work
-from swarm.hints import prepare_hints
-from swarm.problem import Problem
-from swarm.proxy import confirm
-from swarm.result import SearchResult
-from swarm.search import Search
+from swarm.problem.hints import prepare_hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.search.driver import Search
+from swarm.search.proxy import confirm
+from swarm.search.result import SearchResult
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
 
 RESULTS = Path(__file__).parent / "results" / "races"
 EPOCHS = 20

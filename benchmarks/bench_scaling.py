@@ -21,8 +21,9 @@ from threadpoolctl import threadpool_limits
 
 from swarm import CrossValidation, Problem, SearchSpace, prepare_hints
 from swarm.evaluation.types import Evaluations, Work
+from swarm.problem.hints import Hints
+from swarm.strategies.base import Proposal
 from swarm.strategies.multiswarm import MultiSwarm
-from swarm.strategy import Hints, Proposal
 
 ROWS = 2000
 

@@ -13,10 +13,11 @@ from dataclasses import fields
 import numpy as np
 from tables import save
 
-from swarm.catalogue import make, registry
 from swarm.evaluation.types import Evaluations, Work
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Proposal
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Proposal
+from swarm.strategies.catalogue import make, registry
 
 _SIZES = ("n_particles", "n_bees", "n_ants", "population_size", "batch_size")
 # One answer is all they ask for, or one for every unit left: there is no epoch to compare.

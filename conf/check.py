@@ -7,10 +7,10 @@ from typing import Any
 
 from conf.estimator import build_estimator
 from conf.schema import SelectConfig
-from swarm.catalogue import make
 from swarm.errors import ConfigError, nearest
-from swarm.evaluation.scoring import scorer_names
-from swarm.judgement.metrics import metric_names
+from swarm.problem.scoring import scorer_names
+from swarm.strategies.catalogue import make
+from swarm.validation.metrics import metric_names
 
 __all__ = ["check"]
 

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 from conf.check import check
 from conf.compare_schema import CompareConfig
-from swarm.catalogue import make
 from swarm.errors import ConfigError
+from swarm.strategies.catalogue import make
 
 __all__ = ["check_compare"]
 

@@ -19,7 +19,7 @@ from docstring_parser import DocstringStyle, parse
 
 from conf.load import CompareConfig, RefreshConfig, SelectConfig, json_schema
 from flows.cli import app
-from swarm.catalogue import StrategyEntry, catalogue, make, registry
+from swarm.strategies.catalogue import StrategyEntry, catalogue, make, registry
 
 DOCS = Path(__file__).resolve().parent
 NOTE = "<!-- Written by docs/generate.py (make docs); changes made here are lost. -->\n\n"

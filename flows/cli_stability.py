@@ -13,7 +13,7 @@ from flows.prefect_server import launch_prefect
 if TYPE_CHECKING:
     from conf.schema import SelectConfig
     from flows.stability import Assessed
-    from swarm.statistics.stability import Stability
+    from swarm.validation.stability import Stability
 
 __all__ = ["print_stability", "stability"]
 
@@ -163,7 +163,7 @@ def sentence(assessed: Assessed) -> str:
 
 
 def _agree(found: Stability, over: str) -> str:
-    from swarm.statistics.stability import verbal
+    from swarm.validation.stability import verbal
 
     if found.index != found.index:
         return f"Over {found.n_subsets} {over} every search chose all features or none."

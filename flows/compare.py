@@ -28,12 +28,12 @@ from flows.opaque import opaque
 from flows.preparing import ground_as_configured
 from flows.progress import say
 from flows.searching import probe_as_configured
-from swarm.archive import Archive
-from swarm.catalogue import make
 from swarm.errors import EvaluationError, InputError, StoreError
 from swarm.report.comparison_words import sentences
-from swarm.statistics.comparison import Comparison
-from swarm.statistics.comparison import compare as compare_cells
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
+from swarm.validation.comparison import Comparison
+from swarm.validation.comparison import compare as compare_cells
 from tasks.compare_cell import (
     Cell,
     CellPlan,

@@ -101,6 +101,6 @@ def _one_thread() -> None:
     from threadpoolctl import threadpool_limits
 
     # Imported first: a library that is loaded later would not be held to the limit.
-    import swarm.search  # noqa: F401
+    import swarm.search.driver  # noqa: F401
 
     threadpool_limits(limits=1)

@@ -13,15 +13,15 @@ from conf.estimator import build_estimator
 from conf.schema import SelectConfig
 from flows.preparing import preparation
 from flows.searching import probe_as_configured, proxy_problem, refuse_early
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
 from swarm.planning import Machine, Plan, Timing, make_plan, rehearse, this_machine, time_subsets
 from swarm.planning.plan import Settings
 from swarm.planning.rehearsal import Landscape
 from swarm.planning.timing import some_of
-from swarm.problem import Problem
-from swarm.strategy import Hints
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.strategies.catalogue import make
 from tasks.steps import fetch_data, prepare_search, split_rows
 
 __all__ = ["Planned", "plan_search"]

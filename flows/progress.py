@@ -14,8 +14,8 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from swarm.budget import Budget
-from swarm.history import EpochRecord
+from swarm.search.budget import Budget
+from swarm.search.history import EpochRecord
 
 __all__ = ["Display", "LiveLines", "TimeAhead", "display", "plain_seconds", "say"]
 

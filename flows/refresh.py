@@ -24,11 +24,11 @@ from flows.configured import tracking_as_configured
 from flows.opaque import opaque
 from flows.progress import say
 from flows.select import Outcome, Started, carry_out, ends_run, fetched, start
-from swarm.archive import Archive
 from swarm.errors import DataError
-from swarm.judgement.duel import Duel
-from swarm.judgement.metrics import default_metrics, metric_names
-from swarm.statistics.drift import drift_table
+from swarm.storage.archive import Archive
+from swarm.validation.drift import drift_table
+from swarm.validation.metrics import default_metrics, metric_names
+from swarm.validation.paired_comparison import Duel
 from swarm.warning_codes import coded
 from tasks.champion import Champion, Champions
 from tasks.decision import announce, decision_files, measure, publish_features
@@ -63,7 +63,7 @@ class Refreshed:
         Of the search; None where none was needed.
     duel : Duel or None
     drift : DataFrame
-        See :func:`swarm.statistics.drift.drift_table`.
+        See :func:`swarm.validation.drift.drift_table`.
     warnings : tuple of str
     """
 

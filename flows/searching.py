@@ -11,19 +11,20 @@ from conf.schema import SelectConfig
 from flows.configured import evaluation_options
 from flows.opaque import opaque
 from flows.progress import display, say
-from swarm.archive import Archive, KnownEvaluations
-from swarm.budget import Budget
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.probe import probe
-from swarm.evaluation.spent import training_seconds
-from swarm.history import EpochRecord
-from swarm.problem import Problem
-from swarm.proxy import LOW_CORRELATION
-from swarm.result import SearchResult
-from swarm.search import Search, SearchState, run
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, SearchState, run
+from swarm.search.history import EpochRecord
+from swarm.search.proxy import LOW_CORRELATION
+from swarm.search.result import SearchResult
+from swarm.search.training_time import training_seconds
+from swarm.storage.archive import Archive, KnownEvaluations
+from swarm.strategies.base import Strategy, uses_importances
 from swarm.strategies.exhaustive import Exhaustive
-from swarm.strategy import Hints, Strategy, uses_importances
 from swarm.warning_codes import coded
 from tasks.prefect_artifacts import show_progress
 from tasks.run_log import RunLog
@@ -49,7 +50,7 @@ class Searched:
         What the archive holds for the model that counts.
     warnings : tuple of str
     training_seconds : float
-        See :func:`swarm.evaluation.spent.training_seconds`; of a cheaper model, where there is one.
+        See :func:`swarm.search.training_time.training_seconds`; of a cheaper model, where there is one.
     """
 
     result: SearchResult

@@ -24,15 +24,15 @@ from flows.searching import (
     refuse_early,
     search_as_configured,
 )
-from swarm.archive import Archive
-from swarm.catalogue import make
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError, StoreError
-from swarm.judgement import Judgement
 from swarm.redaction import redact
-from swarm.result import SearchResult
-from swarm.statistics.drift import summarise
-from swarm.strategy import Strategy
+from swarm.search.result import SearchResult
+from swarm.storage.archive import Archive
+from swarm.strategies.base import Strategy
+from swarm.strategies.catalogue import make
+from swarm.validation import Judgement
+from swarm.validation.drift import summarise
 from tasks.answer import answer_files, judgement_files
 from tasks.model_files import storable
 from tasks.prefect_artifacts import show_answer

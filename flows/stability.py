@@ -20,10 +20,10 @@ from flows.preparing import prepare_as_configured
 from flows.progress import say
 from flows.searching import probe_as_configured, refuse_early
 from flows.select import ends_run, fetched
-from swarm.archive import Archive
-from swarm.catalogue import make
 from swarm.errors import ConfigError
-from swarm.statistics.stability import CORE, NOISE, classify
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
+from swarm.validation.stability import CORE, NOISE, classify
 from tasks.compare_cell import (
     Cell,
     CellPlan,

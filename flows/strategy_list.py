@@ -6,8 +6,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from swarm.catalogue import StrategyEntry, catalogue
 from swarm.errors import ConfigError, nearest
+from swarm.strategies.catalogue import StrategyEntry, catalogue
 
 __all__ = ["print_strategies"]
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from conf.schema import SelectConfig
 from flows.select import Outcome
-from swarm.judgement import Judgement
+from swarm.validation import Judgement
 
 __all__ = ["print_summary"]
 

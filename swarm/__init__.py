@@ -13,20 +13,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from swarm.archive import Archive
-    from swarm.budget import Budget
-    from swarm.catalogue import make, registry
     from swarm.ensemble import SubsetEnsemble
     from swarm.evaluation.crossval import CrossValidation
-    from swarm.features_file import load_features
-    from swarm.hints import prepare_hints
     from swarm.multilabel import MLkNN
-    from swarm.problem import Problem
-    from swarm.result import SearchResult
-    from swarm.search import Search, run
+    from swarm.problem.hints import Hints, prepare_hints
+    from swarm.problem.problem import Problem
+    from swarm.problem.space import SearchSpace
+    from swarm.search.budget import Budget
+    from swarm.search.driver import Search, run
+    from swarm.search.result import SearchResult
     from swarm.selector import SubsetSelector
-    from swarm.space import SearchSpace
-    from swarm.strategy import Hints
+    from swarm.storage.archive import Archive
+    from swarm.storage.features_file import load_features
+    from swarm.strategies.catalogue import make, registry
 
 __all__ = [
     "Archive",
@@ -49,22 +48,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Archive": "swarm.archive",
-    "Budget": "swarm.budget",
+    "Archive": "swarm.storage.archive",
+    "Budget": "swarm.search.budget",
     "CrossValidation": "swarm.evaluation.crossval",
-    "Hints": "swarm.strategy",
+    "Hints": "swarm.strategies.base",
     "MLkNN": "swarm.multilabel",
-    "Problem": "swarm.problem",
-    "Search": "swarm.search",
-    "SearchResult": "swarm.result",
-    "SearchSpace": "swarm.space",
+    "Problem": "swarm.problem.problem",
+    "Search": "swarm.search.driver",
+    "SearchResult": "swarm.search.result",
+    "SearchSpace": "swarm.problem.space",
     "SubsetEnsemble": "swarm.ensemble",
     "SubsetSelector": "swarm.selector",
-    "load_features": "swarm.features_file",
-    "make": "swarm.catalogue",
-    "prepare_hints": "swarm.hints",
-    "registry": "swarm.catalogue",
-    "run": "swarm.search",
+    "load_features": "swarm.storage.features_file",
+    "make": "swarm.strategies.catalogue",
+    "prepare_hints": "swarm.problem.hints",
+    "registry": "swarm.strategies.catalogue",
+    "run": "swarm.search.driver",
 }
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from swarm.errors import DataError, InputError, nearest
-from swarm.evaluation.model_inputs import for_columns
+from swarm.problem.model_inputs import for_columns
 
 __all__ = ["SubsetEnsemble", "one_thread", "plain_target"]
 

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from swarm.operators.lowest import lowest
+from swarm.statistics.lowest import lowest
 
 __all__ = ["MLkNN", "label_evidence"]
 

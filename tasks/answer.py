@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swarm.archive import KnownEvaluations
-from swarm.judgement import Judgement
-from swarm.result import SearchResult
-from swarm.space import SearchSpace
+from swarm.problem.space import SearchSpace
+from swarm.search.result import SearchResult
+from swarm.storage.archive import KnownEvaluations
+from swarm.validation import Judgement
 from tasks.run_log import parquet
 
 __all__ = ["answer_files", "evaluation_table", "judgement_files"]

@@ -16,18 +16,19 @@ import pandas as pd
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from swarm.archive import Archive
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.errors import EvaluationError, SwarmError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
-from swarm.evaluation.spent import training_seconds
 from swarm.evaluation.types import Evaluations
-from swarm.problem import Problem
-from swarm.result import SearchResult
-from swarm.search import Search, run
-from swarm.strategy import Hints, Strategy, uses_importances
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.search.result import SearchResult
+from swarm.search.training_time import training_seconds
+from swarm.storage.archive import Archive
+from swarm.strategies.base import Strategy, uses_importances
+from swarm.strategies.catalogue import make
 from tasks.run_log import parquet
 from tasks.run_note import run_title
 from tasks.steps import Prepared, worth_retrying
@@ -100,13 +101,13 @@ class CellPlan:
     strategy, params
         Registered strategy and its parameters.
     budget : mapping
-        See :class:`swarm.budget.Budget`.
+        See :class:`swarm.search.budget.Budget`.
     archive : str
         URL with its secrets.
     evaluation : mapping
         `n_jobs`, `backend`, `pruning` and `exact` of the evaluator.
     racing : float or None
-        See :class:`swarm.search.Search`.
+        See :class:`swarm.search.driver.Search`.
     stop : str
         Path of a file; once it is there, the search ends with :class:`Stopped`.
     """

@@ -14,7 +14,7 @@ from swarm.report.comparison_figures import comparison_figures
 from swarm.report.comparison_html import ComparisonData, render_comparison
 from swarm.report.comparison_page import markdown
 from swarm.report.stored import comparison_text
-from swarm.statistics.comparison import Comparison
+from swarm.validation.comparison import Comparison
 from tasks.compare_cell import CellResult
 
 __all__ = ["cells_table", "parent_metrics", "table_files", "write_comparison"]

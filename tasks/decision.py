@@ -13,9 +13,9 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from swarm.ensemble import plain_target
-from swarm.judgement.duel import Duel, duel
-from swarm.judgement.truth import Truth
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
+from swarm.validation.paired_comparison import Duel, duel
+from swarm.validation.test_target import Truth
 from tasks.champion import Champion, Champions
 from tasks.prefect_artifacts import show_table
 from tasks.publish import publish, published_version
@@ -36,7 +36,7 @@ def measure(
     metric: str,
     **options: Any,
 ) -> Duel:
-    """Compare two predictions of the test rows; see :func:`swarm.judgement.duel.duel`."""
+    """Compare two predictions of the test rows; see :func:`swarm.validation.paired_comparison.duel`."""
     truth = Truth.of(problem.estimator, train.target, test.target, problem.scoring.pos_label)
     groups = None if test.groups is None else test.groups.to_numpy()
     before, now = plain_target(champion), plain_target(challenger)

@@ -13,8 +13,8 @@ from prefect.cache_policies import NO_CACHE
 from threadpoolctl import threadpool_limits
 
 from swarm.evidence.rows import COLUMNS
-from swarm.judgement import judge
-from swarm.result import SearchResult
+from swarm.search.result import SearchResult
+from swarm.validation import judge
 from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, search_cell
 
 __all__ = ["Judged", "Trial", "ground_facts", "run_trials"]

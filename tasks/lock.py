@@ -20,9 +20,9 @@ from pathlib import Path
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
 
-from swarm.database import open_engine
 from swarm.errors import StoreError
 from swarm.redaction import redact, secrets_of
+from swarm.storage.database import open_engine
 from tasks.secrets import reason
 
 __all__ = ["champion_lock"]

@@ -26,11 +26,11 @@ from prefect.context import FlowRunContext
 from prefect.logging import get_logger
 from prefect.settings import PREFECT_API_URL, PREFECT_UI_ENABLED
 
-from swarm.budget import Budget
-from swarm.history import EpochRecord
-from swarm.judgement import Judgement
-from swarm.judgement.contenders import CONTENDERS
-from swarm.result import SearchResult
+from swarm.search.budget import Budget
+from swarm.search.history import EpochRecord
+from swarm.search.result import SearchResult
+from swarm.validation import Judgement
+from swarm.validation.contenders import CONTENDERS
 from tasks.tracking import Tracking
 from tasks.tracking_store import first_line, within
 

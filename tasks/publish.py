@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from swarm.errors import DataError, StoreError
-from swarm.features_file import FORMAT, read_published
 from swarm.redaction import harmless, redact, scrub, secrets_of
+from swarm.storage.features_file import FORMAT, read_published
 
 __all__ = ["publish", "published_version"]
 

@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from swarm.archive import KnownEvaluations
 from swarm.ensemble import SubsetEnsemble
-from swarm.evaluation.scoring import Scoring
-from swarm.evaluation.types import Record
-from swarm.judgement import Judgement
-from swarm.problem import Problem
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.problem.scoring import Scoring
 from swarm.report import ReportData, figure_files, render
 from swarm.report.agreement import Agreement, agreement
 from swarm.report.picked import Picked, limit, picked
 from swarm.report.stored import report_text
-from swarm.result import SearchResult
-from swarm.strategy import Hints
+from swarm.search.result import SearchResult
+from swarm.storage.archive import KnownEvaluations
+from swarm.storage.records import Record
+from swarm.validation import Judgement
 from tasks.table import Table
 
 Mask = NDArray[np.bool_]

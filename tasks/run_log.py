@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 
 from swarm.errors import ConfigError, StoreError
-from swarm.history import EpochRecord
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
+from swarm.search.history import EpochRecord
 from tasks.metric_names import charted, charted_name
 from tasks.run_fields import PARAM_LENGTH, accepted_key, cut
 from tasks.spool import Spool

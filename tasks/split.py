@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import DataError, nearest
-from swarm.target import task_of
+from swarm.problem.target import task_of
 from swarm.warning_codes import coded
 from tasks.table import Table
 

@@ -12,9 +12,10 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from swarm.errors import DataError
+from swarm.problem.space import SearchSpace
+from swarm.problem.target import task_of
 from swarm.report.stability_figure import stability_files
-from swarm.space import SearchSpace
-from swarm.statistics.stability import (
+from swarm.validation.stability import (
     Frequencies,
     Stability,
     classify,
@@ -22,7 +23,6 @@ from swarm.statistics.stability import (
     frequencies,
     nogueira,
 )
-from swarm.target import task_of
 from tasks.compare_cell import CellResult
 from tasks.split import split
 from tasks.table import Table

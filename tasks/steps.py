@@ -19,18 +19,17 @@ from prefect.cache_policies import NO_CACHE
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.folds import Fold, make_folds
-from swarm.evaluation.inputs import missing_classes
-from swarm.hints import prepare_hints
-from swarm.history import EpochRecord
-from swarm.judgement import Judgement, judge
-from swarm.problem import Importance, Problem
-from swarm.proxy import confirm
-from swarm.result import SearchResult
-from swarm.search import Search, SearchState
-from swarm.space import SearchSpace
-from swarm.strategy import Hints
-from swarm.target import task_of
+from swarm.problem.folds import Fold, make_folds
+from swarm.problem.hints import Hints, prepare_hints
+from swarm.problem.inputs import missing_classes
+from swarm.problem.problem import Importance, Problem
+from swarm.problem.space import SearchSpace
+from swarm.problem.target import task_of
+from swarm.search.driver import Search, SearchState
+from swarm.search.history import EpochRecord
+from swarm.search.proxy import confirm
+from swarm.search.result import SearchResult
+from swarm.validation import Judgement, judge
 from swarm.warning_codes import coded
 from tasks.registry import ModelInfo, log_ensemble
 from tasks.run_log import RunLog
@@ -204,7 +203,7 @@ def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRec
 def confirm_best(
     result: SearchResult, guide: CrossValidation, evaluator: CrossValidation, **options: Any
 ) -> SearchResult:
-    """Measure the best subsets of a cheaper model; see :func:`swarm.proxy.confirm`."""
+    """Measure the best subsets of a cheaper model; see :func:`swarm.search.proxy.confirm`."""
     return confirm(result, guide, evaluator, **options)
 
 

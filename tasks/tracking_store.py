@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from swarm.database import postgres_driver
 from swarm.errors import InputError, StoreError
 from swarm.redaction import harmless, redact, scrub, secrets_of
+from swarm.storage.database import postgres_driver
 
 __all__ = [
     "alone",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from swarm.catalogue import make
 from swarm.evaluation.types import Evaluations, Work
-from swarm.strategy import Proposal
+from swarm.strategies.base import Proposal
+from swarm.strategies.catalogue import make
 from tests.fakes import Planted, hints_for
 
 

@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
 
-from swarm.budget import Budget
 from swarm.errors import EvaluationError
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
-from swarm.evaluation.types import Evaluations, Record, Work
-from swarm.result import SearchResult
-from swarm.search import Search
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Strategy
+from swarm.evaluation.types import Evaluations, Work
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.driver import Search
+from swarm.search.result import SearchResult
+from swarm.storage.records import Record
+from swarm.strategies.base import Strategy
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]

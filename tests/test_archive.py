@@ -20,16 +20,16 @@ from hypothesis.extra import numpy as hnp
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from swarm.archive import Archive, KnownEvaluations
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.errors import StoreError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.types import Record
-from swarm.hints import prepare_hints
-from swarm.problem import Problem
-from swarm.result import SearchResult
-from swarm.search import Search, run
+from swarm.problem.hints import prepare_hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.search.result import SearchResult
+from swarm.storage.archive import Archive, KnownEvaluations
+from swarm.storage.records import Record
+from swarm.strategies.catalogue import make
 
 ROOT = Path(__file__).resolve().parents[1]
 N_FOLDS, N_UNITS = 3, 11
@@ -150,7 +150,7 @@ def run_python(code: str, *arguments: str, **environment: str) -> str:
 WRITER = """
 import sys, time
 import numpy as np
-from swarm.archive import Archive
+from swarm.storage.archive import Archive
 from tests.test_archive import N_UNITS, open_part, piece
 start = int(sys.argv[2])
 print("ready", flush=True)

@@ -18,11 +18,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, SpaceError
-from swarm.judgement import judge
-from swarm.judgement.bootstrap import blocks, resampled_sums
-from swarm.judgement.contenders import CONTENDERS, committee_rows, line_up
-from swarm.judgement.metrics import METRICS, metric_values, row_statistics
-from swarm.space import SearchSpace
+from swarm.problem.space import SearchSpace
+from swarm.validation import judge
+from swarm.validation.bootstrap import blocks, resampled_sums
+from swarm.validation.contenders import CONTENDERS, committee_rows, line_up
+from swarm.validation.metrics import METRICS, metric_values, row_statistics
 
 Rows = tuple[pd.DataFrame, Any]
 
@@ -102,7 +102,7 @@ def test_groups_are_resampled_whole() -> None:
 
 def test_drawing_in_blocks_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = np.concatenate(list(blocks(30, None, 20, seed=2)))
-    monkeypatch.setattr("swarm.judgement.bootstrap.CELLS_PER_BLOCK", 90)
+    monkeypatch.setattr("swarm.validation.bootstrap.CELLS_PER_BLOCK", 90)
     pieces = list(blocks(30, None, 20, seed=2))
     assert len(pieces) == 7
     assert (np.concatenate(pieces) == whole).all()

@@ -17,7 +17,7 @@ from swarm.evaluation import fitting
 from swarm.evaluation.boosted import Boosted, boosted_path
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
 from swarm.evaluation.limit import limit_of
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
 
 ROWS, COLUMNS = 240, 12
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flows.strategy_list import print_strategies
-from swarm.catalogue import catalogue, make, registry
 from swarm.errors import ConfigError
+from swarm.strategies.catalogue import catalogue, make, registry
 
 
 def test_every_strategy_has_a_line_and_a_text_for_each_parameter() -> None:

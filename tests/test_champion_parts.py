@@ -19,9 +19,9 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm import load_features
 from swarm.errors import DataError, StoreError
-from swarm.judgement.duel import duel
-from swarm.judgement.truth import Truth
-from swarm.statistics.drift import drift_table, summarise
+from swarm.validation.drift import drift_table, summarise
+from swarm.validation.paired_comparison import duel
+from swarm.validation.test_target import Truth
 from tasks.lock import champion_lock
 from tasks.publish import publish, published_version
 from tasks.sources._snapshot import newest

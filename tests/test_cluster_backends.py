@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from swarm.archive import Archive
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluations
 from swarm.evaluation.workers import Workers
+from swarm.storage.archive import Archive
 from tests.test_workers import (
     MASKS,
     ROOT,

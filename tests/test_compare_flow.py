@@ -14,8 +14,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from flows.compare import Compared, compare
 from flows.compare_summary import print_comparison
-from swarm.catalogue import registry
 from swarm.errors import ConfigError, DataError, EvaluationError, SpaceError
+from swarm.strategies.catalogue import registry
 from tasks.compare_cell import CellResult
 from tasks.compare_log import CompareLog
 from tasks.split import split

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from swarm.report.comparison_words import sentences
 from swarm.report.convergence_bands import band, convergence_bands
 from swarm.report.critical_difference import cliques, critical_difference_diagram
-from swarm.statistics.comparison import compare, critical_difference
-from swarm.statistics.location import rank_sum, signed_rank
+from swarm.validation.comparison import compare, critical_difference
+from swarm.validation.location import rank_sum, signed_rank
 
 # Hollander and Wolfe's examples, with the answers that R documents for wilcox.test.
 DEPRESSION = (

@@ -21,16 +21,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from swarm.archive import Archive
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.folds import make_folds
 from swarm.evaluation.types import Evaluations
-from swarm.hints import prepare_hints
-from swarm.problem import Problem
-from swarm.result import SearchResult
-from swarm.search import Search, run
+from swarm.problem.folds import make_folds
+from swarm.problem.hints import prepare_hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.search.result import SearchResult
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
 
 Bool = NDArray[np.bool_]
 

@@ -23,8 +23,8 @@ from conf.load import as_yaml, check, load
 from conf.schema import SelectConfig
 from flows import deployed
 from flows.cli_serve import serve
-from swarm.budget import Budget
 from swarm.errors import ConfigError, StoreError
+from swarm.search.budget import Budget
 from tasks.prefect_artifacts import show_progress, show_table
 from tests.small_run import Bench
 

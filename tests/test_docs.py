@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from conf.load import from_yaml
 from flows.cli import app
-from swarm.catalogue import registry
+from swarm.strategies.catalogue import registry
 from tests.pages import DOCS, GENERATED, ROOT, blocks, command_lines, links, pages
 
 BY_HAND = [page for page in pages() if page.name not in GENERATED]

@@ -14,7 +14,7 @@ from swarm.evidence import bees_page as the_page
 from swarm.evidence.bees_page import bees_page
 from swarm.evidence.bees_tables import accuracies, agreement, comparisons_of, summary_of
 from swarm.evidence.published_bees import MULTI_LABEL, PUBLISHED, implied_runs
-from swarm.statistics.location import rank_sum
+from swarm.validation.location import rank_sum
 
 COLUMNS = {"emotions": 72, "yeast": 103, "scene": 294}
 FACTS = {

@@ -21,7 +21,7 @@ from swarm.evidence.musk_tables import (
 )
 from swarm.evidence.published_musk import BEST_COSTS, FIGURES, POSITIVES, TEST_ROWS
 from swarm.evidence.rows import COLUMNS
-from swarm.statistics.resampled import corrected_t
+from swarm.validation.resampled import corrected_t
 
 FACTS = {
     "versions": {"python": "3.12.1", "swarmselect": "0.1.0"},

@@ -20,7 +20,7 @@ from swarm.evidence.pays_sections import verdicts_section
 from swarm.evidence.pays_study import study
 from swarm.evidence.pays_tables import average, gains, holm, one_per_resample, ranks_on_test
 from swarm.evidence.pays_words import between, change
-from swarm.statistics.resampled import corrected_t
+from swarm.validation.resampled import corrected_t
 
 SETS = {"wide": (200, 60), "middle": (400, 30), "long": (900, 18)}
 STRATEGIES = ("multiswarm", "sffs", "random")

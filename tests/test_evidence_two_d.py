@@ -19,7 +19,7 @@ from swarm.evidence.two_d_claims import agreement, claims, sentence
 from swarm.evidence.two_d_nested import gains_of, survival
 from swarm.evidence.two_d_page import two_d_page
 from swarm.evidence.two_d_tables import ranks, sign, tables_of
-from swarm.statistics.resampled import corrected_t
+from swarm.validation.resampled import corrected_t
 from tests.two_d_rows import FACTS, STRATEGIES, rows_of
 
 

@@ -17,15 +17,15 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
 
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.exact import exact_path, fold_costs
-from swarm.hints import prepare_hints
+from swarm.fastpaths import exact_path, fold_costs
 from swarm.multilabel import MLkNN
-from swarm.problem import Problem
-from swarm.search import Search, run
-from swarm.space import SearchSpace
+from swarm.problem.hints import prepare_hints
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.strategies.catalogue import make
 from tests.fakes import calm
 
 CLASSIFIERS = {
@@ -298,7 +298,7 @@ def test_a_tree_that_answers_otherwise_is_left_to_the_models(
     rng = np.random.default_rng(1)
     features = pd.DataFrame(rng.integers(0, 3, (90, 4)) * 0.1, columns=list("abcd"))
     problem = Problem.build(features, rng.integers(0, 2, 90), KNeighborsClassifier(5), folds=3)
-    monkeypatch.setattr("swarm.evaluation.exact.ties.tree_of", lambda model, train: LastRows())
+    monkeypatch.setattr("swarm.fastpaths.ties.tree_of", lambda model, train: LastRows())
     masks = np.ones((1, 4), dtype=bool)
     path: Any = exact_path(problem)[0]
     assert np.isnan(fold_costs(path, masks, 3)).any()

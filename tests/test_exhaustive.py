@@ -15,12 +15,12 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
 from swarm import SubsetSelector
-from swarm.catalogue import make
 from swarm.errors import ConfigError, SpaceError
-from swarm.operators.combinations import batch_of_subsets
 from swarm.planning.rehearsal import steps_of
-from swarm.search import run
-from swarm.space import SearchSpace
+from swarm.problem.space import SearchSpace
+from swarm.search.driver import run
+from swarm.strategies.catalogue import make
+from swarm.strategies.operators.combinations import batch_of_subsets
 from tests.fakes import all_masks, calm, make_search, plain_space, planted, spaces
 
 KNN = KNeighborsClassifier(n_neighbors=3)

@@ -13,12 +13,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
-from swarm.archive import Archive
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.exact import exact_path
-from swarm.evaluation.scoring import Scoring
-from swarm.problem import Problem
+from swarm.fastpaths import exact_path
+from swarm.problem.problem import Problem
+from swarm.problem.scoring import Scoring
+from swarm.storage.archive import Archive
 from tests.test_crossval import FailsAtTimes, evaluate, planted, search, some_masks
 
 

@@ -16,15 +16,15 @@ from sklearn.naive_bayes import GaussianNB
 
 from conf.check import check
 from flows.select import ends_run
-from swarm.archive import Archive
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.errors import ConfigError, EvaluationError, StoreError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluations
-from swarm.hints import prepare_hints
-from swarm.problem import Problem
-from swarm.search import Search, run
+from swarm.problem.hints import prepare_hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
 from tasks.run_log import RunLog
 from tasks.spool import Spool
 from tasks.tracking import Tracking

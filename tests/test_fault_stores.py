@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from swarm.archive import Archive
 from swarm.errors import StoreError
+from swarm.storage.archive import Archive
 from tasks.metric_names import charted_name
 from tests.flaky_proxy import FlakyProxy
 from tests.small_run import BAYES, Bench

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.archive import Archive
+from swarm.storage.archive import Archive
 from tasks.tracking import RunRecord
 from tests.small_run import Bench
 from tests.warm_swarm import Command, WarmSwarm

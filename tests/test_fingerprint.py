@@ -14,14 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from swarm import problem as problem_module
-from swarm.archive import Archive
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.exact import revised
 from swarm.multilabel import MLkNN
-from swarm.problem import Problem
-from swarm.space import SearchSpace
+from swarm.problem.problem import Problem, revised
+from swarm.problem.problem import problem as problem_module
+from swarm.problem.space import SearchSpace
+from swarm.storage.archive import Archive
 from tests.test_archive import numbers, run_python, table
 
 

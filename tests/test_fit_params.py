@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
-from swarm.evaluation.model_inputs import narrowed
-from swarm.problem import Problem
+from swarm.problem.model_inputs import narrowed
+from swarm.problem.problem import Problem
 
 TREES = LGBMClassifier(n_estimators=5, num_leaves=4, min_child_samples=2, verbosity=-1)
 

@@ -20,7 +20,7 @@ from swarm.evaluation import fitting
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
 from swarm.evaluation.limit import limit_of
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
 from tests.fuzzing import CASES, failures
 
 Rng = np.random.Generator

@@ -25,11 +25,11 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from swarm.errors import EvaluationError, SwarmError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.exact import exact_path
 from swarm.evaluation.types import Evaluations
+from swarm.fastpaths import exact_path
 from swarm.multilabel import MLkNN
-from swarm.problem import Problem
-from swarm.space import SearchSpace
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
 from tests.fuzzing import CASES, failures
 
 Rng = np.random.Generator

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import mutual_info_score
 
 from swarm.errors import DataError, InputError
-from swarm.hints import prepare_hints
-from swarm.space import SearchSpace
+from swarm.problem.hints import prepare_hints
+from swarm.problem.space import SearchSpace
 from swarm.statistics import information
 from swarm.statistics.information import mutual_information, unit_information
 from tests.fakes import calm

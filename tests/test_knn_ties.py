@@ -14,11 +14,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from threadpoolctl import threadpool_limits
 
-from swarm.evaluation.exact import exact_path, fold_costs
-from swarm.evaluation.exact.ties import first_come
-from swarm.evaluation.exact.whole import Trust, sums_are_exact, whole_columns
+from swarm.fastpaths import exact_path, fold_costs
+from swarm.fastpaths.ties import first_come
+from swarm.fastpaths.whole import Trust, sums_are_exact, whole_columns
 from swarm.multilabel import MLkNN
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
 from tests.fakes import calm
 from tests.test_exact_paths import both_ways
 
@@ -200,7 +200,7 @@ def last_ones(distance: np.ndarray, who: np.ndarray) -> None:
 
 
 def test_a_rule_that_models_do_not_follow_is_used_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.evaluation.exact.ties.first_come", last_ones)
+    monkeypatch.setattr("swarm.fastpaths.ties.first_come", last_ones)
     features = whole_table(6, 90, 2)
     target = np.random.default_rng(6).integers(0, 2, 90)
     problem = Problem.build(features, target, KNeighborsClassifier(4), folds=3)

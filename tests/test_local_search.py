@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from swarm.operators.local_search import lowest, search_locally, total_squared_distance
+from swarm.strategies.operators.local_search import lowest, search_locally, total_squared_distance
 from tests.fakes import calm
 
 seeds = st.integers(0, 2**32)

@@ -23,10 +23,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.models import describe, made_deterministic, shrinks_exactly
 from swarm.evaluation.types import Evaluations
-from swarm.operators.memory import shrink
-from swarm.problem import Problem
+from swarm.problem.models import describe, made_deterministic, shrinks_exactly
+from swarm.problem.problem import Problem
+from swarm.strategies.operators.memory import shrink
 
 Bool = NDArray[np.bool_]
 Table = tuple[pd.DataFrame, "pd.Series[int]"]
@@ -290,7 +290,7 @@ def test_importances_asked_of_a_model_that_has_none_are_refused(kind: Any) -> No
 
 
 def test_importances_of_a_group_are_the_sum_over_its_columns() -> None:
-    from swarm.space import SearchSpace
+    from swarm.problem.space import SearchSpace
 
     X, y = cancer()
     X = X.iloc[:, :6]

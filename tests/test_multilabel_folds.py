@@ -18,8 +18,8 @@ from conf.check import check
 from conf.load import from_yaml
 from swarm import MLkNN, Problem
 from swarm.errors import ConfigError
-from swarm.evaluation.folds import Fold, make_folds
-from swarm.evaluation.scoring import resolve_scoring, scorer_names
+from swarm.problem.folds import Fold, make_folds
+from swarm.problem.scoring import resolve_scoring, scorer_names
 from tests.fakes import calm
 
 

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm import MLkNN, SubsetSelector
-from swarm.catalogue import make
 from swarm.errors import ConfigError
-from swarm.operators.information_search import Merit, add_one, delete_one, grow
-from swarm.operators.lowest import lowest
-from swarm.operators.memory import Memory
-from swarm.search import run
+from swarm.problem.hints import Hints
+from swarm.search.driver import run
+from swarm.statistics.lowest import lowest
 from swarm.strategies.bee_colony import BeeColony, follow, loyalty, recruitment
+from swarm.strategies.catalogue import make
 from swarm.strategies.memetic import refined, survivors
 from swarm.strategies.mlaco import reinforced
-from swarm.strategy import Hints
+from swarm.strategies.operators.information_search import Merit, add_one, delete_one, grow
+from swarm.strategies.operators.memory import Memory
 from tests.fakes import calm, constant, hints_for, make_search, plain_space, planted, spaces
 
 # Four units and two labels: the third repeats the first.

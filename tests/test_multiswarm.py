@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swarm.budget import Budget
 from swarm.errors import InputError
 from swarm.evaluation.types import Evaluations
-from swarm.hints import prepare_hints
-from swarm.operators.local_search import lowest
-from swarm.operators.regroup import regroup
-from swarm.search import Search, run
+from swarm.problem.hints import Hints, prepare_hints
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.strategies.base import Proposal
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.multiswarm import MultiSwarm, MultiSwarmState
-from swarm.strategy import Hints, Proposal
+from swarm.strategies.operators.local_search import lowest
+from swarm.strategies.operators.regroup import regroup
 from tests.fakes import Planted, constant, hints_for, make_search, plain_space, planted
 
 Epoch = tuple[MultiSwarmState, Proposal, Evaluations, MultiSwarmState]

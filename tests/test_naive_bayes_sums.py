@@ -12,11 +12,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from swarm.evaluation.exact import exact_path, fold_costs
-from swarm.evaluation.exact.bayes_moments import as_models_do
-from swarm.evaluation.exact.bayes_sums import exact_sums
-from swarm.evaluation.exact.naive_bayes import NaiveBayesPath, _widest
-from swarm.problem import Problem
+from swarm.fastpaths import exact_path, fold_costs
+from swarm.fastpaths.bayes_moments import as_models_do
+from swarm.fastpaths.bayes_sums import exact_sums
+from swarm.fastpaths.naive_bayes import NaiveBayesPath, _widest
+from swarm.problem.problem import Problem
 from tests.fakes import calm
 from tests.test_exact_paths import both_ways
 
@@ -111,7 +111,7 @@ def test_folds_worked_on_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatc
     problem = Problem.build(features, target, GaussianNB(), folds=4, scoring="f1_macro")
     masks = masks_of(rng, 9)
     together = exact_path(problem)[0]
-    monkeypatch.setattr("swarm.evaluation.exact.naive_bayes._KEPT", 50)
+    monkeypatch.setattr("swarm.fastpaths.naive_bayes._KEPT", 50)
     alone = exact_path(problem)[0]
     assert isinstance(alone, NaiveBayesPath)
     assert len(alone.blocks) == 4

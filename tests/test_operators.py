@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.operators.initialise import bernoulli, one_per_cluster, warm_first
-from swarm.operators.memory import Memory, improves, remember, shrink
-from swarm.operators.regroup import (
+from swarm.problem.space import SearchSpace
+from swarm.strategies.operators.initialise import bernoulli, one_per_cluster, warm_first
+from swarm.strategies.operators.memory import Memory, improves, remember, shrink
+from swarm.strategies.operators.regroup import (
     leader_of_each,
     local_searchers,
     rank_in_group,
     regroup,
     split_evenly,
 )
-from swarm.operators.transfer import sample_position
-from swarm.operators.velocity import update_velocity
-from swarm.space import SearchSpace
+from swarm.strategies.operators.transfer import sample_position
+from swarm.strategies.operators.velocity import update_velocity
 from tests.fakes import calm, plain_space, spaces
 
 seeds = st.integers(0, 2**32)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ConfigError, DataError
-from swarm.picks import PICKS, knee, pareto_front, pick
+from swarm.search.picks import PICKS, knee, pareto_front, pick
 from tests.fakes import calm
 
 # Sizes 1 to 6: a steep fall up to three units, then hardly any.

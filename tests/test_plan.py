@@ -14,8 +14,6 @@ from sklearn.ensemble import RandomForestClassifier
 from flows.cli import app
 from flows.planning import plan_search
 from flows.preparing import preparation
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.errors import DataError, SpaceError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.planning import make_plan
@@ -23,10 +21,12 @@ from swarm.planning.machine import Machine
 from swarm.planning.plan import Settings
 from swarm.planning.rehearsal import Landscape, rehearse, steps_of
 from swarm.planning.timing import Timing
-from swarm.problem import Problem
-from swarm.search import Search, run
-from swarm.space import SearchSpace
-from swarm.strategy import Hints
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.strategies.catalogue import make
 from tasks.steps import prepare_search
 from tests.small_run import BAYES, Bench, prepared_by_hand
 

@@ -20,8 +20,8 @@ import pytest
 import sqlalchemy as sa
 
 from conf.text import render
-from swarm.archive import Archive
 from swarm.errors import DataError, StoreError
+from swarm.storage.archive import Archive
 from tasks.sources import fetch
 from tasks.tracking import open_tracking
 from tests.postgres import Postgres

@@ -16,12 +16,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from swarm.archive import Archive
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.probe import probe
-from swarm.problem import Problem
-from swarm.space import SearchSpace
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.storage.archive import Archive
 
 UNEVEN = [
     (np.arange(20, 60), np.arange(20)),

@@ -19,8 +19,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from swarm.errors import ConfigError, DataError, InputError, SpaceError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem import Problem
-from swarm.space import SearchSpace
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
 from swarm.statistics import relevance as relevance_module
 
 

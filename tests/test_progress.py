@@ -18,9 +18,9 @@ import pytest
 from flows.compare_progress import cell_display
 from flows.progress import display
 from flows.quiet import calm_warnings, let_logs_through, no_notes
-from swarm.budget import Budget
 from swarm.evaluation.types import Work
-from swarm.history import EpochRecord
+from swarm.search.budget import Budget
+from swarm.search.history import EpochRecord
 from tasks.compare_cell import Cell, CellResult
 
 

@@ -12,16 +12,16 @@ from lightgbm import LGBMClassifier
 from scipy.stats import spearmanr
 from sklearn.naive_bayes import GaussianNB
 
-from swarm.archive import Archive
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.hints import prepare_hints
-from swarm.problem import Problem
-from swarm.proxy import confirm
-from swarm.result import SearchResult
-from swarm.search import Search, run
+from swarm.problem.hints import prepare_hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.search.proxy import confirm
+from swarm.search.result import SearchResult
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
 
 SMALL: dict[str, Any] = {"num_leaves": 4, "min_child_samples": 5, "verbosity": -1}
 

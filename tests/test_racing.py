@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.catalogue import make
 from swarm.errors import ConfigError
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
-from swarm.evaluation.types import Record
-from swarm.racing import RaceMemory
-from swarm.result import SearchResult
-from swarm.search import run
+from swarm.search.driver import run
+from swarm.search.racing import RaceMemory
+from swarm.search.result import SearchResult
+from swarm.storage.records import Record
+from swarm.strategies.catalogue import make
 from tests.fakes import Planted, everything, make_search, plain_space, planted
 
 RACING = ["multiswarm", "bpso", "catfish", "chaotic", "erfs", "pso42", "random"]

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm.budget import Counts
-from swarm.catalogue import make, registry
 from swarm.evaluation.limit import Limit
-from swarm.evaluation.types import Record
-from swarm.result import SearchResult
-from swarm.search import run
+from swarm.search.budget import Counts
+from swarm.search.driver import run
+from swarm.search.result import SearchResult
+from swarm.storage.records import Record
+from swarm.strategies.catalogue import make, registry
 from swarm.strategies.multiswarm import MultiSwarm
 from tests.fakes import calm, everything, failing, make_search, plain_space, planted
 

@@ -16,8 +16,8 @@ from swarm.report.agreement import agreement
 from swarm.report.comparison_html import ComparisonData, render_comparison
 from swarm.report.picked import limit, picked
 from swarm.report.stored import comparison_of, comparison_text, report_of, report_text
-from swarm.statistics.comparison import compare
-from swarm.statistics.stability import nogueira
+from swarm.validation.comparison import compare
+from swarm.validation.stability import nogueira
 from tests.small_report import ODD, Page, plain_report
 from tests.small_run import Bench
 

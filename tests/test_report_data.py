@@ -9,15 +9,15 @@ import pytest
 
 from conf.estimator import build_estimator
 from flows.preparing import preparation
-from swarm.archive import Archive
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.types import Record
-from swarm.judgement import Judgement
 from swarm.report import ReportData
-from swarm.result import SearchResult
-from swarm.search import Search, run
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.search.result import SearchResult
+from swarm.storage.archive import Archive
+from swarm.storage.records import Record
+from swarm.strategies.catalogue import make
+from swarm.validation import Judgement
 from tasks.report import _origin, costs_on_test, report_data
 from tasks.steps import fetch_data, fit_ensemble, judge_answer, prepare_search, split_rows
 from tests.small_run import Bench

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swarm.catalogue import make
 from swarm.errors import ConfigError, SpaceError
-from swarm.result import SearchResult
-from swarm.search import run
+from swarm.search.driver import run
+from swarm.search.result import SearchResult
+from swarm.strategies.catalogue import make
 from tests.fakes import Planted, make_search, plain_space, planted
 
 

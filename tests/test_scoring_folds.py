@@ -13,8 +13,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from swarm.errors import ConfigError, DataError
-from swarm.evaluation.folds import make_folds
-from swarm.evaluation.scoring import Scoring, resolve_scoring
+from swarm.problem.folds import make_folds
+from swarm.problem.scoring import Scoring, resolve_scoring
 
 BINARY = np.array([0, 1] * 20)
 AVERAGED_BY = ("macro", "micro", "weighted")

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swarm.budget import Budget, Counts
-from swarm.catalogue import make, registry
 from swarm.errors import ConfigError, EvaluationError, InputError
 from swarm.evaluation.types import Evaluations
-from swarm.search import run
+from swarm.search.budget import Budget, Counts
+from swarm.search.driver import run
 from swarm.strategies.bpso import BinaryPso
+from swarm.strategies.catalogue import make, registry
 from swarm.strategies.full import FullSet
 from swarm.strategies.multiswarm import MultiSwarm
 from swarm.strategies.random import RandomSearch

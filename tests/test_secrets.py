@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from conf.load import from_yaml
 from flows import cli
 from flows.select import select
-from swarm.archive import Archive
 from swarm.errors import ConfigError, InputError, StoreError
 from swarm.redaction import holds_secret, redact, secrets_of
+from swarm.storage.archive import Archive
 from tasks.tracking import open_tracking
 from tests.leaky import address, register
 from tests.small_run import BAYES, OTHERS, Bench, table

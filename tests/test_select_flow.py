@@ -17,7 +17,7 @@ from conf.load import as_yaml, flatten, from_yaml
 from conf.schema import SelectConfig
 from flows.select import Outcome, select
 from swarm.errors import ConfigError, EvaluationError
-from swarm.search import Search
+from swarm.search.driver import Search
 from tasks.run_fields import accepted_key
 from tests.small_run import N_ROWS, Bench, prepared_by_hand, table
 

@@ -12,8 +12,8 @@ from conf.schema import SelectConfig
 from flows.select import select
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.folds import Fold
-from swarm.search import Search
+from swarm.problem.folds import Fold
+from swarm.search.driver import Search
 from tasks.steps import run_epoch
 from tests.small_run import BAYES, N_ROWS, OTHERS, Bench, prepared_by_hand, table
 
@@ -114,10 +114,10 @@ def test_every_kind_of_folds_gives_an_epoch_and_keeps_its_column_out(bench, kind
 
 
 def one_epoch(problem: Any, config: SelectConfig) -> Search:
-    from swarm.budget import Budget
-    from swarm.catalogue import make
     from swarm.evaluation.crossval import CrossValidation
-    from swarm.hints import prepare_hints
+    from swarm.problem.hints import prepare_hints
+    from swarm.search.budget import Budget
+    from swarm.strategies.catalogue import make
 
     return Search(
         make(config.strategy.name, config.strategy.params),

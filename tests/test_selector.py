@@ -23,9 +23,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import swarm.selector.selector
 from swarm import SubsetSelector
-from swarm.archive import Archive
 from swarm.errors import ConfigError, DataError, SpaceError
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
+from swarm.storage.archive import Archive
 
 FEW = {"n_particles": 4, "n_swarms": 2}
 BRIEF: dict[str, Any] = {"epochs": 2, "cv": 3, "strategy_params": FEW}

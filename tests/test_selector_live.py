@@ -18,7 +18,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
 from swarm import SubsetSelector
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
 
 FEW = {"n_particles": 4, "n_swarms": 2}
 BRIEF: dict[str, Any] = {"epochs": 6, "cv": 3, "strategy_params": FEW}

@@ -22,9 +22,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm import SubsetSelector
-from swarm.archive import Archive
 from swarm.errors import ConfigError, DataError, InputError
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
+from swarm.storage.archive import Archive
 
 SFS: dict[str, Any] = {"strategy": "sfs", "size": 2}
 

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.catalogue import make
 from swarm.errors import ConfigError, SpaceError
-from swarm.operators.add_drop import begin, follow, next_sets
-from swarm.operators.sequential import (
+from swarm.problem.space import SearchSpace
+from swarm.search.driver import run
+from swarm.search.result import SearchResult
+from swarm.strategies.catalogue import make
+from swarm.strategies.operators.add_drop import begin, follow, next_sets
+from swarm.strategies.operators.sequential import (
     additions,
     first_of_size,
     is_better,
@@ -21,10 +24,7 @@ from swarm.operators.sequential import (
     standard_error,
     within_one_error,
 )
-from swarm.operators.subset_size import answer_sizes
-from swarm.result import SearchResult
-from swarm.search import run
-from swarm.space import SearchSpace
+from swarm.strategies.operators.subset_size import answer_sizes
 from tests.fakes import Planted, calm, constant, make_search, plain_space, planted, spaces
 
 FORWARD, BACKWARD = ("sfs", "sffs"), ("sbs", "sbfs")

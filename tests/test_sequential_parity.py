@@ -22,15 +22,15 @@ from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from swarm.budget import Budget
-from swarm.catalogue import make
 from swarm.evaluation.crossval import CrossValidation
-from swarm.operators.sequential import standard_error
-from swarm.problem import Problem
-from swarm.result import SearchResult
-from swarm.search import Search, run
-from swarm.space import SearchSpace
-from swarm.strategy import Hints
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.search.result import SearchResult
+from swarm.strategies.catalogue import make
+from swarm.strategies.operators.sequential import standard_error
 from tests.fakes import Planted, make_search, plain_space
 
 mlxtend = pytest.importorskip("mlxtend.feature_selection")

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from swarm.archive import Archive, KnownEvaluations
 from swarm.evaluation.limit import Limit, Race, limit_of
-from swarm.evaluation.recall import Recall
 from swarm.evaluation.settled import costs_of_records, settle
-from swarm.evaluation.threads import one_thread
-from swarm.evaluation.types import Record
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
+from swarm.storage.archive import Archive, KnownEvaluations
+from swarm.storage.record_cache import Recall
+from swarm.storage.records import Record
+from swarm.threads import one_thread
 from tests.fakes import calm
 from tests.test_exact_paths import GaussianNB, table
 

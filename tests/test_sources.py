@@ -17,7 +17,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from swarm.errors import DataError
-from swarm.target import task_of
+from swarm.problem.target import task_of
 from tasks.sources import fetch
 
 SECRET = "s3cr:t@/%p w"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.errors import SpaceError
-from swarm.space import SearchSpace
+from swarm.problem.space import SearchSpace
 from tests.fakes import all_masks, calm, plain_space, spaces
 
 COLUMNS = ["age", "red", "weight", "green", "blue"]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.errors import DataError
-from swarm.target import task_of
+from swarm.problem.target import task_of
 from tasks.sources import fetch
 from tasks.split import split
 from tasks.table import Table

@@ -12,7 +12,7 @@ import pytest
 
 from flows.cli import app
 from swarm.errors import InputError
-from swarm.statistics.stability import classify, consensus, frequencies, nogueira
+from swarm.validation.stability import classify, consensus, frequencies, nogueira
 from tasks.stability import scheme_of, subsample
 from tasks.table import Table
 from tests.small_run import BAYES, Bench

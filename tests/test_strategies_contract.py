@@ -23,14 +23,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.naive_bayes import GaussianNB
 
-from swarm.budget import Budget
-from swarm.catalogue import make, registry
 from swarm.errors import EvaluationError, InputError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem import Problem
-from swarm.search import Search, run
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, uses_importances
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.strategies.base import uses_importances
+from swarm.strategies.catalogue import make, registry
 from tests.driven import arrays, drive, nothing_but_failures, proposed, snapshot
 from tests.fakes import (
     Planted,

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.catalogue import make
-from swarm.operators.continuous_swarm import coordinates
-from swarm.operators.genetics import crossover, fitness, mutate, select_parents
-from swarm.operators.memory import Memory
-from swarm.operators.pheromone import deposit, walk
-from swarm.search import run
+from swarm.problem.hints import Hints
+from swarm.search.driver import run
 from swarm.strategies.ant_colony import AntColony
 from swarm.strategies.bpso import BinaryPso
+from swarm.strategies.catalogue import make
 from swarm.strategies.catfish import CatfishPso
 from swarm.strategies.chaotic import ChaoticPso, logistic
 from swarm.strategies.erfs import ErrorRatePso
 from swarm.strategies.genetic import Genetic
+from swarm.strategies.operators.continuous_swarm import coordinates
+from swarm.strategies.operators.genetics import crossover, fitness, mutate, select_parents
+from swarm.strategies.operators.memory import Memory
+from swarm.strategies.operators.pheromone import deposit, walk
 from swarm.strategies.pso42 import MixedStartPso
-from swarm.strategy import Hints
 from tests.fakes import constant, make_search, plain_space, planted
 
 

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.operators.memory import Memory
-from swarm.operators.neighbourhood import learning_probability, ring_best, tournament_exemplars
-from swarm.operators.two_d import (
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.search.driver import run
+from swarm.strategies.operators.memory import Memory
+from swarm.strategies.operators.neighbourhood import (
+    learning_probability,
+    ring_best,
+    tournament_exemplars,
+)
+from swarm.strategies.operators.two_d import (
     exemplar_learning,
     roulette_size,
     self_influence,
@@ -20,10 +27,7 @@ from swarm.operators.two_d import (
     size_learning,
     take_likeliest,
 )
-from swarm.search import run
-from swarm.space import SearchSpace
 from swarm.strategies.two_d import TwoD
-from swarm.strategy import Hints
 from tests.fakes import calm, make_search, plain_space, planted, spaces
 
 

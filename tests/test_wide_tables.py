@@ -12,9 +12,9 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from swarm.errors import InputError
-from swarm.hints import MOST_DENSE_COLUMNS, prepare_hints
-from swarm.search import run
-from swarm.space import SearchSpace
+from swarm.problem.hints import MOST_DENSE_COLUMNS, prepare_hints
+from swarm.problem.space import SearchSpace
+from swarm.search.driver import run
 from swarm.statistics.distances import Distances, as_distances
 from swarm.statistics.lazy_distance import LazyDistances, spread_order
 from swarm.statistics.line_clusters import line_clusters

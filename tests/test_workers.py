@@ -20,13 +20,13 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
 
-from swarm.archive import Archive
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.fitting import Job
 from swarm.evaluation.types import Evaluations
 from swarm.evaluation.workers import Workers
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
+from swarm.storage.archive import Archive
 
 ROOT = Path(__file__).resolve().parents[1]
 Bool = NDArray[np.bool_]

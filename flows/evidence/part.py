@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from conf.run_sections import StrategySection
 from conf.schema import SelectConfig
-from swarm.catalogue import make
 from swarm.errors import ConfigError
+from swarm.strategies.catalogue import make
 
 __all__ = ["Part", "Study"]
 

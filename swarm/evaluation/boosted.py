@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
-from swarm.evaluation.models import chooses_by_column, shrinks_exactly
-from swarm.problem import Problem
+from swarm.problem.models import chooses_by_column, shrinks_exactly
+from swarm.problem.problem import Problem
 
 __all__ = ["Boosted", "boosted_path"]
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.fitting import Fitted, Job
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
 
 __all__ = ["CLUSTERS", "PATIENCE", "Cluster", "Shipment", "check_cluster", "open_cluster", "train"]
 

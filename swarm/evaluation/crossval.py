@@ -10,15 +10,16 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.archive import Archive
 from swarm.errors import EvaluationError
-from swarm.evaluation.exact import exact_path, find_answers
 from swarm.evaluation.fitting import Fitted, Job
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
 from swarm.evaluation.settled import costs_of_records, settle
-from swarm.evaluation.types import Evaluations, Record, Work
+from swarm.evaluation.types import Evaluations, Work
 from swarm.evaluation.workers import Workers
-from swarm.problem import Problem
+from swarm.fastpaths import exact_path, find_answers
+from swarm.problem.problem import Problem
+from swarm.storage.archive import Archive
+from swarm.storage.records import Record
 
 __all__ = ["CrossValidation"]
 
@@ -48,10 +49,10 @@ class CrossValidation:
     on_fit : callable, optional
         Called with each :class:`Fitted` as it comes in, for progress.
     importances : bool
-        Whether the strategy reads importances, see :func:`swarm.strategy.uses_importances`; if
+        Whether the strategy reads importances, see :func:`swarm.strategies.base.uses_importances`; if
         not, mutual information is not computed.
     exact : bool
-        Spare the models where costs follow without them, see :mod:`swarm.evaluation.exact`.
+        Spare the models where costs follow without them, see :mod:`swarm.fastpaths`.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from swarm.evaluation.fitting import REFIT, Fitted, Job
-from swarm.evaluation.types import Record
+from swarm.storage.records import Record
 
 __all__ = ["Deadline", "given_up"]
 

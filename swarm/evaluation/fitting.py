@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.limit import Limit
-from swarm.evaluation.model_inputs import fit_params_of, for_columns, rows_for_model
-from swarm.evaluation.models import model_importances, used_by
-from swarm.evaluation.types import Record
-from swarm.problem import Problem
+from swarm.problem.model_inputs import fit_params_of, for_columns, rows_for_model
+from swarm.problem.models import model_importances, used_by
+from swarm.problem.problem import Problem
+from swarm.storage.records import Record
 
 __all__ = ["REFIT", "Fitted", "Job", "fit_mask", "fit_model"]
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from swarm.errors import ConfigError
 from swarm.evaluation.fitting import fit_model
-from swarm.evaluation.model_inputs import rows_for_model
-from swarm.evaluation.models import model_importances
-from swarm.evaluation.threads import one_thread
-from swarm.problem import Problem
+from swarm.problem.model_inputs import rows_for_model
+from swarm.problem.models import model_importances
+from swarm.problem.problem import Problem
+from swarm.threads import one_thread
 
 if TYPE_CHECKING:
-    from swarm.archive import Archive
+    from swarm.storage.archive import Archive
 
 __all__ = ["probe"]
 

@@ -16,7 +16,7 @@ from swarm.errors import ConfigError
 from swarm.evaluation.cluster import PATIENCE, Key, Shipment
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
 from swarm.interrupts import deaf_children
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
 
 __all__ = ["RayCluster"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.evaluation.limit import Limit
-from swarm.evaluation.types import Record
+from swarm.storage.records import Record
 
 __all__ = ["Settled", "costs_of_records", "settle"]
 

@@ -14,9 +14,9 @@ from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.cluster import CLUSTERS, Cluster, check_cluster, open_cluster, train
 from swarm.evaluation.deadline import Deadline, given_up
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
-from swarm.evaluation.threads import one_thread
 from swarm.interrupts import deaf_children, quiet_pool
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
+from swarm.threads import one_thread
 
 __all__ = ["BACKENDS", "Workers"]
 

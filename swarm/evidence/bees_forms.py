@@ -20,7 +20,7 @@ from swarm.evidence.published_bees import (
     implied_runs,
     welch_p,
 )
-from swarm.statistics.location import rank_sum
+from swarm.validation.location import rank_sum
 
 __all__ = [
     "document_check",

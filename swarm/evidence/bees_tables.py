@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.evidence.published_bees import MULTI_LABEL, NAMES, PUBLISHED, RUNS
-from swarm.statistics.location import rank_sum
+from swarm.validation.location import rank_sum
 
 __all__ = [
     "ALPHA",

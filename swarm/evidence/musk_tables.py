@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from swarm.evidence.rows import COLUMNS
-from swarm.statistics.resampled import corrected_t
+from swarm.validation.resampled import corrected_t
 
 __all__ = [
     "METRICS",

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.statistics.resampled import corrected_t
+from swarm.validation.resampled import corrected_t
 
 __all__ = [
     "ALPHA",

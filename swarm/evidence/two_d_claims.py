@@ -9,7 +9,7 @@ import pandas as pd
 
 from swarm.evidence.published import ALGORITHMS, CLASSIFIERS, SIGNS, TABLES, at, shown, wide
 from swarm.evidence.two_d_tables import TIMED, Tables, average_ranks
-from swarm.statistics.comparison import Comparison, compare
+from swarm.validation.comparison import Comparison, compare
 
 __all__ = ["Agreement", "Claim", "agreement", "claims", "compared", "published_ranks", "sentence"]
 

@@ -12,7 +12,7 @@ from swarm.evidence.published import ALGORITHMS, DATASETS
 from swarm.report.axes import limits, plain_ticks
 from swarm.report.canvas import LIGHT, place, sheet, styled, to_svg_file
 from swarm.report.critical_difference import critical_difference_diagram
-from swarm.statistics.comparison import Comparison
+from swarm.validation.comparison import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

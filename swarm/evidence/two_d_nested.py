@@ -46,7 +46,7 @@ def gains_of(rows: pd.DataFrame) -> pd.DataFrame:
     """
     from statsmodels.stats.multitest import multipletests
 
-    from swarm.statistics.resampled import corrected_t
+    from swarm.validation.resampled import corrected_t
 
     means: Any = rows.groupby(["dataset", "strategy", "resample"])[["cost", "test_cost"]].mean()
     found: list[dict[str, Any]] = []

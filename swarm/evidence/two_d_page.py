@@ -18,7 +18,7 @@ from swarm.evidence.two_d_figures import agreement_figure, gain_figure, rank_fig
 from swarm.evidence.two_d_nested import gains_of, nested_section, survival
 from swarm.evidence.two_d_tables import Tables, tables_of, tidy
 from swarm.report.words import counted
-from swarm.statistics.comparison import Comparison
+from swarm.validation.comparison import Comparison
 
 __all__ = ["two_d_page"]
 

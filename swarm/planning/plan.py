@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from swarm.budget import Budget
-from swarm.operators.add_drop import FloatingSettings
 from swarm.planning.machine import Machine
 from swarm.planning.rehearsal import Rehearsal, steps_of
 from swarm.planning.timing import Timing
-from swarm.problem import Problem
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.strategies.base import Strategy
 from swarm.strategies.exhaustive import Exhaustive
-from swarm.strategy import Strategy
+from swarm.strategies.operators.add_drop import FloatingSettings
 
 __all__ = ["Plan", "Settings", "Span", "make_plan"]
 

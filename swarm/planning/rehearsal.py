@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.budget import Budget
 from swarm.evaluation.limit import Race, limit_of
-from swarm.evaluation.types import Evaluations, Record, Work
-from swarm.operators.add_drop import SequentialSettings
-from swarm.operators.subset_size import answer_sizes
-from swarm.search import Search
-from swarm.space import SearchSpace
+from swarm.evaluation.types import Evaluations, Work
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.driver import Search
+from swarm.storage.records import Record
+from swarm.strategies.base import Strategy
 from swarm.strategies.exhaustive import Exhaustive
-from swarm.strategy import Hints, Strategy
+from swarm.strategies.operators.add_drop import SequentialSettings
+from swarm.strategies.operators.subset_size import answer_sizes
 
 __all__ = ["Landscape", "Rehearsal", "rehearse", "steps_of"]
 

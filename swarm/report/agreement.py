@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.statistics.stability import nogueira, verbal
+from swarm.validation.stability import nogueira, verbal
 
 __all__ = ["Agreement", "agreement"]
 

@@ -11,7 +11,7 @@ import pandas as pd
 from swarm.report.canvas import LIGHT, styled, to_png, to_svg_file
 from swarm.report.convergence_bands import convergence_bands
 from swarm.report.critical_difference import critical_difference_diagram
-from swarm.statistics.comparison import Comparison
+from swarm.validation.comparison import Comparison
 
 # What `to_svg_file` puts before the element, once its colours are names again.
 _START = re.compile(r'<svg xmlns="[^"]*" style="[^"]*" ')

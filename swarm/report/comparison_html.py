@@ -13,7 +13,7 @@ from swarm.report.comparison_figures import comparison_figures, on_page
 from swarm.report.comparison_page import COLUMNS, TIMES, shown
 from swarm.report.comparison_words import interval, p_value, sentences
 from swarm.report.page import template
-from swarm.statistics.comparison import Comparison
+from swarm.validation.comparison import Comparison
 
 __all__ = ["ComparisonData", "render_comparison"]
 

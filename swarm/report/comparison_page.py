@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from swarm.report.comparison_words import interval, p_value, sentences
-from swarm.statistics.comparison import Comparison
+from swarm.validation.comparison import Comparison
 
 __all__ = ["COLUMNS", "TIMES", "markdown", "shown"]
 

@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from swarm.report.words import counted
-from swarm.statistics.comparison import Comparison
+from swarm.validation.comparison import Comparison
 
 __all__ = ["interval", "p_value", "pair", "sentences", "verdict"]
 

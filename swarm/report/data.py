@@ -30,7 +30,7 @@ class ReportData:
     title : str
         Name of the run.
     verdict : str
-        One sentence, see :meth:`swarm.judgement.Judgement.verdict`.
+        One sentence, see :meth:`swarm.validation.Judgement.verdict`.
     features : names
         The best subset.
     n_available : int

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.operators.sequential import is_better, standard_error
-from swarm.picks import pick
+from swarm.search.picks import pick
+from swarm.strategies.operators.sequential import is_better, standard_error
 
 __all__ = ["RULES", "Picked", "limit", "picked"]
 
@@ -51,7 +51,7 @@ def picked(
     fold_costs: Float,
     subset: Callable[[Bool], Sequence[str]],
 ) -> list[Picked]:
-    """Pick by every rule of :mod:`swarm.picks`; the answer of the search comes first.
+    """Pick by every rule of :mod:`swarm.search.picks`; the answer of the search comes first.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from swarm.report.words import plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from swarm.statistics.stability import Frequencies
+    from swarm.validation.stability import Frequencies
 
 __all__ = ["stability_files"]
 

@@ -22,7 +22,7 @@ from swarm.report.comparison_html import ComparisonData
 from swarm.report.data import ReportData
 from swarm.report.heatmap import shown_features, stand_ins
 from swarm.report.picked import Picked
-from swarm.statistics.comparison import Comparison, Friedman
+from swarm.validation.comparison import Comparison, Friedman
 
 __all__ = ["comparison_of", "comparison_text", "report_of", "report_text"]
 

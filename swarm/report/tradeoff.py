@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.picks import pareto_front
 from swarm.report.axes import key, limits, message, name_axis, plain_ticks
 from swarm.report.canvas import LIGHT, place, sheet
 from swarm.report.picked import limit
 from swarm.report.words import counted, shortened
+from swarm.search.picks import pareto_front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

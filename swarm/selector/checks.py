@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from swarm.errors import ConfigError, DataError
-from swarm.evaluation.models import tags_of
-from swarm.evaluation.scoring import Scoring
-from swarm.picks import check_pick
+from swarm.problem.models import tags_of
+from swarm.problem.scoring import Scoring
+from swarm.search.picks import check_pick
 
 __all__ = ["refuse_early"]
 

@@ -12,10 +12,10 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.model_selection import KFold
 from sklearn.utils.multiclass import type_of_target
 
-from swarm.budget import Budget
 from swarm.errors import ConfigError
-from swarm.evaluation.models import is_a
-from swarm.evaluation.scoring import Scoring
+from swarm.problem.models import is_a
+from swarm.problem.scoring import Scoring
+from swarm.search.budget import Budget
 
 __all__ = ["budget_of", "folds_and_scorer", "known_epochs", "task_for"]
 

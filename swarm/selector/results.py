@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.archive import KnownEvaluations
-from swarm.evaluation.types import Record
-from swarm.operators.memory import shrink
-from swarm.operators.sequential import standard_error
-from swarm.picks import check_pick, pareto_front, pick
-from swarm.problem import Problem
-from swarm.result import SearchResult
+from swarm.problem.problem import Problem
+from swarm.search.picks import check_pick, pareto_front, pick
+from swarm.search.result import SearchResult
 from swarm.selector.metric_table import with_interval
+from swarm.storage.archive import KnownEvaluations
+from swarm.storage.records import Record
+from swarm.strategies.operators.memory import shrink
+from swarm.strategies.operators.sequential import standard_error
 
 __all__ = ["Evaluated"]
 

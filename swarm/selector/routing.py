@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from swarm.errors import ConfigError
-from swarm.evaluation.inputs import takes_fit_param
+from swarm.problem.inputs import takes_fit_param
 
 __all__ = ["router_of", "sent"]
 

@@ -12,20 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from swarm.archive import Archive
-from swarm.budget import Budget, Counts
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.history import EpochRecord
-from swarm.operators.memory import shrink
-from swarm.problem import Problem
-from swarm.proxy import LOW_CORRELATION, confirm
-from swarm.result import SearchResult
-from swarm.search import Search, SearchState, run
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget, Counts
+from swarm.search.driver import Search, SearchState, run
+from swarm.search.history import EpochRecord
+from swarm.search.proxy import LOW_CORRELATION, confirm
+from swarm.search.result import SearchResult
 from swarm.selector.results import Evaluated
 from swarm.selector.sizes import bounds_of_answer
 from swarm.selector.telling import FitTasks
-from swarm.strategy import Hints, Strategy
+from swarm.storage.archive import Archive
+from swarm.strategies.base import Strategy
+from swarm.strategies.operators.memory import shrink
 
 __all__ = ["Plan", "search"]
 

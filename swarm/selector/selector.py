@@ -16,10 +16,11 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from swarm.evaluation.models import allows_missing, tags_of, takes_categorical
-from swarm.hints import prepare_hints
-from swarm.problem import Problem
-from swarm.search import SearchState
+from swarm.problem.hints import prepare_hints
+from swarm.problem.models import allows_missing, tags_of, takes_categorical
+from swarm.problem.problem import Problem
+from swarm.problem.space import Groups, SearchSpace
+from swarm.search.driver import SearchState
 from swarm.selector.checks import refuse_early
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
 from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
@@ -29,9 +30,8 @@ from swarm.selector.searching import Plan, search
 from swarm.selector.sizes import sized
 from swarm.selector.tables import as_table, as_target, is_polars, select_columns, wants_polars
 from swarm.selector.telling import CallbackSupport, FitTasks, progress, tell, with_callbacks
-from swarm.space import Groups, SearchSpace
+from swarm.strategies.base import Strategy
 from swarm.strategies.exhaustive import Exhaustive
-from swarm.strategy import Strategy
 
 __all__ = ["SubsetSelector"]
 
@@ -49,7 +49,7 @@ class SubsetSelector(
     estimator : estimator
         Any scikit-learn estimator; not changed.
     strategy : str
-        Search algorithm, see :func:`swarm.catalogue.registry`.
+        Search algorithm, see :func:`swarm.strategies.catalogue.registry`.
     strategy_params : mapping, optional
     scoring : str or callable, optional
         Default: accuracy, or r2 for a regressor.
@@ -64,17 +64,17 @@ class SubsetSelector(
     pick : "best", "parsimonious" or "knee"
         Which of the subsets that were measured is the answer: the one the search calls best, the
         smallest within one standard error of the lowest cost, or the one beyond which another
-        feature buys clearly less; see :mod:`swarm.picks` and :meth:`repick`.
+        feature buys clearly less; see :mod:`swarm.search.picks` and :meth:`repick`.
     epochs : int, "auto" or None
         ``"auto"``: 30, or as many as it takes where another limit is given or the strategy
         ends by itself.
     distinct, seconds, patience : optional
-        Other limits, see :class:`swarm.budget.Budget`.
+        Other limits, see :class:`swarm.search.budget.Budget`.
     fixed, forbidden, groups, min_size, max_size
-        Constraints, see :meth:`swarm.space.SearchSpace.build`. Features go by name or by
+        Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features go by name or by
         position; columns without names are called ``x0``, ``x1``, ... A group counts once.
     importance : str
-        Where importances come from, see :meth:`swarm.problem.Problem.build`.
+        Where importances come from, see :meth:`swarm.problem.problem.Problem.build`.
     categorical_support : bool
         Whether `estimator` takes columns of categories though neither its tags nor its parameters
         say so. Those that name columns, such as CatBoost's ``cat_features``, are narrowed to the
@@ -84,9 +84,9 @@ class SubsetSelector(
     proxy : mapping or estimator, optional
         Search on a cheaper model: parameters of `estimator` that make it cheaper, or another
         estimator. The best subsets are then measured on `estimator` itself; see
-        :mod:`swarm.proxy`.
+        :mod:`swarm.search.proxy`.
     racing : float, optional
-        Give up subsets whose chance falls below this, see :class:`swarm.search.Search`.
+        Give up subsets whose chance falls below this, see :class:`swarm.search.driver.Search`.
     pruning : bool
         Stop training a subset that cannot win any more. Changes no answer; without it
         `results_` has every cost.

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
-from swarm.catalogue import make, registry
 from swarm.errors import ConfigError
-from swarm.operators.subset_size import Size, answer_sizes, check_size
-from swarm.space import SearchSpace
-from swarm.strategy import Strategy
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Strategy
+from swarm.strategies.catalogue import make, registry
+from swarm.strategies.operators.subset_size import Size, answer_sizes, check_size
 
 __all__ = ["bounds_of_answer", "sized"]
 
@@ -36,7 +36,7 @@ def sized(
     Raises
     ------
     ConfigError
-        For what :func:`swarm.catalogue.make` refuses, a size the strategy cannot follow, or one
+        For what :func:`swarm.strategies.catalogue.make` refuses, a size the strategy cannot follow, or one
         that is given twice.
     """
     given = dict(params or {})

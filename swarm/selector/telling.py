@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from swarm.history import EpochRecord
+from swarm.search.history import EpochRecord
 
 if TYPE_CHECKING:
-    from swarm.search import SearchState
+    from swarm.search.driver import SearchState
 
 __all__ = ["CallbackSupport", "FitTasks", "Stop", "progress", "tell", "with_callbacks"]
 

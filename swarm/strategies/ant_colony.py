@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.initialise import warm_first
-from swarm.operators.memory import Memory, best_of, learn
-from swarm.operators.pheromone import deposit, walk
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Members, Proposal
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.initialise import warm_first
+from swarm.strategies.operators.memory import Memory, best_of, learn
+from swarm.strategies.operators.pheromone import deposit, walk
 
 __all__ = ["AntColony", "AntColonyState"]
 

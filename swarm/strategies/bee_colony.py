@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.information_search import Merit, add_one, delete_one, grow
-from swarm.operators.initialise import warm_first
-from swarm.operators.memory import Memory, learn
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Members, Proposal
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.information_search import Merit, add_one, delete_one, grow
+from swarm.strategies.operators.initialise import warm_first
+from swarm.strategies.operators.memory import Memory, learn
 
 __all__ = ["BeeColony", "BeeColonyState", "follow", "loyalty", "recruitment"]
 

@@ -13,15 +13,16 @@ import numpy as np
 
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.binary_swarm import (
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Proposal
+from swarm.strategies.operators.binary_swarm import (
     BinarySwarm,
     BinarySwarmSettings,
     propose_positions,
 )
-from swarm.operators.initialise import place
-from swarm.operators.memory import Memory, learn
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Proposal
+from swarm.strategies.operators.initialise import place
+from swarm.strategies.operators.memory import Memory, learn
 
 __all__ = ["BinaryPso"]
 

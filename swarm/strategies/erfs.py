@@ -15,14 +15,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from swarm.evaluation.types import Evaluations
-from swarm.operators.continuous_swarm import (
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Proposal
+from swarm.strategies.operators.continuous_swarm import (
     ContinuousSwarm,
     ContinuousSwarmSettings,
     coordinates,
 )
-from swarm.operators.initialise import warm_first
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Proposal
+from swarm.strategies.operators.initialise import warm_first
 
 __all__ = ["ErrorRatePso"]
 

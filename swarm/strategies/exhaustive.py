@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from swarm.checks import require
 from swarm.errors import SpaceError
 from swarm.evaluation.types import Evaluations
-from swarm.operators.combinations import batch_of_subsets
-from swarm.operators.sequential import first_of_size, is_better
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Members, Proposal
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.combinations import batch_of_subsets
+from swarm.strategies.operators.sequential import first_of_size, is_better
 
 __all__ = ["Exhaustive", "ExhaustiveState"]
 

@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from swarm.evaluation.types import Evaluations
-from swarm.operators.memory import Memory, remember
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Members, Proposal
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.memory import Memory, remember
 
 __all__ = ["FullSet", "FullSetState"]
 

@@ -17,11 +17,12 @@ import numpy as np
 
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.genetics import crossover, fitness, mutate, select_parents
-from swarm.operators.initialise import bernoulli, warm_first
-from swarm.operators.memory import Memory
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Members, Proposal
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.genetics import crossover, fitness, mutate, select_parents
+from swarm.strategies.operators.initialise import bernoulli, warm_first
+from swarm.strategies.operators.memory import Memory
 
 __all__ = ["Genetic", "Population"]
 

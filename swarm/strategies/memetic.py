@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.genetics import crossover, fitness, mutate, select_parents
-from swarm.operators.information_search import Merit, add_one, delete_one
-from swarm.operators.initialise import of_sizes, warm_first
-from swarm.operators.memory import Memory, learn
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Members, Proposal
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.genetics import crossover, fitness, mutate, select_parents
+from swarm.strategies.operators.information_search import Merit, add_one, delete_one
+from swarm.strategies.operators.initialise import of_sizes, warm_first
+from swarm.strategies.operators.memory import Memory, learn
 
 __all__ = ["Memetic", "MemeticState", "refined", "survivors"]
 

@@ -20,21 +20,22 @@ from numpy.typing import NDArray
 
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.initialise import place
-from swarm.operators.local_search import search_locally
-from swarm.operators.memory import Memory, remember, shrink
-from swarm.operators.regroup import (
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.statistics.distances import Distances, as_distances
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.initialise import place
+from swarm.strategies.operators.local_search import search_locally
+from swarm.strategies.operators.memory import Memory, remember, shrink
+from swarm.strategies.operators.regroup import (
     leader_of_each,
     local_searchers,
     rank_in_group,
     regroup,
     split_evenly,
 )
-from swarm.operators.transfer import sample_position
-from swarm.operators.velocity import update_velocity
-from swarm.space import SearchSpace
-from swarm.statistics.distances import Distances, as_distances
-from swarm.strategy import Hints, Members, Proposal
+from swarm.strategies.operators.transfer import sample_position
+from swarm.strategies.operators.velocity import update_velocity
 
 __all__ = ["MultiSwarm", "MultiSwarmState"]
 
@@ -107,7 +108,7 @@ class MultiSwarm:
         Whether pbests drop the units that the models did not use.
     addition_bound
         Bound of the number of candidates for addition, see
-        :func:`swarm.operators.local_search.search_locally`.
+        :func:`swarm.strategies.operators.local_search.search_locally`.
     """
 
     n_particles: int = 16

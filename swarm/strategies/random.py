@@ -9,10 +9,11 @@ import numpy as np
 
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.initialise import of_sizes, warm_first
-from swarm.operators.memory import Memory, learn
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Members, Proposal
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.initialise import of_sizes, warm_first
+from swarm.strategies.operators.memory import Memory, learn
 
 __all__ = ["RandomSearch", "RandomSearchState"]
 

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.local_search import lowest
-from swarm.operators.sequential import first_of_size
-from swarm.operators.subset_size import answer_sizes
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Members, Proposal
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.local_search import lowest
+from swarm.strategies.operators.sequential import first_of_size
+from swarm.strategies.operators.subset_size import answer_sizes
 
 __all__ = ["Elimination", "RecursiveElimination"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swarm.operators.add_drop import FloatingSettings
+from swarm.strategies.operators.add_drop import FloatingSettings
 
 __all__ = ["FloatingForwardSelection"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swarm.operators.add_drop import SequentialSettings
+from swarm.strategies.operators.add_drop import SequentialSettings
 
 __all__ = ["ForwardSelection"]
 

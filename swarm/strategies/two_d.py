@@ -1,7 +1,7 @@
 """Swarms that learn the size of a subset along with its features.
 
 Source: document 002, sections 3 and 4, algorithms 1 to 4. Particles keep likelihoods of every
-size and every unit, see :mod:`swarm.operators.two_d`; velocities have no bound.
+size and every unit, see :mod:`swarm.strategies.operators.two_d`; velocities have no bound.
 
 Where the document contradicts itself or is silent:
 
@@ -27,18 +27,19 @@ from numpy.typing import NDArray
 
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
-from swarm.operators.initialise import bernoulli, warm_first
-from swarm.operators.memory import Memory, best_of, learn
-from swarm.operators.neighbourhood import ring_best, tournament_exemplars
-from swarm.operators.two_d import (
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.initialise import bernoulli, warm_first
+from swarm.strategies.operators.memory import Memory, best_of, learn
+from swarm.strategies.operators.neighbourhood import ring_best, tournament_exemplars
+from swarm.strategies.operators.two_d import (
     exemplar_learning,
     roulette_size,
     self_influence,
     self_learning,
     take_likeliest,
 )
-from swarm.space import SearchSpace
-from swarm.strategy import Hints, Members, Proposal
 
 __all__ = ["TwoD", "TwoDState"]
 

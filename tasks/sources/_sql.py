@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from swarm.database import open_engine
 from swarm.errors import DataError
+from swarm.storage.database import open_engine
 from tasks.secrets import expand, reason
 from tasks.sources._raw import Raw
 

@@ -1,9 +1,0 @@
-"""Evaluation without models, for estimators whose predictions follow from sums over features."""
-
-from __future__ import annotations
-
-from swarm.evaluation.exact.answers import Answers
-from swarm.evaluation.exact.choose import ExactPath, exact_path
-from swarm.evaluation.exact.run import find_answers, fold_costs
-
-__all__ = ["Answers", "ExactPath", "exact_path", "find_answers", "fold_costs"]

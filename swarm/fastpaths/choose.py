@@ -1,0 +1,121 @@
+"""Which problems can be evaluated without fitting models, and why others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pandas.api import types
+
+from swarm.fastpaths.answers import Answers
+from swarm.fastpaths.costs import asks_for_labels
+from swarm.fastpaths.tables import steps_before
+from swarm.problem.problem import Problem
+
+__all__ = ["ExactPath", "exact_kind", "exact_path", "is_linear", "is_short_float"]
+
+
+class ExactPath(Protocol):
+    """Fold costs of many masks at once, equal to those of fitted models."""
+
+    def answers(self, masks: NDArray[np.bool_]) -> Answers:
+        """Evaluate masks (n, n_units) on every fold.
+
+        What is found of a mask does not depend on the others. It is NaN where doubtful.
+        """
+
+
+def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
+    """Return the path that spares the models, or None, and a sentence on it either way."""
+    kind, last = exact_kind(problem.estimator)
+    if kind is None:
+        return None, f"no fast path for {type(last).__name__}: models are fitted"
+    reason = _unfit(problem, steps_before(problem.estimator), is_linear(kind))
+    if reason:
+        return None, f"models are fitted: {reason}"
+    path, reason = _PATHS[kind](problem, last)
+    if path is None:
+        return None, f"models are fitted: {reason}"
+    return path, f"no models are fitted: {reason}"
+
+
+def exact_kind(estimator: Any) -> tuple[str | None, Any]:
+    """Return the name of the fast path for an estimator, None without one, and its last step."""
+    steps = getattr(estimator, "steps", None)
+    last = steps[-1][1] if steps else estimator
+    kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
+    return (kind if kind in _PATHS else None), last
+
+
+def is_linear(kind: str) -> bool:
+    """Whether a fast path solves linear systems."""
+    return _PATHS[kind] is _linear
+
+
+def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
+    """Say what stands in the way whatever the estimator is, or nothing."""
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+    for step in before:
+        if type(step) not in (StandardScaler, MinMaxScaler):
+            return f"the pipeline has a {type(step).__name__} before the last step"
+    if problem.weight is not None and not linear:
+        return "rows have weights"
+    if problem.fit_params:
+        return f"fit is given {min(problem.fit_params)!r}"
+    # Coefficients come out of a linear model that is solved; the others have no importances.
+    if problem.importance not in ("none", "mutual_information", *(["fold"] if linear else [])):
+        return f"importances of the kind {problem.importance!r} come from models"
+    if not asks_for_labels(problem.scoring):
+        return f"the scorer {problem.scoring.name!r} asks for more than predictions"
+    for column, dtype in problem.features.dtypes.items():
+        numeric = types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype)
+        if not numeric or is_short_float(dtype):
+            return f"column {column!r} is of type {dtype}"
+    if not np.isfinite(problem.features.to_numpy(dtype=np.float64, na_value=np.nan)).all():
+        return "there are missing values"
+    return ""
+
+
+def is_short_float(dtype: Any) -> bool:
+    """Whether models may compute with less precision than the float64 of the fast paths."""
+    kind = getattr(dtype, "numpy_dtype", dtype)
+    return isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize != 8
+
+
+def _nearest(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+    from swarm.fastpaths.nearest_path import nearest_path
+
+    return nearest_path(problem, model)
+
+
+def _naive_bayes(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+    from swarm.fastpaths.naive_bayes import naive_bayes_path
+
+    return naive_bayes_path(problem, model)
+
+
+def _linear(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+    from swarm.fastpaths.linear_path import linear_path
+
+    return linear_path(problem, model)
+
+
+def _multilabel(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+    from swarm.fastpaths.multilabel_path import multilabel_path
+
+    return multilabel_path(problem, model)
+
+
+_PATHS: dict[str, Callable[[Problem, Any], tuple[ExactPath | None, str]]] = {
+    "sklearn.KNeighborsClassifier": _nearest,
+    "sklearn.KNeighborsRegressor": _nearest,
+    "sklearn.GaussianNB": _naive_bayes,
+    "sklearn.Ridge": _linear,
+    "sklearn.RidgeClassifier": _linear,
+    "sklearn.LinearRegression": _linear,
+    "sklearn.LinearDiscriminantAnalysis": _linear,
+    "swarm.MLkNN": _multilabel,
+}

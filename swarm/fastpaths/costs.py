@@ -1,0 +1,177 @@
+"""Costs of predictions that were made without a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+from swarm.problem.problem import Problem
+from swarm.problem.scoring import Scoring
+
+__all__ = [
+    "asks_for_labels",
+    "costs_of",
+    "errors_are_rounding",
+    "is_accuracy",
+    "magnifies_rounding",
+    "scores_numbers",
+]
+
+Float = NDArray[np.float64]
+
+# Mean errors below this share of the largest target have lost half of their digits.
+_ROUNDING = 1e-7
+
+
+class _Answer(BaseEstimator):  # type: ignore[misc]
+    """Something that a scorer takes for a fitted estimator."""
+
+    def __init__(self, predicted: Any, classes: Any = None) -> None:
+        self.predicted = predicted
+        if classes is not None:
+            self.classes_ = classes
+
+    def predict(self, _features: Any) -> Any:
+        return self.predicted
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class _Classes(ClassifierMixin, _Answer):  # type: ignore[misc]
+    pass
+
+
+class _Numbers(RegressorMixin, _Answer):  # type: ignore[misc]
+    pass
+
+
+def is_accuracy(scoring: Scoring) -> bool:
+    """Whether the scorer is scikit-learn's accuracy: the share of rows that are all right."""
+    from sklearn.metrics import accuracy_score
+
+    scorer = scoring.scorer
+    plain = not getattr(scorer, "_kwargs", None) and getattr(scorer, "_sign", 0) == 1
+    return plain and getattr(scorer, "_score_func", None) is accuracy_score
+
+
+def _is_hamming(scoring: Scoring) -> bool:
+    """Whether the scorer is scikit-learn's Hamming loss: the share of labels that are wrong."""
+    from sklearn.metrics import hamming_loss
+
+    scorer = scoring.scorer
+    plain = not getattr(scorer, "_kwargs", None) and getattr(scorer, "_sign", 0) == -1
+    return plain and getattr(scorer, "_score_func", None) is hamming_loss
+
+
+def scores_numbers(scoring: Scoring) -> bool:
+    """Whether the scorer is one of the usual measures of predicted numbers."""
+    from sklearn import metrics
+
+    known = (
+        metrics.r2_score,
+        metrics.mean_absolute_error,
+        metrics.mean_squared_error,
+        metrics.root_mean_squared_error,
+    )
+    return getattr(scoring.scorer, "_score_func", None) in known
+
+
+def magnifies_rounding(scoring: Scoring) -> bool:
+    """Whether the scorer takes logarithms or divides by what was predicted.
+
+    Next to zero, the last bit of a prediction changes such a score by any amount, or makes the
+    difference between a score and an error.
+    """
+    from sklearn import metrics
+
+    known = (
+        metrics.d2_tweedie_score,
+        metrics.mean_gamma_deviance,
+        metrics.mean_poisson_deviance,
+        metrics.mean_squared_log_error,
+        metrics.mean_tweedie_deviance,
+        metrics.root_mean_squared_log_error,
+    )
+    return getattr(scoring.scorer, "_score_func", None) in known
+
+
+def errors_are_rounding(predicted: Float, truth: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which predictions (n, n_test) of numbers are off by hardly more than rounding: bool (n,)."""
+    errors = np.sqrt(np.square(predicted - truth).mean(axis=1))
+    exact: NDArray[np.bool_] = errors <= _ROUNDING * np.abs(truth).max()
+    return exact
+
+
+def asks_for_labels(scoring: Scoring) -> bool:
+    """Whether the scorer needs no more than what ``predict`` returns."""
+    scorer = scoring.scorer
+    return getattr(scorer, "_response_method", None) == "predict"
+
+
+def costs_of(
+    predicted: NDArray[Any], problem: Problem, fold: int, classes: NDArray[Any] | None
+) -> Float:
+    """Cost of each of many predictions of the test rows of a fold: float64 (n,).
+
+    NaN where the scorer raises or scores infinity: a fitted model then fails, and reports why.
+
+    Parameters
+    ----------
+    predicted : (n, n_test) or (n, n_test, n_labels)
+    classes
+        Labels in order; None for numbers.
+    """
+    rows = problem.folds[fold][1]
+    truth, scoring = problem.target[rows], problem.scoring
+    if is_accuracy(scoring) and classes is not None:
+        right = predicted == truth
+        if right.ndim == 3:
+            right = right.all(axis=2)
+        # The score of scikit-learn is this mean, and the cost one minus it.
+        shares: Float = (scoring.upper or 0.0) - right.mean(axis=1)
+        return shares
+    if predicted.ndim == 3 and _is_hamming(scoring):
+        wrong: Float = (predicted != truth).sum(axis=(1, 2)) / truth.size
+        return (scoring.upper or 0.0) + wrong
+    if classes is None and (measured := _measured(predicted, truth, scoring)) is not None:
+        return measured
+    kind = _Numbers if classes is None else _Classes
+    tested = problem.features.iloc[rows]
+    found = np.full(len(predicted), np.nan)
+    for row, one in enumerate(predicted):
+        try:
+            found[row] = scoring.cost(kind(one, classes), tested, truth)
+        except Exception:
+            continue
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _measured(predicted: Float, truth: NDArray[Any], scoring: Scoring) -> Float | None:
+    """Costs by the usual measures of numbers, all at once; None for any other scorer."""
+    from sklearn import metrics
+
+    scorer = scoring.scorer
+    if getattr(scorer, "_kwargs", None) or truth.ndim > 1 or len(truth) < 2:
+        return None
+    measure, sign = getattr(scorer, "_score_func", None), getattr(scorer, "_sign", 0)
+    errors = predicted - truth
+    if measure is metrics.r2_score and sign == 1:
+        spread = ((truth - truth.mean()) ** 2).sum()
+        if spread == 0:
+            return None
+        explained: Float = (scoring.upper or 0.0) - (1.0 - (errors**2).sum(axis=1) / spread)
+        return explained
+    mean: Float
+    if measure is metrics.mean_absolute_error:
+        mean = np.abs(errors).mean(axis=1)
+    elif measure in (metrics.mean_squared_error, metrics.root_mean_squared_error):
+        mean = (errors**2).mean(axis=1)
+        if measure is metrics.root_mean_squared_error:
+            mean = np.sqrt(mean)
+    else:
+        return None
+    return (scoring.upper or 0.0) + mean if sign == -1 else None

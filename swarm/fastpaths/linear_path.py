@@ -1,0 +1,307 @@
+"""Linear models: the system of a mask is a sub-block of that of all columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.fastpaths.answers import Answers
+from swarm.fastpaths.costs import (
+    costs_of,
+    errors_are_rounding,
+    magnifies_rounding,
+    scores_numbers,
+)
+from swarm.fastpaths.linear_folds import (
+    System,
+    discriminant_system,
+    least_squares_system,
+)
+from swarm.fastpaths.solve import predict_masks, solve_masks
+from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership
+from swarm.problem.problem import Problem
+
+__all__ = ["LinearPath", "linear_path"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+# Two decisions closer than this share of the largest are left to a fitted model.
+_MARGIN = 1e-7
+# A system of a higher condition loses more digits than two ways of solving it may differ by.
+_WORST = 1e7
+# A column that moves the prediction by less than this share has a coefficient of rounding.
+_MARGIN_OF_USE = 1e-9
+# Singular values up to 1e-15 are zero to the solver ``svd``, whatever the units.
+_SHORTEST = 1e-20
+# The systems of all folds may take this much memory.
+_MOST_BYTES = 2**29
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What tells the models apart once their systems are there.
+
+    Attributes
+    ----------
+    added, shrinkage : float
+        See :func:`.solve.solve_masks`.
+    worst_given : float
+        The highest condition of the matrix as given; inf for a model that is solved by
+        Cholesky's method, which does not mind the units of the columns.
+    discriminant : bool
+    smallest : float
+        Singular values that a discriminant model takes for zero; 0 where it does not look.
+    ignores_zeros : bool
+        Whether columns of zeros get coefficients of exactly zero.
+    """
+
+    added: float = 0.0
+    shrinkage: float = 0.0
+    worst_given: float = np.inf
+    discriminant: bool = False
+    smallest: float = 0.0
+    ignores_zeros: bool = False
+
+
+@dataclass(frozen=True)
+class LinearPath:
+    """Costs and coefficients of scikit-learn's linear models from one matrix a fold.
+
+    Attributes
+    ----------
+    problem : Problem
+    systems : list of System
+    rule : _Rule
+    belongs : bool (n_units, n_columns)
+    """
+
+    problem: Problem
+    systems: list[System]
+    rule: _Rule
+    belongs: Bool
+
+    def answers(self, masks: Bool) -> Answers:
+        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+        chosen = chosen_columns(masks, self.belongs)
+        shape = (len(masks), len(self.systems))
+        costs = np.full(shape, np.nan)
+        told = self.problem.importance == "fold"
+        importances = np.full((*shape, self.belongs.shape[0]), np.nan) if told else None
+        for fold, system in enumerate(self.systems):
+            train, test = self.problem.folds[fold]
+            sure, found = self._solved(masks, chosen, system, len(train))
+            predicted, decided = self._predicted(chosen, system, found)
+            sure &= decided
+            if system.classes is None:
+                sure &= ~errors_are_rounding(predicted, self.problem.target[test])
+            if told:
+                sure &= self._uses_are_sure(chosen, system, found)
+            if not sure.any():
+                continue
+            costs[sure, fold] = costs_of(predicted[sure], self.problem, fold, system.classes)
+            if importances is not None:
+                importances[sure, fold] = self._importances(found[sure])
+        return Answers(costs, importances)
+
+    def _solved(
+        self, masks: Bool, chosen: Chosen, system: System, n_train: int
+    ) -> tuple[Bool, Float]:
+        """Which masks have a system that all solvers agree on, and the weights (n, t, d)."""
+        found = np.zeros((len(masks), *system.right.shape))
+        bounds = np.empty((len(masks), 3))
+        rule = self.rule
+        given = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
+        solve_masks(system.gram, system.right, *given, found, bounds)
+        # With fewer rows than columns, Ridge solves for the rows, where units of columns matter.
+        wide = np.diff(chosen.pointers) > n_train
+        worst_given = np.where(wide, min(_WORST, rule.worst_given), rule.worst_given)
+        sure = (bounds[:, 0] < _WORST) & (bounds[:, 1] < worst_given)
+        if rule.smallest:
+            sure &= (bounds[:, 2] * rule.smallest**2 < 0.5) & self._spread(chosen, system, found)
+        sure &= ~(masks @ (self.belongs & system.far).any(axis=1))
+        return sure, found
+
+    def _spread(self, chosen: Chosen, system: System, found: Float) -> Bool:
+        """Whether no direction between class means is so short that the model may drop it."""
+        n_classes = len(system.right)
+        if n_classes == 2:
+            return np.ones(len(found), dtype=bool)
+        share = np.sqrt(np.exp(system.constant))
+        between = np.einsum("mkd,ld->mkl", found, system.right) * share[:, None] * share
+        lengths = np.linalg.eigvalsh((between + between.transpose(0, 2, 1)) / 2)[:, ::-1]
+        n_directions = np.minimum(n_classes - 1, np.diff(chosen.pointers))
+        last = np.take_along_axis(lengths, n_directions[:, None] - 1, axis=1)[:, 0]
+        far_apart: Bool = last > 4.0 * self.rule.smallest**2 * lengths[:, 0]
+        return far_apart
+
+    def _predicted(self, chosen: Chosen, system: System, found: Float) -> tuple[NDArray[Any], Bool]:
+        """Predictions (n, n_test), and which masks have no doubtful one."""
+        weights, constant = found, system.constant
+        if self.rule.discriminant:
+            prior = np.exp(system.constant)
+            # The same for all classes, so that labels do not change, but digits are kept.
+            weights = found - np.einsum("k,mkd->md", prior, found)[:, None, :]
+            aside = system.right - prior @ system.right
+            constant = system.constant - 0.5 * np.einsum("mkd,kd->mk", weights, aside)
+        n, n_sides = found.shape[:2]
+        decision = np.empty((n, n_sides, system.test.shape[1]))
+        predict_masks(system.test, weights, chosen.pointers, chosen.columns, decision)
+        decision += constant[..., None]
+        if system.classes is None:
+            return decision[:, 0], np.ones(n, dtype=bool)
+        # What the intercept of a model that does not centre its rows cancels.
+        lost = (np.abs(weights) @ np.abs(system.centre)).max(axis=1)
+        # Targets and logarithms of priors are of the size of 1: decisions that are all far smaller
+        # are differences of those, and their signs are rounding.
+        size = np.maximum(lost + np.abs(decision).max(axis=(1, 2)), 1.0)
+        if n_sides == 1:
+            labels, gap = (decision[:, 0] > 0).astype(np.int64), np.abs(decision[:, 0])
+        else:
+            labels = decision.argmax(axis=1)
+            two = np.partition(decision, n_sides - 2, axis=1)[:, -2:]
+            gap = two[:, 1] - two[:, 0]
+        return system.classes[labels], gap.min(axis=1) > _MARGIN * size
+
+    def _uses_are_sure(self, chosen: Chosen, system: System, found: Float) -> Bool:
+        """Which masks have no coefficient that may be zero or rounding: bool (n,)."""
+        own = np.diag(system.gram)
+        effect = self._sizes(found) * np.sqrt(own)
+        least = _MARGIN_OF_USE * np.maximum(effect.max(axis=1), system.length)
+        zero = (own == 0) & self.rule.ignores_zeros
+        sure = np.empty(len(found), dtype=bool)
+        for m in range(len(found)):
+            columns = chosen.of(m)
+            sure[m] = np.all((effect[m, columns] > least[m]) | zero[columns])
+        return sure
+
+    def _sizes(self, found: Float) -> Float:
+        """Mean size of the coefficients over outputs: float64 (n, d)."""
+        if self.rule.discriminant and found.shape[1] == 2:
+            found = found[:, 1:] - found[:, :1]
+        size: Float = np.abs(found).mean(axis=1)
+        return size
+
+    def _importances(self, found: Float) -> Float:
+        """Mean size of the coefficients over outputs, by unit: float64 (n, n_units)."""
+        size = self._sizes(found)
+        units = self.problem.space.units
+        if len(units) == size.shape[1]:
+            return size
+        return np.stack([size[:, list(unit)].sum(axis=1) for unit in units], axis=1)
+
+
+def linear_path(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:
+    """Prepare the systems of all folds, or say which setting needs a fitted model."""
+    from threadpoolctl import threadpool_limits
+
+    name = type(model).__name__
+    discriminant = name == "LinearDiscriminantAnalysis"
+    reason = _other_discriminant(model) if discriminant else _other_least_squares(model)
+    if not reason and problem.target.ndim > 1:
+        reason = "predicts several columns"
+    numbers = name in ("Ridge", "LinearRegression")
+    if numbers and problem.task != "regression" and not scores_numbers(problem.scoring):
+        return None, f"{name} predicts numbers, not the classes of {problem.scoring.name!r}"
+    if numbers and magnifies_rounding(problem.scoring):
+        return None, f"{problem.scoring.name!r} magnifies the rounding of {name}"
+    weight = problem.weight
+    if weight is not None and not all(weight[train].any() for train, _ in problem.folds):
+        return None, "no training row of some fold has a weight"
+    size = 8 * problem.space.n_columns**2 * problem.n_folds
+    if not reason and size > _MOST_BYTES:
+        reason = f"would need {size / 2**20:.0f} MiB for the matrices of all folds"
+    if reason:
+        return None, f"{name} {reason}"
+    # The number of threads changes the last digits of a product.
+    with threadpool_limits(limits=1):
+        tables = fold_tables(problem)
+        systems = (
+            [_discriminant(model, table) for table in tables]
+            if discriminant
+            else _least_squares(problem, model, tables)
+        )
+    path = LinearPath(problem, systems, _rule(model), membership(problem))
+    return path, f"{name} solves a sub-block of one matrix a fold"
+
+
+def _least_squares(problem: Problem, model: Any, tables: list[FoldTable]) -> list[System]:
+    systems = []
+    for (train, _), table in zip(problem.folds, tables, strict=True):
+        system = least_squares_system(
+            table,
+            None if problem.weight is None else problem.weight[train],
+            intercept=model.fit_intercept,
+            # A decomposition gives a constant column a weight of rounding, not of nothing.
+            ridge=getattr(model, "alpha", 0.0) > 0 and model.solver != "svd",
+            classes=np.unique(table.train_target) if "Classifier" in type(model).__name__ else None,
+        )
+        if getattr(model, "solver", "") == "svd":
+            system.far[:] |= np.diag(system.gram) <= _SHORTEST
+        systems.append(system)
+    return systems
+
+
+def _discriminant(model: Any, table: FoldTable) -> System:
+    system = discriminant_system(table, centred=model.solver == "svd")
+    if model.solver == "svd":
+        system.gram[:] *= _share_of_rows(model, table.train.shape[1], len(system.right))
+    return system
+
+
+def _share_of_rows(model: Any, n_rows: int, n_classes: int) -> float:
+    """What the covariance of the solver ``svd`` is to the mean over rows.
+
+    Versions of scikit-learn divide by the rows, or by the rows less the classes: six rows tell.
+    """
+    from sklearn.base import clone
+
+    tried = clone(model).set_params(tol=1e-6)
+    tried.fit(np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]), np.array([0, 0, 0, 1, 1, 1]))
+    # Means 1 and 4, squares within classes 4.
+    divisor = float(np.ravel(tried.coef_)[0]) * 4.0 / 3.0
+    return n_rows / (n_rows - n_classes) if divisor < 5.0 else 1.0
+
+
+def _rule(model: Any) -> _Rule:
+    name = type(model).__name__
+    if name == "LinearDiscriminantAnalysis":
+        if model.solver == "svd":
+            return _Rule(discriminant=True, smallest=max(float(model.tol), 1e-15))
+        return _Rule(shrinkage=float(model.shrinkage or 0.0), worst_given=1e8, discriminant=True)
+    if name == "LinearRegression":
+        # It drops directions shorter than a share of the longest, in the units of the columns.
+        dropped = max(float(getattr(model, "tol", 0.0)), 1e-6)
+        return _Rule(worst_given=0.25 / dropped**2)
+    if model.solver == "svd":
+        return _Rule(added=float(model.alpha), worst_given=1e11)
+    return _Rule(added=float(model.alpha), ignores_zeros=True)
+
+
+def _other_least_squares(model: Any) -> str:
+    if model.positive:
+        return "is held positive"
+    if getattr(model, "solver", "auto") not in ("auto", "cholesky", "svd"):
+        return f"has the solver {model.solver!r}, which stops before the solution"
+    if np.ndim(getattr(model, "alpha", 0.0)) > 0:
+        return "has several penalties"
+    if getattr(model, "class_weight", None) is not None:
+        return "weighs its classes"
+    return ""
+
+
+def _other_discriminant(model: Any) -> str:
+    if model.solver not in ("svd", "lsqr"):
+        return f"has the solver {model.solver!r}"
+    if model.priors is not None:
+        return "has priors of its own"
+    if model.covariance_estimator is not None or isinstance(model.shrinkage, str):
+        return "estimates its covariance in another way"
+    if model.solver == "svd" and model.shrinkage is not None:
+        return "cannot shrink with the solver 'svd'"
+    if model.n_components is not None:
+        return "keeps fewer components"
+    return ""

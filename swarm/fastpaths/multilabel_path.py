@@ -1,0 +1,184 @@
+"""ML-kNN: neighbours of every row, test and training, without a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.fastpaths.answers import Answers
+from swarm.fastpaths.costs import costs_of
+from swarm.fastpaths.label_counts import MOST_NEIGHBOURS, label_counts, packed
+from swarm.fastpaths.neighbours import largest_squares, rounding_of, widened
+from swarm.fastpaths.tables import (
+    chosen_columns,
+    fold_tables,
+    membership,
+    scales_are_exact,
+    steps_before,
+)
+from swarm.fastpaths.whole import Trust, sums_are_exact, whole_columns
+from swarm.multilabel import label_evidence
+from swarm.problem.problem import Problem
+from swarm.threads import one_thread
+
+__all__ = ["MultiLabelPath", "multilabel_path"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# No two distances are as near to each other as this.
+_NO_DOUBT = -1.0
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Folds that see the same numbers: all of them, or one where steps before scale them.
+
+    Attributes
+    ----------
+    folds : list of int
+    rows : float64 (n_columns, n_rows)
+        Every row of the data; zeros where the folds have no use for it.
+    largest : float64 (n_columns,)
+    whole : bool (n_columns,)
+        Columns of whole numbers, where every fold trains on rows in their order: then rows that
+        tie are told apart by it, as the model does.
+    trained, asked : bool (len(folds), n_rows)
+    """
+
+    folds: list[int]
+    rows: Float
+    largest: Float
+    whole: Bool
+    trained: Bool
+    asked: Bool
+
+
+@dataclass(frozen=True)
+class MultiLabelPath:
+    """Costs of :class:`swarm.multilabel.MLkNN` by compiled distances.
+
+    Attributes
+    ----------
+    problem : Problem
+    parts : list of _Rows
+    belongs : bool (n_units, n_columns)
+    k : int
+    smoothing : float
+    trust : Trust
+        Whether rows that tie are told apart as the model does.
+    """
+
+    problem: Problem
+    parts: list[_Rows]
+    belongs: Bool
+    k: int
+    smoothing: float
+    trust: Trust = field(default_factory=Trust)
+
+    def answers(self, masks: Bool) -> Answers:
+        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+        chosen = chosen_columns(masks, self.belongs)
+        labels = self.problem.target.astype(np.int64)
+        words, n_labels = packed(labels), labels.shape[1]
+        costs = np.full((len(masks), self.problem.n_folds), np.nan)
+        predicted = [
+            np.empty((len(masks), len(test), n_labels), dtype=np.int64)
+            for _, test in self.problem.folds
+        ]
+        sure = np.empty(costs.shape, dtype=bool)
+        for part in self.parts:
+            counts = np.empty((len(part.folds), *words.shape), dtype=np.uint64)
+            told = np.empty(len(part.folds), dtype=bool)
+            for m in range(len(masks)):
+                columns = chosen.of(m)
+                exact = sums_are_exact(part.whole, part.largest, columns)
+                believed = exact and self.trust.earned
+                tolerance = _NO_DOUBT if believed else rounding_of(part.largest, columns)
+                which = (words, part.trained, part.asked)
+                label_counts(part.rows, columns, *which, self.k, tolerance, counts, told)
+                seen = counts.view(np.uint8)[..., :n_labels].astype(np.int64)
+                for place, fold in enumerate(part.folds):
+                    here = self._predicted(seen[place], labels, fold)
+                    predicted[fold][m] = here
+                    sure[m, fold] = told[place] or (exact and self._holds(columns, fold, here))
+        for fold, found in enumerate(predicted):
+            known = sure[:, fold]
+            if known.any():
+                classes = np.array([0, 1])
+                costs[known, fold] = costs_of(found[known], self.problem, fold, classes)
+        return Answers(costs)
+
+    def _holds(self, columns: Int, fold: int, predicted: Int) -> bool:
+        """Whether to believe predictions that hang on which of tied rows are neighbours."""
+        return self.trust.holds(
+            len(predicted), lambda: self._model_agrees(columns, fold, predicted)
+        )
+
+    def _model_agrees(self, columns: Int, fold: int, predicted: Int) -> bool:
+        from sklearn.base import clone
+
+        features = self.problem.features.iloc[:, columns.tolist()]
+        train, test = self.problem.folds[fold]
+        with one_thread():
+            try:
+                model = clone(self.problem.estimator)
+                model.fit(features.iloc[train], self.problem.target[train])
+                told = model.predict(features.iloc[test])
+            except (TypeError, ValueError):
+                # A model that cannot be asked confirms nothing.
+                return False
+        return np.array_equal(told, predicted)
+
+    def _predicted(self, counts: Int, labels: Int, fold: int) -> Int:
+        train, test = self.problem.folds[fold]
+        having, missing = label_evidence(counts[train], labels[train], self.k, self.smoothing)
+        decision = (having > missing).astype(np.int64)
+        predicted: Int = np.take_along_axis(decision, counts[test], axis=0)
+        return predicted
+
+
+def multilabel_path(problem: Problem, model: Any) -> tuple[MultiLabelPath | None, str]:
+    """Prepare the rows, or say why the model has to be fitted."""
+    k = int(model.n_neighbors)
+    n_rows = len(problem.target)
+    if k > MOST_NEIGHBOURS:
+        return None, f"MLkNN asks for more than {MOST_NEIGHBOURS} neighbours"
+    for train, test in problem.folds:
+        if k >= len(train) - 1:
+            return None, "MLkNN asks for as many neighbours as there are rows"
+        if len(np.unique(np.concatenate([train, test]))) < len(train) + len(test):
+            return None, "a fold has a row twice"
+    scaled = bool(steps_before(problem.estimator))
+    parts = []
+    for fold, table in enumerate(fold_tables(problem)) if scaled else ():
+        train, test = problem.folds[fold]
+        rows = np.zeros((problem.space.n_columns, n_rows))
+        rows[:, train], rows[:, test] = table.train, table.test
+        parts.append(_rows(problem, [fold], rows))
+    if not scaled:
+        values = problem.features.to_numpy(dtype=np.float64)
+        every = list(range(problem.n_folds))
+        parts.append(_rows(problem, every, np.ascontiguousarray(values.T)))
+    path = MultiLabelPath(problem, parts, membership(problem), k, float(model.smoothing))
+    return path, "squared distances of nearest neighbours add up over features"
+
+
+def _rows(problem: Problem, folds: list[int], rows: Float) -> _Rows:
+    trained = np.zeros((len(folds), rows.shape[1]), dtype=bool)
+    asked = np.zeros_like(trained)
+    for place, fold in enumerate(folds):
+        train, test = problem.folds[fold]
+        trained[place, train] = True
+        asked[place, train] = asked[place, test] = True
+    ordered = all((np.diff(problem.folds[fold][0]) > 0).all() for fold in folds)
+    exact = scales_are_exact(problem)
+    whole = whole_columns(rows) & ordered & exact
+    largest = largest_squares(rows, rows)
+    if not exact:
+        largest = widened(largest, rows.shape[1])
+    return _Rows(folds, rows, largest, whole, trained, asked)

@@ -1,0 +1,213 @@
+"""Gaussian naive Bayes: log-likelihoods of features add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.fastpaths.answers import Answers
+from swarm.fastpaths.bayes_moments import Moments, as_models_do, moments_of
+from swarm.fastpaths.bayes_sums import Kept, Smoothed, exact_sums
+from swarm.fastpaths.costs import costs_of, is_accuracy
+from swarm.fastpaths.tables import columns_of, fold_tables, membership
+from swarm.problem.problem import Problem
+
+__all__ = ["NaiveBayesPath", "naive_bayes_path"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# Two classes closer than this share of their log-likelihood are looked at again. Sums in another
+# order differ by some 1e-15 of it, distances from a mean that is far away by more.
+_MARGIN = 1e-7
+# Numbers that are worked on at a time, 64 MiB, and those that are kept, twice 128 MiB.
+_CHUNK = 1 << 23
+_KEPT = 1 << 24
+
+
+@dataclass
+class _Block:
+    """Folds that are worked on together.
+
+    Attributes
+    ----------
+    first : int
+        The first of them.
+    squares : float64 (n_folds, n_classes, n_columns, n_test) or None
+        See :meth:`.bayes_moments.Moments.squares`; None where they are too many to keep.
+    kept : Kept
+        Smoothed variances that were made before.
+    """
+
+    first: int
+    moments: Moments
+    squares: Float | None = field(repr=False)
+    kept: Kept = field(repr=False)
+
+
+@dataclass
+class NaiveBayesPath:
+    """Costs of :class:`sklearn.naive_bayes.GaussianNB` by one matrix product a fold and class.
+
+    Where the order of a sum could change a prediction, the sum is formed anew in the order of
+    the models; if that is not to be known, the fold is left to a fitted model.
+
+    Attributes
+    ----------
+    problem : Problem
+    blocks : list of _Block
+    membership : bool (n_units, n_columns)
+    smoothing : float
+    exact : bool or None
+        Whether sums in the order of models are those of models; None until a model was asked.
+    """
+
+    problem: Problem
+    blocks: list[_Block]
+    membership: Bool
+    smoothing: float
+    exact: bool | None
+
+    def answers(self, masks: Bool) -> Answers:
+        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+        columns = columns_of(masks, self.membership)
+        return Answers(np.concatenate([self._costs(columns, b) for b in self.blocks], axis=1))
+
+    def _costs(self, columns: Bool, block: _Block) -> Float:
+        """Cost of each set of columns (n, n_columns) on each fold of a block."""
+        learned = block.moments
+        squares = learned.squares() if block.squares is None else block.squares
+        smoothing = self.smoothing * _widest(columns, learned.spread)
+        n_folds, n_classes, n_columns, n_test = squares.shape
+        step = max(1, _CHUNK // (n_folds * n_classes * (n_columns + n_test)))
+        costs = np.full(smoothing.shape, np.nan)
+        for start in range(0, len(columns), step):
+            part = slice(start, start + step)
+            made = [block.kept.get(learned, one) for one in smoothing[part]]
+            costs[part] = self._costs_by(made, columns[part], block, squares)
+        return costs
+
+    def _costs_by(
+        self, made: list[Smoothed], columns: Bool, block: _Block, squares: Float
+    ) -> Float:
+        learned = block.moments
+        labels, doubtful = _labels(_joint(made, columns, learned, squares), learned)
+        for row, one in enumerate(made):
+            if one.far is not None:
+                doubtful[:, row] |= (one.far & columns[row]).any(axis=1)
+        if doubtful.any() and self.exact is not False:
+            for row in np.flatnonzero(doubtful.any(axis=0)).tolist():
+                chosen = np.flatnonzero(columns[row])
+                open_ = doubtful[:, row] & (learned.sizes >= 2)
+                if len(chosen) >= 2 and open_.any():
+                    joint = exact_sums(learned, squares, made[row], chosen)
+                    told = self._told(joint, chosen, open_, block)
+                    labels[told, row] = joint[told].argmax(axis=1)
+                    doubtful[told, row] = False
+        costs = self._costs_of(labels, block)
+        costs[doubtful.T] = np.nan
+        return costs
+
+    def _costs_of(self, labels: Int, block: _Block) -> Float:
+        """Cost of predicted classes (n_folds, n, n_test) on each fold: float64 (n, n_folds)."""
+        learned = block.moments
+        if is_accuracy(self.problem.scoring):
+            right = (labels == learned.truth[:, None]).sum(axis=2)
+            shares: Float = (self.problem.scoring.upper or 0.0) - right.T / learned.sizes
+            return shares
+        classes = learned.classes
+        parts = [classes[part[:, :size]] for part, size in zip(labels, learned.sizes, strict=True)]
+        found = [
+            costs_of(part, self.problem, block.first + fold, classes)
+            for fold, part in enumerate(parts)
+        ]
+        return np.stack(found, axis=1)
+
+    def _told(self, joint: Float, columns: Int, open_: Bool, block: _Block) -> Bool:
+        """Which of the open folds of one mask are settled by sums in the order of models."""
+        learned = block.moments
+        open_ = open_ & np.isfinite(joint.max(axis=1)).all(axis=1)
+        if self.exact is None and open_.any():
+            fold = int(np.flatnonzero(open_)[0])
+            here = joint[fold, :, : learned.sizes[fold]]
+            self.exact = self._agrees(here, columns, block.first + fold)
+        return open_ & bool(self.exact)
+
+    def _agrees(self, joint: Float, columns: Int, fold: int) -> bool:
+        """Whether a fitted model has the same log-likelihoods to the last bit."""
+        from sklearn.base import clone
+
+        features = self.problem.features.iloc[:, columns.tolist()]
+        train, test = self.problem.folds[fold]
+        target = self.problem.target[train]
+        model = clone(self.problem.estimator).fit(features.iloc[train], target)
+        there = np.isin(np.unique(self.problem.target), model.classes_)
+        told = model.predict_joint_log_proba(features.iloc[test])
+        return bool(np.array_equal(joint[there], told.T))
+
+
+def _widest(columns: Bool, spread: Float) -> Float:
+    """Largest variance within each set of columns (n, n_columns), by fold: float64 (n, n_folds)."""
+    found = np.empty((len(columns), len(spread)))
+    for fold, variance in enumerate(spread):
+        order = np.argsort(-variance, kind="stable")
+        found[:, fold] = variance[order[columns[:, order].argmax(axis=1)]]
+    return found
+
+
+def _joint(made: list[Smoothed], columns: Bool, learned: Moments, squares: Float) -> Float:
+    """Log-likelihoods of all masks: float64 (n_folds, n_classes, n, n_test)."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        width = np.stack([one.width for one in made], axis=2)
+        far = [one.far is not None for one in made]
+        if any(far):
+            width = np.where(width > 0, width, 1.0)
+        joint: Float = np.matmul(columns * (-0.5 / width), squares)
+        terms = [one.logs if one.far is None else _finite(one.logs) for one in made]
+        logs = np.stack([one @ row for one, row in zip(terms, columns * 1.0, strict=True)], 2)
+        joint += (learned.log_prior[..., None] - 0.5 * logs)[..., None]
+    return joint
+
+
+def _finite(logs: Float) -> Float:
+    return np.where(np.isfinite(logs), logs, 0.0)
+
+
+def _labels(joint: Float, learned: Moments) -> tuple[Int, Bool]:
+    """Classes, int (n_folds, n, n_test), and which are doubtful somewhere, bool (n_folds, n)."""
+    best = joint[:, 0].copy()
+    labels, second = np.zeros(best.shape, dtype=np.int64), np.full(best.shape, -np.inf)
+    for label in range(1, joint.shape[1]):
+        here = joint[:, label]
+        np.maximum(second, np.minimum(best, here), out=second)
+        labels[here > best] = label
+        np.maximum(best, here, out=best)
+    with np.errstate(invalid="ignore"):
+        unsure = best - second <= _MARGIN * (1.0 + np.abs(best))
+    unsure |= ~np.isfinite(best)
+    unsure &= learned.truth[:, None] >= 0
+    return labels, unsure.any(axis=2)
+
+
+def naive_bayes_path(problem: Problem, model: Any) -> tuple[NaiveBayesPath | None, str]:
+    """Learn the moments of every fold, or say why that is not enough."""
+    if model.priors is not None:
+        return None, "GaussianNB has priors of its own"
+    tables = fold_tables(problem)
+    # All folds at once, unless that is more than can be kept, or mostly filled in.
+    sizes = [table.test.shape[1] for table in tables]
+    numbers = max(sizes) * len(sizes) * problem.space.n_columns * len(np.unique(problem.target))
+    keep = numbers <= _KEPT
+    together = len(tables) if keep and max(sizes) * len(sizes) <= 2 * sum(sizes) else 1
+    blocks = []
+    for first in range(0, len(tables), together):
+        learned = moments_of(problem, tables[first : first + together], first)
+        kept = Kept(_KEPT // (len(tables) // together))
+        blocks.append(_Block(first, learned, learned.squares() if keep else None, kept))
+    belongs, exact = membership(problem), None if as_models_do(problem) else False
+    path = NaiveBayesPath(problem, blocks, belongs, float(model.var_smoothing), exact)
+    return path, "log-likelihoods of naive Bayes add up over features"

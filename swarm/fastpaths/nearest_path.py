@@ -1,0 +1,162 @@
+"""k nearest neighbours: distances add up over features, see :mod:`.neighbours`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.fastpaths.answers import Answers
+from swarm.fastpaths.costs import costs_of, errors_are_rounding
+from swarm.fastpaths.neighbours import largest_squares, rounding_of, widened
+from swarm.fastpaths.tables import (
+    Chosen,
+    FoldTable,
+    chosen_columns,
+    fold_tables,
+    membership,
+    scales_are_exact,
+)
+from swarm.fastpaths.ties import Ties, mean_of, most_votes, ties_of
+from swarm.fastpaths.trees import queries_tree
+from swarm.fastpaths.votes import neighbours_of, vote, weighted_vote
+from swarm.problem.problem import Problem
+
+__all__ = ["NearestPath", "nearest_path"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+# Relative error of a squared distance that may weigh.
+_MARGIN = 1e-9
+
+
+@dataclass(frozen=True)
+class NearestPath:
+    """Costs of scikit-learn's k-nearest-neighbour models without fitting them.
+
+    Attributes
+    ----------
+    problem : Problem
+    model : KNeighborsClassifier or KNeighborsRegressor
+    tables : list of FoldTable
+    largest : list of float64 (n_columns,)
+        See :func:`.neighbours.largest_squares`.
+    belongs : bool (n_units, n_columns)
+    classes : (n_classes,) or None
+        None for regression.
+    codes : list of int (n_train,)
+        Classes of the training rows of each fold.
+    k : int
+    weighted : bool
+        Whether neighbours weigh by the inverse of their distance.
+    ties : Ties
+    """
+
+    problem: Problem
+    model: Any
+    tables: list[FoldTable]
+    largest: list[Float]
+    belongs: Bool
+    classes: NDArray[Any] | None
+    codes: list[NDArray[np.int64]]
+    k: int
+    weighted: bool
+    ties: Ties
+
+    def answers(self, masks: Bool) -> Answers:
+        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+        chosen = chosen_columns(masks, self.belongs)
+        costs = np.full((len(masks), len(self.tables)), np.nan)
+        for fold in range(len(self.tables)):
+            find = self._numbers if self.classes is None else self._labels
+            predicted, sure = find(chosen, fold)
+            if self.classes is None:
+                truth = self.problem.target[self.problem.folds[fold][1]]
+                sure &= ~errors_are_rounding(predicted, truth)
+            if sure.any():
+                costs[sure, fold] = costs_of(predicted[sure], self.problem, fold, self.classes)
+        return Answers(costs)
+
+    def _labels(self, chosen: Chosen, fold: int) -> tuple[NDArray[Any], Bool]:
+        """Predictions (n, n_test), and which masks have no doubtful one: bool (n,)."""
+        assert self.classes is not None
+        table, n = self.tables[fold], len(chosen.pointers) - 1
+        labels = np.empty((n, table.test.shape[1]), dtype=np.int64)
+        decide = weighted_vote if self.weighted else vote
+        rows = (table.test, table.train, self.largest[fold])
+        given = (self.codes[fold], len(self.classes))
+        decide(*rows, *given, chosen.pointers, chosen.columns, self.k, labels)
+        for m in np.flatnonzero((labels < 0).any(axis=1)).tolist():
+            open_ = np.flatnonzero(labels[m] < 0)
+            if (found := self.ties.neighbours(table, fold, chosen.of(m), open_)) is not None:
+                who, weight = found
+                labels[m, open_] = most_votes(self.codes[fold][who], weight, len(self.classes))
+        sure: Bool = np.all(labels >= 0, axis=1)
+        return self.classes[labels], sure
+
+    def _numbers(self, chosen: Chosen, fold: int) -> tuple[Float, Bool]:
+        table, n = self.tables[fold], len(chosen.pointers) - 1
+        shape = (n, table.test.shape[1], self.k)
+        who, distance = np.empty(shape, dtype=np.int64), np.empty(shape)
+        sure = np.empty(n, dtype=bool)
+        given = (chosen.pointers, chosen.columns, self.k, who, distance, sure)
+        neighbours_of(table.test, table.train, self.largest[fold], *given)
+        if self.weighted:
+            sure &= self._weights_are_sure(chosen, distance, table, fold)
+            weight = 1.0 / np.where(distance > 0, distance, 1.0)
+        target = table.train_target.astype(np.float64)
+        numbers = np.empty(shape[:2])
+        rows = np.arange(shape[1])
+        for m in range(n):
+            if sure[m]:
+                numbers[m] = mean_of(target[who[m]], weight[m] if self.weighted else None)
+            elif (found := self.ties.neighbours(table, fold, chosen.of(m), rows)) is not None:
+                numbers[m], sure[m] = mean_of(target[found[0]], found[1]), True
+        return numbers, sure
+
+    def _weights_are_sure(
+        self, chosen: Chosen, distance: Float, table: FoldTable, fold: int
+    ) -> Bool:
+        """Which masks have inverse distances that a model has too: bool (n,).
+
+        Where the model computes all distances, small ones lose digits and large weights with them.
+        """
+        sure: Bool = np.all(distance > 0, axis=(1, 2))
+        for m in np.flatnonzero(sure).tolist():
+            columns = chosen.of(m)
+            if not queries_tree(self.model, table.train.shape[1], len(columns)):
+                tolerance = rounding_of(self.largest[fold], columns)
+                sure[m] = tolerance < _MARGIN * float(distance[m].min()) ** 2
+        return sure
+
+
+def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]:
+    """Prepare the folds, or say which setting needs a fitted model."""
+    name = type(model).__name__
+    euclidean = model.metric == "euclidean" or (model.metric == "minkowski" and model.p == 2)
+    if not euclidean or model.metric_params is not None:
+        return None, f"{name} does not use the Euclidean distance"
+    if model.weights not in ("uniform", "distance"):
+        return None, f"{name} has weights of its own"
+    if problem.target.ndim > 1:
+        return None, f"{name} predicts several columns"
+    tables = fold_tables(problem)
+    if any(model.n_neighbors >= table.train.shape[1] for table in tables):
+        return None, f"{name} asks for as many neighbours as there are rows"
+    if hasattr(model, "classes_") or "Classifier" in name:
+        classes = np.unique(problem.target)
+        codes = [np.searchsorted(classes, table.train_target) for table in tables]
+    else:
+        classes, codes = None, []
+    weighted = model.weights == "distance"
+    largest = [largest_squares(table.test, table.train) for table in tables]
+    if not scales_are_exact(problem):
+        n_train = [table.train.shape[1] for table in tables]
+        largest = list(map(widened, largest, n_train))
+    belongs, k = membership(problem), int(model.n_neighbors)
+    ties = ties_of(problem, model, tables, largest)
+    path = NearestPath(problem, model, tables, largest, belongs, classes, codes, k, weighted, ties)
+    return path, "squared distances of nearest neighbours add up over features"

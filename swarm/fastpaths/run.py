@@ -1,0 +1,39 @@
+"""Run an exact path over masks, on several threads."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.fastpaths.answers import Answers, joined
+from swarm.fastpaths.choose import ExactPath
+from swarm.threads import one_thread
+
+__all__ = ["find_answers", "fold_costs"]
+
+# Pieces of work for each thread, and the fewest masks that are worth a piece.
+_PIECES = 2
+_FEWEST = 8
+
+
+def find_answers(path: ExactPath, masks: NDArray[np.bool_], n_threads: int = 1) -> Answers:
+    """Evaluate masks (n, n_units); what is found does not depend on the number of threads.
+
+    The compiled parts let other threads run, so threads are enough to use every core.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    count = 1 if n_threads == 1 else min(_PIECES * n_threads, len(masks) // _FEWEST)
+    with one_thread():
+        if count <= 1:
+            return path.answers(masks)
+        with ThreadPoolExecutor(n_threads) as pool:
+            return joined(list(pool.map(path.answers, np.array_split(masks, count))))
+
+
+def fold_costs(
+    path: ExactPath, masks: NDArray[np.bool_], n_folds: int, n_threads: int = 1
+) -> NDArray[np.float64]:
+    """Cost of each mask (n, n_units) on each fold: float64 (n, n_folds), NaN where doubtful."""
+    costs = find_answers(path, masks, n_threads).costs
+    return costs.reshape(len(masks), n_folds)

@@ -1,0 +1,229 @@
+"""What the nearest neighbours of many masks answer, compiled.
+
+Every function takes the columns of all masks, see :class:`.tables.Chosen`, so that a batch is
+one call.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from swarm.fastpaths.neighbours import (
+    ROWS,
+    measure,
+    nearest_of_all,
+    norm_of,
+    queries,
+    reference,
+    rounding_of,
+)
+
+__all__ = ["neighbours_of", "vote", "weighted_vote"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@njit(nogil=True, cache=True)
+def vote(
+    test: Float,
+    train: Float,
+    largest: Float,
+    codes: Int,
+    n_classes: int,
+    pointers: Int,
+    chosen: Int,
+    k: int,
+    labels: Int,
+) -> None:  # pragma: no cover
+    """Let the `k` nearest training rows of every test row vote, the first class winning ties.
+
+    Where rows are as far away as the k-th within rounding, the answer is given if it is the same
+    whichever of them vote.
+
+    Parameters
+    ----------
+    largest : float64 (n_columns,)
+        See :func:`.neighbours.largest_squares`.
+    codes : int (n_train,)
+        Classes of the training rows, from 0.
+    labels : int (n, n_test)
+        Receives the class of each test row by each mask, -1 where it is doubtful.
+    """
+    n_train = train.shape[1]
+    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    who = np.empty((ROWS, k + 1), np.int64)
+    votes = np.empty(n_classes, np.int64)
+    for m in range(len(pointers) - 1):
+        columns = chosen[pointers[m] : pointers[m + 1]]
+        tolerance, there = rounding_of(largest, columns), reference(train, columns)
+        for start in range(0, test.shape[1], ROWS):
+            here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
+            measure(here, there, block[: len(here)])
+            nearest_of_all(block[: len(here)], k, best, who)
+            for row in range(len(here)):
+                if best[row, k] - best[row, k - 1] > tolerance:
+                    votes[:] = 0
+                    for place in range(k):
+                        votes[codes[who[row, place]]] += 1
+                    labels[m, start + row] = _most(votes)
+                else:
+                    given = (codes, n_classes, k)
+                    labels[m, start + row] = _sure(block[row], best[row, k - 1], tolerance, *given)
+
+
+@njit(nogil=True, cache=True)
+def _sure(
+    work: Float, bound: float, tolerance: float, codes: Int, n_classes: int, k: int
+) -> int:  # pragma: no cover
+    """Class that wins whichever of the rows as far away as `bound` vote, or -1."""
+    sure, maybe = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64)
+    left = k
+    for i in range(len(work)):
+        if work[i] < bound - tolerance:
+            sure[codes[i]] += 1
+            left -= 1
+        elif work[i] <= bound + tolerance:
+            maybe[codes[i]] += 1
+    return _winner(sure, maybe, left)
+
+
+@njit(nogil=True, cache=True)
+def _most(votes: Int) -> int:  # pragma: no cover
+    """Class with the most votes, the first of equal ones."""
+    first = 0
+    for label in range(1, len(votes)):
+        if votes[label] > votes[first]:
+            first = label
+    return first
+
+
+@njit(nogil=True, cache=True)
+def _winner(sure: Int, maybe: Int, left: int) -> int:  # pragma: no cover
+    """Class that wins whichever `left` of the `maybe` rows vote besides the sure ones, or -1."""
+    total = maybe.sum()
+    if left == 0:
+        return _most(sure)
+    for winner in range(len(sure)):
+        least = sure[winner] + max(0, left - (total - maybe[winner]))
+        wins = True
+        for label in range(len(sure)):
+            most = sure[label] + min(left, maybe[label])
+            if label != winner and (most > least or (most == least and label < winner)):
+                wins = False
+                break
+        if wins:
+            return winner
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def weighted_vote(
+    test: Float,
+    train: Float,
+    largest: Float,
+    codes: Int,
+    n_classes: int,
+    pointers: Int,
+    chosen: Int,
+    k: int,
+    labels: Int,
+) -> None:  # pragma: no cover
+    """As :func:`vote`, each neighbour with a weight of one over its distance.
+
+    Neighbours at no distance leave the others without a say.
+    """
+    n_train = train.shape[1]
+    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    who = np.empty((ROWS, k + 1), np.int64)
+    weight = np.empty(n_classes)
+    for m in range(len(pointers) - 1):
+        columns = chosen[pointers[m] : pointers[m + 1]]
+        tolerance, there = rounding_of(largest, columns), reference(train, columns)
+        for start in range(0, test.shape[1], ROWS):
+            here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
+            measure(here, there, block[: len(here)])
+            nearest_of_all(block[: len(here)], k, best, who)
+            for row in range(len(here)):
+                best[row] += norm_of(here[row])
+                given = (codes, k, tolerance, weight)
+                labels[m, start + row] = _weighed(best[row], who[row], *given)
+
+
+@njit(nogil=True, cache=True)
+def _weighed(
+    best: Float, who: Int, codes: Int, k: int, tolerance: float, weight: Float
+) -> int:  # pragma: no cover
+    """Class of the greatest weight, or -1 where it is doubtful."""
+    if best[k] - best[k - 1] <= tolerance:
+        return -1
+    weight[:] = 0.0
+    error = 0.0
+    here = codes[who[0]]
+    touching, agreed = 0, True
+    for place in range(k):
+        if best[place] <= tolerance:
+            touching += 1
+            agreed = agreed and codes[who[place]] == here
+        else:
+            share = 1.0 / np.sqrt(best[place])
+            weight[codes[who[place]]] += share
+            error += share * (tolerance / best[place] + 1e-14)
+    if touching > 0:
+        # Rounding decides whether they are at no distance or very near: either way they win.
+        if agreed and weight.sum() < 0.5 / np.sqrt(tolerance):
+            return here  # type: ignore[no-any-return]
+        return -1
+    first = int(np.argmax(weight))
+    second = 0.0
+    for label in range(len(weight)):
+        if label != first:
+            second = max(second, weight[label])
+    return first if weight[first] - second > 2.0 * error else -1
+
+
+@njit(nogil=True, cache=True)
+def neighbours_of(
+    test: Float,
+    train: Float,
+    largest: Float,
+    pointers: Int,
+    chosen: Int,
+    k: int,
+    who: Int,
+    distance: Float,
+    sure: Bool,
+) -> None:  # pragma: no cover
+    """Find the `k` nearest training rows of every test row, nearest first.
+
+    Parameters
+    ----------
+    who : int (n, n_test, k), distance : float64 (n, n_test, k)
+        Receive their rows and distances.
+    sure : bool (n,)
+        Receives whether rounding leaves no doubt about who they are.
+    """
+    n_train = train.shape[1]
+    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    found = np.empty((ROWS, k + 1), np.int64)
+    for m in range(len(pointers) - 1):
+        columns = chosen[pointers[m] : pointers[m + 1]]
+        tolerance, there = rounding_of(largest, columns), reference(train, columns)
+        sure[m] = True
+        for start in range(0, test.shape[1], ROWS):
+            here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
+            measure(here, there, block[: len(here)])
+            nearest_of_all(block[: len(here)], k, best, found)
+            for row in range(len(here)):
+                sure[m] = sure[m] and best[row, k] - best[row, k - 1] > tolerance
+                who[m, start + row] = found[row, :k]
+                # Their distances weigh, so they are summed without losing digits.
+                for place in range(k):
+                    total = 0.0
+                    for j in columns:
+                        step = test[j, start + row] - train[j, found[row, place]]
+                        total += step * step
+                    distance[m, start + row, place] = np.sqrt(total)

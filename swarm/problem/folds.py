@@ -1,0 +1,151 @@
+"""The folds of a problem: made once, then fixed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.errors import ConfigError, DataError, nearest
+from swarm.problem.stratification import iterative_stratification
+
+__all__ = ["Fold", "make_folds"]
+
+Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
+Kind = Literal["stratified", "random", "group", "stratified_group", "time", "column"]
+_KINDS = ("stratified", "random", "group", "stratified_group", "time", "column")
+
+
+def make_folds(
+    kind: str,
+    target: NDArray[Any],
+    task: str,
+    *,
+    n_folds: int = 5,
+    shuffle: bool = True,
+    seed: int = 0,
+    groups: NDArray[Any] | None = None,
+    time: NDArray[Any] | None = None,
+    column: NDArray[Any] | None = None,
+) -> list[Fold]:
+    """Split rows into folds.
+
+    Parameters
+    ----------
+    kind
+        ``stratified``, ``random``, ``group``, ``stratified_group``, ``time`` (expanding
+        window over rows ordered by `time`) or ``column`` (the values of `column` name the
+        fold a row is tested in; rows where it is missing are trained on in every fold, so that a
+        single value makes a hold-out).
+        ``stratified`` keeps the shares of the classes, or of every label by itself.
+    target : (n_rows,) or (n_rows, n_labels)
+    shuffle
+        Whether rows are shuffled, by `seed`, before they are split.
+
+    Returns
+    -------
+    list of (train, test)
+        Row positions, int64, ascending for all kinds but ``time``.
+
+    Raises
+    ------
+    DataError
+        If there are fewer rows, groups or members of a class than folds.
+    ConfigError
+        If the kind is unknown, or does not suit the target.
+    """
+    if kind not in _KINDS:
+        raise ConfigError(
+            f"unknown kind of folds {kind!r} (there are {', '.join(_KINDS)}){nearest(kind, _KINDS)}"
+        )
+    n_rows = len(target)
+    if kind != "column" and n_folds < 2:
+        raise ConfigError(f"a cost needs at least 2 folds, got {n_folds}")
+    if kind != "column" and n_rows < n_folds:
+        raise DataError(f"{n_rows} rows cannot make {n_folds} folds; use fewer folds or more rows")
+    if kind == "column":
+        return _from_column(column)
+    if kind == "time":
+        return _in_time(time, n_rows, n_folds)
+    if kind in ("group", "stratified_group"):
+        return _by_group(kind, target, task, groups, n_folds, shuffle, seed)
+    return _by_row(kind, target, task, n_folds, shuffle, seed)
+
+
+def _by_row(
+    kind: str, target: NDArray[Any], task: str, n_folds: int, shuffle: bool, seed: int
+) -> list[Fold]:
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    state = seed if shuffle else None
+    if kind == "random":
+        splitter = KFold(n_folds, shuffle=shuffle, random_state=state)
+        return list(splitter.split(target))
+    if task == "multilabel":
+        rng = np.random.default_rng(seed) if shuffle else None
+        return _from_column(iterative_stratification(target, n_folds, rng))
+    if task not in ("binary", "multiclass"):
+        raise ConfigError(f"stratified folds need classes but the target is {task}; use 'random'")
+    classes, counts = np.unique(target, return_counts=True)
+    if counts.min() < n_folds:
+        raise DataError(
+            f"class {classes.tolist()[counts.argmin()]!r} has {counts.min()} rows, fewer than the "
+            f"{n_folds} folds; use fewer folds or drop the class"
+        )
+    stratified = StratifiedKFold(n_folds, shuffle=shuffle, random_state=state)
+    return list(stratified.split(target, target))
+
+
+def _by_group(
+    kind: str,
+    target: NDArray[Any],
+    task: str,
+    groups: NDArray[Any] | None,
+    n_folds: int,
+    shuffle: bool,
+    seed: int,
+) -> list[Fold]:
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+    if groups is None:
+        raise ConfigError(f"folds of kind {kind!r} need groups; name a group column")
+    if kind == "stratified_group" and task not in ("binary", "multiclass"):
+        raise ConfigError(
+            f"folds of kind {kind!r} need classes but the target is {task}; use 'group'"
+        )
+    n_groups = len(np.unique(groups))
+    if n_groups < n_folds:
+        raise DataError(f"{n_groups} groups cannot make {n_folds} folds; use fewer folds")
+    splitter = GroupKFold if kind == "group" else StratifiedGroupKFold
+    state = seed if shuffle else None
+    made = splitter(n_folds, shuffle=shuffle, random_state=state)
+    return list(made.split(target, target, groups))
+
+
+def _in_time(time: NDArray[Any] | None, n_rows: int, n_folds: int) -> list[Fold]:
+    from sklearn.model_selection import TimeSeriesSplit
+
+    if time is None:
+        raise ConfigError("folds of kind 'time' need the order of rows; name a time column")
+    if n_rows < n_folds + 1:
+        raise DataError(f"{n_rows} rows cannot make {n_folds} folds in time; use fewer folds")
+    order = np.argsort(time, kind="stable")
+    return [(order[train], order[test]) for train, test in TimeSeriesSplit(n_folds).split(order)]
+
+
+def _from_column(column: NDArray[Any] | None) -> list[Fold]:
+    if column is None:
+        raise ConfigError("folds of kind 'column' need a fold column; name one")
+    missing = np.asarray(pd.isna(column))
+    names = np.unique(column[~missing])
+    if len(names) == 0:
+        raise DataError("the fold column is empty; name the fold of the rows to test on")
+    if len(names) == 1 and not missing.any():
+        raise DataError(
+            f"the fold column has the single value {names.tolist()[0]!r}, which leaves no rows to"
+            " train on; it needs two, or rows without one"
+        )
+    tests = [np.asarray(column == name) & ~missing for name in names]
+    return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]

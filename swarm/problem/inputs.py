@@ -1,0 +1,311 @@
+"""Refuse what no model can be trained on, in one sentence, before any training."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.errors import ConfigError, DataError
+from swarm.problem.folds import Fold, make_folds
+from swarm.problem.models import allows_missing, is_a, is_lightgbm, takes_categorical
+from swarm.problem.scoring import Scoring, scores_truth
+
+__all__ = [
+    "check_columns",
+    "check_estimator",
+    "check_fit_params",
+    "check_fold_weights",
+    "check_folds",
+    "check_rows",
+    "check_target_range",
+    "check_task",
+    "checked_weights",
+    "missing_classes",
+    "resolve_folds",
+    "takes_fit_param",
+]
+
+_NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}\n\r\0')
+# The range of float32, which trees compute in; sums of squares of float64 stay finite within it.
+_LARGEST = float(np.finfo(np.float32).max)
+_PREDICTS = ("predict", "predict_proba", "decision_function")
+
+
+def check_estimator(estimator: Any, scoring: object = None, task: str = "") -> None:
+    """Refuse what is no estimator, or one that predicts nothing where `scoring` is by name."""
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise ConfigError(
+            f"the estimator must be an object with fit and predict, got {estimator!r}; "
+            "give e.g. LGBMClassifier()"
+        )
+    if callable(scoring) or isinstance(scoring, Scoring):
+        return
+    methods = ("score",) if task == "unsupervised" else _PREDICTS
+    if not any(hasattr(estimator, method) for method in methods):
+        raise ConfigError(
+            f"{type(estimator).__name__} has no method {methods[0]!r}, which "
+            f"{'its own score' if task == 'unsupervised' else 'a scorer'} needs; give an estimator "
+            "that has, or a callable as scoring"
+        )
+
+
+def check_task(estimator: Any, target: Any, task: str) -> None:
+    """Refuse a classifier for a target of numbers, whose every fit would fail."""
+    if _is_classifier(estimator) and task == "regression":
+        named = getattr(target, "name", None)
+        raise DataError(
+            f"the target{'' if named is None else f' {named!r}'} holds numbers, "
+            f"{len(pd.unique(np.ravel(target)))} different ones, but {type(estimator).__name__} "
+            "is a classifier; use a regressor, or a target of classes"
+        )
+
+
+def _is_classifier(estimator: Any) -> bool:
+    from sklearn.base import is_classifier
+
+    return is_a(is_classifier, estimator)
+
+
+def check_target_range(estimator: Any, target: NDArray[Any]) -> None:
+    """Refuse numbers to predict whose squares, or float32 forms, are infinite."""
+    if target.dtype.kind != "f" or _is_classifier(estimator):
+        return
+    largest = float(np.max(np.abs(target)))
+    if largest > _LARGEST:
+        value = target.ravel()[int(np.argmax(np.abs(target)))]
+        raise DataError(
+            f"the target holds {value:.6g}, beyond the range of float32 ({_LARGEST:.3g}), which "
+            "models compute in; divide it, take logarithms or drop such rows"
+        )
+
+
+def check_fit_params(estimator: Any, names: Iterable[str]) -> None:
+    """Refuse parameters that the estimator's ``fit`` does not take."""
+    for name in names:
+        if not takes_fit_param(estimator, name):
+            step = " as step__name" if getattr(estimator, "steps", None) else ""
+            raise ConfigError(
+                f"{type(estimator).__name__}.fit() takes no parameter {name!r}{step}; leave it out"
+            )
+
+
+def takes_fit_param(estimator: Any, name: str) -> bool:
+    """Whether ``fit`` takes a parameter of that name, in a pipeline ``step__name``."""
+    steps = getattr(estimator, "steps", None)
+    if steps:
+        step, _, inner = name.partition("__")
+        return bool(inner) and step in dict(steps) and takes_fit_param(dict(steps)[step], inner)
+    try:
+        taken = inspect.signature(estimator.fit).parameters
+    except (AttributeError, TypeError, ValueError):  # "passthrough", or fit is not Python's
+        return not isinstance(estimator, str)
+    return name in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())
+
+
+def check_rows(features: pd.DataFrame, target: NDArray[Any], task: str | None = None) -> None:
+    """Refuse a table and a target that do not fit together or hold nothing to learn."""
+    if len(features) != len(target):
+        raise DataError(
+            f"there are {len(features)} rows of features but {len(target)} of the target; "
+            "give one target a row"
+        )
+    if len(features) == 0:
+        raise DataError("the table has no rows; give at least as many as folds")
+    missing = int(pd.isna(target).sum())
+    if missing:
+        raise DataError(f"the target is missing in {missing} rows; drop or fill them first")
+    if target.dtype.kind == "f" and np.isinf(target).any():
+        count = int(np.isinf(target).sum())
+        raise DataError(f"the target has {count} infinite values; drop such rows")
+    if task != "unsupervised" and target.ndim == 1 and len(pd.unique(target)) == 1:
+        raise DataError(
+            f"the target is constant ({target.tolist()[0]!r}); there is nothing to learn"
+        )
+
+
+def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = False) -> None:
+    """Refuse columns that the model cannot take, and say what would help.
+
+    Parameters
+    ----------
+    categories
+        Whether the model takes categories, whatever can be seen of it.
+    """
+    steps = getattr(estimator, "steps", None)
+    lightgbm = is_lightgbm(estimator)
+    takes_categories = categories or takes_categorical(estimator)
+    allows_nan = allows_missing(estimator)
+    for name, column in features.items():
+        if column.isna().all():
+            raise DataError(f"column {name!r} has no value at all; drop it")
+        if lightgbm and set(str(name)) & _NOT_IN_LIGHTGBM_NAMES:
+            raise DataError(
+                f'column {name!r} has one of the characters ",:[]{{}} or a line end in its name, '
+                "which LightGBM does not take; rename it"
+            )
+        if lightgbm and name == "":
+            raise DataError("a column has an empty name, which LightGBM does not take; rename it")
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            if not takes_categories:
+                raise DataError(
+                    f"column {name!r} is categorical but {type(estimator).__name__} takes numbers; "
+                    "encode it in a Pipeline, drop it, or set categorical_support if it does not"
+                )
+        elif not pd.api.types.is_numeric_dtype(column):
+            if steps is None:
+                raise DataError(
+                    f"column {name!r} holds {column.dtype} values, not numbers; "
+                    "declare it categorical (data.categorical), encode it or drop it"
+                )
+        elif column.dtype.kind == "f":
+            plain = isinstance(column.dtype, np.dtype)
+            options: dict[str, Any] = {} if plain else {"dtype": float, "na_value": np.nan}
+            _check_range(str(name), column.to_numpy(**options), lightgbm)
+        if not allows_nan and column.isna().any():
+            raise DataError(
+                f"column {name!r} has {int(column.isna().sum())} missing values, which "
+                f"{type(estimator).__name__} cannot take; impute in a Pipeline or use LightGBM"
+            )
+
+
+def _check_range(name: str, values: NDArray[np.float64], lightgbm: bool) -> None:
+    """Refuse infinite values, and those that overflow in a model; LightGBM only compares them."""
+    sizes = np.abs(values)
+    largest = float(np.fmax.reduce(sizes))
+    if np.isinf(largest):
+        count = int(np.isinf(sizes).sum())
+        raise DataError(f"column {name!r} has {count} infinite values; clip or drop them")
+    if largest > _LARGEST and not lightgbm:
+        value = values[int(np.nanargmax(sizes))]
+        raise DataError(
+            f"column {name!r} holds {value:.6g}, beyond the range of float32 ({_LARGEST:.3g}), "
+            "which models compute in; divide the column, clip it or drop it"
+        )
+
+
+def resolve_folds(
+    folds: Any, features: pd.DataFrame, target: NDArray[Any], task: str, seed: int, groups: Any
+) -> list[Fold]:
+    """Make folds of a number, of a splitter, or take ready pairs."""
+    if isinstance(folds, (int, np.integer)):
+        kind = "stratified" if task in ("binary", "multiclass", "multilabel") else "random"
+        return make_folds(kind, target, task, n_folds=int(folds), seed=seed)
+    if hasattr(folds, "split") and not isinstance(folds, str):
+        return _split(folds, features, target, seed, groups)
+    try:
+        return [(np.asarray(train), np.asarray(test)) for train, test in folds]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"folds must be a number, a splitter or pairs of (train, test) rows, got {folds!r}"
+        ) from error
+
+
+def _split(
+    splitter: Any, features: pd.DataFrame, target: NDArray[Any], seed: int, groups: Any
+) -> list[Fold]:
+    state = getattr(splitter, "random_state", 0)
+    if state is None:
+        splitter = copy(splitter)
+        splitter.random_state = seed
+    elif not isinstance(state, (int, np.integer)):
+        raise ConfigError(
+            f"random_state of {type(splitter).__name__} must be an integer, got {state!r}; "
+            "generators never repeat"
+        )
+    labels = None if groups is None else np.asarray(groups)
+    try:
+        return [(train, test) for train, test in splitter.split(features, target, labels)]
+    except ValueError as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise DataError(f"{type(splitter).__name__} cannot split the rows: {reason}") from error
+
+
+def checked_weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64] | None:
+    """Return the weights as float64 (n_rows,), or refuse them."""
+    if weight is None:
+        return None
+    from sklearn.utils.validation import has_fit_parameter
+
+    weights = np.asarray(weight, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise DataError(
+            f"weights have the shape {weights.shape}; give one for each of {n_rows} rows"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise DataError("weights must be finite and not negative; drop or fill such rows")
+    if not weights.any():
+        raise DataError("every sample weight is zero; leave the weights out")
+    if not float(weights.max()) * len(weights) <= _LARGEST:
+        raise DataError(
+            f"the largest sample weight is {weights.max():.6g}, so that sums of weights leave the "
+            f"range of float32 ({_LARGEST:.3g}); divide all weights by their mean"
+        )
+    last = model.steps[-1][1] if getattr(model, "steps", None) else model
+    if not has_fit_parameter(last, "sample_weight"):
+        raise ConfigError(f"{type(last).__name__} takes no sample weights; drop them")
+    return weights
+
+
+def check_fold_weights(folds: Sequence[Fold], weights: NDArray[np.float64] | None) -> None:
+    """Refuse weights that leave a fold nothing to train on."""
+    for number, (train, _) in enumerate(folds):
+        if weights is not None and not weights[train].any():
+            raise DataError(
+                f"every training row of fold {number} has the sample weight 0, "
+                f"{int(np.count_nonzero(weights))} of {len(weights)} rows have another; give more "
+                "rows a weight, or use other folds"
+            )
+
+
+def missing_classes(folds: Sequence[Fold], target: NDArray[Any], task: str) -> list[Any]:
+    """Return the classes that some fold has in its test rows and not in its training rows."""
+    if task not in ("binary", "multiclass"):
+        return []
+    classes, codes = np.unique(target, return_inverse=True)
+    missing = np.zeros(len(classes), dtype=bool)
+    for train, test in folds:
+        seen, tested = (np.bincount(codes[rows], minlength=len(classes)) for rows in (train, test))
+        missing |= (seen == 0) & (tested > 0)
+    found: list[Any] = classes[missing].tolist()
+    return found
+
+
+def check_folds(
+    folds: Sequence[Fold], target: NDArray[Any], task: str, estimator: Any, scoring: Scoring
+) -> None:
+    """Refuse folds on which a model cannot be trained or measured."""
+    if not folds:
+        raise DataError("a cost needs at least 1 fold, got none; name the rows of one")
+    classes = task in ("binary", "multiclass") and not _predicts_numbers(estimator)
+    for number, (train, test) in enumerate(folds):
+        if len(train) == 0 or len(test) == 0:
+            raise DataError(f"fold {number} has no rows to train or test on; use fewer folds")
+        last = max(np.max(train), np.max(test))
+        if last >= len(target):
+            raise DataError(f"fold {number} names row {last} but there are {len(target)} rows")
+        if not classes:
+            continue
+        trained, tested = np.unique(target[train]), np.unique(target[test])
+        if len(trained) == 1:
+            raise DataError(
+                f"the training rows of fold {number} have the single class "
+                f"{trained.tolist()[0]!r}; use fewer or stratified folds"
+            )
+        if len(tested) == 1 and not scores_truth(scoring, target[test], trained):
+            raise DataError(
+                f"the test rows of fold {number} have the single class {tested.tolist()[0]!r}, "
+                f"for which the scorer {scoring.name!r} has no score; use fewer or stratified "
+                "folds, or another scorer"
+            )
+
+
+def _predicts_numbers(estimator: Any) -> bool:
+    from sklearn.base import is_regressor
+
+    return is_a(is_regressor, estimator)

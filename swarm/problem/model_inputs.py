@@ -1,0 +1,138 @@
+"""What a model of one subset is given: rows of its columns, and parameters of ``fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.problem.models import is_lightgbm
+
+__all__ = [
+    "column_params",
+    "fit_params_of",
+    "for_columns",
+    "names_columns",
+    "narrowed",
+    "rows_for_model",
+]
+
+# Parameters that name columns: of LightGBM, CatBoost and scikit-learn's histogram models.
+_BY_COLUMN = ("categorical_feature", "cat_features", "categorical_features")
+
+
+def rows_for_model(columns: pd.DataFrame, rows: NDArray[np.int64], as_array: bool) -> Any:
+    """Return rows of the columns of a subset as a table, or as an array where X was one.
+
+    The array has the layout that scikit-learn would find in the table, so that its sums, and the
+    costs, are the same to the last bit.
+    """
+    part = columns.iloc[rows]
+    if not as_array:
+        return part
+    values = part.to_numpy()
+    return values if values.flags.writeable else values.copy(order="K")
+
+
+def fit_params_of(
+    params: Mapping[str, Any],
+    n_rows: int,
+    columns: Sequence[str],
+    positions: Sequence[int],
+    rows: NDArray[np.int64],
+) -> dict[str, Any]:
+    """Return the parameters of ``fit`` for some columns and rows.
+
+    Parameters
+    ----------
+    params
+        As given for all columns and rows. A sequence of `n_rows` values has one for each row;
+        ``categorical_feature`` and ``cat_features`` name columns; the rest is passed as it is.
+    columns
+        Names of all columns.
+    positions : (n_columns,)
+        Columns of the subset.
+    rows : int (n,)
+    """
+    found = {}
+    for name, value in params.items():
+        if names_columns(name, value):
+            value = narrowed(value, columns, positions)
+        elif _is_by_row(value, n_rows):
+            value = _taken(value, rows)
+        found[name] = value
+    return found
+
+
+def names_columns(name: str, value: object) -> bool:
+    """Whether a parameter is a list of columns."""
+    is_list = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+    return is_list and name.rpartition("__")[2] in _BY_COLUMN
+
+
+def column_params(estimator: Any) -> tuple[str, ...]:
+    """Names of an estimator's own parameters that are lists of columns.
+
+    LightGBM's are left as they are: they are settings of its training, see
+    :func:`swarm.problem.models.chooses_by_column`.
+    """
+    if is_lightgbm(estimator) or not hasattr(estimator, "get_params"):
+        return ()
+    params = estimator.get_params(deep=False)
+    return tuple(name for name, value in params.items() if names_columns(name, value))
+
+
+def for_columns(estimator: Any, columns: Sequence[str], positions: Sequence[int]) -> Any:
+    """Return the estimator with the parameters that name columns narrowed to those of a subset.
+
+    It is changed in place: give a copy.
+    """
+    names = column_params(estimator)
+    if not names:
+        return estimator
+    given = estimator.get_params(deep=False)
+    return estimator.set_params(
+        **{name: narrowed(given[name], columns, positions) for name in names}
+    )
+
+
+def narrowed(value: Any, columns: Sequence[str], positions: Sequence[int]) -> list[Any]:
+    """Return those of the columns in `value` that a subset has, by name or by their new place.
+
+    Parameters
+    ----------
+    value : list of str, list of int or bool (n_columns,)
+        Names or positions among all columns, or a mask of them.
+    """
+    values = list(value)
+    if len(values) == len(columns) and all(isinstance(v, (bool, np.bool_)) for v in values):
+        return [bool(values[position]) for position in positions]
+    place = {position: index for index, position in enumerate(positions)}
+    kept = {columns[position] for position in positions}
+    found: list[Any] = []
+    for item in values:
+        if isinstance(item, (int, np.integer)):
+            found += [place[int(item)]] if int(item) in place else []
+        elif item in kept:
+            found.append(item)
+    return found
+
+
+def _is_by_row(value: Any, n_rows: int) -> bool:
+    if isinstance(value, (str, bytes, Mapping)):
+        return False
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return len(shape) > 0 and shape[0] == n_rows
+    return isinstance(value, Sequence) and len(value) == n_rows
+
+
+def _taken(value: Any, rows: NDArray[np.int64]) -> Any:
+    if hasattr(value, "iloc"):
+        return value.iloc[rows]
+    if isinstance(value, (list, tuple)):
+        return [value[row] for row in rows.tolist()]
+    return value[rows]

@@ -1,0 +1,405 @@
+"""The problem a search solves, and the fingerprint that names it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.errors import ConfigError, DataError, nearest
+from swarm.problem.folds import Fold
+from swarm.problem.inputs import (
+    check_columns,
+    check_estimator,
+    check_fit_params,
+    check_fold_weights,
+    check_folds,
+    check_rows,
+    check_target_range,
+    check_task,
+    checked_weights,
+    resolve_folds,
+)
+from swarm.problem.model_inputs import column_params
+from swarm.problem.models import (
+    describe,
+    has_importances,
+    is_lightgbm,
+    keeps_columns,
+    made_deterministic,
+    shrinks_exactly,
+)
+from swarm.problem.scoring import Scoring, resolve_scoring
+from swarm.problem.space import SearchSpace
+from swarm.problem.target import task_of
+from swarm.problem.unsupervised import scoring_without_target
+
+__all__ = ["IMPORTANCES", "Importance", "Problem"]
+
+# Counts the corrections of costs, see :mod:`swarm.problem.revised`.
+_REVISION = 2
+
+Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
+IMPORTANCES = ("auto", "fold", "refit", "permutation", "mutual_information", "none")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Data, estimator, scorer, folds and units: everything a cost depends on.
+
+    Use :meth:`build`; the constructor expects checked values.
+
+    Attributes
+    ----------
+    features : DataFrame (n_rows, n_columns)
+    target : (n_rows,) or (n_rows, n_labels)
+        Zeros where there is none.
+    task : str
+        ``binary``, ``multiclass``, ``regression``, ``multilabel``, ``multioutput_classes``,
+        ``multioutput_regression`` or ``unsupervised``.
+    estimator : estimator
+        Deterministic, one thread.
+    scoring : Scoring
+    folds : tuple of (train, test)
+        Row positions.
+    space : SearchSpace
+    importance : str
+        Where importances come from: ``fold``, ``refit``, ``permutation``,
+        ``mutual_information`` or ``none``.
+    weight : float64 (n_rows,) or None
+        Sample weights, passed to ``fit``.
+    seed : int
+        Of the noise that breaks ties in the estimates of mutual information.
+    exact_shrink : bool
+        Whether units that no fold model used can be dropped without changing any model.
+    fit_params : dict
+        What else is passed to ``fit``, see :func:`swarm.problem.model_inputs.fit_params_of`.
+    as_array : bool
+        Whether models are given arrays in place of tables.
+    by_column : tuple of str
+        Parameters of the estimator that name columns, and are narrowed to those of a subset.
+    categorical_support : bool
+        Whether the user says that the estimator takes categories.
+    """
+
+    features: pd.DataFrame
+    target: NDArray[Any]
+    task: str
+    estimator: Any
+    scoring: Scoring
+    folds: tuple[Fold, ...]
+    space: SearchSpace
+    importance: str
+    weight: NDArray[np.float64] | None
+    exact_shrink: bool
+    seed: int = 0
+    fit_params: Mapping[str, Any] = field(default_factory=dict)
+    as_array: bool = False
+    by_column: tuple[str, ...] = ()
+    categorical_support: bool = False
+
+    @classmethod
+    def build(
+        cls,
+        features: pd.DataFrame,
+        target: Any,
+        estimator: Any,
+        *,
+        space: SearchSpace | None = None,
+        scoring: str | Callable[..., float] | Scoring | None = None,
+        pos_label: str | int | None = None,
+        folds: int | Sequence[Fold] | Any = 5,
+        groups: Any = None,
+        weight: Any = None,
+        importance: Importance = "auto",
+        fit_params: Mapping[str, Any] | None = None,
+        as_array: bool = False,
+        task: str | None = None,
+        categorical_support: bool = False,
+        seed: int = 0,
+    ) -> Problem:
+        """Check everything and build the problem.
+
+        Parameters
+        ----------
+        features : DataFrame (n_rows, n_columns)
+        target : (n_rows,) or (n_rows, n_labels), or None
+            None: the estimator learns without one, and is measured by its own ``score`` or a
+            callable ``(estimator, X)``.
+        estimator
+            Any scikit-learn estimator.
+        space
+            Units and constraints; default: every column for itself, no constraint.
+        scoring, pos_label
+            See :func:`swarm.problem.scoring.resolve_scoring`.
+        folds
+            A number of folds (stratified for classes and labels, shuffled by `seed`), ready
+            folds, or a scikit-learn splitter.
+        groups, weight : (n_rows,)
+            Groups for the splitter; sample weights.
+        importance
+            ``auto``: of the fold models, or mutual information where models have none.
+        fit_params
+            What else is passed to ``fit``. Values with one entry for each row are split with
+            the rows; ``categorical_feature`` and ``cat_features`` name columns of the table, by
+            name or by position, and are narrowed to those of a subset.
+        as_array
+            Whether models are given arrays: `features` has one dtype, and names that the data
+            did not have.
+        task
+            Default: what :func:`swarm.problem.target.task_of` tells of the target.
+        categorical_support
+            Whether the estimator takes columns of categories though neither its tags nor its
+            parameters say so.
+        seed
+            Seed of shuffled folds and of every random state left open.
+
+        Raises
+        ------
+        DataError, ConfigError
+            For anything that would make a fit fail or a cost meaningless.
+        """
+        if target is None:
+            target, task = np.zeros(len(features), dtype=np.int8), "unsupervised"
+        labels = np.asarray(target)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        # A table keeps its dtypes, which tell the task; a list or a column becomes an array.
+        target = target if isinstance(target, (pd.Series, pd.DataFrame)) else labels
+        check_estimator(estimator, scoring, task or "")
+        check_rows(features, labels, task)
+        space = space or SearchSpace.build(list(features.columns))
+        if list(space.columns) != list(features.columns):
+            raise DataError("the space was built for other columns than the data has")
+        features = features.reset_index(drop=True)
+        task = task or task_of(target)
+        check_columns(features, estimator, categorical_support)
+        check_task(estimator, target, task)
+        check_target_range(estimator, labels)
+        model = made_deterministic(estimator, seed)
+        score = (
+            scoring_without_target(scoring)
+            if task == "unsupervised"
+            else resolve_scoring(scoring, model, labels, task, pos_label)
+        )
+        made = resolve_folds(folds, features, labels, task, seed, groups)
+        check_folds(made, labels, task, model, score)
+        weights = checked_weights(weight, len(labels), model)
+        check_fold_weights(made, weights)
+        kind = _importance_kind(importance, model, features, labels, as_array, task)
+        params = dict(fit_params or {})
+        check_fit_params(model, params)
+        exact = not params and _exact(kind, model, features, made)
+        return cls(
+            features,
+            labels,
+            task,
+            model,
+            score,
+            tuple(made),
+            space,
+            kind,
+            weights,
+            exact,
+            seed,
+            params,
+            as_array,
+            column_params(model),
+            categorical_support,
+        )
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.folds)
+
+    @cached_property
+    def relevance(self) -> NDArray[np.float64] | None:
+        """Mutual information of each unit with the target, None for other importances.
+
+        Computed when first read: estimates for many labels take longer than many searches.
+        """
+        if self.importance != "mutual_information":
+            return None
+        from swarm.statistics.relevance import relevance
+
+        made_of = pd.Series if self.target.ndim == 1 else pd.DataFrame
+        values = relevance(self.features, made_of(self.target), self.task, self.seed)
+        return self.space.by_unit(values, range(self.space.n_columns))
+
+    def with_estimator(
+        self, estimator: Any, *, importance: Importance = "auto", seed: int = 0
+    ) -> Problem:
+        """Pose the same problem to another estimator: same data, folds, scorer and units."""
+        check_estimator(estimator, self.scoring)
+        check_columns(self.features, estimator, self.categorical_support)
+        check_fit_params(estimator, self.fit_params)
+        model = made_deterministic(estimator, seed)
+        kind = _importance_kind(
+            importance, model, self.features, self.target, self.as_array, self.task
+        )
+        return replace(
+            self,
+            estimator=model,
+            importance=kind,
+            exact_shrink=not self.fit_params and _exact(kind, model, self.features, self.folds),
+            seed=seed,
+            by_column=column_params(model),
+        )
+
+    def fingerprint(self) -> str:
+        """Name the problem: 32 hex digits, equal for equal problems, on any machine.
+
+        Covers data, target, weights, folds, estimator and the version of its package, scorer,
+        importances and units. Constraints do not change a cost, so searches that differ only
+        in them share their evaluations.
+        """
+        digest = hashlib.sha256()
+        for part in (self._recipe(), *_column_bytes(self.features)):
+            digest.update(part)
+        for array in (self.target, self.weight):
+            digest.update(_array_bytes(array))
+        for train, test in self.folds:
+            digest.update(_array_bytes(train))
+            digest.update(_array_bytes(test))
+        return digest.hexdigest()[:32]
+
+    def _recipe(self) -> bytes:
+        from swarm.problem.revised import costs_were_wrong
+
+        scorer = self.scoring
+        recipe = {
+            "estimator": describe(self.estimator),
+            "package": _package_version(self.estimator),
+            "scoring": [scorer.name, scorer.upper, scorer.pos_label, describe(scorer.scorer)],
+            "importance": self.importance,
+            "units": self.space.units,
+        }
+        # Named only where there are any, as all problems without them were archived before.
+        if self.fit_params:
+            recipe["fit_params"] = describe(_plain(self.fit_params))
+        if self.as_array:
+            recipe["as_array"] = True
+        if costs_were_wrong(self):
+            # Costs that earlier versions archived may not be those of the models.
+            recipe["revision"] = _REVISION
+        return json.dumps(recipe, sort_keys=True).encode()
+
+
+def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables and series as arrays, which have a description."""
+    return {
+        name: value.to_numpy() if hasattr(value, "to_numpy") else value
+        for name, value in params.items()
+    }
+
+
+def _package_version(estimator: Any) -> str:
+    """Name and version of the package of an estimator, and of this one if it makes a step."""
+    inside = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
+    names = [_package(estimator)]
+    if any(_package(part) == "swarm" for part in inside) and "swarm" not in names:
+        names.append("swarm")
+    return ", ".join(map(_with_version, names))
+
+
+def _package(part: object) -> str:
+    return type(part).__module__.split(".")[0]
+
+
+def _with_version(name: str) -> str:
+    distribution = {"sklearn": "scikit-learn", "swarm": "swarmselect"}.get(name, name)
+    try:
+        return f"{name}=={version(distribution)}"
+    except PackageNotFoundError:
+        return name
+
+
+def _array_bytes(array: NDArray[Any] | None) -> bytes:
+    if array is None:
+        return b"none"
+    if array.dtype.kind in "biufc":
+        return f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+    return json.dumps([str(value) for value in array.ravel()]).encode()
+
+
+def _column_bytes(features: pd.DataFrame) -> list[bytes]:
+    parts = []
+    for position, name in enumerate(features.columns):
+        column = features.iloc[:, position]
+        parts.append(f"{name}:{column.dtype}".encode())
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            categories = column.cat.categories
+            parts.append(f"{categories.dtype} {column.cat.ordered}".encode())
+            parts.append(json.dumps([str(c) for c in categories]).encode())
+            column = column.cat.codes
+        parts.append(_array_bytes(column.to_numpy()))
+    return parts
+
+
+def _importance_kind(
+    importance: str,
+    model: Any,
+    features: pd.DataFrame,
+    target: NDArray[Any],
+    as_array: bool,
+    task: str,
+) -> str:
+    if importance not in IMPORTANCES:
+        raise ConfigError(
+            f"unknown importance {importance!r} (there are {', '.join(IMPORTANCES)})"
+            f"{nearest(importance, IMPORTANCES)}"
+        )
+    has_estimate = task in ("binary", "multiclass", "regression", "multilabel")
+    if importance == "mutual_information" and not has_estimate:
+        raise ConfigError(
+            f"importance 'mutual_information' has no estimate for the task {task!r}; "
+            "use 'auto', 'permutation' or 'none'"
+        )
+    if importance not in ("auto", "fold", "refit"):
+        return importance
+    reason = ""
+    if not _tells_importances(model):
+        reason = f"{type(model).__name__} has none"
+    elif not keeps_columns(model, features, target, as_array):
+        reason = "the pipeline makes new columns"
+    if importance == "auto":
+        without = "mutual_information" if has_estimate else "none"
+        return without if reason else "fold"
+    if reason:
+        raise ConfigError(
+            f"importance {importance!r} was asked but {reason}; "
+            "use 'permutation' or 'mutual_information'"
+        )
+    return importance
+
+
+def _exact(kind: str, model: Any, features: pd.DataFrame, folds: Sequence[Fold]) -> bool:
+    return kind == "fold" and all(
+        shrinks_exactly(model, features.iloc[train]) for train, _ in folds
+    )
+
+
+def _tells_importances(estimator: Any) -> bool:
+    """Fit on four rows: some classes promise importances for some of their settings only."""
+    from sklearn.base import clone
+
+    if is_lightgbm(estimator):
+        return True
+    if getattr(estimator, "steps", None):
+        return _tells_importances(estimator.steps[-1][1])
+    rows = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0], [2.0, 0.5]] * 5)
+    labels = np.array([0, 1, 0, 1] * 5)
+    try:
+        model = clone(estimator, safe=False).fit(rows, labels)
+    except Exception:
+        return hasattr(type(estimator), "feature_importances_")
+    return has_importances(model)

@@ -1,0 +1,50 @@
+"""Measure estimators that learn without a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from swarm.errors import ConfigError
+from swarm.problem.scoring import Scoring
+
+__all__ = ["WithoutTarget", "scoring_without_target"]
+
+
+@dataclass(frozen=True)
+class WithoutTarget:
+    """A scorer that is not given a target.
+
+    Attributes
+    ----------
+    scorer : callable ``(estimator, X) -> float``, or None
+        None: the estimator's own ``score``.
+    """
+
+    scorer: Callable[..., float] | None = None
+
+    def __call__(self, estimator: Any, features: Any, target: Any = None) -> float:
+        """Score the estimator on test rows."""
+        if self.scorer is None:
+            return float(estimator.score(features))
+        return self.scorer(estimator, features)
+
+
+def scoring_without_target(scoring: str | Callable[..., float] | Scoring | None) -> Scoring:
+    """Turn a callable ``(estimator, X) -> float`` into a :class:`Scoring`; its costs have no bound.
+
+    Raises
+    ------
+    ConfigError
+        For a scorer by name, all of which compare predictions with a target.
+    """
+    if isinstance(scoring, Scoring):
+        return scoring
+    if isinstance(scoring, str):
+        raise ConfigError(
+            f"scorer {scoring!r} needs a target and there is none; give y, or a callable "
+            "(estimator, X) as scoring"
+        )
+    name = "score" if scoring is None else getattr(scoring, "__name__", type(scoring).__name__)
+    return Scoring(name, WithoutTarget(scoring), upper=None)

@@ -1,0 +1,1 @@
+"""A search from its first epoch to its result."""

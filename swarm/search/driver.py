@@ -1,0 +1,340 @@
+"""The driver: a strategy on a problem with a seed and a budget.
+
+The driver alone makes generators, one per epoch, from (seed, epoch), so an epoch depends on
+the state before it and on nothing else. To resume a search is to run it again: the archive
+answers what was evaluated, and the first mask that it does not know is where work starts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.errors import EvaluationError, InputError
+from swarm.evaluation.types import Evaluations, Evaluator
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget, Counts
+from swarm.search.history import EpochRecord, record_epoch
+from swarm.search.racing import RaceMemory
+from swarm.search.result import SearchResult
+from swarm.strategies.base import Proposal, Strategy
+from swarm.strategies.operators.memory import shrink
+
+__all__ = ["Search", "SearchState", "run"]
+
+Bool = NDArray[np.bool_]
+
+# More than this share of failed evaluations is a mistake, not bad luck.
+_FAILED_SHARE = 0.1
+# Epochs without a new mask after which limits that count new masks are given up.
+_IDLE_EPOCHS = 100
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """A search between two epochs. Frozen: an epoch makes the next one.
+
+    Attributes
+    ----------
+    epoch : int
+        Epochs finished.
+    strategy : state of the strategy
+    best_mask : bool (n_units,) or None
+        None until a finite cost was seen.
+    best_cost : float
+    stalled : int
+        Epochs since the best cost improved.
+    counts : Counts
+    asked : mapping of packed mask to packed folds
+        What this search has been charged for.
+    fold_sums : float64 (n_folds,)
+        Sums of fold costs over rows that reached their incumbents: the folds with the highest
+        are trained first.
+    idle : int
+        Epochs since a mask was proposed for the first time.
+    first_error : str or None
+        Traceback of the first fit that failed.
+    races : RaceMemory or None
+        What races need to know; None where masks do not race.
+    """
+
+    epoch: int
+    strategy: Any
+    best_mask: Bool | None
+    best_cost: float
+    stalled: int
+    counts: Counts
+    asked: Mapping[bytes, int] = field(repr=False)
+    fold_sums: NDArray[np.float64] = field(repr=False)
+    idle: int = 0
+    first_error: str | None = field(default=None, repr=False)
+    races: RaceMemory | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Search:
+    """A strategy on a space, answered by an evaluator.
+
+    Parameters
+    ----------
+    strategy : Strategy
+    space : SearchSpace
+    evaluator : Evaluator
+    hints : Hints
+    seed : int
+    budget : Budget
+    racing : float or None
+        Give up the training of a mask once its chance to reach its incumbent falls below this,
+        by the folds seen so far; see :class:`swarm.evaluation.limit.Limit`. Faster, but a mask
+        that would have won is lost now and then; the search is another one, though as
+        deterministic. Strategies that ask for the exact cost of every mask do not race.
+    """
+
+    strategy: Strategy
+    space: SearchSpace
+    evaluator: Evaluator
+    hints: Hints
+    seed: int
+    budget: Budget
+    racing: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.racing is not None:
+            require("racing", self.racing, above=0, below=0.5)
+
+    def start(self) -> SearchState:
+        """Make the state before the first epoch.
+
+        Raises
+        ------
+        InputError
+            If warm-start masks are of another space.
+        """
+        warm = self.hints.warm
+        if warm is not None and warm.shape[1:] != (self.space.n_units,):
+            raise InputError(
+                f"warm-start masks have the shape {warm.shape} but there are "
+                f"{self.space.n_units} units; give one column a unit"
+            )
+        state = self.strategy.start(self.space, self.hints, self._generator(0))
+        n_folds = self.evaluator.n_folds
+        races = None if self.racing is None else RaceMemory.blank(n_folds)
+        sums = np.zeros(n_folds)
+        return SearchState(0, state, None, float("inf"), 0, Counts(), {}, sums, races=races)
+
+    def step(self, state: SearchState) -> tuple[SearchState, EpochRecord]:
+        """Run one epoch: propose, evaluate, observe.
+
+        Running it twice from one state gives the same state twice: a retry is the same epoch.
+
+        Raises
+        ------
+        EvaluationError
+            If a cost is NaN, or more than a tenth of the evaluations failed.
+        """
+        epoch = state.epoch + 1
+        moved, proposal = self.strategy.propose(state.strategy, self._generator(epoch))
+        affordable = self._affordable(state, proposal)
+        evaluations = self._evaluate(proposal, affordable, state)
+        observed = self.strategy.observe(moved, proposal, evaluations)
+        asked, counts = _charge(state, proposal.masks[:affordable], evaluations)
+        first_error = state.first_error or evaluations.first_error
+        _refuse_too_many_failures(counts, first_error)
+        best_mask, best_cost = self._best(state, proposal, evaluations)
+        improved = best_cost < state.best_cost
+        after = SearchState(
+            epoch=epoch,
+            strategy=observed,
+            best_mask=best_mask,
+            best_cost=best_cost,
+            # A sequential search passes sizes that cannot be the answer before it has any.
+            stalled=0 if improved or best_mask is None else state.stalled + 1,
+            counts=counts,
+            asked=asked,
+            fold_sums=state.fold_sums + _fold_sums(proposal, evaluations),
+            idle=state.idle + 1 if counts.distinct == state.counts.distinct else 0,
+            first_error=first_error,
+            races=state.races
+            and state.races.observe(moved.members, observed.members, proposal, evaluations),
+        )
+        size = 0 if best_mask is None else int(best_mask.sum())
+        record = record_epoch(
+            epoch, proposal, evaluations, observed.members, (best_cost, size), counts
+        )
+        return after, record
+
+    def stop(self, state: SearchState, seconds: float) -> str | None:
+        """Say why the search ends here, or None.
+
+        A limit of the budget; ``"finished"`` when the strategy is; ``"exhausted"`` when
+        `distinct` or `fits` limits it and no new mask has come up for a hundred epochs.
+        """
+        if state.epoch > 0 and self.strategy.finished(state.strategy):
+            return "finished"
+        counts_new = self.budget.distinct is not None or self.budget.fits is not None
+        if counts_new and state.idle >= _IDLE_EPOCHS:
+            return "exhausted"
+        return self.budget.reached(state.epoch, state.counts, seconds, state.stalled)
+
+    def _generator(self, epoch: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, epoch])
+
+    def _affordable(self, state: SearchState, proposal: Proposal) -> int:
+        """How many rows of the proposal the budget still pays for."""
+        count = len(proposal.masks)
+        if self.budget.evaluations is not None:
+            count = min(count, self.budget.evaluations - state.counts.evaluations)
+        if self.budget.distinct is not None:
+            seen = set(state.asked)
+            for row, key in enumerate(_keys(proposal.masks[:count])):
+                if key not in seen and len(seen) == self.budget.distinct:
+                    return row
+                seen.add(key)
+        return count
+
+    def _evaluate(self, proposal: Proposal, affordable: int, state: SearchState) -> Evaluations:
+        order = np.argsort(-state.fold_sums, kind="stable")
+        asked = (proposal.masks[:affordable], proposal.incumbents[:affordable], order)
+        race = None
+        if self.racing is not None and state.races is not None:
+            race = state.races.race(proposal, self.racing)
+        answers = self.evaluator.evaluate(*asked, race)
+        _refuse_nan(answers.costs, proposal.masks, self.space)
+        return answers if affordable == len(proposal.masks) else _padded(answers, proposal)
+
+    def _best(
+        self, state: SearchState, proposal: Proposal, evaluations: Evaluations
+    ) -> tuple[Bool | None, float]:
+        """Lowest cost, then fewest units, then first; without the units no model used."""
+        masks = proposal.masks
+        if evaluations.exact_shrink:
+            masks = shrink(masks, evaluations.used, self.space)
+        costs = np.where(self.space.obeys(masks), evaluations.costs, np.inf)
+        size = masks.sum(axis=1)
+        row = int(np.lexsort((size, costs))[0])
+        cost = float(costs[row])
+        if not np.isfinite(cost):
+            return state.best_mask, state.best_cost
+        if state.best_mask is not None and (cost, size[row]) >= (
+            state.best_cost,
+            state.best_mask.sum(),
+        ):
+            return state.best_mask, state.best_cost
+        best = masks[row].copy()
+        best.setflags(write=False)
+        return best, cost
+
+
+def run(
+    search: Search,
+    *,
+    callbacks: Sequence[Callable[[EpochRecord, SearchState], None]] = (),
+    step: Callable[[SearchState], tuple[SearchState, EpochRecord]] | None = None,
+) -> SearchResult:
+    """Run a search to its end.
+
+    Ctrl-C ends it after the last finished epoch with a usable result; what the unfinished
+    epoch had evaluated is in the archive.
+
+    Parameters
+    ----------
+    callbacks
+        Called after every epoch with its record and the state.
+    step
+        What runs an epoch, where :meth:`Search.step` is to be wrapped, in a task for example.
+    """
+    step = search.step if step is None else step
+    started = time.monotonic()
+    state, records, reason = search.start(), [], None
+    try:
+        while (reason := search.stop(state, time.monotonic() - started)) is None:
+            state, record = step(state)
+            records.append(record)
+            for callback in callbacks:
+                callback(record, state)
+    except KeyboardInterrupt:
+        if not records:
+            raise
+        reason = "interrupted"
+    return SearchResult(state, tuple(records), reason, search.space)
+
+
+def _keys(masks: Bool) -> list[bytes]:
+    return [row.tobytes() for row in np.packbits(masks, axis=1)]
+
+
+def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> NDArray[np.float64]:
+    """Sum the fold costs of rows that reached their incumbents: known with pruning or without."""
+    reached = evaluations.costs <= proposal.incumbents
+    sums: NDArray[np.float64] = np.nansum(evaluations.fold_costs[reached], axis=0)
+    return sums
+
+
+def _charge(
+    state: SearchState, masks: Bool, evaluations: Evaluations
+) -> tuple[dict[bytes, int], Counts]:
+    """Count what the answers needed beyond what this search had been charged for."""
+    asked = dict(state.asked)
+    fits = 0
+    for key, needed in zip(_keys(masks), evaluations.needed, strict=False):
+        folds = int.from_bytes(np.packbits(needed).tobytes(), "big")
+        before = asked.get(key, 0)
+        fits += (folds & ~before).bit_count()
+        asked[key] = before | folds
+    counts = Counts(
+        evaluations=state.counts.evaluations + len(masks),
+        distinct=len(asked),
+        fits=state.counts.fits + fits,
+        failed=state.counts.failed + int(evaluations.failed.sum()),
+    )
+    return asked, counts
+
+
+def _padded(answers: Evaluations, proposal: Proposal) -> Evaluations:
+    """Answer rows that the budget did not pay for as not better than their incumbents."""
+    n, given = len(proposal.masks), len(answers.costs)
+
+    def fill(array: NDArray[Any], value: object) -> NDArray[Any]:
+        rest = np.full((n - given, *array.shape[1:]), value, dtype=array.dtype)
+        return np.concatenate([array, rest])
+
+    return replace(
+        answers,
+        costs=fill(answers.costs, np.inf),
+        fold_costs=fill(answers.fold_costs, np.nan),
+        importances=fill(answers.importances, 0.0),
+        used=np.concatenate([answers.used, proposal.masks[given:]]),
+        censored=fill(answers.censored, True),
+        failed=fill(answers.failed, False),
+        needed=fill(answers.needed, False),
+    )
+
+
+def _refuse_nan(costs: NDArray[np.float64], masks: Bool, space: SearchSpace) -> None:
+    if not np.isnan(costs).any():
+        return
+    names = space.subset(masks[np.flatnonzero(np.isnan(costs))[0]])
+    listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    raise EvaluationError(
+        f"the cost of the subset of {len(names)} features ({listed}) is NaN; check the evaluator"
+    )
+
+
+def _refuse_too_many_failures(counts: Counts, first_error: str | None) -> None:
+    if counts.failed <= _FAILED_SHARE * counts.evaluations:
+        return
+    trace = first_error or ""
+    cause = trace.strip().splitlines()[-1] if trace.strip() else "an unknown error"
+    error = EvaluationError(
+        f"{counts.failed} of {counts.evaluations} evaluations failed, more than a tenth; "
+        f"the first: {cause}"
+    )
+    error.add_note(trace)
+    raise error

@@ -1,0 +1,120 @@
+"""Pick one subset of many that were measured: the cheapest, or a smaller one that costs little.
+
+All rules pick from the Pareto front, so that an answer never has more units than another one of
+the same cost.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.errors import ConfigError, DataError, nearest
+from swarm.strategies.operators.sequential import first_best, within_one_error
+
+__all__ = ["PICKS", "Pick", "check_pick", "knee", "pareto_front", "pick"]
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+Pick = Literal["best", "parsimonious", "knee"]
+PICKS = ("best", "parsimonious", "knee")
+
+# A front that is straight but for rounding has no knee.
+_STRAIGHT = 1e-9
+
+
+def check_pick(name: str) -> None:
+    """Raise ConfigError unless `name` is one of :data:`PICKS`."""
+    if name not in PICKS:
+        raise ConfigError(
+            f"unknown pick {name!r} (there are {', '.join(PICKS)}){nearest(str(name), PICKS)}"
+        )
+
+
+def pick(name: str, sizes: NDArray[np.generic], costs: Float, errors: Float) -> int:
+    """Row of the subset that a rule picks.
+
+    Parameters
+    ----------
+    name
+        ``best``: the lowest cost; ``parsimonious``: the smallest within one standard error of the
+        lowest cost; ``knee``: see :func:`knee`. Of equal costs the smaller subset, of equal sizes
+        the cheaper one, then the first row.
+    sizes : (n,)
+        Units of each subset.
+    costs : float64 (n,)
+        Rows that are not finite are never picked.
+    errors : float64 (n,)
+        Standard errors of the costs.
+
+    Raises
+    ------
+    ConfigError
+        If the rule is unknown.
+    DataError
+        If no cost is finite.
+
+    References
+    ----------
+    The rule of one standard error: :func:`swarm.strategies.operators.sequential.within_one_error`.
+    """
+    check_pick(name)
+    front = pareto_front(sizes, costs)
+    if not len(front):
+        raise DataError(f"there is nothing to pick from: none of {len(costs)} costs is finite")
+    if name == "knee":
+        return int(front[knee(sizes[front], costs[front])])
+    rule = costs[front], errors[front]
+    return int(front[within_one_error(*rule) if name == "parsimonious" else first_best(rule[0])])
+
+
+def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:
+    """Rows that no other row beats in size or cost without losing in the other.
+
+    Parameters
+    ----------
+    sizes : (n,)
+    costs : float64 (n,)
+        Rows that are not finite are left out.
+
+    Returns
+    -------
+    int (n_front,)
+        By ascending size, and so by descending cost; of equal rows the first.
+    """
+    rows = np.flatnonzero(np.isfinite(costs))
+    rows = rows[np.lexsort((costs[rows], sizes[rows]))]
+    if not len(rows):
+        return rows
+    before = np.concatenate([[np.inf], np.minimum.accumulate(costs[rows])[:-1]])
+    front: Int = rows[costs[rows] < before]
+    return front
+
+
+def knee(sizes: NDArray[np.generic], costs: Float) -> int:
+    """Place on a Pareto front beyond which another unit buys clearly less.
+
+    With sizes and costs scaled to 0 and 1, the point farthest below the line from the first to
+    the last, the smaller of equals. A front without such a point has no knee, and its last, the
+    cheapest, is taken.
+
+    Parameters
+    ----------
+    sizes, costs : (n_front,)
+        As :func:`pareto_front` orders them, at least one.
+
+    References
+    ----------
+    Satopaa, Albrecht, Irwin and Raghavan, Finding a "Kneedle" in a Haystack (2011), on a curve
+    that is not smoothed.
+    """
+    if len(sizes) < 3:
+        return len(sizes) - 1
+    x = (sizes - sizes[0]) / (sizes[-1] - sizes[0])
+    y = (costs - costs[-1]) / (costs[0] - costs[-1])
+    below = 1.0 - x - y
+    place = int(np.argmax(below))
+    return place if below[place] > _STRAIGHT else len(sizes) - 1

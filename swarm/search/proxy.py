@@ -1,0 +1,118 @@
+"""Search on a cheaper model, then measure the best subsets on the model that counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from swarm.checks import require
+from swarm.errors import EvaluationError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.search.result import Confirmed, SearchResult
+from swarm.strategies.operators.memory import shrink
+
+__all__ = ["LOW_CORRELATION", "confirm"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+# Below this rank correlation the cheaper model is a poor guide.
+LOW_CORRELATION = 0.8
+
+
+def confirm(
+    result: SearchResult,
+    guide: CrossValidation,
+    evaluator: CrossValidation,
+    *,
+    n_best: int = 16,
+    n_probes: int = 12,
+) -> SearchResult:
+    """Measure the best subsets of a search, and some others, on another model.
+
+    Parameters
+    ----------
+    result : SearchResult
+        Of a search on the cheaper model.
+    guide : CrossValidation
+        Of the cheaper model. Units that no model of its folds used are left out first, where
+        that changes no cheaper model.
+    evaluator : CrossValidation
+        Of the model that counts, on the same data and folds.
+    n_best : int
+        How many of the best subsets are measured; the best of all that are is the answer.
+    n_probes : int
+        How many of all the subsets that the search has asked for, good or bad, are measured on
+        both models. The rank correlation is that over these alone: among the best, which hardly
+        differ, the ranks of any two models do.
+
+    Returns
+    -------
+    SearchResult
+        With :attr:`SearchResult.confirmed`.
+
+    Raises
+    ------
+    EvaluationError
+        If the model that counts fails on all of them.
+    """
+    require("n_best", n_best, at_least=1, whole=True)
+    require("n_probes", n_probes, at_least=0, whole=True)
+    best, best_cheap = _best(result, guide, n_best)
+    probes = _probes(result, n_probes)
+    order = np.arange(evaluator.n_folds)
+    asked = guide.evaluate(probes, np.full(len(probes), np.inf), order).costs
+    masks, cheap = np.vstack([best, probes]), np.concatenate([best_cheap, asked])
+    costs = evaluator.evaluate(masks, np.full(len(masks), np.inf), order).costs
+    if not np.isfinite(costs).any():
+        raise EvaluationError(
+            f"none of {len(masks)} subsets of the cheaper model has a finite cost on the full "
+            "one; look at the failed fits"
+        )
+    rank = np.lexsort((masks.sum(axis=1), cheap))
+    first = np.unique(np.packbits(masks[rank], axis=1), axis=0, return_index=True)[1]
+    kept = rank[np.sort(first)]
+    correlation = _correlation(asked, costs[len(best) :])
+    return replace(result, confirmed=Confirmed(masks[kept], costs[kept], cheap[kept], correlation))
+
+
+def _best(result: SearchResult, guide: CrossValidation, n_best: int) -> tuple[Bool, Float]:
+    """Return the best subsets of which the search itself has seen all folds, and their costs."""
+    space, asked = result.space, result.state.asked
+    every = int.from_bytes(np.packbits(np.ones(guide.n_folds, dtype=bool)).tobytes(), "big")
+    masks = _unpacked([key for key, folds in asked.items() if folds == every], space.n_units)
+    records = guide.known.lookup(masks)
+    costs = np.array([record.cost for record in records])
+    if guide.problem.exact_shrink:
+        used = np.array([record.used.any(axis=0) for record in records])
+        masks = shrink(masks, masks & used, space)
+    allowed = np.isfinite(costs) & space.obeys(masks)
+    masks, costs = masks[allowed], costs[allowed]
+    rank = np.lexsort((masks.sum(axis=1), costs))
+    first = np.unique(np.packbits(masks[rank], axis=1), axis=0, return_index=True)[1]
+    kept = rank[np.sort(first)[:n_best]]
+    return masks[kept], costs[kept]
+
+
+def _probes(result: SearchResult, count: int) -> Bool:
+    """Return subsets the search asked for, allowed as answers, evenly spread over the search."""
+    masks = _unpacked(list(result.state.asked), result.space.n_units)
+    masks = masks[result.space.obeys(masks)]
+    places = np.round(np.linspace(0, len(masks) - 1, min(count, len(masks)))).astype(np.int64)
+    return masks[places]
+
+
+def _unpacked(keys: list[bytes], n_units: int) -> Bool:
+    packed = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
+    return np.unpackbits(packed, axis=1, count=n_units).astype(bool)
+
+
+def _correlation(one: Float, other: Float) -> float:
+    """Rank correlation where both are finite; NaN where one of them is constant."""
+    both = np.isfinite(one) & np.isfinite(other)
+    if min(len(np.unique(one[both])), len(np.unique(other[both]))) < 2:
+        return float("nan")
+    return float(spearmanr(one[both], other[both]).statistic)

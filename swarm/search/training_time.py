@@ -1,0 +1,46 @@
+"""What a search has cost, whoever paid for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from swarm.storage.archive import KnownEvaluations
+
+if TYPE_CHECKING:
+    from swarm.search.driver import SearchState
+
+__all__ = ["training_seconds"]
+
+_CHUNK = 500
+
+
+def training_seconds(state: SearchState, known: KnownEvaluations) -> float:
+    """Sum the training time of the folds that the answers of a search needed.
+
+    Parameters
+    ----------
+    state : SearchState
+        The last one.
+    known : KnownEvaluations
+        What the archive has of its problem.
+
+    Returns
+    -------
+    float
+        Seconds as the archive has them, whichever search trained the folds; a search that is
+        replayed costs what it cost at first.
+    """
+    keys = list(state.asked)
+    n_units = known.blank.used.shape[1]
+    total = 0.0
+    for start in range(0, len(keys), _CHUNK):
+        some = keys[start : start + _CHUNK]
+        packed = np.frombuffer(b"".join(some), dtype=np.uint8).reshape(len(some), -1)
+        masks = np.unpackbits(packed, axis=1, count=n_units).astype(bool)
+        for key, record in zip(some, known.lookup(masks), strict=True):
+            trained = int(record.known.sum())
+            if trained:
+                total += record.seconds * min(1.0, state.asked[key].bit_count() / trained)
+    return total

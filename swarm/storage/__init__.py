@@ -1,0 +1,1 @@
+"""What outlasts a process: evaluations in an archive, and the chosen features."""

@@ -1,0 +1,410 @@
+"""The archive: every evaluation ever paid for, keyed by problem and mask.
+
+The only durable state of a search. Rows are added and never changed: a mask that was
+trained on two folds and later on the other three has two rows, which are merged when read.
+See :mod:`swarm.storage.record_rows` for what a row holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from swarm.errors import ConfigError, StoreError
+from swarm.redaction import harmless, redact, scrub, secrets_of
+from swarm.storage.database import open_engine
+from swarm.storage.record_cache import Recall
+from swarm.storage.record_rows import decode, encode
+from swarm.storage.records import Record
+
+if TYPE_CHECKING:
+    from swarm.problem.problem import Problem
+
+__all__ = ["Archive", "KnownEvaluations"]
+
+Bool = NDArray[np.bool_]
+
+_FORMAT = "swarm-archive-1"
+_CHUNK = 400
+# Memory for records that were read and cannot change any more.
+_RECALLED = 1 << 26
+# The first half of the key of an advisory lock on PostgreSQL; the problem is the other.
+_LOCK = 0x5A4B
+_META = sa.MetaData()
+_ABOUT = sa.Table(
+    "archive_about",
+    _META,
+    sa.Column("format", sa.String(40), primary_key=True),
+)
+_PROBLEMS = sa.Table(
+    "archive_problems",
+    _META,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("fingerprint", sa.String(64), unique=True, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("about", sa.Text, nullable=False),
+)
+_EVALUATIONS = sa.Table(
+    "archive_evaluations",
+    _META,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("problem", sa.ForeignKey("archive_problems.id"), nullable=False),
+    sa.Column("mask", sa.LargeBinary, nullable=False),
+    sa.Column("folds", sa.LargeBinary, nullable=False),
+    sa.Column("fold_costs", sa.LargeBinary, nullable=False),
+    sa.Column("used", sa.LargeBinary, nullable=False),
+    sa.Column("importance_folds", sa.LargeBinary, nullable=False),
+    sa.Column("importances", sa.LargeBinary, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("error", sa.Text),
+    sa.UniqueConstraint("problem", "mask", "folds").ddl_if(dialect="sqlite"),
+)
+# PostgreSQL refuses keys above 2.7 kB, which is a mask of 21,000 units.
+_DIGEST = sa.func.sha256(_EVALUATIONS.c.mask, type_=sa.LargeBinary)
+_UNIQUE = sa.Index(
+    "archive_evaluations_key",
+    _EVALUATIONS.c.problem,
+    _DIGEST,
+    _EVALUATIONS.c.folds,
+    unique=True,
+).ddl_if(dialect="postgresql")
+
+
+def _rows_among(key: sa.ColumnElement[bytes]) -> sa.Select[Any]:
+    """Rows of a problem with one of many keys, so that an index answers it."""
+    return (
+        sa.select(_EVALUATIONS)
+        .where(_EVALUATIONS.c.problem == sa.bindparam("number"))
+        .where(key.in_(sa.bindparam("keys", expanding=True)))
+        .order_by(_EVALUATIONS.c.id)
+    )
+
+
+_BY_MASK = _rows_among(_EVALUATIONS.c.mask)
+_BY_DIGEST = _rows_among(_DIGEST)
+
+
+class Archive:
+    """Durable store of evaluations.
+
+    Parameters
+    ----------
+    url : str
+        SQLAlchemy URL: SQLite or PostgreSQL. Default: in memory, gone with the process.
+
+    Raises
+    ------
+    StoreError
+        If the database is out of reach, or holds something else.
+    """
+
+    def __init__(self, url: str = "sqlite://") -> None:
+        try:
+            self._url = sa.make_url(url)
+        except (sa.exc.ArgumentError, ValueError):
+            # Neither the value nor the parser's words are repeated: they may hold a password.
+            raise StoreError(
+                "the archive is not named by a database URL; use e.g. sqlite:///archive.db"
+            ) from None
+        self._name = redact(self._url.render_as_string(hide_password=True))
+        self._secrets = secrets_of(self._url.render_as_string(hide_password=False))
+        if "@" in (self._url.host or ""):
+            raise StoreError(
+                "the user or password in the address of the archive has an '@' in it; "
+                "write %40 in its place"
+            )
+        self._engine = self._connect()
+        try:
+            self._create()
+        except sa.exc.DBAPIError as error:
+            raise StoreError(
+                f"cannot open the archive {self._name}: {scrub(_reason(error), self._secrets)}; "
+                "check the address, or name another archive"
+            ) from harmless(error, self._secrets)
+        except StoreError:
+            self.close()
+            raise
+
+    def open_problem(self, problem: Problem) -> KnownEvaluations:
+        """Return what is known of `problem`, creating its entry where it is new."""
+        about = {
+            "rows": len(problem.target),
+            "columns": problem.space.n_columns,
+            "units": list(problem.space.names),
+            "folds": problem.n_folds,
+            "estimator": type(problem.estimator).__name__,
+            "scoring": problem.scoring.name,
+            "importance": problem.importance,
+        }
+        row = {
+            "fingerprint": self._fingerprint(problem),
+            "created": time.time(),
+            "about": json.dumps(about),
+        }
+        with self._told("write to"), self._engine.begin() as connection:
+            connection.execute(self._insert(_PROBLEMS).on_conflict_do_nothing(), row)
+            found = sa.select(_PROBLEMS.c.id).where(_PROBLEMS.c.fingerprint == row["fingerprint"])
+            number = connection.execute(found).scalar_one()
+        return KnownEvaluations(
+            self,
+            number,
+            problem.n_folds,
+            problem.space.n_units,
+            late_importances=problem.importance == "refit",
+        )
+
+    def has_evaluations(self, problem: Problem) -> bool:
+        """Whether a fit of `problem` that did not fail is known; nothing is written."""
+        found = (
+            sa.select(_EVALUATIONS.c.id)
+            .join(_PROBLEMS, _PROBLEMS.c.id == _EVALUATIONS.c.problem)
+            .where(_PROBLEMS.c.fingerprint == self._fingerprint(problem))
+            .where(_EVALUATIONS.c.error.is_(None))
+            .limit(1)
+        )
+        with self._told("read"), self._engine.connect() as connection:
+            return connection.execute(found).first() is not None
+
+    def check(self) -> None:
+        """Raise StoreError unless the database says that it is whole."""
+        if self._url.get_backend_name() != "sqlite":
+            return
+        with self._told("check"), self._engine.connect() as connection:
+            verdict = connection.execute(sa.text("PRAGMA integrity_check")).scalar_one()
+        if verdict != "ok":
+            raise StoreError(f"the archive {self._name} is damaged: {verdict}; restore a copy")
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _told(self, deed: str) -> Iterator[None]:
+        """Turn what the driver says into one sentence."""
+        try:
+            yield
+        except sa.exc.DBAPIError as error:
+            raise StoreError(
+                f"cannot {deed} the archive {self._name}: {scrub(_reason(error), self._secrets)}; "
+                "make room, restore access or restore a copy, then resume"
+            ) from harmless(error, self._secrets)
+
+    @property
+    def _on_server(self) -> bool:
+        return self._url.get_backend_name() == "postgresql"
+
+    @property
+    def _in_memory(self) -> bool:
+        sqlite = self._url.get_backend_name() == "sqlite"
+        return sqlite and self._url.database in (None, "", ":memory:")
+
+    def _fingerprint(self, problem: Problem) -> str:
+        try:
+            return problem.fingerprint()
+        except ConfigError:
+            if not self._in_memory:
+                raise
+            # Nothing that lasts can be mistaken for it, so a lambda may be used here.
+            return uuid.uuid4().hex
+
+    def _connect(self) -> sa.Engine:
+        backend = self._url.get_backend_name()
+        if backend not in ("sqlite", "postgresql"):
+            raise StoreError(
+                f"the archive {self._name} is on {backend!r}; use SQLite or PostgreSQL"
+            )
+        if backend == "postgresql":
+            return self._connect_server()
+        if self._in_memory:
+            return sa.create_engine(
+                self._url,
+                poolclass=sa.StaticPool,
+                connect_args={"check_same_thread": False},
+            )
+        folder = Path(str(self._url.database)).expanduser().parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"cannot make the folder of the archive {self._name}: {error.strerror}; "
+                "name a place that can be written"
+            ) from error
+        engine = sa.create_engine(self._url, connect_args={"timeout": 60})
+        sa.event.listen(engine, "connect", _tune_sqlite)
+        return engine
+
+    def _connect_server(self) -> sa.Engine:
+        try:
+            return open_engine(self._url, pool_pre_ping=True)
+        except (ImportError, sa.exc.ArgumentError) as error:
+            driver = getattr(error, "name", None) or self._url.drivername
+            raise StoreError(
+                f"the archive {self._name} needs the driver {driver!r}, which is not installed; "
+                "install it with pip"
+            ) from error
+
+    def _create(self) -> None:
+        with self._engine.begin() as connection:
+            tables = set(sa.inspect(connection).get_table_names())
+        if tables and _ABOUT.name not in tables:
+            raise StoreError(
+                f"{self._name} is a database of something else "
+                f"(it has the table {min(tables)!r}); name another archive"
+            )
+        if self._url.get_backend_name() == "sqlite":
+            # Only now that it is known to be ours: the mode is written into the file.
+            with self._engine.connect() as connection:
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+        self._create_tables()
+        with self._engine.begin() as connection:
+            connection.execute(self._insert(_ABOUT).on_conflict_do_nothing(), {"format": _FORMAT})
+            formats = set(connection.execute(sa.select(_ABOUT.c.format)).scalars())
+        if formats != {_FORMAT}:
+            raise StoreError(
+                f"the archive {self._name} has the format {min(formats - {_FORMAT})!r} of another "
+                f"version; this one reads {_FORMAT!r}"
+            )
+
+    def _create_tables(self) -> None:
+        with self._engine.begin() as connection:
+            if self._on_server:
+                # There two processes collide in spite of IF NOT EXISTS.
+                self._wait_for_turn(connection, 0)
+            for table in _META.sorted_tables:
+                connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+            if self._on_server:
+                connection.execute(sa.schema.CreateIndex(_UNIQUE, if_not_exists=True))
+
+    def _wait_for_turn(self, connection: sa.Connection, problem: int) -> None:
+        """Be the only writer of a problem until the transaction ends; PostgreSQL only."""
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK, problem)))
+
+    def _insert(self, table: sa.Table) -> Any:
+        """An INSERT that can skip rows which are there already."""
+        if self._on_server:
+            from sqlalchemy.dialects import postgresql
+
+            return postgresql.insert(table)
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.insert(table)
+
+
+class KnownEvaluations:
+    """The part of an archive that belongs to one problem. Made by :meth:`Archive.open_problem`.
+
+    Parameters
+    ----------
+    late_importances : bool
+        Whether a mask may get importances after all of its folds.
+
+    Attributes
+    ----------
+    blank : Record
+        What :meth:`lookup` answers where nothing is known.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        number: int,
+        n_folds: int,
+        n_units: int,
+        late_importances: bool = True,
+    ) -> None:
+        self._archive = archive
+        self._number = number
+        self._n_folds = n_folds
+        self._n_units = n_units
+        self._late_importances = late_importances
+        self._recall = Recall(_RECALLED)
+        self.blank = Record.unknown(n_folds, n_units)
+        for array in (self.blank.fold_costs, self.blank.importances, self.blank.used):
+            array.setflags(write=False)
+
+    def lookup(self, masks: Bool) -> list[Record]:
+        """Return what is known of each of the masks (n, n_units); blank records for new ones.
+
+        The arrays of a record that comes up again are read-only: it may be from memory.
+        """
+        keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
+        known = {key: self._recall.get(key) for key in keys}
+        found = {key: record for key, record in known.items() if record is not None}
+        fresh = self._read([key for key, record in known.items() if record is None])
+        for key, record in fresh.items():
+            if self._is_final(record):
+                self._recall.keep(key, record)
+        found |= fresh
+        return [found.get(key, self.blank) for key in keys]
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Record]:
+        found: dict[bytes, Record] = {}
+        if not keys:
+            return found
+        query = _BY_DIGEST if self._archive._on_server else _BY_MASK
+        with self._archive._told("read"), self._archive._engine.connect() as connection:
+            for start in range(0, len(keys), _CHUNK):
+                asked = keys[start : start + _CHUNK]
+                if self._archive._on_server:
+                    asked = [hashlib.sha256(key).digest() for key in asked]
+                for row in connection.execute(query, {"number": self._number, "keys": asked}):
+                    _, record = decode(row, self._n_folds, self._n_units)
+                    known = found.get(bytes(row.mask))
+                    found[bytes(row.mask)] = record if known is None else known.merge(record)
+        return found
+
+    def _is_final(self, record: Record) -> bool:
+        """Whether rows that others may still add have nothing to say about the mask."""
+        if record.error is not None or not record.known.all() or record.failed:
+            return False
+        return not self._late_importances or not np.isnan(record.importances).any()
+
+    def add(self, evaluations: Sequence[tuple[Bool, Record]]) -> None:
+        """Add what was found out of masks; a row that is there already stays as it is."""
+        rows = [{"problem": self._number, **encode(*one)} for one in evaluations]
+        if not rows:
+            return
+        for row in rows:
+            self._recall.forget(row["mask"])
+        insert = self._archive._insert(_EVALUATIONS).on_conflict_do_nothing()
+        with self._archive._told("write to"), self._archive._engine.begin() as connection:
+            if self._archive._on_server:
+                # Two writers with the same masks in another order would lock each other out.
+                self._archive._wait_for_turn(connection, self._number)
+            connection.execute(insert, rows)
+
+    def all(self) -> Iterator[tuple[Bool, Record]]:
+        """Every mask (n_units,) with its record, in the order of the first evaluation."""
+        table = _EVALUATIONS
+        query = sa.select(table).where(table.c.problem == self._number).order_by(table.c.id)
+        found: dict[bytes, tuple[Bool, Record]] = {}
+        with self._archive._told("read"), self._archive._engine.connect() as connection:
+            for row in connection.execute(query):
+                mask, record = decode(row, self._n_folds, self._n_units)
+                key = bytes(row.mask)
+                if key in found:
+                    record = found[key][1].merge(record)
+                found[key] = (mask, record)
+        yield from found.values()
+
+
+def _tune_sqlite(connection: Any, _record: object) -> None:
+    """With the write-ahead log, safe against a kill at any moment, and not slow."""
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _reason(error: sa.exc.DBAPIError) -> str:
+    """The driver's own words, first line only: the rest repeats the statement."""
+    return str(error.orig).strip().splitlines()[0] if error.orig else str(error).splitlines()[0]

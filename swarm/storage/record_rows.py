@@ -1,0 +1,61 @@
+"""Records as rows of an archive: arrays as plain little-endian bytes, nothing pickled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.storage.records import Record
+
+__all__ = ["decode", "encode"]
+
+Bool = NDArray[np.bool_]
+
+
+def encode(mask: Bool, record: Record) -> dict[str, Any]:
+    """Make a row of a record of a mask (n_units,): numbers of known folds and chosen units only."""
+    known = record.known
+    told = ~np.isnan(record.importances).any(axis=1)
+    return {
+        "mask": np.packbits(mask).tobytes(),
+        "folds": np.packbits(known).tobytes(),
+        "fold_costs": record.fold_costs[known].astype("<f8").tobytes(),
+        "used": np.packbits(record.used[known][:, mask]).tobytes(),
+        "importance_folds": np.packbits(told).tobytes(),
+        "importances": record.importances[told][:, mask].astype("<f8").tobytes(),
+        "seconds": record.seconds,
+        # PostgreSQL has no text with this character.
+        "error": record.error and record.error.replace("\0", "?"),
+    }
+
+
+def decode(row: Any, n_folds: int, n_units: int) -> tuple[Bool, Record]:
+    """Return the mask (n_units,) of a row, and its record.
+
+    Rows of an array that are all the same may be one memory, which cannot be written.
+    """
+    mask = _unpack(row.mask, n_units)
+    known = _unpack(row.folds, n_folds)
+    told = _unpack(row.importance_folds, n_folds)
+    size = int(mask.sum())
+    fold_costs = np.full(n_folds, np.nan)
+    fold_costs[known] = np.frombuffer(row.fold_costs, dtype="<f8")
+    flags = _unpack(row.used, int(known.sum()) * size)
+    if known.all() and flags.all():
+        used = np.broadcast_to(mask, (n_folds, n_units))
+    else:
+        used = np.zeros((n_folds, n_units), dtype=bool)
+        used[np.ix_(known, mask)] = flags.reshape(-1, size)
+    importances: NDArray[np.float64] = np.broadcast_to(np.nan, (n_folds, n_units))
+    if told.any():
+        importances = importances.copy()
+        importances[told] = 0.0
+        values = np.frombuffer(row.importances, dtype="<f8").reshape(-1, size)
+        importances[np.ix_(told, mask)] = values
+    return mask, Record(fold_costs, importances, used, row.seconds, row.error)
+
+
+def _unpack(data: bytes, count: int) -> Bool:
+    return np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=count).astype(bool)

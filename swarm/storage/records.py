@@ -1,0 +1,136 @@
+"""What is known of the cost of a mask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.evaluation.limit import Limit
+
+__all__ = ["Record"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that is known of one mask: some of its folds, or all.
+
+    Attributes
+    ----------
+    fold_costs : float64 (n_folds,)
+        NaN where the fold was not trained; inf where its fit failed.
+    importances : float64 (n_folds, n_units)
+        NaN rows where unknown.
+    used : bool (n_folds, n_units)
+        Units the fold model uses.
+    seconds : float
+        Training time of all that is recorded.
+    error : str or None
+        Traceback of a fit that failed.
+    """
+
+    fold_costs: Float
+    importances: Float
+    used: Bool
+    seconds: float = 0.0
+    error: str | None = None
+
+    @classmethod
+    def unknown(cls, n_folds: int, n_units: int) -> Record:
+        """Nothing is known yet."""
+        return cls(
+            np.full(n_folds, np.nan),
+            np.full((n_folds, n_units), np.nan),
+            np.zeros((n_folds, n_units), dtype=bool),
+        )
+
+    @property
+    def known(self) -> Bool:
+        """Which folds were trained: bool (n_folds,)."""
+        known: Bool = ~np.isnan(self.fold_costs)
+        return known
+
+    @property
+    def complete(self) -> bool:
+        """Whether the cost is known: every fold trained, or one failed."""
+        return bool(self.known.all()) or self.failed
+
+    @property
+    def failed(self) -> bool:
+        """Whether a fit raised."""
+        return bool(np.isinf(self.fold_costs).any())
+
+    @property
+    def cost(self) -> float:
+        """Mean of the fold costs, summed in fold order whatever the order of training."""
+        return float("inf") if self.failed else float(np.sum(self.fold_costs)) / self.n_folds
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds of the problem."""
+        return len(self.fold_costs)
+
+    @property
+    def importance(self) -> Float:
+        """Mean over the fold models that have importances: float64 (n_units,), zeros if none."""
+        rows = self.importances[~np.isnan(self.importances).any(axis=1)]
+        if len(rows) == 0:
+            return np.zeros(self.importances.shape[1])
+        mean: Float = np.sum(rows, axis=0) / len(rows)
+        return mean
+
+    def merge(self, other: Record) -> Record:
+        """Add what `other` knows of the same mask; where both know, this one stays."""
+        new = other.known & ~self.known
+        fresh = np.isnan(self.importances).any(axis=1, keepdims=True)
+        return Record(
+            np.where(new, other.fold_costs, self.fold_costs),
+            np.where(fresh, other.importances, self.importances),
+            np.where(new[:, None], other.used, self.used),
+            self.seconds + other.seconds,
+            self.error if self.error is not None else other.error,
+        )
+
+    def next_fold(self, fold_order: Int, limit: Limit) -> int | None:
+        """Return the fold to train next to settle whether the mask is beyond `limit`.
+
+        Folds are taken in `fold_order`, whichever are known, so that what settles a mask is
+        a function of its true fold costs and not of what an archive happened to hold.
+
+        Returns
+        -------
+        int or None
+            None where it is settled.
+        """
+        return self._walk(fold_order, limit)[1]
+
+    def needed(self, fold_order: Int, limit: Limit) -> Bool:
+        """Which folds settle whether the mask is beyond `limit`, trained in `fold_order`.
+
+        A pure function of the mask's true fold costs, so that what a search is charged for
+        does not depend on what an archive happened to know.
+
+        Returns
+        -------
+        bool (n_folds,)
+        """
+        needed = np.zeros(self.n_folds, dtype=bool)
+        needed[self._walk(fold_order, limit)[0]] = True
+        return needed
+
+    def _walk(self, fold_order: Int, limit: Limit) -> tuple[list[int], int | None]:
+        """Folds that are looked at, and the one that is missing, None where it is settled."""
+        total, seen = 0.0, list[int]()
+        for fold in fold_order.tolist():
+            if limit.passed(total, self.n_folds) or limit.hopeless(self.fold_costs, seen):
+                return seen, None
+            if np.isnan(self.fold_costs[fold]):
+                return seen, fold
+            seen.append(fold)
+            total += float(self.fold_costs[fold])
+        return seen, None

@@ -1,0 +1,328 @@
+"""The machine of the sequential searches: add or drop one unit at a time, back where it pays.
+
+Every epoch proposes all sets that one step leads to, and takes the best; of equal ones the
+first (:mod:`swarm.strategies.operators.sequential`). The epochs have phases:
+
+``start``
+    The set that the path starts from: the fixed units, where there are any, or all that are
+    allowed.
+``step``
+    One unit more (forward) or one fewer (backward), in any case.
+``conditional``
+    After a step of a floating search, one unit back the other way, but only to a set that is
+    strictly better than the best one known of its size; repeated while that succeeds.
+
+Sources: documents 001 and 003; Ferri et al. (1994); Pudil, Novovicova and Kittler (1994).
+The documents take a conditional step where the criterion rises over that of the current set,
+Pudil et al. where it rises over that of the best set known of the same size; `must_beat`
+chooses, and in the first case both have to be beaten. Where the documents are silent:
+
+- Costs that differ by rounding alone are equal: no path hangs on the order of a sum.
+- Steps after a conditional one may lead to a set of equal cost; it becomes the current one, but
+  the one that was found first is kept for its size.
+- Conditional steps are taken after the last size too, and the path comes back to it.
+- The unit of the last step is not offered to the conditional ones: without it the set is the
+  one the path came from. Nor are they tried where every set they lead to has been evaluated.
+
+The documents guard against cycles; there can be none: every conditional step lowers the best
+cost of a size, which finitely many sets allow only finitely often, and between two of them a
+path takes at most one step for each unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.evaluation.types import Evaluations
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.sequential import (
+    additions,
+    first_best,
+    first_of_size,
+    is_better,
+    removals,
+    standard_error,
+    within_one_error,
+)
+from swarm.strategies.operators.subset_size import Size, answer_sizes, check_size
+
+__all__ = ["AddDrop", "FloatingSettings", "SequentialSettings"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+MustBeat = Literal["current", "size"]
+
+
+@dataclass(frozen=True)
+class AddDrop:
+    """Where the path is, and the best set of every size on it.
+
+    Attributes
+    ----------
+    forward : bool
+        Whether steps add.
+    must_beat : str or None
+        What conditional steps have to beat; None: there are none.
+    parsimonious : bool
+        Whether the answer is the smallest within one standard error, and not the cheapest.
+    tol : float or None
+        Least gain of a step; the path ends before a step that gains less, and the set where it
+        ends is the answer. None: it is walked to its end.
+    bounds : (int, int)
+        Least and largest size of the answer.
+    phase : str
+        What is proposed next: ``start``, ``step``, ``conditional`` or ``finished``.
+    mask : bool (n_units,)
+        The current set; empty before the first epoch of a forward search without fixed units.
+    cost : float
+        Its cost.
+    turned : int
+        The unit of the last step.
+    sizes : int (n_sizes,)
+        Every size on the path, ascending.
+    masks : bool (n_sizes, n_units)
+        The best set of each size.
+    costs, errors : float64 (n_sizes,)
+        Their costs, inf where none was measured, and the standard errors of those.
+    """
+
+    space: SearchSpace
+    forward: bool
+    must_beat: MustBeat | None
+    parsimonious: bool
+    tol: float | None
+    bounds: tuple[int, int]
+    phase: Literal["start", "step", "conditional", "finished"]
+    mask: Bool
+    cost: float
+    turned: int
+    sizes: Int
+    masks: Bool
+    costs: Float
+    errors: Float
+
+    def __post_init__(self) -> None:
+        for array in (self.mask, self.sizes, self.masks, self.costs, self.errors):
+            array.setflags(write=False)
+
+    @property
+    def members(self) -> Members:
+        """The best set of each size that the answer may have, and which is the answer."""
+        rows = slice(*np.searchsorted(self.sizes, (self.bounds[0], self.bounds[1] + 1)))
+        costs, answer = self.costs[rows], None
+        here = np.flatnonzero(self.sizes[rows] == self.mask.sum())
+        if self.tol is not None and len(here):
+            answer = int(here[0]) if np.isfinite(costs[here[0]]) else None
+        elif np.isfinite(costs).any():
+            errors = self.errors[rows] if self.parsimonious else np.zeros(len(costs))
+            answer = within_one_error(costs, errors)
+        return Members(self.masks[rows], costs, np.zeros(len(costs), dtype=np.int64), answer)
+
+    @property
+    def last_size(self) -> int:
+        """The size at which the path ends."""
+        return int(self.sizes[-1 if self.forward else 0])
+
+    @property
+    def conditional(self) -> Bool:
+        """The sets a conditional step may lead to: bool (n, n_units), n may be 0."""
+        back = -1 if self.forward else 1
+        size = int(self.mask.sum()) + back
+        # The whole first level was evaluated by the first step.
+        first = self.space.fixed.sum() + 1 if self.forward else (~self.space.forbidden).sum() - 1
+        if self.must_beat is None or size * back >= first * back:
+            return np.zeros((0, len(self.mask)), dtype=bool)
+        return (removals if self.forward else additions)(self.mask, self.space, self.turned)
+
+    def best_cost(self, size: int) -> float:
+        """Cost of the best set known of a size on the path."""
+        return float(self.costs[size - self.sizes[0]])
+
+
+def begin(
+    space: SearchSpace,
+    size: Size,
+    *,
+    forward: bool,
+    must_beat: MustBeat | None,
+    tol: float | None = None,
+) -> AddDrop:
+    """Stand where the path starts.
+
+    Raises
+    ------
+    SpaceError
+        If `size` contradicts the constraints of the space.
+    """
+    lo, hi = answer_sizes(size, space, tol=tol)
+    n_fixed, allowed = int(space.fixed.sum()), int((~space.forbidden).sum())
+    sizes = np.arange(max(1, n_fixed), hi + 1) if forward else np.arange(lo, allowed + 1)
+    return AddDrop(
+        space=space,
+        forward=forward,
+        must_beat=must_beat,
+        parsimonious=size == "parsimonious",
+        tol=tol,
+        bounds=(lo, hi),
+        phase="step" if forward and n_fixed == 0 else "start",
+        mask=space.fixed.copy() if forward else ~space.forbidden,
+        cost=float("inf"),
+        turned=-1,
+        sizes=sizes,
+        masks=first_of_size(sizes, space),
+        costs=np.full(len(sizes), np.inf),
+        errors=np.zeros(len(sizes)),
+    )
+
+
+def next_sets(state: AddDrop) -> Proposal:
+    """All sets that the next step of the path may lead to.
+
+    Costs are exact, but those of conditional steps only as far as they can be taken.
+    """
+    if state.phase == "start":
+        return Proposal.plain(state.mask[None, :].copy(), "start")
+    if state.phase == "step":
+        step = additions if state.forward else removals
+        return Proposal.plain(step(state.mask, state.space), "add" if state.forward else "drop")
+    masks = state.conditional
+    role = "conditional drop" if state.forward else "conditional add"
+    return replace(
+        Proposal.plain(masks, role), incumbents=np.full(len(masks), _conditional_limit(state))
+    )
+
+
+def follow(state: AddDrop, proposal: Proposal, evaluations: Evaluations) -> AddDrop:
+    """Go to the best of the sets proposed, or stay where a conditional step is not better."""
+    row = first_best(evaluations.costs)
+    mask, cost = proposal.masks[row], float(evaluations.costs[row])
+    if state.phase == "conditional" and not is_better(cost, _conditional_limit(state)):
+        return replace(state, phase=_plain_phase(state))
+    if state.phase == "step" and _gains_too_little(state, cost):
+        return replace(state, phase="finished")
+    turned = int(np.argmax(mask != state.mask)) if state.phase == "step" else state.turned
+    moved = _kept(state, mask, cost, evaluations.fold_costs[row])
+    moved = replace(moved, mask=mask.copy(), cost=cost, turned=turned)
+    again = state.phase != "start" and len(moved.conditional) > 0
+    return replace(moved, phase="conditional" if again else _plain_phase(moved))
+
+
+def _kept(state: AddDrop, mask: Bool, cost: float, fold_costs: Float) -> AddDrop:
+    """Keep a set where it is better than the best known of its size."""
+    row = int(mask.sum()) - int(state.sizes[0])
+    if not is_better(cost, state.costs[row]):
+        return state
+    masks, costs, errors = state.masks.copy(), state.costs.copy(), state.errors.copy()
+    masks[row], costs[row], errors[row] = mask, cost, standard_error(fold_costs)
+    return replace(state, masks=masks, costs=costs, errors=errors)
+
+
+def _conditional_limit(state: AddDrop) -> float:
+    """The cost that a conditional step has to go below."""
+    known = state.best_cost(int(state.mask.sum()) + (-1 if state.forward else 1))
+    return min(known, state.cost) if state.must_beat == "current" else known
+
+
+def _gains_too_little(state: AddDrop, cost: float) -> bool:
+    """Whether a step to a set of this cost ends the path; never at sizes that are not allowed."""
+    size = int(state.mask.sum())
+    if state.tol is None or not state.bounds[0] <= size <= state.bounds[1]:
+        return False
+    return bool(state.cost - cost < state.tol)
+
+
+def _plain_phase(state: AddDrop) -> Literal["step", "finished"]:
+    return "finished" if int(state.mask.sum()) == state.last_size else "step"
+
+
+@dataclass(frozen=True)
+class SequentialSettings:
+    """Parameters of a sequential search, and its place in the protocol.
+
+    Parameters
+    ----------
+    size
+        Number of units to choose: a number; a pair (min, max), the cheapest of which is taken;
+        ``"best"``, the cheapest of all sizes that are allowed; ``"parsimonious"``, the
+        smallest whose cost is within one standard error of the cheapest; or ``"auto"``, half
+        of the units that are allowed, or with `tol` the set where the search stops. Of equal
+        costs the smaller set is taken. The search ends where no size lies ahead that may be the
+        answer.
+    tol
+        Stop before the first step that lowers the cost by less than this, with ``size="auto"``.
+        Below 0 in a backward search: every step may raise the cost by so much. None: off.
+    """
+
+    size: Size = "best"
+    tol: float | None = None
+
+    forward: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        check_size(self.size)
+        if self.tol is None:
+            return
+        require("tol", self.tol, above=0 if self.forward else None)
+        if self.size != "auto":
+            raise ValueError(f"tol is for size 'auto', got size {self.size!r}; leave one out")
+
+    uses_importances: ClassVar[bool] = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> AddDrop:
+        """Stand at the fixed units, or at all that are allowed."""
+        return begin(
+            space, self.size, forward=self.forward, must_beat=self._must_beat, tol=self.tol
+        )
+
+    def propose(self, state: AddDrop, rng: np.random.Generator) -> tuple[AddDrop, Proposal]:
+        """Propose every set that is one step away."""
+        return state, next_sets(state)
+
+    def observe(self, state: AddDrop, proposal: Proposal, evaluations: Evaluations) -> AddDrop:
+        """Go to the best of them."""
+        return follow(state, proposal, evaluations)
+
+    def finished(self, state: AddDrop) -> bool:
+        """At the end of the path."""
+        return state.phase == "finished"
+
+    @property
+    def _must_beat(self) -> MustBeat | None:
+        return None
+
+
+@dataclass(frozen=True)
+class FloatingSettings(SequentialSettings):
+    """Parameters of a floating search.
+
+    Parameters
+    ----------
+    must_beat
+        What a conditional step has to beat strictly: ``"current"``, the current set, and the
+        best one known of the size it leads to (documents 001 and 003), or ``"size"``, only the
+        latter (Pudil et al. 1994), which goes back more often, and also where every unit helps.
+    """
+
+    must_beat: MustBeat = "current"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require("must_beat", self.must_beat, one_of=("current", "size"))
+
+    @property
+    def _must_beat(self) -> MustBeat | None:
+        return self.must_beat

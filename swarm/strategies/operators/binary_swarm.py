@@ -1,0 +1,130 @@
+"""One swarm of binary particles: what `bpso` and its close variants share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import MAX_POPULATION, require
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.memory import Memory, best_of
+from swarm.strategies.operators.transfer import sample_position
+from swarm.strategies.operators.velocity import update_velocity
+
+__all__ = ["BinarySwarm", "BinarySwarmSettings", "propose_positions"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BinarySwarm:
+    """State of a swarm after `epoch` proposals.
+
+    Attributes
+    ----------
+    position : bool (n_particles, n_units)
+    velocity : float64 (n_particles, n_units)
+    memory : Memory
+        Pbests.
+    """
+
+    space: SearchSpace
+    epoch: int
+    position: Bool
+    velocity: Float
+    memory: Memory
+
+    def __post_init__(self) -> None:
+        self.position.setflags(write=False)
+        self.velocity.setflags(write=False)
+
+    @property
+    def members(self) -> Members:
+        """The pbests."""
+        return Members(self.memory.masks, self.memory.costs, np.zeros(len(self.position), int))
+
+
+def propose_positions(swarm: BinarySwarm, role: str) -> Proposal:
+    """Propose where the particles are; a cost matters only where it reaches the pbest."""
+    n_particles = len(swarm.position)
+    return Proposal(
+        masks=swarm.position,
+        incumbents=swarm.memory.costs,
+        owner=np.arange(n_particles),
+        role=(role if swarm.epoch > 0 else "init",) * n_particles,
+    )
+
+
+@dataclass(frozen=True)
+class BinarySwarmSettings:
+    """Parameters that every binary swarm has, and the move that they describe.
+
+    Parameters
+    ----------
+    n_particles
+        Size of the swarm.
+    c1, c2
+        Weights of what a particle learns from its pbest and from the gbest.
+    velocity_bound
+        Velocities are clamped to ``[-velocity_bound, velocity_bound]``.
+    init
+        ``"bernoulli"``: each unit with 0.5; ``"clusters"``: one unit of every cluster.
+    """
+
+    n_particles: int = 30
+    c1: float = 2.0
+    c2: float = 2.0
+    velocity_bound: float = 6.0
+    init: Literal["bernoulli", "clusters"] = "bernoulli"
+
+    def __post_init__(self) -> None:
+        require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
+        require("c1", self.c1, at_least=0)
+        require("c2", self.c2, at_least=0)
+        require("velocity_bound", self.velocity_bound, above=0)
+        require("init", self.init, one_of=("bernoulli", "clusters"))
+
+    uses_importances: ClassVar[bool] = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Clusters, where the first positions come from them."""
+        return ("clusters",) if self.init == "clusters" else ()
+
+    def finished(self, state: object) -> bool:
+        """Never: a budget ends the search."""
+        return False
+
+    def fly(
+        self, swarm: BinarySwarm, rng: np.random.Generator, inertia: float
+    ) -> tuple[Bool, Float]:
+        """Move every particle towards its pbest and the gbest.
+
+        Returns
+        -------
+        position : bool (n_particles, n_units)
+            Repaired.
+        velocity : float64 (n_particles, n_units)
+
+        References
+        ----------
+        Document 002, equations 2 and 4; Kennedy and Eberhart (1997).
+        """
+        memory = swarm.memory
+        velocity = update_velocity(
+            swarm.velocity,
+            swarm.position,
+            memory.masks,
+            np.broadcast_to(memory.masks[best_of(memory)], memory.masks.shape),
+            rng,
+            inertia=inertia,
+            c1=self.c1,
+            c2=self.c2,
+            bound=self.velocity_bound,
+        )
+        return swarm.space.repair(sample_position(velocity, rng), rng), velocity

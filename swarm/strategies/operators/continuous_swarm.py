@@ -1,0 +1,160 @@
+"""A swarm of continuous positions, a unit chosen where its coordinate is above a threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import MAX_POPULATION, require
+from swarm.evaluation.types import Evaluations
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal
+from swarm.strategies.operators.memory import Memory, best_of, improves
+from swarm.strategies.operators.velocity import update_velocity
+
+__all__ = ["ContinuousSwarm", "ContinuousSwarmSettings", "coordinates"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+
+def coordinates(masks: Bool, threshold: float, rng: np.random.Generator) -> Float:
+    """Draw coordinates in [0, 1] that choose exactly the units of `masks` (n, n_units).
+
+    A chosen unit lies above the threshold, any other at it or below, uniformly.
+    """
+    drawn = rng.random(masks.shape)
+    # 1 - r is above 0, so a chosen unit is never at the threshold itself.
+    return np.where(masks, threshold + (1.0 - threshold) * (1.0 - drawn), threshold * drawn)
+
+
+@dataclass(frozen=True)
+class ContinuousSwarm:
+    """State of a swarm after `epoch` proposals.
+
+    Attributes
+    ----------
+    position, velocity : float64 (n_particles, n_units)
+    masks : bool (n_particles, n_units)
+        Units that the positions choose, repaired.
+    best_position : float64 (n_particles, n_units)
+        Where the pbests were found.
+    memory : Memory
+        Pbests.
+    """
+
+    space: SearchSpace
+    epoch: int
+    position: Float
+    velocity: Float
+    masks: Bool
+    best_position: Float
+    memory: Memory
+
+    def __post_init__(self) -> None:
+        for array in (self.position, self.velocity, self.masks, self.best_position):
+            array.setflags(write=False)
+
+    @property
+    def members(self) -> Members:
+        """The pbests."""
+        return Members(self.memory.masks, self.memory.costs, np.zeros(len(self.masks), int))
+
+
+@dataclass(frozen=True)
+class ContinuousSwarmSettings:
+    """Parameters that every continuous swarm has, and the move that they describe.
+
+    Parameters
+    ----------
+    n_particles
+        Size of the swarm.
+    inertia, c1, c2
+        Weights of the velocity update; velocities are not bounded.
+    threshold
+        A unit is chosen where its coordinate is above it.
+    """
+
+    n_particles: int = 30
+    inertia: float = 0.729
+    c1: float = 1.49
+    c2: float = 1.49
+    threshold: float = 0.6
+
+    def __post_init__(self) -> None:
+        require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
+        require("inertia", self.inertia, at_least=0)
+        require("c1", self.c1, at_least=0)
+        require("c2", self.c2, at_least=0)
+        require("threshold", self.threshold, at_least=0, below=1)
+
+    uses_importances: ClassVar[bool] = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def finished(self, state: object) -> bool:
+        """Never: a budget ends the search."""
+        return False
+
+    def settle(self, space: SearchSpace, masks: Bool, position: Float) -> ContinuousSwarm:
+        """Make the first state of a swarm at `position`, which chooses `masks`."""
+        blank = Memory.blank(masks)
+        return ContinuousSwarm(space, 0, position, np.zeros(position.shape), masks, position, blank)
+
+    def fly(self, swarm: ContinuousSwarm, rng: np.random.Generator) -> ContinuousSwarm:
+        """Move every particle by its velocity, within [0, 1].
+
+        The gbest is the pbest of the lowest cost, with the fewest units where costs are equal.
+
+        References
+        ----------
+        Document 002, equations 2 and 3.
+        """
+        gbest = swarm.best_position[best_of(swarm.memory)]
+        velocity = update_velocity(
+            swarm.velocity,
+            swarm.position,
+            swarm.best_position,
+            np.broadcast_to(gbest, swarm.position.shape),
+            rng,
+            inertia=self.inertia,
+            c1=self.c1,
+            c2=self.c2,
+        )
+        position = np.clip(swarm.position + velocity, 0.0, 1.0)
+        masks = swarm.space.repair(position > self.threshold, rng)
+        return replace(swarm, position=position, velocity=velocity, masks=masks)
+
+    def propose_masks(self, swarm: ContinuousSwarm, role: str) -> Proposal:
+        """Propose what the positions choose; a cost matters only where it reaches the pbest."""
+        return Proposal(
+            masks=swarm.masks,
+            incumbents=swarm.memory.costs,
+            owner=np.arange(self.n_particles),
+            role=(role if swarm.epoch > 0 else "init",) * self.n_particles,
+        )
+
+    def remember(
+        self, swarm: ContinuousSwarm, evaluations: Evaluations, *, by_size: bool
+    ) -> ContinuousSwarm:
+        """Update pbests where the cost is lower; `by_size`: also where it is equal, units fewer."""
+        memory, masks, costs = swarm.memory, swarm.masks, evaluations.costs
+        won = costs < memory.costs
+        if by_size:
+            won = improves(costs, masks.sum(axis=1), memory.costs, memory.masks.sum(axis=1))
+        row = won[:, None]
+        return replace(
+            swarm,
+            best_position=np.where(row, swarm.position, swarm.best_position),
+            memory=Memory(
+                np.where(row, masks, memory.masks),
+                np.where(won, costs, memory.costs),
+                np.where(row, evaluations.importances, memory.importances),
+            ),
+        )

@@ -1,0 +1,169 @@
+"""Moves that are guided by what units tell of the labels, and of each other.
+
+The merit of a unit is ``Q(f) = sum over labels of I(f, y) - sum over the subset of I(f, g)``
+(document 004, equation 3). The sum over the subset leaves the unit itself out, so that the merit
+of a unit that is in is what it would be if it were out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.statistics.lowest import lowest
+
+__all__ = ["Merit", "add_one", "delete_one", "grow"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# Information is rounded to this part of a nat: sums of such numbers are exact, so that a merit
+# does not depend on the order in which a machine adds them up.
+_PART = 2.0**-30
+
+
+@dataclass(frozen=True)
+class Merit:
+    """Information of the units of a space.
+
+    Attributes
+    ----------
+    relevance : float64 (n_units,)
+        Summed over the labels.
+    redundancy : float64 (n_units, n_units)
+        The diagonal is zero.
+    """
+
+    relevance: Float
+    redundancy: Float
+
+    def __post_init__(self) -> None:
+        self.relevance.setflags(write=False)
+        self.redundancy.setflags(write=False)
+
+    @classmethod
+    def of(cls, hints: Hints, strategy: str) -> Merit:
+        """Take relevance and redundancy from the hints, or say which strategy misses them."""
+        redundancy = _rounded(hints.need("redundancy", strategy))
+        np.fill_diagonal(redundancy, 0.0)
+        return cls(_rounded(hints.need("relevance", strategy)).sum(axis=1), redundancy)
+
+    def values(self, masks: Bool) -> Float:
+        """Q of every unit with respect to each of the masks: float64 (n, n_units)."""
+        q: Float = self.relevance - masks.astype(np.float64) @ self.redundancy
+        return q
+
+
+def add_one(
+    masks: Bool,
+    merit: Merit,
+    space: SearchSpace,
+    rng: np.random.Generator,
+    *,
+    alpha: int,
+    where: Bool | None = None,
+) -> Bool:
+    """Add to each mask one of the `alpha` units of the highest Q that are out, at random.
+
+    Forbidden units are never added; a mask that has all others stays as it is.
+
+    Parameters
+    ----------
+    masks : bool (n, n_units)
+    alpha
+        Length of the restricted candidate list; 1 takes the best.
+    where : bool (n,), optional
+        Which masks get a unit; default: all.
+
+    References
+    ----------
+    Document 004, algorithm 1.
+    """
+    return masks | _gained(masks, merit.values(masks), space, rng, alpha, where)
+
+
+def delete_one(
+    masks: Bool,
+    merit: Merit,
+    space: SearchSpace,
+    rng: np.random.Generator,
+    *,
+    alpha: int,
+    where: Bool | None = None,
+) -> Bool:
+    """Delete from each mask one of the `alpha` units of the lowest Q that are in, at random.
+
+    Fixed units are never deleted; a mask of none but them stays as it is. Sizes are the
+    caller's business.
+
+    Parameters
+    ----------
+    masks, alpha, where
+        See :func:`add_one`.
+
+    References
+    ----------
+    Document 004, algorithm 2.
+    """
+    merits = np.where(masks & ~space.fixed, merit.values(masks), np.inf)
+    return masks & ~_drawn(lowest(merits, alpha), rng, where)
+
+
+def grow(
+    size: Int, merit: Merit, space: SearchSpace, rng: np.random.Generator, *, alpha: int
+) -> Bool:
+    """Build masks of each size (n,) from one random unit by :func:`add_one`.
+
+    Fixed units come first; where there are some, they stand for the random unit.
+
+    Returns
+    -------
+    bool (n, n_units)
+        Of the sizes asked for, as far as the constraints allow.
+
+    References
+    ----------
+    Document 004, section 4 (the starting solution).
+    """
+    size = np.clip(size, space.min_size, space.max_size)
+    masks = np.tile(space.fixed, (len(size), 1))
+    if not space.fixed.any():
+        masks = _drawn(np.tile(~space.forbidden, (len(size), 1)), rng, None)
+    values = merit.values(masks)
+    while (small := masks.sum(axis=1) < size).any():
+        gained = _gained(masks, values, space, rng, alpha, small)
+        masks = masks | gained
+        # Sums of merits are exact, so this is what computing them anew would give.
+        rows, units = np.nonzero(gained)
+        values[rows] -= merit.redundancy[units]
+    return masks
+
+
+def _gained(
+    masks: Bool,
+    values: Float,
+    space: SearchSpace,
+    rng: np.random.Generator,
+    alpha: int,
+    where: Bool | None,
+) -> Bool:
+    """Mark the unit that each mask gains; `values` (n, n_units) are the merits."""
+    return _drawn(lowest(np.where(masks | space.forbidden, np.inf, -values), alpha), rng, where)
+
+
+def _drawn(candidates: Bool, rng: np.random.Generator, where: Bool | None) -> Bool:
+    """Mark one of the candidates of each row, all alike; none where there is none."""
+    count = candidates.sum(axis=1)
+    turn = np.floor(rng.random(len(count)) * count) + 1
+    chosen: Bool = candidates & (np.cumsum(candidates, axis=1) == turn[:, None])
+    return chosen if where is None else chosen & where[:, None]
+
+
+def _rounded(information: Float) -> Float:
+    rounded: Float = np.rint(information / _PART) * _PART
+    return rounded

@@ -1,0 +1,94 @@
+"""First positions of a population."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+
+__all__ = ["bernoulli", "of_sizes", "one_per_cluster", "place", "warm_first"]
+
+Bool = NDArray[np.bool_]
+
+
+def bernoulli(
+    n: int, space: SearchSpace, rng: np.random.Generator, *, probability: float = 0.5
+) -> Bool:
+    """Switch every unit of `n` masks on with `probability`: bool (n, n_units), repaired."""
+    return space.repair(rng.random((n, space.n_units)) < probability, rng)
+
+
+def of_sizes(size: NDArray[np.int64], space: SearchSpace, rng: np.random.Generator) -> Bool:
+    """Draw a mask of each size (n,), uniformly among those with the fixed units: repaired."""
+    key = rng.random((len(size), space.n_units))
+    key += np.where(space.fixed, -1.0, 0.0)
+    key[:, space.forbidden] = np.inf
+    rank = np.argsort(np.argsort(key, axis=1), axis=1)
+    return space.repair(rank < size[:, None], rng)
+
+
+def one_per_cluster(
+    n: int, space: SearchSpace, clusters: NDArray[np.int64], rng: np.random.Generator
+) -> Bool:
+    """Draw one unit of every cluster for each of `n` masks.
+
+    Units that are forbidden are drawn only where a cluster has no other; repair removes them.
+
+    Parameters
+    ----------
+    clusters : int (n_units,)
+        Cluster label of each unit.
+
+    Returns
+    -------
+    bool (n, n_units)
+        Repaired: bounds and fixed units may add to or take from the draw.
+
+    References
+    ----------
+    Document 000, use example, section 2 (agglomerative clustering).
+    """
+    key = rng.random((n, space.n_units)) + space.forbidden
+    labels = np.broadcast_to(clusters, key.shape)
+    order = np.lexsort((key, labels), axis=1)
+    starts = np.unique(np.sort(clusters), return_index=True)[1]
+    masks = np.zeros(key.shape, dtype=bool)
+    np.put_along_axis(masks, order[:, starts], True, axis=1)
+    return space.repair(masks, rng)
+
+
+def place(
+    n: int,
+    init: str,
+    space: SearchSpace,
+    hints: Hints,
+    rng: np.random.Generator,
+    *,
+    strategy: str,
+) -> Bool:
+    """Draw the first positions of a swarm, warm-start masks first: bool (n, n_units).
+
+    Parameters
+    ----------
+    init
+        ``"bernoulli"``: each unit with 0.5; ``"clusters"``: one unit of every cluster.
+    strategy
+        Who asks, for the sentence on a hint that is missing.
+    """
+    if init == "clusters":
+        drawn = one_per_cluster(n, space, hints.need("clusters", strategy), rng)
+    else:
+        drawn = bernoulli(n, space, rng)
+    return warm_first(drawn, hints.warm, space, rng)
+
+
+def warm_first(
+    masks: Bool, warm: Bool | None, space: SearchSpace, rng: np.random.Generator
+) -> Bool:
+    """Replace the first masks (n, n_units) by the warm-start masks, repaired, as many as fit."""
+    if warm is None or warm.shape[0] == 0:
+        return masks
+    count = min(len(masks), len(warm))
+    return np.vstack([space.repair(warm[:count], rng), masks[count:]])

@@ -1,0 +1,121 @@
+"""Personal bests: what a particle remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.evaluation.types import Evaluations
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Proposal
+
+__all__ = ["Memory", "best_of", "improves", "learn", "remember", "shrink"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The best position each particle has found.
+
+    Attributes
+    ----------
+    masks : bool (n_particles, n_units)
+    costs : float64 (n_particles,)
+        The measured cost of exactly that mask; inf before the first evaluation.
+    importances : float64 (n_particles, n_units)
+    """
+
+    masks: Bool
+    costs: Float
+    importances: Float
+
+    def __post_init__(self) -> None:
+        for array in (self.masks, self.costs, self.importances):
+            array.setflags(write=False)
+
+    @classmethod
+    def blank(cls, masks: Bool) -> Memory:
+        """Remember positions that have not been evaluated yet."""
+        return cls(masks.copy(), np.full(len(masks), np.inf), np.zeros(masks.shape))
+
+
+def best_of(memory: Memory) -> int:
+    """Index of the gbest: lowest cost, then fewest units, then first."""
+    return int(np.lexsort((memory.masks.sum(axis=1), memory.costs))[0])
+
+
+def improves(cost: Float, size: Int, than: Float, than_size: Int) -> Bool:
+    """Lower cost improves; equal finite cost with fewer units improves too: bool (n,)."""
+    better: Bool = (cost < than) | (np.isfinite(cost) & (cost == than) & (size < than_size))
+    return better
+
+
+def remember(memory: Memory, owner: Int, masks: Bool, costs: Float, importances: Float) -> Memory:
+    """Update personal bests by candidates, taken in the order of the rows.
+
+    Parameters
+    ----------
+    owner : int (n,)
+        The particle each candidate belongs to; a particle may have several candidates.
+    masks : bool (n, n_units)
+    costs : float64 (n,)
+    importances : float64 (n, n_units)
+
+    References
+    ----------
+    Document 000, section 1 (personal best update).
+    """
+    best_masks = memory.masks.copy()
+    best_costs = memory.costs.copy()
+    best_importances = memory.importances.copy()
+    size = masks.sum(axis=1)
+    for turn in _turns(owner):
+        who = owner[turn]
+        better = improves(costs[turn], size[turn], best_costs[who], best_masks[who].sum(axis=1))
+        won, who = turn[better], who[better]
+        best_masks[who] = masks[won]
+        best_costs[who] = costs[won]
+        best_importances[who] = importances[won]
+    return Memory(best_masks, best_costs, best_importances)
+
+
+def learn(memory: Memory, proposal: Proposal, evaluations: Evaluations) -> Memory:
+    """Update the personal bests of the owners by the masks as they were proposed."""
+    return remember(
+        memory, proposal.owner, proposal.masks, evaluations.costs, evaluations.importances
+    )
+
+
+def shrink(masks: Bool, used: Bool, space: SearchSpace) -> Bool:
+    """Drop the units that no fold model used, as far as the constraints allow.
+
+    Where fewer than `min_size` would stay, the first unused units of the mask stay too.
+
+    Parameters
+    ----------
+    masks, used : bool (n, n_units)
+
+    References
+    ----------
+    Document 000, section 1: "the updated position (subset) will only include the features
+    that were actually used by the model".
+    """
+    kept: Bool = masks & (used | space.fixed)
+    missing = np.minimum(masks.sum(axis=1), space.min_size) - kept.sum(axis=1)
+    spare = masks & ~kept
+    kept |= spare & (np.cumsum(spare, axis=1) <= missing[:, None])
+    return kept
+
+
+def _turns(owner: Int) -> list[Int]:
+    """Row numbers split so that no particle appears twice in one part, in row order."""
+    order = np.argsort(owner, kind="stable")
+    sorted_owner = owner[order]
+    turn = np.empty(len(owner), dtype=np.int64)
+    turn[order] = np.arange(len(owner)) - np.searchsorted(sorted_owner, sorted_owner)
+    return [np.flatnonzero(turn == number) for number in range(int(turn.max(initial=-1)) + 1)]

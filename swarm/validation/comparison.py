@@ -1,0 +1,304 @@
+"""Strategies compared over data sets and seeds: tables, ranks and tests.
+
+Tables as in document 002 (mean, standard deviation, improvement over all features by its
+equation 22, average size and its reduction, times T1 and T2) and document 004 (rank-sum tests with
+intervals for each data set, its Table 3). Ranks and tests over data sets as in Demsar 2006,
+Statistical comparisons of classifiers over multiple data sets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from swarm.checks import require_package
+from swarm.validation.location import Shift, rank_sum, signed_rank
+
+__all__ = ["Comparison", "Friedman", "compare", "critical_difference"]
+
+# Columns of the cells that a comparison needs, and those it averages where they are there.
+_NEEDED = ("dataset", "strategy", "seed", "cost", "size", "evaluations", "distinct")
+_AVERAGED = ("evaluations", "distinct", "fits", "seconds_algorithm", "seconds_evaluation")
+
+
+@dataclass(frozen=True)
+class Friedman:
+    """Friedman's test that all strategies rank alike.
+
+    Attributes
+    ----------
+    chi2, p : float
+        Its statistic, corrected for ties, and the p-value of its chi-squared law.
+    f, f_p : float
+        Iman and Davenport's statistic, which is less conservative, and its p-value.
+    """
+
+    chi2: float
+    p: float
+    f: float
+    f_p: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison says.
+
+    Attributes
+    ----------
+    summary : DataFrame
+        One row per data set and strategy: mean_cost, sd_cost, best_cost, mean_size, rank,
+        improvement and size_reduction in percent of all features, and the means of what
+        was spent.
+    ranks : DataFrame (n_strategies, n_datasets + 1)
+        Rank by mean cost on each data set, and ``average``.
+    friedman : Friedman or None
+    critical_difference : float or None
+        Nemenyi's: average ranks that differ by less are not told apart.
+    across : DataFrame
+        One row per pair: signed-rank test of the mean costs over the data sets.
+    within : DataFrame
+        One row per data set and pair: rank-sum test of the costs over the seeds.
+    silent : dict of str to str
+        For ``friedman``, ``across`` and ``within`` why there is no such test, or why none can
+        be significant.
+    alpha : float
+        Level of the tests and, as ``1 - alpha``, of the intervals.
+    """
+
+    summary: pd.DataFrame
+    ranks: pd.DataFrame
+    friedman: Friedman | None
+    critical_difference: float | None
+    across: pd.DataFrame
+    within: pd.DataFrame
+    silent: Mapping[str, str]
+    alpha: float
+
+    @property
+    def datasets(self) -> list[str]:
+        """Data sets in their order."""
+        return [name for name in self.ranks.columns if name != "average"]
+
+    @property
+    def strategies(self) -> list[str]:
+        """Strategies in their order."""
+        return [str(name) for name in self.ranks.index]
+
+
+def compare(
+    cells: pd.DataFrame,
+    everything: Mapping[str, tuple[float, int]],
+    *,
+    reference: str | None = None,
+    alpha: float = 0.05,
+) -> Comparison:
+    """Compare strategies.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        One row per search with dataset, strategy, seed, cost, size, evaluations and distinct;
+        fits, seconds_algorithm, seconds_evaluation and test_cost where there are. Every
+        strategy has every seed on every data set. Data sets and strategies keep their order.
+    everything : mapping of str to (cost, size)
+        For each data set the cost of all features and how many there are.
+    reference : str, optional
+        Test the others against this strategy. Default: test all pairs.
+    alpha : float
+        Level of the tests.
+
+    Raises
+    ------
+    ValueError
+        If a column or a search is missing.
+    """
+    _refuse_gaps(cells)
+    datasets, strategies = list(cells["dataset"].unique()), list(cells["strategy"].unique())
+    summary = _summary(cells, everything)
+    means = summary.pivot(index="dataset", columns="strategy", values="mean_cost")
+    means = means.loc[datasets, strategies]
+    ranks = means.rank(axis=1).T
+    ranks["average"] = ranks.mean(axis=1)
+    pairs = [
+        pair
+        for pair in itertools.combinations(strategies, 2)
+        if reference is None or reference in pair
+    ]
+    if reference is not None:
+        pairs = [(reference, b if a == reference else a) for a, b in pairs]
+    silent: dict[str, str] = {}
+    friedman = _friedman(means, silent)
+    n_seeds = cells["seed"].nunique()
+    return Comparison(
+        summary=summary,
+        ranks=ranks,
+        friedman=friedman,
+        critical_difference=(
+            None if friedman is None else critical_difference(len(strategies), len(datasets), alpha)
+        ),
+        across=_across(means, pairs, alpha, silent),
+        within=_within(cells, pairs, n_seeds, alpha, silent),
+        silent=silent,
+        alpha=alpha,
+    )
+
+
+def critical_difference(n_strategies: int, n_datasets: int, alpha: float = 0.05) -> float:
+    """Nemenyi's critical difference of average ranks (Demsar 2006, section 3.2.2)."""
+    from scipy.stats import studentized_range
+
+    q = float(studentized_range.ppf(1 - alpha, n_strategies, np.inf)) / math.sqrt(2)
+    return q * math.sqrt(n_strategies * (n_strategies + 1) / (6 * n_datasets))
+
+
+def _refuse_gaps(cells: pd.DataFrame) -> None:
+    missing = [name for name in _NEEDED if name not in cells.columns]
+    if missing:
+        raise ValueError(f"cells must have the column {missing[0]!r}")
+    there = set(zip(cells["dataset"], cells["strategy"], cells["seed"], strict=True))
+    whole = math.prod(cells[name].nunique() for name in _NEEDED[:3])
+    if len(cells) != whole or len(there) != whole:
+        raise ValueError("cells must hold every seed of every strategy on every data set once")
+
+
+def _mean(values: Any) -> float:
+    """Mean that does not depend on the order: equal costs must not differ in the last bit."""
+    listed = [float(value) for value in values]
+    return math.fsum(listed) / len(listed)
+
+
+def _summary(cells: pd.DataFrame, everything: Mapping[str, tuple[float, int]]) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for (dataset, strategy), group in cells.groupby(["dataset", "strategy"], sort=False):
+        full_cost, full_size = everything[str(dataset)]
+        cost, size = _mean(group["cost"]), _mean(group["size"])
+        row = {
+            "dataset": dataset,
+            "strategy": strategy,
+            "mean_cost": cost,
+            "sd_cost": float(group["cost"].std(ddof=1)) if len(group) > 1 else math.nan,
+            "best_cost": float(group["cost"].min()),
+            "mean_size": size,
+            # Equation 22 of document 002; costs below 0 are possible for unbounded scorers.
+            "improvement": (100 * (full_cost - cost) / abs(full_cost) if full_cost else math.nan),
+            "size_reduction": 100 * (full_size - size) / full_size,
+        }
+        if "test_cost" in group and group["test_cost"].notna().any():
+            row["mean_test_cost"] = _mean(group["test_cost"])
+        row |= {name: _mean(group[name]) for name in _AVERAGED if name in group}
+        rows.append(row)
+    summary = pd.DataFrame(rows)
+    ranks = summary.groupby("dataset")["mean_cost"].rank()
+    summary.insert(list(summary.columns).index("mean_size") + 1, "rank", ranks)
+    return summary
+
+
+def _friedman(means: pd.DataFrame, silent: dict[str, str]) -> Friedman | None:
+    from scipy.stats import f, friedmanchisquare
+
+    n, k = means.shape
+    if k < 3 or n < 2:
+        silent["friedman"] = (
+            f"Friedman's test needs at least 3 strategies and 2 data sets, there are {k} and {n}"
+        )
+        return None
+    if (means.nunique(axis=1) == 1).all():
+        silent["friedman"] = "all strategies have the same mean cost on every data set"
+        return None
+    chi2, p = friedmanchisquare(*(means[name].to_numpy() for name in means.columns))
+    left = n * (k - 1) - chi2
+    statistic = (n - 1) * chi2 / left if left > 1e-12 else math.inf
+    f_p = float(f.sf(statistic, k - 1, (k - 1) * (n - 1)))
+    return Friedman(float(chi2), float(p), float(statistic), f_p)
+
+
+def _across(
+    means: pd.DataFrame,
+    pairs: Sequence[tuple[str, str]],
+    alpha: float,
+    silent: dict[str, str],
+) -> pd.DataFrame:
+    n = len(means)
+    if n < 2:
+        silent["across"] = "a signed-rank test over data sets needs at least 2 of them, there is 1"
+        return _tested([], alpha)
+    rows = []
+    for first, second in pairs:
+        differences = (means[first] - means[second]).to_numpy()
+        rows.append(_row({}, (first, second), signed_rank(differences, 1 - alpha)))
+    smallest = min(1.0, 2.0 ** (1 - n))
+    _say_if_hopeless("across", f"{n} data sets", smallest, len(pairs), alpha, silent)
+    return _tested(rows, alpha)
+
+
+def _within(
+    cells: pd.DataFrame,
+    pairs: Sequence[tuple[str, str]],
+    n_seeds: int,
+    alpha: float,
+    silent: dict[str, str],
+) -> pd.DataFrame:
+    if n_seeds < 2:
+        silent["within"] = "a rank-sum test over seeds needs at least 2 of them, there is 1"
+        return _tested([], alpha)
+    tables = []
+    for dataset, group in cells.groupby("dataset", sort=False):
+        costs = {str(name): part["cost"].to_numpy() for name, part in group.groupby("strategy")}
+        rows = [
+            _row({"dataset": dataset}, (a, b), rank_sum(costs[a], costs[b], 1 - alpha))
+            for a, b in pairs
+        ]
+        # The question is asked for each data set anew, so each is a family of its own.
+        tables.append(_tested(rows, alpha))
+    smallest = min(1.0, 2.0 / math.comb(2 * n_seeds, n_seeds))
+    _say_if_hopeless("within", f"{n_seeds} seeds", smallest, len(pairs), alpha, silent)
+    return pd.concat(tables, ignore_index=True)
+
+
+def _say_if_hopeless(
+    test: str, sizes: str, smallest: float, n_pairs: int, alpha: float, silent: dict[str, str]
+) -> None:
+    """Say so where Holm's smallest threshold is below the smallest p there can be."""
+    if n_pairs == 0:
+        silent[test] = "there is one strategy only, so there is nothing to test"
+    elif smallest * n_pairs > alpha:
+        holm = f", {min(1.0, smallest * n_pairs):.2g} after Holm's correction for {n_pairs} pairs"
+        silent[test] = (
+            f"with {sizes} the smallest p there can be is {smallest:.2g}"
+            f"{holm if n_pairs > 1 else ''}: "
+            + (
+                f"no difference, however clear, can be significant at {alpha:g}"
+                if smallest > alpha
+                else f"one difference alone cannot be significant at {alpha:g}"
+            )
+        )
+
+
+def _row(start: dict[str, Any], pair: tuple[str, str], shift: Shift) -> dict[str, Any]:
+    return {
+        **start,
+        "first": pair[0],
+        "second": pair[1],
+        "shift": shift.estimate,
+        "low": shift.low,
+        "high": shift.high,
+        "p": shift.p,
+    }
+
+
+def _tested(rows: Sequence[dict[str, Any]], alpha: float) -> pd.DataFrame:
+    """Add Holm's adjusted p-values of one family, and which of them are significant."""
+    require_package("statsmodels", "report", "Holm's correction")
+    from statsmodels.stats.multitest import multipletests
+
+    if not rows:
+        return pd.DataFrame(columns=["first", "second", "shift", "low", "high", "p", "p_holm"])
+    table = pd.DataFrame(rows)
+    significant, adjusted, *_ = multipletests(table["p"].to_numpy(), alpha, method="holm")
+    return table.assign(p_holm=adjusted, significant=significant)

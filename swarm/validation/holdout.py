@@ -1,0 +1,280 @@
+"""Judge a selection on rows no search ever saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+
+from swarm.ensemble import SubsetEnsemble
+from swarm.errors import DataError, InputError, nearest
+from swarm.problem.space import SearchSpace
+from swarm.threads import one_thread
+from swarm.validation.bootstrap import n_independent
+from swarm.validation.contenders import Contender, committee_rows, line_up
+from swarm.validation.judgement import Judgement
+from swarm.validation.metric_tables import by_contender, figures, prediction_table
+from swarm.validation.metrics import check_metrics, default_metrics
+from swarm.validation.test_target import Truth
+
+__all__ = ["judge"]
+
+AnyArray = NDArray[Any]
+Target = pd.Series | pd.DataFrame
+CostOf = Callable[[Any, pd.DataFrame, Target], float]
+
+# Before workers start: importing the libraries takes each of them this long.
+_SERIAL_SECONDS = 3.0
+
+
+def judge(
+    estimator: BaseEstimator,
+    train: tuple[pd.DataFrame, Target],
+    test: tuple[pd.DataFrame, Target],
+    subsets: Sequence[Sequence[str]],
+    *,
+    best: Sequence[str] | None = None,
+    vote: str = "auto",
+    space: SearchSpace | None = None,
+    metrics: Sequence[str] | None = None,
+    pos_label: object = None,
+    train_groups: ArrayLike | None = None,
+    test_groups: ArrayLike | None = None,
+    train_weight: ArrayLike | None = None,
+    cost_of: CostOf | None = None,
+    cv_cost: float | None = None,
+    fitted: SubsetEnsemble | None = None,
+    n_random: int = 5,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    n_jobs: int = 1,
+) -> Judgement:
+    """Compare the ensemble over the chosen subsets with what it must beat to be worth anything.
+
+    The contenders, all trained on `train` and asked about `test`: `ensemble` (the subsets with
+    the vote), `best_subset` (the best single subset), `all_features` (one model),
+    `all_features_ensemble` (all features, as many members, the same vote) and `random_subsets`
+    (random subsets of the same sizes with the same vote, the mean over `n_random` draws). The
+    last two share the vote because a vote alone changes the figures: ``any`` raises recall with
+    no selection at all.
+
+    The members of `all_features_ensemble` form a cross-validated committee (Parmanto, Munro &
+    Doyle, 1996): the rows are dealt into as many parts as there are members, by class in a
+    classification and by whole groups where groups are given, and member i is trained on all
+    rows but those of part i. Without this a deterministic learner gives the same member again
+    and again.
+
+    Intervals are percentile intervals of a bootstrap of the test rows, of whole groups where
+    `test_groups` are given. They tell how the figures of these very models would vary with
+    other test rows, not with other training rows. The resamples are the same for everyone.
+
+    An estimator without a seed gets `seed`; the global generator is never used.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Classifier or regressor, cloned for each model.
+    train, test : (X (n_rows, n_features), y (n_rows,) or 0/1 (n_rows, n_labels))
+        Rows to train on, and rows that no part of the search has seen.
+    subsets : lists of column names
+        Members of the ensemble.
+    best : column names, optional
+        The best single subset. Default: the first of `subsets`.
+    vote : str
+        See :class:`swarm.ensemble.SubsetEnsemble`.
+    space : SearchSpace, optional
+        Constraints of the search: random subsets obey them, and its forbidden features are not
+        among "all features". Default: all columns of `train`, free.
+    metrics : names, optional
+        Default: f1, accuracy, recall, precision, balanced_accuracy for two classes; f1_macro,
+        accuracy, balanced_accuracy for more; f1_samples, subset_accuracy, hamming_loss for
+        several labels; r2, neg_root_mean_squared_error, neg_mean_absolute_error for numbers.
+    pos_label : class, optional
+        Positive class of f1, recall, precision and of the ``any`` vote. Default: the second
+        in ascending order.
+    train_groups, test_groups : (n_rows,), optional
+        Rows that belong together.
+    train_weight : (n_rows,), optional
+        Sample weights for training. The figures are unweighted.
+    cost_of : callable, optional
+        ``cost_of(fitted_model, X, y)`` is the cost the search minimised, on rows `X`, `y`.
+    cv_cost : float, optional
+        Cross-validated cost of `best`; with `cost_of` it gives the optimism.
+    fitted : SubsetEnsemble, optional
+        The ensemble, already fitted on `train`: judged as it is instead of a new fit. The vote
+        "auto" then means its vote.
+    n_random, n_resamples : int
+        Draws of random subsets (each costs as many fits as there are subsets), and resamples.
+    level : float
+        Confidence of the intervals, within (0, 1).
+    seed : int
+        Seed of the random subsets, the committee and the bootstrap.
+    n_jobs : int
+        Number of contenders trained at a time. Never changes a figure.
+
+    Returns
+    -------
+    Judgement
+
+    Raises
+    ------
+    InputError
+        If a metric is unknown, the vote does not fit, or a number is out of range.
+    SpaceError
+        If a subset names an unknown column.
+    DataError
+        If the target cannot be judged, or a table lacks a column.
+    """
+    _check_numbers(n_random, n_resamples, level)
+    _check_tables(train[0], test[0], subsets, fitted)
+    truth = Truth.of(estimator, train[1], test[1], pos_label)
+    names = default_metrics(truth.task) if metrics is None else check_metrics(metrics, truth.task)
+    model = _seeded(estimator, seed)
+    decided = _vote(model, subsets, vote, fitted)
+    classes = None if truth.task == "regression" else truth.train
+    parts = committee_rows(len(subsets), classes, len(train[0]), train_groups, seed)
+    contenders = line_up(
+        SearchSpace.build(list(train[0].columns)) if space is None else space,
+        subsets,
+        subsets[0] if best is None else best,
+        decided,
+        parts,
+        n_random,
+        seed,
+    )
+    calls = [
+        delayed(_answer)(
+            model,
+            one,
+            fitted if one.name == "ensemble" else None,
+            (train[0], train[1], train_weight),
+            test,
+            truth.pos_label,
+            cost_of,
+        )
+        for one in contenders
+    ]
+    answers: list[tuple[AnyArray, float | None]] = []
+    until = perf_counter() + _SERIAL_SECONDS
+    while len(answers) < len(calls) and perf_counter() < until:
+        call, arguments, options = calls[len(answers)]
+        answers.append(call(*arguments, **options))
+    answers += Parallel(n_jobs=n_jobs)(calls[len(answers) :])
+    predicted = [answer for answer, _ in answers]
+    costs: dict[str, float] = {}
+    if cost_of is not None:
+        mean = by_contender(contenders, [cost for _, cost in answers])
+        costs = {name: float(cost) for name, cost in mean.items()}
+    table, differences = figures(
+        contenders, predicted, truth, names, test_groups, n_resamples, level, seed
+    )
+    optimism = None if cv_cost is None or not costs else costs["best_subset"] - cv_cost
+    return Judgement(
+        table=table,
+        differences=differences,
+        predictions=prediction_table(
+            contenders, predicted, truth, test[0].index, getattr(test[1], "columns", None)
+        ),
+        costs=costs,
+        cv_cost=cv_cost,
+        optimism=optimism,
+        task=truth.task,
+        vote=decided,
+        pos_label=truth.pos_label,
+        n_rows=len(test[0]),
+        n_groups=None if test_groups is None else n_independent(len(test[0]), test_groups),
+        n_resamples=n_resamples,
+        level=level,
+        seed=seed,
+    )
+
+
+def _check_numbers(n_random: int, n_resamples: int, level: float) -> None:
+    if n_random < 1:
+        raise InputError(f"n_random must be at least 1, got {n_random}")
+    if n_resamples < 1:
+        raise InputError(f"n_resamples must be at least 1, got {n_resamples}")
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be within (0, 1), got {level}")
+
+
+def _check_tables(
+    train: pd.DataFrame,
+    test: pd.DataFrame,
+    subsets: Sequence[Sequence[str]],
+    fitted: SubsetEnsemble | None,
+) -> None:
+    if not subsets:
+        raise InputError("there is no subset to judge; give at least one")
+    if len(test) == 0:
+        raise DataError("there is no test row to judge on; hold some rows out")
+    for name in train.columns:
+        if name not in test.columns:
+            near = nearest(name, test.columns)
+            raise DataError(f"the test table has no column {name!r} of the training table{near}")
+    if fitted is not None and fitted.subsets_ != [list(subset) for subset in subsets]:
+        raise InputError(
+            f"the fitted ensemble has other subsets ({len(fitted.subsets_)}) than those to be "
+            f"judged ({len(subsets)}); give it with its own"
+        )
+
+
+def _vote(
+    model: BaseEstimator,
+    subsets: Sequence[Sequence[str]],
+    vote: str,
+    fitted: SubsetEnsemble | None,
+) -> str:
+    """Return the vote of everyone: rivals of a fitted ensemble must vote as it does."""
+    if fitted is None:
+        return SubsetEnsemble(model, subsets, vote).decided_vote()
+    if vote not in ("auto", fitted.vote_):
+        raise InputError(
+            f"the fitted ensemble has the vote {fitted.vote_!r}, not {vote!r}; "
+            "leave the vote out or fit the ensemble anew"
+        )
+    return str(fitted.vote_)
+
+
+def _seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
+    """Clone whose random states that are None are the seed."""
+    model = clone(estimator)
+    unset = [
+        name
+        for name, value in model.get_params(deep=True).items()
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    ]
+    return model.set_params(**dict.fromkeys(unset, seed))
+
+
+def _answer(
+    estimator: BaseEstimator,
+    contender: Contender,
+    fitted: SubsetEnsemble | None,
+    train: tuple[pd.DataFrame, Target, ArrayLike | None],
+    test: tuple[pd.DataFrame, Target],
+    pos_label: Any,
+    cost_of: CostOf | None,
+) -> tuple[AnyArray, float | None]:
+    """Predictions of a contender for the test rows, and its cost there."""
+    X, y, weight = train
+    voting = fitted
+    # The same bits in this process and in a worker.
+    with one_thread():
+        if voting is None:
+            voting = SubsetEnsemble(estimator, contender.subsets, contender.vote, pos_label)
+            voting.fit(X, y, weight, contender.rows)
+        predicted = voting.predict(test[0])
+        if cost_of is None:
+            return predicted, None
+        if contender.vote == "auto":
+            # One model costs what the search measures: its own scores, not shares of votes.
+            only = voting.models_[0], test[0][voting.subsets_[0]]
+            return predicted, float(cost_of(*only, test[1]))
+        return predicted, float(cost_of(voting, test[0], test[1]))

@@ -1,0 +1,178 @@
+"""What a selection was found to be worth: figures, intervals, and one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from swarm.errors import InputError, nearest
+from swarm.validation.contenders import CONTENDERS
+
+__all__ = ["Judgement"]
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """The ensemble and its baselines on rows that no search ever saw.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per contender and metric: contender, metric, value, low, high, n_features
+        (distinct columns in use), n_models. For `random_subsets` the value is the mean over
+        the draws, and n_features their rounded mean.
+    differences : DataFrame
+        One row per other contender and metric: contender, metric, difference (ensemble minus
+        contender), low, high, favours ("ensemble", the contender, or "neither" where the
+        interval holds 0). All from the same resamples, so that what makes a row hard for
+        everyone cancels out.
+    predictions : DataFrame (n_rows, n_columns)
+        y_true and the predictions of each contender, `random_subsets_1` and so on for the
+        draws; with several labels one column per label (``ensemble.<label>``).
+    costs : mapping
+        Test cost of each contender, lower is better; empty without a cost function.
+    cv_cost : float, optional
+        Cross-validated cost of the best single subset, as the search saw it.
+    optimism : float, optional
+        Its test cost minus `cv_cost`: above 0, the search promised too much.
+    task, vote : str
+        "binary", "multiclass", "multilabel" or "regression"; the vote in use.
+    pos_label : class, optional
+        Positive class of a binary target.
+    n_rows, n_groups : int
+        Number of test rows, and of the groups they form (None without groups).
+    n_resamples, level, seed
+        Of the bootstrap intervals.
+    """
+
+    table: pd.DataFrame
+    differences: pd.DataFrame
+    predictions: pd.DataFrame
+    costs: Mapping[str, float]
+    cv_cost: float | None
+    optimism: float | None
+    task: str
+    vote: str
+    pos_label: Any
+    n_rows: int
+    n_groups: int | None
+    n_resamples: int
+    level: float
+    seed: int
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics; the first one is the one the verdict is about by default."""
+        return list(dict.fromkeys(self.table["metric"].tolist()))
+
+    def verdict(self, metric: str | None = None, against: str = "all_features_ensemble") -> str:
+        """Say in one sentence what the selection is worth against one baseline.
+
+        Parameters
+        ----------
+        metric : str, optional
+            Default: the first metric.
+        against : str
+            A contender.
+
+        Raises
+        ------
+        InputError
+            If the metric or the contender is not in the table.
+        """
+        name = self.metrics[0] if metric is None else metric
+        _check("metric", name, self.metrics)
+        _check("contender", against, self.differences["contender"].unique().tolist())
+        own = _row(self.table, "ensemble", name)
+        other = _row(self.table, against, name)
+        gap = _row(self.differences, against, name)
+        models = int(own["n_models"])
+        rows = f"{self.n_rows:,} unseen rows"
+        if self.n_groups is not None:
+            rows += f" of {self.n_groups:,} group{'s' * (self.n_groups != 1)}"
+        if math.isnan(gap["low"]):
+            rest = "which has no interval, as all rows are of one group"
+        elif gap["favours"] == "neither":
+            rest = "which is not distinguishable from none"
+        else:
+            rest = f"which favours {CONTENDERS[gap['favours']]}"
+        return (
+            f"On {rows} the ensemble of {models} subset{'s' * (models != 1)} scores {name} "
+            f"{_number(own['value'])}{_interval(own)} against {_number(other['value'])} for "
+            f"{CONTENDERS[against]}: a difference of {_number(gap['difference'])}"
+            f"{_interval(gap)}, {rest}."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the predictions, ready for JSON: no NaN, plain numbers only."""
+        contenders: dict[str, Any] = {}
+        for row in self.table.to_dict("records"):
+            name = row["contender"]
+            entry = contenders.setdefault(
+                name,
+                {
+                    "n_features": int(row["n_features"]),
+                    "n_models": int(row["n_models"]),
+                    "cost": _plain(self.costs.get(name)),
+                    "metrics": {},
+                },
+            )
+            entry["metrics"][row["metric"]] = {k: _plain(row[k]) for k in ("value", "low", "high")}
+        differences: dict[str, Any] = {}
+        for row in self.differences.to_dict("records"):
+            differences.setdefault(row["contender"], {})[row["metric"]] = {
+                **{k: _plain(row[k]) for k in ("difference", "low", "high")},
+                "favours": row["favours"],
+            }
+        return {
+            "verdict": self.verdict(),
+            "task": self.task,
+            "vote": self.vote,
+            "pos_label": _plain(self.pos_label),
+            "n_rows": self.n_rows,
+            "n_groups": self.n_groups,
+            "contenders": contenders,
+            "differences_from_ensemble": differences,
+            "cv_cost": _plain(self.cv_cost),
+            "test_cost": _plain(self.costs.get("best_subset")),
+            "optimism": _plain(self.optimism),
+            "bootstrap": {
+                "n_resamples": self.n_resamples,
+                "level": self.level,
+                "seed": self.seed,
+                "unit": "row" if self.n_groups is None else "group",
+            },
+        }
+
+
+def _check(what: str, name: str, known: list[str]) -> None:
+    if name not in known:
+        raise InputError(
+            f"there is no {what} {name!r} in this judgement{nearest(name, known)}; "
+            f"choose from {', '.join(known)}"
+        )
+
+
+def _row(table: pd.DataFrame, contender: str, metric: str) -> Any:
+    chosen = (table["contender"] == contender) & (table["metric"] == metric)
+    return table[chosen].iloc[0]
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def _interval(row: Any) -> str:
+    if math.isnan(row["low"]):
+        return ""
+    return f" [{_number(row['low'])}, {_number(row['high'])}]"
+
+
+def _plain(value: Any) -> Any:
+    """Value as JSON knows it: NaN and infinities as None, NumPy scalars as Python's."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,121 @@
+"""Tables of figures, of their paired differences, and of predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from swarm.validation.bootstrap import interval, n_independent, resampled_sums
+from swarm.validation.contenders import CONTENDERS, Contender
+from swarm.validation.metrics import LOWER_IS_BETTER, metric_values, row_statistics
+from swarm.validation.test_target import Truth
+
+__all__ = ["by_contender", "figures", "prediction_table"]
+
+FloatArray = NDArray[np.float64]
+AnyArray = NDArray[Any]
+
+
+def by_contender(contenders: Sequence[Contender], values: Sequence[Any]) -> dict[str, Any]:
+    """Return the mean of the values of each contender, over its draws if there are several."""
+    return {
+        name: np.mean(
+            [v for c, v in zip(contenders, values, strict=True) if c.name == name], axis=0
+        )
+        for name in CONTENDERS
+    }
+
+
+def figures(
+    contenders: Sequence[Contender],
+    predicted: Sequence[AnyArray],
+    truth: Truth,
+    metrics: Sequence[str],
+    groups: ArrayLike | None,
+    n_resamples: int,
+    level: float,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the table of figures, and that of their paired differences.
+
+    Parameters
+    ----------
+    contenders, predicted : sequences of one length
+        Who predicted what for the test rows.
+    truth : Truth
+    metrics : list of str
+    groups : (n_rows,), optional
+        Rows that are resampled together.
+    n_resamples, level, seed
+        Of the bootstrap intervals.
+    """
+    statistics = [row_statistics(truth.task, truth.test, p, truth.classes) for p in predicted]
+    observed = [one.sum(axis=0) for one in statistics]
+    resampled = resampled_sums(statistics, groups, n_resamples, seed)
+    # One row, or one group, resampled is itself: an interval of no width would be a lie.
+    known = n_independent(len(truth.test), groups) > 1
+
+    def bounds(values: FloatArray) -> tuple[float, float]:
+        return interval(values, level) if known else (np.nan, np.nan)
+
+    n_features = by_contender(contenders, [c.n_features for c in contenders])
+    n_models = {c.name: len(c.subsets) for c in contenders}
+    rows: list[dict[str, Any]] = []
+    gaps: list[dict[str, Any]] = []
+    for metric in metrics:
+        value, draws = (
+            by_contender(
+                contenders, [metric_values(metric, truth.task, s, truth.positive) for s in sums]
+            )
+            for sums in (observed, resampled)
+        )
+        for name in CONTENDERS:
+            low, high = bounds(draws[name])
+            figure = {"contender": name, "metric": metric, "value": float(value[name])}
+            sizes = {"n_features": round(n_features[name]), "n_models": n_models[name]}
+            rows.append({**figure, "low": low, "high": high, **sizes})
+            if name == "ensemble":
+                continue
+            low, high = bounds(draws["ensemble"] - draws[name])
+            gap = {"difference": float(value["ensemble"] - value[name]), "low": low, "high": high}
+            favours = _favours(name, low, high, metric in LOWER_IS_BETTER)
+            gaps.append({"contender": name, "metric": metric, **gap, "favours": favours})
+    return _in_order(rows), _in_order(gaps)
+
+
+def _in_order(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    place = list(CONTENDERS)
+    ordered = sorted(rows, key=lambda row: place.index(row["contender"]))
+    return pd.DataFrame(ordered)
+
+
+def _favours(other: str, low: float, high: float, lower_is_better: bool) -> str:
+    if lower_is_better:
+        low, high = -high, -low
+    if low > 0.0:
+        return "ensemble"
+    return other if high < 0.0 else "neither"
+
+
+def prediction_table(
+    contenders: Sequence[Contender],
+    predicted: Sequence[AnyArray],
+    truth: Truth,
+    index: pd.Index[Any],
+    labels: Sequence[Any] | None,
+) -> pd.DataFrame:
+    """Return the truth and every prediction side by side, `labels` naming those of multi-label."""
+    answers = {"y_true": truth.test}
+    draw = 0
+    for contender, answer in zip(contenders, predicted, strict=True):
+        draw += contender.name == "random_subsets"
+        answers[f"{contender.name}_{draw}" if draw else contender.name] = answer
+    if truth.task != "multilabel":
+        return pd.DataFrame(answers, index=index)
+    named = range(truth.test.shape[1]) if labels is None else labels
+    columns = {f"{name}.{c}": v[:, i] for name, v in answers.items() for i, c in enumerate(named)}
+    return pd.DataFrame(columns, index=index)

@@ -1,0 +1,137 @@
+"""Two models on the same rows: whether one is better by a margin, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from swarm.validation.bootstrap import interval, n_independent, resampled_sums
+from swarm.validation.metrics import LOWER_IS_BETTER, metric_values, row_statistics
+from swarm.validation.test_target import Truth
+
+__all__ = ["Duel", "duel"]
+
+AnyArray = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Duel:
+    """A champion and a challenger on the same rows.
+
+    Attributes
+    ----------
+    metric : str
+    champion, challenger : float
+        Their figures.
+    gain : float
+        By how much the challenger is better; negative where it is worse.
+    low, high : float
+        Interval of the gain; NaN where there is one row, or one group, only.
+    chance : float
+        Share of the resamples in which the gain exceeds the margin.
+    margin, confidence : float
+        What is asked of the challenger.
+    n_rows : int
+    n_groups : int or None
+    """
+
+    metric: str
+    champion: float
+    challenger: float
+    gain: float
+    low: float
+    high: float
+    chance: float
+    margin: float
+    confidence: float
+    n_rows: int
+    n_groups: int | None
+
+    @property
+    def won(self) -> bool:
+        """Whether the challenger is better by more than the margin, at the confidence asked."""
+        return self.gain > self.margin and self.chance >= self.confidence
+
+    def verdict(self) -> str:
+        """Say the outcome in one sentence."""
+        figures = (
+            f"{self.metric} {self.challenger:.4f} against {self.champion:.4f} on {self.n_rows} rows"
+        )
+        asked = f"a gain above {self.margin:g} at {self.confidence:.0%}"
+        told = (
+            f"{figures}: gain {self.gain:+.4f}, above the margin in {self.chance:.0%} of resamples"
+        )
+        return f"{told}; asked was {asked}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it, NaN as None."""
+        plain = {**asdict(self), "won": self.won}
+        return {key: None if value != value else value for key, value in plain.items()}
+
+
+def duel(
+    truth: Truth,
+    champion: AnyArray,
+    challenger: AnyArray,
+    metric: str,
+    *,
+    groups: ArrayLike | None = None,
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Duel:
+    """Compare two predictions by a paired bootstrap of the rows, or of whole groups of them.
+
+    Parameters
+    ----------
+    truth : Truth
+        Its test rows.
+    champion, challenger : (n_rows,) or (n_rows, n_labels)
+        Predictions.
+    metric : str
+        See :func:`swarm.validation.metrics.metric_names`.
+    groups : (n_rows,), optional
+        Rows that belong together and are drawn together.
+    margin : float
+        Gain that the challenger has to exceed, in units of the metric.
+    confidence : float
+        Share of the resamples in which it has to.
+    n_resamples, seed : int
+
+    Returns
+    -------
+    Duel
+    """
+    statistics = [
+        row_statistics(truth.task, truth.test, one, truth.classes) for one in (champion, challenger)
+    ]
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    figures = [
+        float(metric_values(metric, truth.task, one.sum(axis=0), truth.positive))
+        for one in statistics
+    ]
+    drawn = [
+        metric_values(metric, truth.task, sums, truth.positive)
+        for sums in resampled_sums(statistics, groups, n_resamples, seed)
+    ]
+    gains = sign * (drawn[1] - drawn[0])
+    # One row, or one group, resampled is itself: it proves nothing.
+    known = n_independent(len(truth.test), groups) > 1
+    low, high = interval(gains, confidence) if known else (np.nan, np.nan)
+    return Duel(
+        metric=metric,
+        champion=figures[0],
+        challenger=figures[1],
+        gain=sign * (figures[1] - figures[0]),
+        low=low,
+        high=high,
+        chance=float((gains > margin).mean()) if known else 0.0,
+        margin=margin,
+        confidence=confidence,
+        n_rows=len(truth.test),
+        n_groups=None if groups is None else n_independent(len(truth.test), groups),
+    )
