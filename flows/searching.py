@@ -50,7 +50,7 @@ class Searched:
         What the archive holds for the model that counts.
     warnings : tuple of str
     training_seconds : float
-        See :func:`swarm.search.training_time.training_seconds`; of a cheaper model, where there is one.
+        See :func:`swarm.search.training_time.training_seconds`; of the proxy, where there is one.
     """
 
     result: SearchResult

@@ -36,7 +36,7 @@ def measure(
     metric: str,
     **options: Any,
 ) -> Duel:
-    """Compare two predictions of the test rows; see :func:`swarm.validation.paired_comparison.duel`."""
+    """Compare two predictions of the test rows by a paired bootstrap."""
     truth = Truth.of(problem.estimator, train.target, test.target, problem.scoring.pos_label)
     groups = None if test.groups is None else test.groups.to_numpy()
     before, now = plain_target(champion), plain_target(challenger)

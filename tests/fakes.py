@@ -111,7 +111,7 @@ class Planted:
         trained = False
         blank = Record.unknown(self.n_folds, len(mask))
         record = self.known.setdefault(key, blank)
-        while (fold := record.next_fold(fold_order, limit)) is not None:
+        while (fold := limit.next_fold(record.fold_costs, fold_order)) is not None:
             if self.fits == self.interrupt_after:
                 raise KeyboardInterrupt
             self.fits += 1
@@ -148,11 +148,17 @@ class Planted:
     ) -> Evaluations:
         cost = np.array([row.cost if row.complete else np.inf for row in rows])
         needed = np.array(
-            [row.needed(fold_order, rule) for row, rule in zip(rows, rules, strict=True)]
+            [
+                rule.needed_folds(row.fold_costs, fold_order)
+                for row, rule in zip(rows, rules, strict=True)
+            ]
         )
         # A failure counts where pruning would have reached it, so that it changes nothing.
         reached = np.array(
-            [row.needed(fold_order, rule) for row, rule in zip(rows, strict, strict=True)]
+            [
+                rule.needed_folds(row.fold_costs, fold_order)
+                for row, rule in zip(rows, strict, strict=True)
+            ]
         )
         failed = (np.isinf([row.fold_costs for row in rows]) & reached).any(axis=1)
         censored = ~failed & ~(needed.all(axis=1) & (cost <= limits))

@@ -17,8 +17,9 @@ from sklearn.tree import DecisionTreeClassifier
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.multilabel import MLkNN
-from swarm.problem.problem import Problem, revised
-from swarm.problem.problem import problem as problem_module
+from swarm.problem import problem as problem_module
+from swarm.problem import revised
+from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.storage.archive import Archive
 from tests.test_archive import numbers, run_python, table

@@ -60,16 +60,3 @@ def test_help_and_a_bare_import_load_no_numerical_library() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []
-
-
-def test_every_strategy_is_in_the_contract_of_independence() -> None:
-    import tomllib
-
-    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    independent = next(
-        contract["modules"]
-        for contract in config["tool"]["importlinter"]["contracts"]
-        if contract["type"] == "independence"
-    )
-    files = (ROOT / "swarm" / "strategies").glob("[!_]*.py")
-    assert {f"swarm.strategies.{file.stem}" for file in files} == set(independent)

@@ -81,9 +81,9 @@ def test_what_settles_a_race_does_not_depend_on_what_an_archive_knew(
     limit = Limit(0.45, rivals, 0.1, chance)
 
     def settled(record: Record) -> tuple[list[bool], Record]:
-        while (fold := record.next_fold(np.array(order), limit)) is not None:
+        while (fold := limit.next_fold(record.fold_costs, np.array(order))) is not None:
             record.fold_costs[fold] = costs[fold]
-        return list(record.needed(np.array(order), limit)), record
+        return list(limit.needed_folds(record.fold_costs, np.array(order))), record
 
     fresh, _ = settled(Record.unknown(5, 2))
     partly = Record.unknown(5, 2)

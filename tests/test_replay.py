@@ -91,11 +91,11 @@ def test_what_a_mask_is_charged_for_does_not_depend_on_what_was_known(
     truth = np.array(costs)
 
     def charged(record: Record) -> list[bool]:
-        while (fold := record.next_fold(np.array(order), Limit(limit))) is not None:
+        while (fold := Limit(limit).next_fold(record.fold_costs, np.array(order))) is not None:
             fresh = Record.unknown(4, 2)
             fresh.fold_costs[fold] = truth[fold]
             record = record.merge(fresh)
-        return list(record.needed(np.array(order), Limit(limit)))
+        return list(Limit(limit).needed_folds(record.fold_costs, np.array(order)))
 
     partly = Record.unknown(4, 2)
     partly.fold_costs[known] = truth[known]

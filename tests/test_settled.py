@@ -42,8 +42,10 @@ def test_a_batch_is_settled_as_each_of_its_records_is(seed: int, n_folds: int, r
     for folds in (order, order[: max(1, n_folds // 2)]):
         found = settle(records, folds, limits)
         for row, (record, limit) in enumerate(zip(records, limits, strict=True)):
-            assert found.needed[row].tolist() == record.needed(folds, limit).tolist()
-            assert found.open[row] == (record.next_fold(folds, limit) is not None)
+            assert (
+                found.needed[row].tolist() == limit.needed_folds(record.fold_costs, folds).tolist()
+            )
+            assert found.open[row] == (limit.next_fold(record.fold_costs, folds) is not None)
 
 
 @calm

@@ -49,8 +49,8 @@ class CrossValidation:
     on_fit : callable, optional
         Called with each :class:`Fitted` as it comes in, for progress.
     importances : bool
-        Whether the strategy reads importances, see :func:`swarm.strategies.base.uses_importances`; if
-        not, mutual information is not computed.
+        Whether the strategy reads importances, see
+        :func:`swarm.strategies.base.uses_importances`; if not, mutual information is not computed.
     exact : bool
         Spare the models where costs follow without them, see :mod:`swarm.fastpaths`.
 
@@ -250,7 +250,7 @@ class CrossValidation:
         same search on one worker would never have seen its cost.
         """
         found = self._nonsense(fitted)
-        if found is None or record.next_fold(job.fold_order, job.limit) is None:
+        if found is None or job.limit.next_fold(record.fold_costs, job.fold_order) is None:
             return
         fold, cost = found
         bad = "NaN" if np.isnan(cost) else f"{cost:.6g}, below its bound of 0"

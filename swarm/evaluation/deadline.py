@@ -79,5 +79,5 @@ def given_up(job: Job, fold: int, seconds: float) -> tuple[Fitted, Job | None]:
     fitted.seconds = seconds
     record = replace(Record.unknown(len(costs), len(job.mask)), fold_costs=costs)
     # The folds before it were lost with the worker, and whether it counts depends on them.
-    again = record.next_fold(job.fold_order, job.limit) is not None
+    again = job.limit.next_fold(record.fold_costs, job.fold_order) is not None
     return fitted, replace(job, fold_costs=costs) if again else None

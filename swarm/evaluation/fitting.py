@@ -104,7 +104,7 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Fitted:
     record = replace(
         Record.unknown(problem.n_folds, problem.space.n_units), fold_costs=job.fold_costs.copy()
     )
-    while (fold := record.next_fold(job.fold_order, job.limit)) is not None:
+    while (fold := job.limit.next_fold(record.fold_costs, job.fold_order)) is not None:
         try:
             with watch(fold):
                 cost = _fit_fold(problem, columns, positions, fold, job.mask, result)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 __all__ = ["Limit", "Race", "limit_of", "loosest_of"]
 
+Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
+Int = NDArray[np.int64]
 
 # Sums in another order differ in the last digits; a mask is dropped only beyond doubt.
 _MARGIN = 1e-10
@@ -84,6 +86,51 @@ class Limit:
         behind = costs[seen].sum() - self.rivals[:, seen].sum(axis=1).max()
         width = self.spread * np.sqrt((n_folds - j) / (n_folds * j))
         return bool(behind / j > -NormalDist().inv_cdf(self.chance) * width)
+
+    def next_fold(self, fold_costs: Float, fold_order: Int) -> int | None:
+        """Return the fold to train next to settle whether a mask is beyond the limit.
+
+        Folds are taken in `fold_order`, whichever are known, so that what settles a mask is
+        a function of its true fold costs and not of what an archive happened to hold.
+
+        Parameters
+        ----------
+        fold_costs : float64 (n_folds,)
+            NaN where the fold was not trained.
+        fold_order : int (n_folds,)
+
+        Returns
+        -------
+        int or None
+            None where it is settled.
+        """
+        return self._walk(fold_costs, fold_order)[1]
+
+    def needed_folds(self, fold_costs: Float, fold_order: Int) -> Bool:
+        """Which folds settle whether a mask is beyond the limit, trained in `fold_order`.
+
+        A pure function of the mask's true fold costs, so that what a search is charged for
+        does not depend on what an archive happened to know.
+
+        Returns
+        -------
+        bool (n_folds,)
+        """
+        needed = np.zeros(len(fold_costs), dtype=bool)
+        needed[self._walk(fold_costs, fold_order)[0]] = True
+        return needed
+
+    def _walk(self, fold_costs: Float, fold_order: Int) -> tuple[list[int], int | None]:
+        """Folds that are looked at, and the one that is missing, None where it is settled."""
+        total, seen = 0.0, list[int]()
+        for fold in fold_order.tolist():
+            if self.passed(total, len(fold_costs)) or self.hopeless(fold_costs, seen):
+                return seen, None
+            if np.isnan(fold_costs[fold]):
+                return seen, fold
+            seen.append(fold)
+            total += float(fold_costs[fold])
+        return seen, None
 
 
 def limit_of(incumbent: float, race: Race | None = None, row: int = 0) -> Limit:

@@ -16,7 +16,7 @@ import numpy as np
 from swarm.errors import ConfigError
 from swarm.evaluation.fitting import fit_model
 from swarm.problem.model_inputs import rows_for_model
-from swarm.problem.models import model_importances
+from swarm.problem.models import last_step, model_importances
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 
@@ -160,8 +160,7 @@ def _limited(problem: Problem, seconds: float) -> str | None:
 
 
 def _name(estimator: Any) -> str:
-    steps = getattr(estimator, "steps", None)
-    return type(steps[-1][1] if steps else estimator).__name__
+    return type(last_step(estimator)).__name__
 
 
 def _reason(error: Exception) -> str:

@@ -27,7 +27,7 @@ class Settled:
     needed : bool (n, n_folds)
         See :meth:`swarm.evaluation.types.Record.needed`.
     open : bool (n,)
-        Whether a fold is missing that :meth:`swarm.evaluation.types.Record.next_fold` names.
+        Whether a fold is missing that :meth:`swarm.evaluation.limit.Limit.next_fold` names.
     """
 
     needed: Bool
@@ -44,8 +44,8 @@ def settle(records: Sequence[Record], fold_order: Int, limits: Sequence[Limit]) 
     if any(limit.rivals is not None for limit in limits):
         missing = np.zeros(n, dtype=bool)
         for i, (record, limit) in enumerate(zip(records, limits, strict=True)):
-            needed[i] = record.needed(fold_order, limit)
-            missing[i] = record.next_fold(fold_order, limit) is not None
+            needed[i] = limit.needed_folds(record.fold_costs, fold_order)
+            missing[i] = limit.next_fold(record.fold_costs, fold_order) is not None
         return Settled(needed, missing)
     if n == 0 or len(fold_order) == 0:
         return Settled(needed, np.zeros(n, dtype=bool))

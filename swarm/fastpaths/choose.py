@@ -11,10 +11,10 @@ from pandas.api import types
 
 from swarm.fastpaths.answers import Answers
 from swarm.fastpaths.costs import asks_for_labels
-from swarm.fastpaths.tables import steps_before
+from swarm.problem.models import is_short_float, last_step, steps_before
 from swarm.problem.problem import Problem
 
-__all__ = ["ExactPath", "exact_kind", "exact_path", "is_linear", "is_short_float"]
+__all__ = ["ExactPath", "exact_path"]
 
 
 class ExactPath(Protocol):
@@ -29,29 +29,17 @@ class ExactPath(Protocol):
 
 def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
     """Return the path that spares the models, or None, and a sentence on it either way."""
-    kind, last = exact_kind(problem.estimator)
-    if kind is None:
+    last = last_step(problem.estimator)
+    kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
+    if kind not in _PATHS:
         return None, f"no fast path for {type(last).__name__}: models are fitted"
-    reason = _unfit(problem, steps_before(problem.estimator), is_linear(kind))
+    reason = _unfit(problem, steps_before(problem.estimator), _PATHS[kind] is _linear)
     if reason:
         return None, f"models are fitted: {reason}"
     path, reason = _PATHS[kind](problem, last)
     if path is None:
         return None, f"models are fitted: {reason}"
     return path, f"no models are fitted: {reason}"
-
-
-def exact_kind(estimator: Any) -> tuple[str | None, Any]:
-    """Return the name of the fast path for an estimator, None without one, and its last step."""
-    steps = getattr(estimator, "steps", None)
-    last = steps[-1][1] if steps else estimator
-    kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
-    return (kind if kind in _PATHS else None), last
-
-
-def is_linear(kind: str) -> bool:
-    """Whether a fast path solves linear systems."""
-    return _PATHS[kind] is _linear
 
 
 def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
@@ -77,12 +65,6 @@ def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
     if not np.isfinite(problem.features.to_numpy(dtype=np.float64, na_value=np.nan)).all():
         return "there are missing values"
     return ""
-
-
-def is_short_float(dtype: Any) -> bool:
-    """Whether models may compute with less precision than the float64 of the fast paths."""
-    kind = getattr(dtype, "numpy_dtype", dtype)
-    return isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize != 8
 
 
 def _nearest(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:

@@ -17,10 +17,10 @@ from swarm.fastpaths.tables import (
     fold_tables,
     membership,
     scales_are_exact,
-    steps_before,
 )
 from swarm.fastpaths.whole import Trust, sums_are_exact, whole_columns
 from swarm.multilabel import label_evidence
+from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 

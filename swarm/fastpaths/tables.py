@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
+from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 
 __all__ = [
@@ -20,7 +21,6 @@ __all__ = [
     "fold_tables",
     "membership",
     "scales_are_exact",
-    "steps_before",
 ]
 
 Bool = NDArray[np.bool_]
@@ -84,12 +84,6 @@ def fold_tables(problem: Problem) -> list[FoldTable]:
             seen, unseen = scaler.transform(seen), scaler.transform(unseen)
         made.append(FoldTable(_by_column(seen), _by_column(unseen), problem.target[train]))
     return made
-
-
-def steps_before(estimator: Any) -> list[Any]:
-    """Return the steps of a pipeline before the last one that do something."""
-    steps = getattr(estimator, "steps", None) or []
-    return [step for _, step in steps[:-1] if step not in ("passthrough", None)]
 
 
 def scales_are_exact(problem: Problem) -> bool:

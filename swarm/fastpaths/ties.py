@@ -16,9 +16,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from swarm.fastpaths.neighbours import reference
-from swarm.fastpaths.tables import FoldTable, scales_are_exact, steps_before
+from swarm.fastpaths.tables import FoldTable, scales_are_exact
 from swarm.fastpaths.trees import inverse_distances, queries_tree, tree_of
 from swarm.fastpaths.whole import Trust, sums_are_exact, whole_columns
+from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 

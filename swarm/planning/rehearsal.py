@@ -182,7 +182,7 @@ class _MadeUp:
         for row, incumbent in enumerate(incumbents):
             limit = limit_of(incumbent if self.pruning else np.inf, race, row)
             record = replace(Record.unknown(self.n_folds, 0), fold_costs=costs[row])
-            needed[row] = record.needed(fold_order, limit)
+            needed[row] = limit.needed_folds(record.fold_costs, fold_order)
         means = costs.sum(axis=1) / self.n_folds
         worse = ~needed.all(axis=1) | (self.pruning & (means > incumbents))
         used = self._used(masks)

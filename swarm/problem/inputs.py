@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, DataError
 from swarm.problem.folds import Fold, make_folds
-from swarm.problem.models import allows_missing, is_a, is_lightgbm, takes_categorical
+from swarm.problem.models import allows_missing, is_a, is_lightgbm, last_step, takes_categorical
 from swarm.problem.scoring import Scoring, scores_truth
 
 __all__ = [
@@ -246,7 +246,7 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64]
             f"the largest sample weight is {weights.max():.6g}, so that sums of weights leave the "
             f"range of float32 ({_LARGEST:.3g}); divide all weights by their mean"
         )
-    last = model.steps[-1][1] if getattr(model, "steps", None) else model
+    last = last_step(model)
     if not has_fit_parameter(last, "sample_weight"):
         raise ConfigError(f"{type(last).__name__} takes no sample weights; drop them")
     return weights

@@ -19,10 +19,13 @@ __all__ = [
     "has_importances",
     "is_a",
     "is_lightgbm",
+    "is_short_float",
     "keeps_columns",
+    "last_step",
     "made_deterministic",
     "model_importances",
     "shrinks_exactly",
+    "steps_before",
     "tags_of",
     "takes_categorical",
     "used_by",
@@ -156,7 +159,7 @@ def _lightgbm_settings(estimator: Any) -> dict[str, object]:
 
 def has_importances(model: Any) -> bool:
     """Whether a fitted model tells importances or coefficients, one for each column."""
-    return hasattr(_last(model), "feature_importances_") or hasattr(_last(model), "coef_")
+    return hasattr(last_step(model), "feature_importances_") or hasattr(last_step(model), "coef_")
 
 
 def keeps_columns(
@@ -188,7 +191,7 @@ def model_importances(model: Any, n_columns: int) -> NDArray[np.float64]:
     ``feature_importances_``, or the mean over outputs of ``|coef_|``. They are never rounded:
     a gain below one is still a gain.
     """
-    last = _last(model)
+    last = last_step(model)
     if hasattr(last, "feature_importances_"):
         values = np.asarray(last.feature_importances_, dtype=np.float64)
     else:
@@ -204,7 +207,7 @@ def model_importances(model: Any, n_columns: int) -> NDArray[np.float64]:
 
 def used_by(model: Any, importances: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which columns a fitted model uses: bool (n_columns,)."""
-    booster = getattr(_last(model), "booster_", None)
+    booster = getattr(last_step(model), "booster_", None)
     if booster is not None:
         importances = np.asarray(booster.feature_importance("split"), dtype=np.float64)
     used: NDArray[np.bool_] = importances != 0
@@ -255,11 +258,6 @@ def _could_be_bundled(features: pd.DataFrame) -> bool:
     return bool(first + second <= 1.01)
 
 
-def _last(model: Any) -> Any:
-    steps = getattr(model, "steps", None)
-    return steps[-1][1] if steps else model
-
-
 def describe(estimator: Any) -> object:
     """Describe an estimator by plain JSON values, equal for equal settings.
 
@@ -294,3 +292,21 @@ def describe(estimator: Any) -> object:
         f"{estimator!r} has no stable name, so its results cannot be archived; "
         "define it by name in a module"
     )
+
+
+def last_step(estimator: Any) -> Any:
+    """Return the last step of a pipeline, or the estimator itself."""
+    steps = getattr(estimator, "steps", None)
+    return steps[-1][1] if steps else estimator
+
+
+def steps_before(estimator: Any) -> list[Any]:
+    """Return the steps of a pipeline before the last one that do something."""
+    steps = getattr(estimator, "steps", None) or []
+    return [step for _, step in steps[:-1] if step not in ("passthrough", None)]
+
+
+def is_short_float(dtype: Any) -> bool:
+    """Whether models may compute with less precision than the float64 of the fast paths."""
+    kind = getattr(dtype, "numpy_dtype", dtype)
+    return isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize != 8

@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from swarm.fastpaths.choose import exact_kind, is_linear, is_short_float
-from swarm.fastpaths.tables import steps_before
+from swarm.problem.models import is_short_float, last_step, steps_before
 from swarm.problem.scoring import averages_classes
 
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
 __all__ = ["costs_were_wrong"]
+
+# What version 0.1.0 evaluated without models, whatever has a fast path today.
+_NEIGHBOURS = {"sklearn.KNeighborsClassifier", "sklearn.KNeighborsRegressor", "swarm.MLkNN"}
+_LINEAR = {
+    "sklearn.Ridge",
+    "sklearn.RidgeClassifier",
+    "sklearn.LinearRegression",
+    "sklearn.LinearDiscriminantAnalysis",
+}
+_FAST_PATHS = {*_NEIGHBOURS, *_LINEAR, "sklearn.GaussianNB"}
 
 
 def costs_were_wrong(problem: Problem) -> bool:
@@ -26,17 +35,14 @@ def costs_were_wrong(problem: Problem) -> bool:
     averaged = averages_classes(problem.scoring) and problem.task == "binary"
     if averaged and 1 not in np.unique(problem.target).tolist():
         return True
-    kind, last = exact_kind(problem.estimator)
-    if kind is None:
+    last = last_step(problem.estimator)
+    kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
+    if kind not in _FAST_PATHS:
         return False
-    if is_linear(kind) or any(map(is_short_float, problem.features.dtypes)):
+    if kind in _LINEAR or any(map(is_short_float, problem.features.dtypes)):
         return True
-    return _scales_neighbours(problem, kind) or _weighs_numbers(last)
-
-
-def _scales_neighbours(problem: Problem, kind: str) -> bool:
     scaled = bool(steps_before(problem.estimator))
-    return scaled and kind.endswith(("KNeighborsClassifier", "KNeighborsRegressor", "MLkNN"))
+    return (scaled and kind in _NEIGHBOURS) or _weighs_numbers(last)
 
 
 def _weighs_numbers(last: Any) -> bool:

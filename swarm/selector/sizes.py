@@ -36,8 +36,8 @@ def sized(
     Raises
     ------
     ConfigError
-        For what :func:`swarm.strategies.catalogue.make` refuses, a size the strategy cannot follow, or one
-        that is given twice.
+        For what :func:`swarm.strategies.catalogue.make` refuses, a size the strategy cannot follow,
+        or one that is given twice.
     """
     given = dict(params or {})
     if size is None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.evaluation.limit import Limit
-
 __all__ = ["Record"]
 
 Bool = NDArray[np.bool_]
@@ -95,42 +93,3 @@ class Record:
             self.seconds + other.seconds,
             self.error if self.error is not None else other.error,
         )
-
-    def next_fold(self, fold_order: Int, limit: Limit) -> int | None:
-        """Return the fold to train next to settle whether the mask is beyond `limit`.
-
-        Folds are taken in `fold_order`, whichever are known, so that what settles a mask is
-        a function of its true fold costs and not of what an archive happened to hold.
-
-        Returns
-        -------
-        int or None
-            None where it is settled.
-        """
-        return self._walk(fold_order, limit)[1]
-
-    def needed(self, fold_order: Int, limit: Limit) -> Bool:
-        """Which folds settle whether the mask is beyond `limit`, trained in `fold_order`.
-
-        A pure function of the mask's true fold costs, so that what a search is charged for
-        does not depend on what an archive happened to know.
-
-        Returns
-        -------
-        bool (n_folds,)
-        """
-        needed = np.zeros(self.n_folds, dtype=bool)
-        needed[self._walk(fold_order, limit)[0]] = True
-        return needed
-
-    def _walk(self, fold_order: Int, limit: Limit) -> tuple[list[int], int | None]:
-        """Folds that are looked at, and the one that is missing, None where it is settled."""
-        total, seen = 0.0, list[int]()
-        for fold in fold_order.tolist():
-            if limit.passed(total, self.n_folds) or limit.hopeless(self.fold_costs, seen):
-                return seen, None
-            if np.isnan(self.fold_costs[fold]):
-                return seen, fold
-            seen.append(fold)
-            total += float(self.fold_costs[fold])
-        return seen, None
