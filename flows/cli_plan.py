@@ -1,4 +1,4 @@
-"""``swarm plan``: what a search will take, before anything long starts."""
+"""The command ``swarm plan``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import typer
 from flows.cli_options import Config, Set
 
 if TYPE_CHECKING:
-    from flows.planning import Planned
-    from swarm.planning import Span
+    from swarm.planning import Plan, Span
 
 __all__ = ["plan"]
 
@@ -40,53 +39,43 @@ def plan(
     from flows.progress import say
 
     tell: Callable[[str], None] = say if sys.stderr.isatty() else lambda text: None
-    planned = plan_search(loaded, tell)
+    found = plan_search(loaded, tell)
     if as_json:
-        typer.echo(json.dumps(as_dict(planned), indent=2))
+        typer.echo(json.dumps(as_dict(found), indent=2))
     else:
-        typer.echo("\n".join(lines(planned)))
+        typer.echo("\n".join(lines(found)))
 
 
-def as_dict(planned: Planned) -> dict[str, Any]:
-    """Give the plan as JSON takes it: seconds, bytes and counts."""
-    timing = planned.timing
-    return {
-        **asdict(planned.plan),
-        "models_are_fitted": not timing.exact,
-        "way": planned.way,
-        "proxy": planned.proxy,
-        "rows": planned.rows,
-        "units": planned.units,
-        "folds": timing.costs.shape[1],
-        "workers": planned.workers,
-        "machine": asdict(planned.machine),
-        "timed": [
-            {"units": size, "seconds_per_fold": seconds}
-            for size, seconds in zip(timing.sizes.tolist(), timing.seconds.tolist(), strict=True)
-        ],
-    }
+def as_dict(found: Plan) -> dict[str, Any]:
+    """Return the plan as JSON data: seconds, bytes and counts."""
+    data, timing = asdict(found), found.timing
+    del data["timing"]
+    data["models_are_fitted"] = not timing.exact
+    data["timed"] = [
+        {"units": size, "seconds_per_fold": seconds}
+        for size, seconds in zip(timing.sizes.tolist(), timing.seconds.tolist(), strict=True)
+    ]
+    return data
 
 
-def lines(planned: Planned) -> list[str]:
-    """Say the plan, one thing a line."""
-    found, timing, machine = planned.plan, planned.timing, planned.machine
-    folds = timing.costs.shape[1]
-    fits, exact = found.fits, timing.exact
+def lines(found: Plan) -> list[str]:
+    """Describe the plan, one subject a line."""
+    fits, timing, machine = found.fits, found.timing, found.machine
     saved = 1 - fits.typical / fits.high if fits.high else 0.0
-    sizes = sorted({int(size) for size in timing.sizes})
+    least, most = timing.sizes.min(), timing.sizes.max()
     told = {
-        "search": f"{planned.rows:,} rows, {planned.units:,} units to choose from, {folds} folds"
-        + (", on a cheaper model (proxy)" if planned.proxy else ""),
-        "way": planned.way,
+        "search": f"{found.rows:,} rows, {found.units:,} units to choose from, "
+        f"{found.folds} folds" + (", on a cheaper model (proxy)" if found.proxy else ""),
+        "way": found.way,
         "timed": f"{_seconds(found.seconds_per_fit.typical)} for a fold on one thread "
-        f"({len(timing.sizes)} subsets of {_listed(sizes)} units); "
-        f"{_seconds(timing.first)} for the first subset of all",
-        "subsets": _span(found.evaluations, _count) + " asked for, repeated ones included",
-        ("fold costs" if exact else "fits"): _span(fits, _count)
+        f"({len(timing.sizes)} subsets of {least if least == most else f'{least} to {most}'} "
+        f"units); {_seconds(timing.first)} for the first subset of all",
+        "subsets": _span(found.evaluations, _count) + " proposed, repeated ones included",
+        ("fold costs" if timing.exact else "fits"): _span(fits, _count)
         + f", {_count(fits.typical)} likely ({saved:.0%} saved by pruning and repetition)",
         "search time": f"{_span(found.search_seconds, _seconds)}, "
-        f"{_seconds(found.search_seconds.typical)} likely, with {planned.workers} "
-        f"worker{'' if planned.workers == 1 else 's'} on {machine.cores} cores if these are free",
+        f"{_seconds(found.search_seconds.typical)} likely, with {found.workers} "
+        f"worker{'' if found.workers == 1 else 's'} on {machine.cores} cores if these are free",
         "time after": f"{_span(found.after_seconds, _seconds)} for ensemble, baselines and report",
         "memory": _span(found.memory, _bytes)
         + (f" of {_bytes(machine.memory)}" if machine.memory else "")
@@ -94,15 +83,9 @@ def lines(planned: Planned) -> list[str]:
         "disk": f"{_span(found.archive, _bytes)} in the archive, "
         f"{_span(found.artifacts, _bytes)} of artifacts, models not counted",
     }
-    wide = max(map(len, told)) + 2
-    text = [f"{name:<{wide}}{what}" for name, what in told.items()]
-    text += [f"{'note':<{wide}}{note}" for note in found.notes]
-    text += [f"{'warning':<{wide}}{warning}" for warning in found.warnings]
-    return text
-
-
-def _listed(sizes: list[int]) -> str:
-    return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    rows = [*told.items(), *(("note", note) for note in found.notes)]
+    rows += [("warning", warning) for warning in found.warnings]
+    return [f"{name:<{max(map(len, told)) + 2}}{what}" for name, what in rows]
 
 
 def _span(span: Span, write: Callable[[float], str]) -> str:
@@ -111,7 +94,7 @@ def _span(span: Span, write: Callable[[float], str]) -> str:
 
 
 def _count(value: float) -> str:
-    """Write no more digits than an estimate has."""
+    """Round to two digits, as it is an estimate."""
     digits = len(str(int(value)))
     return f"{int(round(value, 2 - digits) if digits > 2 else round(value)):,}"
 

@@ -32,10 +32,12 @@ from tasks.steps import Prepared, confirm_best, run_epoch, worth_retrying
 
 __all__ = [
     "Searched",
+    "evaluator_as_configured",
     "probe_as_configured",
     "proxy_problem",
     "refuse_early",
     "search_as_configured",
+    "search_to_run",
 ]
 
 
@@ -103,7 +105,7 @@ def search_as_configured(
 ) -> Searched:
     """Run the epochs, and confirm the best subsets where they were found on a cheaper model."""
     guide = proxy_problem(config, problem)
-    with _evaluator(config, guide or problem, archive, strategy) as evaluator:
+    with evaluator_as_configured(config, guide or problem, archive, strategy) as evaluator:
         say(evaluator.way, verbosity)
         if isinstance(strategy, Exhaustive):
             say(
@@ -111,20 +113,12 @@ def search_as_configured(
             )
         say(f"run {log.run_id} in {log.tracking.label}", verbosity)
         log.spool.tags({"evaluation": evaluator.way})
-        search = Search(
-            strategy,
-            problem.space,
-            evaluator,
-            hints,
-            config.seed,
-            Budget(**config.budget.model_dump()),
-            config.evaluation.racing,
-        )
+        search = search_to_run(config, strategy, hints, evaluator)
         result = _epochs(config, search, log, verbosity)
         trained = training_seconds(result.state, evaluator.known)
         if config.proxy is None:
             return Searched(result, evaluator.known, (), trained)
-        with _evaluator(config, problem, archive, strategy) as full:
+        with evaluator_as_configured(config, problem, archive, strategy) as full:
             result = confirm_best(
                 opaque(result),
                 opaque(evaluator),
@@ -135,9 +129,25 @@ def search_as_configured(
             return Searched(result, full.known, _told(result, log, verbosity), trained)
 
 
-def _evaluator(
-    config: SelectConfig, problem: Problem, archive: Archive, strategy: Strategy
+def search_to_run(
+    config: SelectConfig, strategy: Strategy, hints: Hints, evaluator: CrossValidation
+) -> Search:
+    """Build the search, with its seed, budget and racing."""
+    return Search(
+        strategy,
+        evaluator.problem.space,
+        evaluator,
+        hints,
+        config.seed,
+        Budget(**config.budget.model_dump()),
+        config.evaluation.racing,
+    )
+
+
+def evaluator_as_configured(
+    config: SelectConfig, problem: Problem, archive: Archive | None, strategy: Strategy
 ) -> CrossValidation:
+    """Open the evaluator, by default with an archive in memory."""
     options = evaluation_options(config.evaluation)
     return CrossValidation(problem, archive, importances=uses_importances(strategy), **options)
 

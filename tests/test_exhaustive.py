@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, SpaceError
-from swarm.planning.rehearsal import steps_of
+from swarm.planning import steps_of
 from swarm.problem.space import SearchSpace
 from swarm.search.driver import run
 from swarm.strategies.catalogue import make

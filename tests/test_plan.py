@@ -14,13 +14,10 @@ from sklearn.ensemble import RandomForestClassifier
 from flows.cli import app
 from flows.planning import plan_search
 from flows.preparing import preparation
-from swarm.errors import DataError, SpaceError
+from flows.searching import evaluator_as_configured, search_to_run
+from swarm.errors import DataError, EvaluationError, SpaceError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.planning import make_plan
-from swarm.planning.machine import Machine
-from swarm.planning.plan import Settings
-from swarm.planning.rehearsal import Landscape, rehearse, steps_of
-from swarm.planning.timing import Timing
+from swarm.planning import Machine, Timing, make_plan, steps_of, this_machine, time_subsets
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
@@ -30,8 +27,6 @@ from swarm.strategies.catalogue import make
 from tasks.steps import prepare_search
 from tests.small_run import BAYES, Bench, prepared_by_hand
 
-FLAT = Landscape(np.array([0.3, 0.2, 0.25]), spread=0.04, noise=0.02)
-SPACE = SearchSpace.build([f"x{i}" for i in range(12)])
 SEARCHES = {
     "multiswarm": {"budget": {"epochs": 8}},
     "patient": {"budget": {"epochs": 60, "patience": 4}},
@@ -53,35 +48,23 @@ def searched(config):
     prepared = prepare_search.fn(
         train, problem.estimator, **preparation(config), seed=config.seed, needs=needs
     )
-    evaluation = config.evaluation
     started = time.perf_counter()
-    with CrossValidation(prepared.problem, pruning=evaluation.pruning) as evaluator:
-        budget = Budget(**config.budget.model_dump())
-        search = Search(
-            strategy,
-            prepared.problem.space,
-            evaluator,
-            prepared.hints,
-            config.seed,
-            budget,
-            evaluation.racing,
-        )
-        counts = run(search).state.counts
+    with evaluator_as_configured(config, prepared.problem, None, strategy) as evaluator:
+        counts = run(search_to_run(config, strategy, prepared.hints, evaluator)).state.counts
     return counts, time.perf_counter() - started
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_what_a_search_really_takes_lies_in_the_ranges(bench, name):
     config = bench.config(**SEARCHES[name])
-    planned = plan_search(config)
+    plan = plan_search(config)
     counts, seconds = searched(config)
-    plan = planned.plan
     assert plan.fits.low <= counts.fits <= plan.fits.high
     assert plan.evaluations.low <= counts.evaluations <= plan.evaluations.high
     assert plan.fits.low <= plan.fits.typical <= plan.fits.high
     # A generous factor: other programs run on the machine too.
     assert plan.search_seconds.low / 5 <= seconds <= plan.search_seconds.high * 5
-    assert planned.timing.exact == (name == "exact")
+    assert plan.timing.exact == (name == "exact")
     # A range that says anything at all, but where patience may end the search at any time.
     assert plan.fits.high <= (60 if name == "patient" else 12) * plan.fits.low
 
@@ -130,64 +113,103 @@ def test_with_a_proxy_it_is_the_proxy_that_is_timed(bench):
     slow = {"n_estimators": 400, "num_leaves": 4, "min_child_samples": 5}
     sections = {"model": {"estimator": "lightgbm.LGBMClassifier", "params": slow}}
     full = plan_search(bench.config(**sections))
-    planned = plan_search(bench.config(**sections, proxy={"params": {"n_estimators": 2}}))
-    assert planned.proxy
+    plan = plan_search(bench.config(**sections, proxy={"params": {"n_estimators": 2}}))
+    assert plan.proxy
+    assert not full.proxy
     # The fastest of several: others use the machine too.
-    assert planned.timing.seconds.min() < full.timing.seconds.min() / 2
+    assert plan.timing.seconds.min() < full.timing.seconds.min() / 2
 
 
-@pytest.mark.parametrize("name", ["sfs", "sbs"])
-@pytest.mark.parametrize("size", ["best", 4, (2, 5)])
-def test_the_steps_of_a_sequential_search_are_counted_right(name, size):
-    strategy = make(name, {"size": size})
-    found = rehearse(strategy, SPACE, Hints(), Budget(epochs=99), FLAT, seed=0)
-    assert found.evaluations == steps_of(strategy, SPACE)
-    assert found.complete
-
-
-def plan_of(machine, settings, estimator_params=None):
-    """A plan of a made-up search on a made-up machine."""
+def forest(n_units=12, **params):
+    """A problem of three folds, and a forest."""
     rng = np.random.default_rng(0)
-    features = pd.DataFrame(rng.normal(size=(60, 12)), columns=SPACE.columns)
+    columns = [f"x{i}" for i in range(n_units)]
+    features = pd.DataFrame(rng.normal(size=(60, n_units)), columns=columns)
     problem = Problem.build(features, np.arange(60) % 2, RandomForestClassifier(3), folds=3)
-    problem = replace(problem, estimator=problem.estimator.set_params(**(estimator_params or {})))
-    strategy = make("random", {})
-    found = rehearse(strategy, SPACE, Hints(), Budget(epochs=4), FLAT, seed=0)
-    sizes = np.array([2, 10])
-    timing = Timing(sizes, np.array([0.1, 0.2]), np.full((2, 3), 0.3), 0.5, exact=False)
-    return make_plan(problem, strategy, Budget(epochs=4), [found], timing, machine, settings)
+    return replace(problem, estimator=problem.estimator.set_params(**params))
+
+
+def plan_of(machine, strategy="random", params=None, budget=None, problem=None, **options):
+    """A plan of a search with made-up times on a made-up machine."""
+    limits = budget or Budget(epochs=4)
+    timing = Timing(np.array([2, 10]), np.array([0.1, 0.2]), np.full((2, 3), 0.3), 0.5, False)
+    with CrossValidation(problem or forest()) as evaluator:
+        space, chosen = evaluator.problem.space, make(strategy, params or {})
+        search = Search(chosen, space, evaluator, Hints(), 0, limits)
+        return make_plan(search, timing, machine, **options)
 
 
 GIB = 2**30
 BIG = Machine(cores=8, cores_of_machine=8, memory=64 * GIB, process=GIB)
 
 
+@pytest.mark.parametrize("name", ["sfs", "sbs"])
+@pytest.mark.parametrize("size", ["best", 4, (2, 5)])
+def test_the_steps_of_a_sequential_search_are_counted_right(name, size):
+    plan = plan_of(BIG, name, {"size": size}, Budget(epochs=99))
+    space = SearchSpace.build([f"x{i}" for i in range(12)])
+    assert plan.evaluations.low == plan.evaluations.high == plan.sequential
+    assert plan.sequential == steps_of(make(name, {"size": size}), space)
+
+
+def test_a_long_search_is_extrapolated_to_its_end(monkeypatch):
+    monkeypatch.setattr("swarm.planning._PATIENCE", 0.0)
+    plan = plan_of(BIG, budget=Budget(epochs=500))
+    whole = 500 * make("random", {}).batch_size
+    assert plan.evaluations.low == plan.evaluations.high == whole
+    assert "extrapolated" in plan.notes[0]
+
+
+def test_seconds_of_the_budget_end_a_search_that_would_take_longer():
+    endless = plan_of(BIG, budget=Budget(epochs=10_000))
+    short = plan_of(BIG, budget=Budget(epochs=10_000, seconds=60.0))
+    assert 60 < short.search_seconds.high < endless.search_seconds.low
+    assert 60 / 0.2 / 2 < short.fits.typical < 60 / 0.1
+    alone = plan_of(BIG, budget=Budget(seconds=60.0))
+    assert 60 == alone.search_seconds.low <= alone.search_seconds.typical < 80
+
+
+def test_a_model_that_fails_is_named_before_the_search():
+    class Broken(RandomForestClassifier):
+        def fit(self, *args, **kwargs):
+            raise RuntimeError("out of order")
+
+    problem = replace(forest(), estimator=Broken())
+    with CrossValidation(problem) as evaluator:
+        search = Search(make("random"), problem.space, evaluator, Hints(), 0, Budget(epochs=1))
+        with pytest.raises(EvaluationError, match=r"subset of .* units: RuntimeError: out of"):
+            time_subsets(search)
+
+
+def test_this_machine_has_cores_and_memory():
+    machine = this_machine()
+    assert 1 <= machine.cores <= machine.cores_of_machine
+    assert 10 * 2**20 < machine.process < machine.memory
+
+
 def test_workers_are_worth_their_cores_and_no_more():
-    alone = plan_of(BIG, Settings(workers=1, processes=False))
-    four = plan_of(BIG, Settings(workers=4, processes=True))
+    alone = plan_of(BIG)
+    four = plan_of(BIG, workers=4, processes=True)
     assert four.search_seconds.low == pytest.approx(alone.search_seconds.low / 4)
     assert four.memory.high > 4 * alone.memory.high
     assert not four.warnings
-    many = plan_of(BIG, Settings(workers=16, processes=True))
-    eight = plan_of(BIG, Settings(workers=8, processes=True))
+    many = plan_of(BIG, workers=16, processes=True)
+    eight = plan_of(BIG, workers=8, processes=True)
     assert many.search_seconds.low == eight.search_seconds.low
     assert "16 workers share 8 cores; set evaluation.n_jobs to 8" in many.warnings[0]
 
 
 def test_what_is_measured_on_the_full_model_comes_on_top():
-    plain = plan_of(BIG, Settings(workers=1, processes=False))
-    proxy = plan_of(
-        BIG, Settings(workers=1, processes=False, full_evaluations=10, full_seconds=200.0)
-    )
+    plain, proxy = plan_of(BIG), plan_of(BIG, confirm_seconds=6000.0)
     more = proxy.search_seconds.typical - plain.search_seconds.typical
-    assert more == pytest.approx(10 * 3 * 200.0, rel=0.01)
+    assert more == pytest.approx(6000.0, rel=0.01)
 
 
 def test_threads_of_the_model_and_limits_of_a_container_are_warned_of():
-    threads = plan_of(BIG, Settings(workers=4, processes=True), {"n_jobs": 4})
+    threads = plan_of(BIG, workers=4, problem=forest(n_jobs=4))
     assert "4 workers with 4 threads each (n_jobs 4) share 8 cores" in threads.warnings[0]
     assert "n_jobs to 2 and the threads to 1" in threads.warnings[0]
     small = Machine(cores=2, cores_of_machine=32, memory=2 * GIB, process=GIB)
-    told = plan_of(small, Settings(workers=4, processes=True)).warnings
+    told = plan_of(small, workers=4, processes=True).warnings
     assert "4 workers share 2 cores that this process may use of the machine's 32" in told[0]
     assert "may need 5.0 GiB and there are 2.0" in told[1]

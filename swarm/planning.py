@@ -1,0 +1,549 @@
+"""Estimate what a search will take: time a few subsets, and bound the rest.
+
+The search itself runs on synthetic costs that look like the measured ones, which counts what it
+proposes, prunes and repeats without training a model. Every figure is a range: its top is
+without pruning, its bottom assumes that more is pruned and repeated than on synthetic costs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.errors import EvaluationError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.limit import Race, limit_of
+from swarm.evaluation.settled import settle
+from swarm.evaluation.types import Evaluations, Work
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.driver import Search
+from swarm.storage.records import Record
+from swarm.strategies.base import Strategy
+from swarm.strategies.exhaustive import Exhaustive
+from swarm.strategies.operators.add_drop import FloatingSettings, SequentialSettings
+from swarm.strategies.operators.subset_size import answer_sizes
+
+__all__ = [
+    "Machine",
+    "Plan",
+    "Span",
+    "Timing",
+    "make_plan",
+    "steps_of",
+    "this_machine",
+    "time_subsets",
+]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# Kinds of synthetic costs: how much subsets differ, relative to the measured costs, and which share
+# of a subset the models leave unused.
+_LANDSCAPES = ((1.0, 0.0), (2.0, 0.15), (0.5, 0.3))
+# Seconds after which a simulation is stopped, and extrapolated.
+_PATIENCE = 3.0
+# A swarm that converges repeats itself more often than on synthetic costs.
+_REPEATS = 0.6
+# Share of a core that a worker is sure to get on a machine that does other things too.
+_BUSY = 0.5
+# Seconds to submit and record an epoch, and to start workers.
+_EPOCH, _START = 0.15, 6.0
+# Bytes of an archive row, of an epoch's artifact, and of a report with its figures.
+_ROW, _FILE, _REPORT = 200, 8_000, 4_000_000
+# Bytes of a process with numpy, pandas, scikit-learn and LightGBM.
+_PROCESS = 300 * 2**20
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_THREADS = ("n_jobs", "nthread", "num_threads", "thread_count", "n_threads", "num_thread")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range, and the most likely value in it."""
+
+    low: float
+    typical: float
+    high: float
+
+    def capped(self, limit: float | None) -> Span:
+        """Limit all three; None is no limit."""
+        if limit is None:
+            return self
+        return Span(min(self.low, limit), min(self.typical, limit), min(self.high, limit))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Cores and memory that this process may use, within the limits of a container.
+
+    Attributes
+    ----------
+    cores, cores_of_machine : int
+    memory : int or None
+        Bytes; None if unknown.
+    process : int
+        Peak memory of this process, in bytes.
+    """
+
+    cores: int
+    cores_of_machine: int
+    memory: int | None
+    process: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What was measured on a few subsets, on one thread.
+
+    Attributes
+    ----------
+    sizes : int (n,)
+        Units of the subsets.
+    seconds : float64 (n,)
+        Wall time of one fold of each, scoring included.
+    costs : float64 (m, n_folds)
+    first : float
+        Seconds of the very first subset, which also loads and prepares what all others share.
+    exact : bool
+        Whether costs came from a fast path, without models.
+    """
+
+    sizes: Int
+    seconds: Float
+    costs: Float
+    first: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a search will take, and what the estimate rests on.
+
+    Attributes
+    ----------
+    evaluations : Span
+        Subsets proposed, repeated ones included.
+    fits : Span
+        Fold models of the search, or fold costs where no models are fitted.
+    seconds_per_fit, search_seconds, after_seconds : Span
+        Of one fold, of the search, and of the models and baselines after it.
+    memory, archive, artifacts : Span
+        Bytes.
+    distances : int
+        Bytes of the hints, part of `memory`.
+    sequential : int or None
+        Evaluations of a sequential strategy without steps back, or of an exhaustive one.
+    warnings, notes : tuple of str
+    way : str
+        Whether models are fitted, and why.
+    proxy : bool
+        Whether the search is on a cheaper model.
+    rows, units, folds, workers : int
+    machine : Machine
+    timing : Timing
+    """
+
+    evaluations: Span
+    fits: Span
+    seconds_per_fit: Span
+    search_seconds: Span
+    after_seconds: Span
+    memory: Span
+    archive: Span
+    artifacts: Span
+    distances: int
+    sequential: int | None
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    way: str
+    proxy: bool
+    rows: int
+    units: int
+    folds: int
+    workers: int
+    machine: Machine
+    timing: Timing
+
+
+def this_machine() -> Machine:
+    """Query the operating system."""
+    from joblib import cpu_count
+
+    limits = []
+    # Windows has no sysconf.
+    with suppress(AttributeError, ValueError, OSError):
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for path in _MEMORY_LIMITS:
+        # No container, or one without a limit.
+        with suppress(OSError, ValueError):
+            limits.append(int(Path(path).read_text().strip()))
+    try:
+        import resource
+    except ImportError:
+        peak = _PROCESS
+    else:
+        # Kilobytes, except on macOS.
+        unit = 1 if sys.platform == "darwin" else 1024
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return Machine(cpu_count(), os.cpu_count() or 1, min(limits, default=None), peak)
+
+
+def steps_of(strategy: Strategy, space: SearchSpace) -> int | None:
+    """Count the evaluations of an exhaustive search, or of a sequential one without steps back.
+
+    None for all others.
+    """
+    if isinstance(strategy, Exhaustive):
+        return strategy.count(space)
+    if not isinstance(strategy, SequentialSettings):
+        return None
+    lowest, highest = answer_sizes(strategy.size, space, tol=strategy.tol)
+    allowed, fixed = int((~space.forbidden).sum()), int(space.fixed.sum())
+    if strategy.forward:
+        return (fixed > 0) + sum(allowed - size for size in range(fixed, highest))
+    return 1 + sum(size - fixed for size in range(lowest + 1, allowed + 1))
+
+
+def time_subsets(search: Search, count: int = 6, patience: float = 15.0) -> Timing:
+    """Evaluate a few masks that `search` would propose, from small to large, one by one.
+
+    Parameters
+    ----------
+    search : Search
+        Its evaluator has one worker, and an archive of its own.
+    count : int
+        Masks, of which at least one is evaluated.
+    patience : float
+        Seconds after which no other one is.
+
+    Raises
+    ------
+    EvaluationError
+        If the model fails on one of them.
+    """
+    evaluator = cast(CrossValidation, search.evaluator)
+    # Sizes hardly depend on costs, of which nothing is known yet.
+    blank = np.array([[0.25], [0.35]]) * np.ones(evaluator.n_folds)
+    masks = _simulate(search, blank).masks
+    masks = masks[np.argsort(masks.sum(axis=1), kind="stable")]
+    masks = masks[np.unique(np.linspace(0, len(masks) - 1, count).round().astype(int))]
+    exact = evaluator.way.startswith("no models")
+    # A fast path takes hardly longer for all masks than for one.
+    batches = [masks[:1], masks[1:]] if exact else np.split(masks, len(masks))
+    seconds, costs = list[float](), list[Float]()
+    for batch in batches:
+        if not len(batch) or sum(seconds) > patience:
+            break
+        began = time.perf_counter()
+        bounds = np.full(len(batch), np.inf)
+        answer = evaluator.evaluate(batch, bounds, np.arange(evaluator.n_folds))
+        seconds += [(time.perf_counter() - began) / len(batch)] * len(batch)
+        costs.append(answer.fold_costs)
+        if answer.failed.any():
+            size = int(batch[answer.failed][0].sum())
+            trace = (answer.first_error or "an unknown error").strip().splitlines()
+            raise EvaluationError(f"the model fails on a subset of {size} units: {trace[-1]}")
+    # The first takes longer than it would later.
+    told = slice(1 if len(seconds) > 1 else 0, len(seconds))
+    per_fold = np.array(seconds[told]) / evaluator.n_folds
+    sizes = masks.sum(axis=1, dtype=np.int64)[told]
+    return Timing(sizes, per_fold, np.concatenate(costs), seconds[0], exact)
+
+
+def make_plan(
+    search: Search,
+    timing: Timing,
+    machine: Machine,
+    *,
+    workers: int = 1,
+    processes: bool = False,
+    remote: bool = False,
+    confirm_seconds: float | None = None,
+    models_after: int = 0,
+) -> Plan:
+    """Estimate `search`, of which some subsets were timed.
+
+    Parameters
+    ----------
+    search : Search
+    timing : Timing
+    machine : Machine
+    workers : int
+        How many the search will have.
+    processes, remote : bool
+        Whether they are processes of this machine; whether they run on another one.
+    confirm_seconds : float, optional
+        Training time on the full model after a search on a cheaper one.
+    models_after : int
+        Models that are trained on all training rows once the search is over.
+    """
+    evaluator, budget = cast(CrossValidation, search.evaluator), search.budget
+    problem, n_folds, n_units = evaluator.problem, evaluator.n_folds, search.space.n_units
+    parallel = workers if remote else min(workers, machine.cores)
+    pace = float(timing.seconds.mean()) / parallel
+    runs = [_simulate(search, timing.costs, kind, pace) for kind in _LANDSCAPES]
+    evaluations, fits = _counts(search, runs)
+    typical = sorted(runs, key=lambda run: run.fits)[1]
+    sizes, order = typical.masks.sum(axis=1), np.argsort(timing.sizes)
+    per_fold = np.interp(sizes, timing.sizes[order], timing.seconds[order])
+    each = Span(float(per_fold.min()), float(per_fold.mean()), float(per_fold.max()))
+
+    processes = processes and not timing.exact
+    start, spent = _START * processes, typical.epochs * _EPOCH
+    wall = Span(
+        fits.low * each.low / parallel * 0.7,
+        fits.typical * each.typical / parallel + spent / 3 + start / 2 + timing.first,
+        fits.high * each.typical / max(1.0, parallel * _BUSY) * 1.5
+        + (spent + start + 2 * typical.seconds + 3 * timing.first),
+    )
+    if budget.seconds is not None:
+        wall = wall.capped(budget.seconds + 2 * each.high * fits.high / typical.epochs + start)
+        if (
+            budget == Budget(seconds=budget.seconds)
+            and steps_of(search.strategy, search.space) is None
+        ):
+            # Nothing else ends it.
+            least = budget.seconds
+            wall = Span(least, max(least, wall.typical), max(least, wall.high))
+    confirm = confirm_seconds or 0.0
+    after = models_after * each.high * n_folds / max(1, n_folds - 1)
+
+    data = int(problem.features.memory_usage(deep=True).sum())
+    least = machine.process + processes * workers * data
+    most = least + processes * workers * machine.process
+    memory = Span(least, (least + most) / 2, most)
+    row = 1.2 * (_ROW + n_units / 8 + n_folds * (float(sizes.mean()) * (8 + 1 / 8) + 16))
+    files = typical.epochs * _FILE + evaluations.high * (60 + n_units / 4)
+    plan = Plan(
+        evaluations=evaluations,
+        fits=fits,
+        seconds_per_fit=each,
+        search_seconds=Span(
+            wall.low + confirm / parallel / 2,
+            wall.typical + confirm / parallel,
+            wall.high + confirm * 2,
+        ),
+        after_seconds=Span(after / parallel / 2, after / parallel + 2, after * 2 + 60),
+        memory=memory,
+        archive=Span(*(count * row / n_folds for count in (fits.low, fits.typical, fits.high))),
+        artifacts=Span(_REPORT / 4 + files / 3, _REPORT / 2 + files / 2, _REPORT + files),
+        distances=sum(_bytes_of(hint) for hint in vars(search.hints).values()),
+        sequential=steps_of(search.strategy, search.space),
+        warnings=(),
+        notes=tuple(_notes(search, all(run.complete for run in runs), remote)),
+        way=evaluator.way,
+        proxy=confirm_seconds is not None,
+        rows=len(problem.target),
+        units=n_units,
+        folds=n_folds,
+        workers=workers,
+        machine=machine,
+        timing=timing,
+    )
+    params = problem.estimator.get_params(deep=True)
+    return replace(plan, warnings=tuple(_warnings(plan, params, remote)))
+
+
+@dataclass(frozen=True)
+class _Simulation:
+    """What a search on synthetic costs took, extrapolated where it was stopped before its end."""
+
+    epochs: float
+    evaluations: float
+    fits: float
+    seconds: float
+    masks: Bool
+    complete: bool
+
+
+def _simulate(
+    search: Search,
+    costs: Float,
+    kind: tuple[float, float] = _LANDSCAPES[0],
+    pace: float = 0.0,
+) -> _Simulation:
+    """Run `search` on synthetic costs, for a few seconds at most, at `pace` seconds a fit."""
+    # The budget's patience depends on the true costs; without it there may be no limit left.
+    budget = replace(search.budget, patience=None, epochs=search.budget.epochs or 10**9)
+    simulated = replace(search, budget=budget, evaluator=_SyntheticCosts(search, costs, *kind))
+    started = time.perf_counter()
+    state, complete, own, seconds = simulated.start(), False, 0.0, 0.0
+    while not complete and (own < _PATIENCE or state.epoch == 0):
+        state, _ = simulated.step(state)
+        own = time.perf_counter() - started
+        seconds = own + state.counts.fits * pace + state.epoch * _EPOCH / 3
+        complete = simulated.stop(state, seconds) is not None
+    counts, growth = state.counts, 1.0
+    if not complete:
+        done = {**vars(counts), "epochs": state.epoch, "seconds": seconds}
+        ends = [limit / done[name] for name, limit in vars(budget).items() if limit is not None]
+        steps = steps_of(search.strategy, search.space)
+        growth = min(ends if steps is None else [*ends, steps / counts.evaluations])
+    packed = np.frombuffer(b"".join(state.asked), dtype=np.uint8).reshape(len(state.asked), -1)
+    return _Simulation(
+        epochs=state.epoch * growth,
+        evaluations=counts.evaluations * growth,
+        fits=counts.fits * growth,
+        seconds=own * growth,
+        masks=np.unpackbits(packed, axis=1, count=search.space.n_units).astype(bool),
+        complete=complete,
+    )
+
+
+class _SyntheticCosts:
+    """An evaluator without models, in place of that of `search`.
+
+    Its costs look like the measured ones (n, n_folds), but for how much subsets differ: that is
+    multiplied by `steepness`. Models leave a share `unused` of the units of a mask.
+    """
+
+    def __init__(self, search: Search, measured: Float, steepness: float, unused: float) -> None:
+        evaluator = cast(CrossValidation, search.evaluator)
+        self.n_folds, self._pruning = evaluator.n_folds, evaluator.pruning
+        self._shrinks = evaluator.problem.exact_shrink
+        self._unused = unused if evaluator.problem.importance != "none" else 0.0
+        self._folds, means = measured.mean(axis=0), measured.mean(axis=1)
+        level = float(np.abs(self._folds).mean()) or 1.0
+        rest = measured - self._folds - means[:, None] + means.mean()
+        self._spread = max(float(means.std()), 0.03 * level) * steepness
+        self._noise = max(float(rest.std()), 0.01 * level)
+        rng = np.random.default_rng([search.seed, 0x5A4B])
+        # A few units matter much and most hardly at all, as is usual.
+        self._weights = rng.exponential(size=search.space.n_units) ** 2
+        self._phases = rng.uniform(0, 1e3, size=(search.space.n_units, self.n_folds))
+
+    def evaluate(
+        self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
+    ) -> Evaluations:
+        """Answer at once; see :class:`swarm.evaluation.types.Evaluator`."""
+        costs = self._costs(masks)
+        bounds = incumbents if self._pruning else np.full(len(masks), np.inf)
+        blank = Record.unknown(self.n_folds, 0)
+        records = [replace(blank, fold_costs=row) for row in costs]
+        limits = [limit_of(bound, race, row) for row, bound in enumerate(bounds.tolist())]
+        needed = settle(records, fold_order, limits).needed
+        means = costs.sum(axis=1) / self.n_folds
+        worse = ~needed.all(axis=1) | (means > bounds)
+        used = self._used(masks)
+        return Evaluations(
+            costs=np.where(worse, np.inf, means),
+            fold_costs=np.where(worse[:, None], np.nan, costs),
+            importances=np.where(used & ~worse[:, None], self._weights, 0.0),
+            used=used,
+            censored=worse,
+            failed=np.zeros(len(masks), dtype=bool),
+            needed=needed,
+            exact_shrink=self._shrinks,
+            work=Work(),
+        )
+
+    def _costs(self, masks: Bool) -> Float:
+        """Fold costs (n, n_folds): a function of the mask, as true ones are."""
+        weights = self._weights
+        share = (masks @ weights - weights.sum() / 2) / (np.sqrt((weights**2).sum()) / 2)
+        # Each unit beyond those that matter costs a little too.
+        burden = masks.mean(axis=1) - 0.5
+        noise = np.sin(masks @ self._phases) * np.sqrt(2)
+        costs = self._folds + self._spread * (burden - share)[:, None] + self._noise * noise
+        least = 0.05 * self._folds.mean() * (1 + 0.1 * noise)
+        bounded: Float = np.maximum(costs, least)
+        return bounded
+
+    def _used(self, masks: Bool) -> Bool:
+        idle = np.sin(masks @ self._phases[:, :1] + self._phases[:, 0]) < 2 * self._unused - 1
+        used = masks & ~idle
+        return np.where(used.any(axis=1, keepdims=True), used, masks)
+
+
+def _counts(search: Search, runs: Sequence[_Simulation]) -> tuple[Span, Span]:
+    """Ranges of evaluations and of fits."""
+    budget, n_folds = search.budget, search.evaluator.n_folds
+    asked, needed = [run.evaluations for run in runs], [run.fits for run in runs]
+    least, most, repeats = min(asked), max(asked), _REPEATS
+    steps = steps_of(search.strategy, search.space)
+    if isinstance(search.strategy, FloatingSettings) and steps is not None:
+        # How often a path turns back depends on the true costs; it may be never.
+        least, needed, most = min(least, steps), [*needed, steps * n_folds], 2 * most
+    elif steps is not None:
+        # Without steps back a sequential search is the same whatever the costs.
+        repeats = 1.0
+    if budget.distinct is not None or budget.fits is not None or budget.seconds is not None:
+        # So does how far such a budget goes.
+        least, most = min(least, budget.distinct or least) * _REPEATS, 2 * most
+    share = 1.0
+    if budget.patience is not None:
+        share = min(1.0, (budget.patience + 1) / max(run.epochs for run in runs))
+    if budget.seconds is not None:
+        # Other programs may slow the search down, and large batches speed a fast path up.
+        share, most = share / 2, 3 * most
+    evaluations = Span(least * share, float(np.median(asked)), most).capped(budget.evaluations)
+    unpruned = evaluations.capped(budget.distinct).high * n_folds
+    low, typical = min(needed) * repeats * share, float(np.median(needed))
+    fits = Span(low, typical, max(unpruned, *needed))
+    if budget.fits is not None:
+        # It ends the search after the epoch that reaches it.
+        fits = fits.capped(budget.fits + max(run.fits / run.epochs for run in runs))
+    return evaluations, fits
+
+
+def _bytes_of(hint: object) -> int:
+    """Bytes of an array, or of the arrays that an object of distances has."""
+    parts = [hint] if isinstance(hint, np.ndarray) else getattr(hint, "__dict__", {}).values()
+    return sum(int(getattr(part, "nbytes", 0)) for part in parts)
+
+
+def _warnings(plan: Plan, params: Mapping[str, Any], remote: bool) -> list[str]:
+    """Say what of the machine the search would overload; `params` are those of the estimator."""
+    machine, memory, found = plan.machine, plan.memory, list[str]()
+    threads = {}
+    for name, value in params.items():
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if name.rpartition("__")[2] in _THREADS and whole and value != 1:
+            threads[name] = machine.cores if value < 1 else int(value)
+    most = max(threads.values(), default=1)
+    cores = f"{machine.cores} cores"
+    if limited := machine.cores < machine.cores_of_machine:
+        cores += f" that this process may use of the machine's {machine.cores_of_machine}"
+    if plan.workers * most > machine.cores and not (remote or plan.timing.exact):
+        named = ", ".join(f"{name} {value}" for name, value in threads.items())
+        each = f" with {most} threads each ({named})" if threads else ""
+        found.append(
+            f"{plan.workers} workers{each} share {cores}; set evaluation.n_jobs to "
+            f"{max(1, machine.cores // most)}" + (" and the threads to 1" if threads else "")
+        )
+    elif limited:
+        found.append(f"there are {cores}; more workers would only wait for each other")
+    if machine.memory is not None and memory.high > machine.memory:
+        doubt = "needs" if memory.low > machine.memory else "may need"
+        found.append(
+            f"the search {doubt} {memory.high / 2**30:.1f} GiB and there are "
+            f"{machine.memory / 2**30:.1f}; use fewer workers (evaluation.n_jobs)"
+        )
+    return found
+
+
+def _notes(search: Search, complete: bool, remote: bool) -> list[str]:
+    notes, steps = [], steps_of(search.strategy, search.space)
+    if steps is not None:
+        kind = "an exhaustive" if isinstance(search.strategy, Exhaustive) else "a sequential"
+        back = ", not counting steps back" if isinstance(search.strategy, FloatingSettings) else ""
+        notes.append(f"{kind} search to its end takes {steps:,} evaluations{back}")
+    if not complete:
+        notes.append("the simulation was stopped early, so these figures are extrapolated")
+    if search.budget.patience is not None:
+        notes.append(f"budget.patience {search.budget.patience} may end it much earlier")
+    if search.racing is not None:
+        notes.append("racing saves more than estimated where subsets differ clearly")
+    if remote:
+        notes.append("workers are on another machine, while the fits were timed on this one")
+    return notes
