@@ -14,8 +14,11 @@ __all__ = [
     "Count",
     "Fraction",
     "Location",
+    "Name",
     "Params",
+    "PosLabel",
     "PositiveCount",
+    "Scoring",
     "Section",
     "Seed",
     "Workers",
@@ -51,3 +54,16 @@ Workers = Annotated[int, Field(ge=1, le=1024)] | Literal[-1]
 Column = Annotated[str, Field(min_length=1)]
 Location = Annotated[str, Field(min_length=1), AfterValidator(_without_secret)]
 Params = dict[str, JsonValue]
+# Of a run, of what it registers, and of files; so no slashes and no spaces.
+Name = Annotated[str, Field(max_length=100, pattern=r"^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Scoring = Annotated[
+    Annotated[str, Field(min_length=1)] | None,
+    Field(
+        description="scikit-learn scorer whose cost is minimised; null is accuracy for classifiers"
+        " and r2 for regressors"
+    ),
+]
+PosLabel = Annotated[
+    bool | int | str | None,
+    Field(description="Label that counts as positive; null leaves it to the scorer"),
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
+from conf.compare_schema import CompareConfig
 from conf.estimator import build_estimator
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError, nearest
@@ -15,12 +16,16 @@ from swarm.validation.metrics import metric_names
 __all__ = ["check"]
 
 
-def check(config: SelectConfig) -> None:
+# Packages that the task runners of a comparison need.
+_RUNNERS = {"dask": "prefect_dask", "ray": "prefect_ray"}
+
+
+def check(config: SelectConfig | CompareConfig) -> None:
     """Check what takes several keys, or the installed packages, to know.
 
     Parameters
     ----------
-    config : SelectConfig
+    config : SelectConfig, RefreshConfig or CompareConfig
         What :func:`conf.load.load` returned.
 
     Raises
@@ -28,10 +33,14 @@ def check(config: SelectConfig) -> None:
     ConfigError
         The first problem: columns with two roles, a split or folds without the column they need,
         an estimator, scorer or strategy that cannot be used, a vote that does not suit the
-        estimator, or features that are both fixed and forbidden.
+        estimator, features that are both fixed and forbidden, or a package of a task runner that
+        is not installed. Of a comparison, every strategy and every data set is checked.
     """
+    if isinstance(config, CompareConfig):
+        _check_compare(config)
+        return
     _columns_have_one_role(config)
-    _rows_can_be_told_apart(config)
+    _roles_have_their_columns(config)
     _features_are_not_contradictory(config)
     estimator = build_estimator(config.model)
     _estimator_suits(config, estimator)
@@ -43,14 +52,34 @@ def check(config: SelectConfig) -> None:
     make(config.strategy.name, config.strategy.params)
 
 
+def _check_compare(config: CompareConfig) -> None:
+    for label in config.strategies:
+        strategy = config.strategy(label)
+        try:
+            make(strategy.name, strategy.params)
+        except ConfigError as error:
+            raise ConfigError(f"strategies.{label}: {error}") from None
+    first = next(iter(config.strategies))
+    for name in config.datasets:
+        try:
+            check(config.as_select(name, first))
+        except ConfigError as error:
+            raise ConfigError(f"data set {name!r}: {error}") from None
+    package = _RUNNERS.get(config.runner.kind)
+    if package is not None and find_spec(package) is None:
+        name = package.replace("_", "-")
+        raise ConfigError(
+            f"runner.kind {config.runner.kind!r} needs the package {name}, which is not"
+            f" installed; run `pip install {name}`, or set runner.kind to 'threads'"
+        )
+
+
 def _columns_have_one_role(config: SelectConfig) -> None:
     data = config.data
     targets = [data.target] if isinstance(data.target, str) else data.target or []
-    named = [
-        *(("data.target", name) for name in targets),
-        *((f"data.{role}", getattr(data, role)) for role in ("group", "time", "weight", "part")),
-        ("folds.column", config.folds.column),
-    ]
+    named: list[tuple[str, str | None]] = [("data.target", name) for name in targets]
+    named += [(f"data.{role}", getattr(data, role)) for role in ("group", "time", "weight", "part")]
+    named.append(("folds.column", config.folds.column))
     roles: dict[str, str] = {}
     for role, name in named:
         if name is None:
@@ -60,23 +89,23 @@ def _columns_have_one_role(config: SelectConfig) -> None:
                 f"column {name!r} is both {roles[name]} and {role}; take it out of one of them"
             )
         roles[name] = role
-    for key in ("data.drop", "data.categorical"):
-        for name in getattr(data, key.removeprefix("data.")):
+    for key, columns in (("data.drop", data.drop), ("data.categorical", data.categorical)):
+        for name in columns:
             if name in roles:
                 raise ConfigError(
                     f"column {name!r} is both {roles[name]} and in {key}; take it out of {key}"
                 )
 
 
-def _rows_can_be_told_apart(config: SelectConfig) -> None:
-    needs = {"group": "group", "stratified_group": "group", "time": "time", "column": "part"}
-    for section, kind in (("split", config.split.kind), ("folds", config.folds.kind)):
-        if section == "folds" and kind == "column":
-            continue
-        role = needs.get(kind)
-        if role and getattr(config.data, role) is None:
+def _roles_have_their_columns(config: SelectConfig) -> None:
+    needs = {"group": "group", "stratified_group": "group", "time": "time"}
+    for key, kind, role in (
+        ("split.kind", config.split.kind, {**needs, "column": "part"}.get(config.split.kind)),
+        ("folds.kind", config.folds.kind, needs.get(config.folds.kind)),
+    ):
+        if role is not None and getattr(config.data, role) is None:
             raise ConfigError(
-                f"{section}.kind {kind!r} needs data.{role}, which is null; set it to a column"
+                f"{key} {kind!r} needs data.{role}, which is null; set it to a column"
             )
 
 
@@ -111,23 +140,18 @@ def _estimator_suits(config: SelectConfig, estimator: Any) -> None:
                 " does not give; set it to 'hard'"
             )
         return
+    refused: list[tuple[str, object, str]] = []
     if vote in ("hard", "soft", "any"):
-        raise ConfigError(
-            f"ensemble.vote {vote!r} needs a classifier, got the regressor {path};"
-            " set it to 'mean' or 'auto'"
-        )
+        refused.append(("ensemble.vote", vote, "'mean' or 'auto'"))
     if config.pos_label is not None:
-        raise ConfigError(
-            f"pos_label {config.pos_label!r} needs a classifier, got the regressor {path};"
-            " set it to null"
-        )
-    for section in ("split", "folds"):
-        kind = getattr(config, section).kind
+        refused.append(("pos_label", config.pos_label, "null"))
+    for key, kind in (("split.kind", config.split.kind), ("folds.kind", config.folds.kind)):
         if kind.startswith("stratified"):
-            raise ConfigError(
-                f"{section}.kind {kind!r} needs a classifier, got the regressor {path};"
-                f" set it to {'group' if kind.endswith('group') else 'random'!r}"
-            )
+            refused.append((key, kind, "'group'" if kind.endswith("group") else "'random'"))
+    for key, value, remedy in refused:
+        raise ConfigError(
+            f"{key} {value!r} needs a classifier, got the regressor {path}; set it to {remedy}"
+        )
 
 
 def _classifies(estimator: Any, path: str) -> bool:

@@ -8,7 +8,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from conf.base import Fraction, Params, PositiveCount, Section, Seed, sentence
+from conf.base import (
+    Fraction,
+    Name,
+    Params,
+    PositiveCount,
+    PosLabel,
+    Scoring,
+    Section,
+    Seed,
+    Workers,
+    sentence,
+)
 from conf.problem_sections import (
     DataSection,
     FoldsSection,
@@ -25,7 +36,7 @@ from conf.run_sections import (
     StrategySection,
     TrackingSection,
 )
-from conf.schedule_section import ScheduleSection
+from conf.schedule_section import Schedule
 from conf.schema import SelectConfig
 
 __all__ = ["CompareConfig", "DatasetSection", "RunnerSection"]
@@ -87,9 +98,7 @@ class CompareBudgetSection(BudgetSection):
 class CompareEvaluationSection(EvaluationSection):
     """How subsets are evaluated; searches run side by side, so each has one worker."""
 
-    n_jobs: Annotated[int, Field(ge=1, le=1024)] | Literal[-1] = Field(
-        default=1, description="Workers of each search; -1 for one per core"
-    )
+    n_jobs: Workers = Field(default=1, description="Workers of each search; -1 for one per core")
 
 
 class RunnerSection(Section):
@@ -105,8 +114,7 @@ class RunnerSection(Section):
 class CompareConfig(Section):
     """Everything that one comparison needs to know."""
 
-    name: Annotated[str, Field(max_length=100)] = Field(
-        pattern=r"^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$",
+    name: Name = Field(
         description="Name of the comparison: letters, digits, dots, underscores and hyphens",
     )
     description: str | None = Field(
@@ -128,14 +136,8 @@ class CompareConfig(Section):
         description="Rows kept aside for a test cost; null searches on all rows",
     )
     model: ModelSection = Field(default=ModelSection(), description="Model that judges the subsets")
-    scoring: Scorer | None = Field(
-        default=None,
-        description="scikit-learn scorer whose cost is minimised; null is accuracy for classifiers"
-        " and r2 for regressors",
-    )
-    pos_label: Label | None = Field(
-        default=None, description="Label that counts as positive; null leaves it to the scorer"
-    )
+    scoring: Scoring = None
+    pos_label: PosLabel = None
     folds: FoldsSection = Field(
         default=FoldsSection(),
         description="Folds that give each subset its cost, the same for all searches",
@@ -162,9 +164,7 @@ class CompareConfig(Section):
     retries: RetriesSection = Field(
         default=RetriesSection(), description="How often a search is tried"
     )
-    schedule: ScheduleSection | None = Field(
-        default=None, description="When `swarm serve` runs it; null for never by itself"
-    )
+    schedule: Schedule = None
 
     @field_validator("strategies", mode="before")
     @classmethod

@@ -95,7 +95,13 @@ def _import(model: ModelSection) -> type[Any]:
             f"model.estimator {path!r} is a class of {kind.__module__}, which is outside"
             f" {', '.join(prefixes)}; add its package to model.allow if you trust it"
         )
-    return _refuse_other(kind, path)
+    needed = ("fit", "predict", "get_params", "set_params")
+    if not all(callable(getattr(kind, each, None)) for each in needed):
+        raise ConfigError(
+            f"model.estimator {path!r} has no fit, predict and get_params; name a classifier or"
+            " regressor that follows scikit-learn"
+        )
+    return kind
 
 
 def _within(module: str, packages: list[str]) -> bool:
@@ -104,16 +110,6 @@ def _within(module: str, packages: list[str]) -> bool:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".").replace(". ", "; ")
-
-
-def _refuse_other(kind: type[Any], path: str) -> type[Any]:
-    needed = ("fit", "predict", "get_params", "set_params")
-    if not all(callable(getattr(kind, each, None)) for each in needed):
-        raise ConfigError(
-            f"model.estimator {path!r} has no fit, predict and get_params; name a classifier or"
-            " regressor that follows scikit-learn"
-        )
-    return kind
 
 
 def _refuse_unknown(model: ModelSection, kind: type[Any]) -> None:

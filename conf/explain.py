@@ -132,9 +132,8 @@ def _remedy(detail: ErrorDetails) -> str:
 
 def _suggestion(path: tuple[str, ...], model: type[BaseModel]) -> str:
     section, name = path[:-1], path[-1]
-    paths = [leaf for leaf, _ in _leaves(model)]
     siblings = [field.alias or key for key, field in _section(section, model).model_fields.items()]
-    elsewhere = [leaf for leaf in paths if leaf[-1] == name]
+    elsewhere = [known for known in _paths(model) if known[-1] == name]
     if close := difflib.get_close_matches(name, siblings, n=1):
         return f"did you mean {'.'.join((*section, close[0]))!r}?"
     if elsewhere:
@@ -166,15 +165,13 @@ def _kinds(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _kinds(part)
 
 
-def _leaves(
-    model: type[BaseModel], above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Give the path and the description of every field, sections included."""
+def _paths(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Give the path of every field, sections included."""
     for name, field in model.model_fields.items():
         path = (*above, field.alias or name)
-        yield path, field.description or ""
+        yield path
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _leaves(field.annotation, path)
+            yield from _paths(field.annotation, path)
 
 
 def shown(value: Any) -> str:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
-from conf.check import check as check_select
-from conf.compare_check import check_compare
+from conf.check import check
 from conf.compare_schema import CompareConfig
 from conf.estimator import build_estimator
-from conf.explain import explain
-from conf.overrides import from_environment, paths, split, with_value
+from conf.explain import explain, shown
 from conf.refresh_schema import RefreshConfig
 from conf.schema import SelectConfig
 from conf.text import parse, render
 from swarm.errors import ConfigError, nearest
+from swarm.redaction import redact
 
 __all__ = [
     "AnyConfig",
@@ -33,6 +32,7 @@ __all__ = [
     "check",
     "difference",
     "flatten",
+    "from_environment",
     "from_yaml",
     "json_schema",
     "load",
@@ -44,6 +44,9 @@ __all__ = [
 ]
 
 AnyConfig = SelectConfig | CompareConfig | RefreshConfig
+# The keys to a value, the value as YAML text, and the option it came from.
+Setting = tuple[tuple[str, ...], str, str]
+_PREFIX = "SWARM_"
 
 
 def load(
@@ -130,14 +133,14 @@ def from_yaml(
         got = "nothing" if data is None else f"a {type(data).__name__}"
         raise ConfigError(f"{origin} must hold a mapping of keys such as 'name: mine', got {got}")
     model = _kind_of(data)
-    in_file = set(paths(data))
+    in_file = set(_paths(data))
     origins: dict[tuple[str, ...], str] = {}
     settings = [
         *from_environment(os.environ if env is None else env, model),
-        *map(split, overrides),
+        *map(_override, overrides),
     ]
     for keys, value, option in settings:
-        data = with_value(data, keys, parse(value, option), option)
+        data = _with_value(data, keys, parse(value, option), option)
         origins = {known: name for known, name in origins.items() if known[: len(keys)] != keys}
         origins[keys] = option
     # A section whose keys are all commented out is null in YAML, and means its defaults.
@@ -154,12 +157,22 @@ def from_yaml(
         raise ConfigError(explain(error, data, model, where)) from None
 
 
-def check(config: AnyConfig) -> None:
-    """Check a configuration of either kind: see :mod:`conf.check` and :mod:`conf.compare_check`."""
-    if isinstance(config, CompareConfig):
-        check_compare(config)
-    else:
-        check_select(config)
+def from_environment(
+    env: Mapping[str, str], model: type[BaseModel] = SelectConfig
+) -> list[Setting]:
+    """Find the variables that set keys: ``SWARM_A__B``, and ``SWARM_A`` where `a` is no section."""
+    fields, settings = model.model_fields, []
+    for variable in sorted(name for name in env if name.startswith(_PREFIX)):
+        keys = tuple(variable.removeprefix(_PREFIX).lower().split("__"))
+        # Others use the prefix too (a service called swarm gets SWARM_PORT from its orchestrator).
+        is_key = keys[0] in fields and not _is_section(fields[keys[0]].annotation)
+        if all(keys) and (len(keys) > 1 or is_key):
+            settings.append((keys, env[variable], variable))
+    return settings
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def as_yaml(config: AnyConfig) -> str:
@@ -175,14 +188,14 @@ def json_schema(model: type[AnyConfig] = SelectConfig) -> dict[str, Any]:
 def flatten(config: AnyConfig) -> dict[str, JsonValue]:
     """Return every value under its dotted key; lists and empty mappings are values."""
 
-    def leaves(key: str, value: JsonValue) -> dict[str, JsonValue]:
-        if not isinstance(value, dict) or not value:
-            return {key: value}
-        below = (leaves(f"{key}.{name}", each) for name, each in value.items())
-        return {name: each for part in below for name, each in part.items()}
+    def leaves(prefix: str, section: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
+        for name, value in section.items():
+            if isinstance(value, dict) and value:
+                yield from leaves(f"{prefix}{name}.", value)
+            else:
+                yield prefix + name, value
 
-    dumped = config.model_dump(mode="json", by_alias=True)
-    return {name: each for key in dumped for name, each in leaves(key, dumped[key]).items()}
+    return dict(leaves("", config.model_dump(mode="json", by_alias=True)))
 
 
 def difference(old: AnyConfig, new: AnyConfig) -> list[str]:
@@ -198,6 +211,42 @@ def shipped() -> list[str]:
     """Return the names of the configurations that come with the project."""
     files = (file.name for file in resources.files("conf").iterdir())
     return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
+
+
+def _override(text: str) -> Setting:
+    """Split ``section.key=value``."""
+    key, equals, value = text.partition("=")
+    keys = tuple(part.strip() for part in key.split("."))
+    if not equals or not all(keys):
+        raise ConfigError(
+            f"--set {redact(text)!r} does not name a key and a value; write it as section.key=value"
+        )
+    return keys, value, f"--set {key.strip()}"
+
+
+def _paths(data: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Give the path of every key, three levels deep at most."""
+    for key, value in data.items():
+        yield (*above, key)
+        if isinstance(value, dict) and len(above) < 2:
+            yield from _paths(value, (*above, key))
+
+
+def _with_value(
+    data: dict[str, Any], keys: tuple[str, ...], value: Any, option: str, above: str = ""
+) -> dict[str, Any]:
+    """Return `data` with one nested value replaced; errors call the value `option`."""
+    head, *rest = keys
+    if not rest:
+        return {**data, head: value}
+    below = data.get(head)
+    if below is not None and not isinstance(below, dict):
+        raise ConfigError(
+            f"{option} goes below {above + head!r}, which holds {shown(below)} and no keys;"
+            f" set {above + head!r} itself"
+        )
+    nested = _with_value(below or {}, tuple(rest), value, option, f"{above}{head}.")
+    return {**data, head: nested}
 
 
 def _kind_of(data: Mapping[str, Any]) -> type[AnyConfig]:

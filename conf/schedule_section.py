@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from conf.base import Section, sentence
 from swarm.errors import nearest
 
-__all__ = ["ScheduleSection"]
+__all__ = ["Schedule", "ScheduleSection"]
 
 
 class ScheduleSection(Section):
@@ -54,3 +54,9 @@ class ScheduleSection(Section):
                 f" Europe/Berlin, got {value!r}{hint}"
             )
         return value
+
+
+Schedule = Annotated[
+    ScheduleSection | None,
+    Field(description="When `swarm serve` runs it; null for never by itself"),
+]

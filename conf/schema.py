@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field
 
-from conf.base import Section, Seed
+from conf.base import Name, PosLabel, Scoring, Section, Seed
 from conf.problem_sections import (
     DataSection,
     FoldsSection,
@@ -26,7 +24,7 @@ from conf.run_sections import (
     StrategySection,
     TrackingSection,
 )
-from conf.schedule_section import ScheduleSection
+from conf.schedule_section import Schedule
 
 __all__ = ["SelectConfig"]
 
@@ -34,8 +32,7 @@ __all__ = ["SelectConfig"]
 class SelectConfig(Section):
     """Everything that one run needs to know; only `name` and `data` have no default."""
 
-    name: Annotated[str, Field(max_length=100)] = Field(
-        pattern=r"^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$",
+    name: Name = Field(
         description="Name of the run and of the registered model: letters, digits, dots,"
         " underscores and hyphens",
     )
@@ -48,14 +45,8 @@ class SelectConfig(Section):
     data: DataSection = Field(description="Where the table comes from, and what its columns are")
     split: SplitSection = Field(default=SplitSection(), description="Rows kept aside for the test")
     model: ModelSection = Field(default=ModelSection(), description="Model that judges the subsets")
-    scoring: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None,
-        description="scikit-learn scorer whose cost is minimised; null is accuracy for classifiers"
-        " and r2 for regressors",
-    )
-    pos_label: bool | int | str | None = Field(
-        default=None, description="Label that counts as positive; null leaves it to the scorer"
-    )
+    scoring: Scoring = None
+    pos_label: PosLabel = None
     folds: FoldsSection = Field(
         default=FoldsSection(), description="Folds that give each subset its cost"
     )
@@ -86,9 +77,7 @@ class SelectConfig(Section):
     retries: RetriesSection = Field(
         default=RetriesSection(), description="How often an epoch is tried"
     )
-    schedule: ScheduleSection | None = Field(
-        default=None, description="When `swarm serve` runs it; null for never by itself"
-    )
+    schedule: Schedule = None
 
     @property
     def split_seed(self) -> int:

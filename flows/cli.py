@@ -61,11 +61,11 @@ def compare(
 ) -> None:
     """Compare strategies on data sets as CONFIG says; the same command again goes on with it."""
     with launch_prefect() as server:
-        from conf.compare_check import check_compare
+        from conf.check import check
         from conf.load import load_compare
 
         loaded = load_compare(config, set_ or ())
-        check_compare(loaded)
+        check(loaded)
         from flows.compare import compare as flow
         from flows.compare_summary import print_comparison
 

@@ -18,7 +18,7 @@ from prefect import flow
 from prefect.futures import PrefectFuture
 from threadpoolctl import threadpool_limits
 
-from conf.compare_check import check_compare
+from conf.check import check
 from conf.compare_schema import CompareConfig
 from conf.load import as_yaml, flatten
 from flows.compare_progress import CellDisplay, cell_display
@@ -99,7 +99,7 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
     EvaluationError
         If a search failed; the others are finished first.
     """
-    check_compare(config)
+    check(config)
     runner = task_runner(config.runner.kind, config.runner.workers)
     with (
         warnings.catch_warnings(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from conf.compare_check import check_compare
+from conf.check import check
 from conf.load import (
     CompareConfig,
     as_yaml,
@@ -34,7 +34,7 @@ def read(text: str, *overrides: str, env: dict[str, str] | None = None) -> Compa
 
 def refusal(*overrides: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        check_compare(read(WINE, *overrides))
+        check(read(WINE, *overrides))
     text = str(caught.value)
     assert "\n" not in text
     assert ". " not in text.replace(", ...", "")
@@ -142,6 +142,6 @@ def test_bad_configurations_are_refused_in_one_sentence(case: str):
 
 @pytest.mark.parametrize("kind", ["dask", "ray"])
 def test_a_task_runner_that_is_not_installed_says_what_to_install(kind: str, monkeypatch):
-    monkeypatch.setattr("conf.compare_check.find_spec", lambda name: None)
+    monkeypatch.setattr("conf.check.find_spec", lambda name: None)
     text = refusal(f"runner.kind={kind}")
     assert f"pip install prefect-{kind}" in text

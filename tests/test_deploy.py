@@ -13,8 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from sqlalchemy import make_url
 
-from conf.load import load
-from conf.overrides import from_environment
+from conf.load import from_environment, load
 from conf.schema import SelectConfig
 
 ROOT = Path(__file__).parents[1]
