@@ -65,10 +65,10 @@ bench: $(VENV)/installed  ## Benchmarks (some need the benchmark data)
 	$(BIN)/python benchmarks/write_page.py
 
 evidence: $(VENV)/installed  ## The studies behind docs/evidence (hours; DATA=folder of data sets)
-	$(BIN)/swarm evidence two-d $(if $(DATA),--data $(DATA))
-	$(if $(DATA),$(BIN)/swarm evidence bees --data $(DATA))
-	$(BIN)/swarm evidence musk $(if $(DATA),--data $(DATA))
-	$(BIN)/swarm evidence pays $(if $(DATA),--data $(DATA))
+	$(BIN)/python studies/two_d.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python studies/bees.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python studies/musk.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python studies/pays.py $(if $(DATA),--data $(DATA))
 
 ui: $(VENV)/installed  ## Open the MLflow UI on http://127.0.0.1:5000
 	$(BIN)/swarm ui

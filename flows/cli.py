@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli_champion import champion, refresh, rollback
-from flows.cli_evidence import evidence_app
 from flows.cli_options import Config, Quiet, RunId, Set, Uri, Verbose, artifact_of, tracking_of
 from flows.cli_plan import plan
 from flows.cli_report import report
@@ -31,7 +30,6 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
-app.add_typer(evidence_app, name="evidence")
 
 
 @app.command()

@@ -1,1 +1,0 @@
-"""Studies that search the source documents' claims again, and write them down."""

@@ -1,0 +1,196 @@
+"""The multi-label comparison of Matijević (2022) again, and single-label swarms on the same budget.
+
+The paper's section 5: features in 10 bins, the share of rows whose labels are all right, ML-kNN on
+one testing part, 500 evaluations, 30 runs; the parameters of its table 1 are the strategies'
+defaults. It does not say how many features a subset has, so there are several parts: the strategies
+choose (``free``), or every subset has a half, a quarter or a tenth of the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from conf.problem_sections import ModelSection, SpaceSection
+from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
+from conf.schema import SelectConfig
+from studies import page as pages
+from studies.command import command
+from studies.runner import Part, facts_of, rows_of
+from studies.tables import binned, find, read, written
+from swarm.validation.location import rank_sum
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Our names of the paper's algorithms, and its own.
+NAMES = {"mlaco": "ACO", "memetic": "MA", "bee_colony": "BCOi"}
+_SWARMS = ("bpso", "two_d", "multiswarm", "genetic", "random")
+_SHARES = {"tenth": 1 / 10, "quarter": 1 / 4, "half": 1 / 2}
+_PARTS = (*_SHARES, "free")
+_SETS = ("emotions", "birds", "yeast", "scene")
+_RUNS, _RUNS_OTHERS = 30, 10
+# Rows that the publishers of a data set train on come first in its table.
+_PUBLISHED_TRAIN = {"emotions": 391, "scene": 1211}
+
+
+def parts(
+    data: Path,
+    work: Path,
+    only: list[str] | None = None,
+    *,
+    runs: int = _RUNS,
+    runs_others: int = _RUNS_OTHERS,
+    evaluations: int = 500,
+) -> list[Part]:
+    """Lay out the searches; `runs_others` are those of fixed sizes and of single-label swarms."""
+    there = find(data, multilabel=True, only=only)
+    names = [name for name in _SETS if name in there]
+    names += [name for name in there if name not in names]
+    budget = BudgetSection(epochs=None, evaluations=evaluations)
+    listed = [
+        part
+        for name in names
+        for part in _parts(name, read(there[name]), work / "tables", budget, runs, runs_others)
+    ]
+    return sorted(listed, key=lambda part: ("free", *_SHARES).index(part.name))
+
+
+def _parts(
+    name: str, table: pd.DataFrame, work: Path, budget: BudgetSection, runs: int, runs_others: int
+) -> Iterator[Part]:
+    table = binned(table)
+    tested, note = _test_rows(name, len(table))
+    data, folds = written(work, f"{name}-binned", table.assign(fold=tested))
+    n_features = sum(not name.startswith("label_") for name in table.columns)
+    config = SelectConfig(
+        name=name,
+        data=data,
+        folds=folds,
+        model=ModelSection(estimator="swarm.MLkNN"),
+        scoring="subset_accuracy",
+        budget=budget,
+        evaluation=EvaluationSection(n_jobs=1),
+    )
+    rivals = {name: StrategySection(name=name) for name in (*NAMES, "full")}
+    swarms = {name: StrategySection(name=name) for name in _SWARMS}
+    yield Part("free", name, config, rivals, tuple(range(runs)), note=note)
+    yield Part("free", name, config, swarms, tuple(range(runs_others)), note=note)
+    for kind, share in _SHARES.items():
+        size = max(1, round(n_features * share))
+        exactly = config.model_copy(update={"space": SpaceSection(min_size=size, max_size=size)})
+        sized = {
+            rival: StrategySection(name=rival, params={"size": size} if rival != "memetic" else {})
+            for rival in NAMES
+        }
+        yield Part(kind, name, exactly, sized, tuple(range(runs_others)), note=note)
+
+
+def _test_rows(name: str, n_rows: int) -> tuple[pd.Series[Any], str]:
+    """Say which rows are the testing part: those of the publishers, or a third at random."""
+    tested = np.full(n_rows, None, dtype=object)
+    if name in _PUBLISHED_TRAIN:
+        first = _PUBLISHED_TRAIN[name]
+        tested[first:] = "test"
+        return pd.Series(tested), f"tested on the {n_rows - first} rows that are published for it"
+    drawn = np.random.default_rng(0).permutation(n_rows)[: n_rows // 3]
+    tested[drawn] = "test"
+    return pd.Series(tested), f"tested on {len(drawn)} rows drawn at random"
+
+
+def summary_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean accuracy, its SD, and sizes, a row per part, data set and strategy."""
+    table = rows.assign(accuracy=1.0 - rows["cost"])
+    cells = table.groupby(["part", "dataset", "strategy"])
+    summary = cells.agg(
+        runs=("cost", "size"),
+        accuracy=("accuracy", "mean"),
+        sd=("accuracy", "std"),
+        size=("size", "mean"),
+        smallest=("size", "min"),
+        largest=("size", "max"),
+        n_available=("n_available", "first"),
+    )
+    # Ties must stay ties, whatever the last bit of a mean.
+    rounded = summary["accuracy"].round(12).groupby(level=[0, 1])
+    return summary.assign(rank=rounded.rank(ascending=False)).reset_index()
+
+
+def tests_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """BCOi against every strategy with two runs or more, by Wilcoxon's rank sum, uncorrected."""
+    found = []
+    for (part, dataset), own in rows.groupby(["part", "dataset"]):
+        runs = {name: 1.0 - cell["cost"].to_numpy() for name, cell in own.groupby("strategy")}
+        bees = runs.pop("bee_colony")
+        for other, theirs in runs.items():
+            if min(len(bees), len(theirs)) < 2:
+                continue
+            shift = rank_sum(bees, theirs)
+            # With many ties the estimate may be 0 although the ranks lie apart.
+            towards = shift.estimate or float(bees.mean() - theirs.mean())
+            sign = int(np.sign(towards)) if shift.p < 0.05 else 0
+            found.append({"part": part, "dataset": dataset, "other": other} | vars(shift))
+            found[-1] |= {"sign": sign, "n": len(bees), "n_other": len(theirs)}
+    table = pd.DataFrame(found)
+    order = table["part"].map(_PARTS.index)
+    return table.iloc[np.lexsort([table["dataset"].map(_SETS.index), order])].reset_index(drop=True)
+
+
+def page_of(out: Path) -> pages.Page:
+    """Fill the page in."""
+    rows, facts = rows_of("bees", out).read(), facts_of("bees", out)
+    summary, tests = summary_of(rows), tests_of(rows)
+    published = pd.read_csv(pages.PUBLISHED / "bees.csv")
+    ours = summary[summary["strategy"].isin(list(NAMES))]
+    free = summary[summary["part"] == "free"]
+    three = tests["other"].isin(list(NAMES))
+    datasets = [name for name in _SETS if name in facts["sets"]]
+    values = {
+        "names": NAMES,
+        "datasets": datasets,
+        "sizes": _PARTS,
+        "cells": summary.set_index(["dataset", "part", "strategy"]).sort_index(),
+        "means": ours.pivot(index=["part", "dataset"], columns="strategy", values="accuracy"),
+        "published": published.set_index(["dataset", "strategy"]),
+        "ranks": free.groupby("strategy")["rank"].mean().sort_values(kind="stable"),
+        "tests": tests,
+        "three": tests[three],
+        "single": tests[~three].set_index("other"),
+        "notes": {name: facts["sets"][name]["note"] for name in datasets},
+        "missing": pages.unfinished(
+            rows[rows["strategy"].isin(list(NAMES))],
+            {"free": _RUNS, **dict.fromkeys(_SHARES, _RUNS_OTHERS)},
+        ),
+    }
+    figures = {"bees": lambda: _figure(ours, published, datasets)}
+    return pages.Page(values, figures, {"bees_summary": summary, "bees_tests": tests})
+
+
+def _figure(ours: pd.DataFrame, published: pd.DataFrame, datasets: list[str]) -> Figure:
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, len(datasets), figsize=(8.8, 3.2), sharex=True)
+    colours = dict(zip(NAMES, ("#3b6fb6", "#7a5195", "#c2571a"), strict=True))
+    for axes, dataset in zip(panels, datasets, strict=True):
+        for shift, (name, told) in zip((-0.12, 0.0, 0.12), NAMES.items(), strict=True):
+            cell = (ours["dataset"] == dataset) & (ours["strategy"] == name)
+            own = ours[cell].set_index("part").loc[list(_PARTS)]
+            places = np.arange(len(_PARTS)) + shift
+            style = {"color": colours[name], "fmt": "o", "markersize": 4}
+            axes.errorbar(places, own["accuracy"], own["sd"].fillna(0), label=told, **style)
+            theirs = published[(published["dataset"] == dataset) & (published["strategy"] == name)]
+            style |= {"fmt": "D", "mfc": "white"}
+            axes.errorbar([len(_PARTS) + shift], theirs["accuracy"], theirs["sd"], **style)
+        axes.set_title(dataset)
+        axes.set_xticks(range(len(_PARTS) + 1), [*_PARTS, "published"], rotation=35, ha="right")
+    panels[0].set_ylabel("accuracy, mean and SD")
+    panels[0].legend(loc="upper left")
+    return figure
+
+
+if __name__ == "__main__":
+    command("bees", parts, page_of)

@@ -1,0 +1,275 @@
+"""The worked example on Musk (version 2) again: by random rows, by molecules, and an ablation.
+
+The example fixes no seed: its numbers are one draw. Its runs are select runs of shipped
+configurations here; the ablation searches at equal distinct evaluations on the cheaper model of the
+fast runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from conf.load import load_select
+from conf.problem_sections import ModelSection, SplitSection
+from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
+from conf.schema import SelectConfig
+from flows.prefect_server import start_prefect
+from flows.progress import say
+from flows.select import Outcome, select
+from studies import page as pages
+from studies.command import command
+from studies.runner import Part, rows_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# What the example prints: metrics of the musks, and its last best cost.
+PUBLISHED = {
+    "ensemble": {"f1": 0.966, "accuracy": 0.990, "recall": 0.947, "precision": 0.986},
+    "all_features": {"f1": 0.953, "accuracy": 0.986, "recall": 0.910, "precision": 1.000},
+}
+PUBLISHED_COST = 0.064209
+METRICS = ("f1", "accuracy", "recall", "precision")
+CONTENDERS = {
+    "ensemble": "ensemble of subsets",
+    "best_subset": "best single subset",
+    "all_features": "all features",
+    "all_features_ensemble": "all features, same vote",
+    "random_subsets": "random subsets, same vote",
+}
+_PAIRS = (
+    ("ensemble", "all_features"),
+    ("ensemble", "all_features_ensemble"),
+    ("ensemble", "random_subsets"),
+    ("ensemble", "best_subset"),
+    ("best_subset", "all_features"),
+)
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "whole": {},
+    "no_local_search": {"local_search": False},
+    "no_regrouping": {"regroup_every": 0},
+    "no_shrink": {"shrink": False},
+    "bernoulli_init": {"init": "bernoulli"},
+}
+_RUN = ["split", "mode", "seed"]
+_GROUPED = ["split.kind=group", "folds.kind=stratified_group"]
+
+
+def config_of(
+    data: Path | None, work: Path, split: str, mode: str, seed: int, epochs: int
+) -> SelectConfig:
+    """Configure one run; without `data` the table comes from the UCI repository."""
+    source = "{source: uci, id: 75, group: molecule_name}"
+    if data is not None:
+        path = json.dumps(str(data / "musk_v2.parquet"))
+        source = f"{{source: file, path: {path}, target: target, group: group}}"
+    given = [
+        f"data={source}",
+        f"archive.url=sqlite:///{work / 'musk.db'}",
+        f"tracking.uri=sqlite:///{work / 'mlflow.db'}",
+        f"tracking.artifacts={work / 'artifacts'}",
+        "tracking.register=false",
+        "evaluation.n_jobs=-1",
+        f"seed={seed}",
+        f"budget.epochs={epochs}",
+        f"name=musk-{split}-{mode}-{seed}",
+        *(_GROUPED if split == "group" else ()),
+    ]
+    return load_select("musk_fast" if mode == "fast" else "musk", given)
+
+
+def digest_of(config: SelectConfig) -> str:
+    """Name what the figures of a run depend on; stored runs carry it, so it must not change."""
+    dumped = config.model_dump(mode="json")
+    kept = ("split", "model", "scoring", "folds", "strategy", "budget", "proxy", "ensemble")
+    text = json.dumps([{key: dumped[key] for key in kept}, dumped["evaluation"]["racing"]])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def run_selects(
+    data: Path | None,
+    work: Path,
+    out: Path,
+    verbosity: int,
+    *,
+    seeds: int = 5,
+    epochs: int = 100,
+    epochs_group: int = 100,
+    epochs_exact: int = 100,
+) -> None:
+    """Run what has no figures yet, 0 epochs being no run; tables are written as runs end."""
+    start_prefect()
+    planned = [(split, "fast", seed) for seed in range(seeds) for split in ("random", "group")]
+    for split, mode, seed in [*planned, ("random", "exact", 0)]:
+        n = epochs_exact if mode == "exact" else epochs if split == "random" else epochs_group
+        config = config_of(data, work, split, mode, seed, n or 1)
+        done = stored(out)["runs"]
+        known = zip(*(done[name] for name in (*_RUN, "plan")), strict=True) if len(done) else ()
+        if n == 0 or (split, mode, seed, digest_of(config)) in set(known):
+            continue
+        say(f"{split} split, {mode}, seed {seed}", verbosity)
+        _keep((split, mode, seed), config, select(config, None, verbosity), out)
+
+
+def stored(out: Path) -> dict[str, pd.DataFrame]:
+    """Read the tables ``figures``, ``epochs`` and ``runs``; empty where there are none."""
+    paths = {name: _path(out, name) for name in ("figures", "epochs", "runs")}
+    return {
+        name: pd.read_csv(path) if path.exists() else pd.DataFrame() for name, path in paths.items()
+    }
+
+
+def _path(out: Path, name: str) -> Path:
+    return out / "results" / f"musk-{name}.csv"
+
+
+def _keep(key: tuple[str, str, int], config: SelectConfig, outcome: Outcome, out: Path) -> None:
+    """Add the tables of a run to those that are stored, in the place of its earlier ones."""
+    result, judgement = outcome.result, outcome.judgement
+    counts = result.state.counts
+    row = {
+        "epochs": result.state.epoch,
+        "cost": result.cost,
+        "size": len(result.features),
+        "n_available": result.space.n_columns,
+        "evaluations": counts.evaluations,
+        "distinct": counts.distinct,
+        "fits": counts.fits,
+        "proxy_correlation": result.confirmed.correlation if result.confirmed else float("nan"),
+        "seconds": round(outcome.training_seconds, 1),
+        "n_train": outcome.n_train,
+        "n_test": len(judgement.predictions),
+        "plan": digest_of(config),
+    }
+    tables = {
+        "figures": judgement.table.drop(columns="n_models"),
+        "epochs": result.history[["epoch", "best_cost", "best_size"]],
+        "runs": pd.DataFrame([row]),
+    }
+    for name, before in stored(out).items():
+        table = tables[name].assign(**dict(zip(_RUN, key, strict=True)))
+        table = table[[*_RUN, *(column for column in table if column not in _RUN)]]
+        if len(before):
+            table = pd.concat([before[(before[_RUN] != list(key)).any(axis=1)], table])
+        path = _path(out, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table = table.sort_values(_RUN, kind="stable")
+        table.to_csv(path.with_suffix(".part"), index=False, lineterminator="\n")
+        path.with_suffix(".part").replace(path)
+
+
+def parts(
+    data: Path | None,
+    work: Path,
+    only: list[str] | None = None,
+    *,
+    seeds_ablation: int = 5,
+    distinct: int = 640,
+) -> list[Part]:
+    """Lay the ablation out: parts of the algorithm switched off, one at a time."""
+    config = config_of(data, work, "random", "fast", 0, 1)
+    assert config.proxy is not None
+    params = {**config.model.params, **config.proxy.params}
+    changed = config.model_copy(
+        update={
+            "name": "musk-ablation",
+            "model": ModelSection(estimator=config.model.estimator, params=params),
+            "proxy": None,
+            "split": SplitSection(kind="random", test_size=0.3, seed=0),
+            "folds": config.folds.model_copy(update={"seed": 0}),
+            "budget": BudgetSection(epochs=None, distinct=distinct),
+            "evaluation": EvaluationSection(n_jobs=1),
+        }
+    )
+    strategies = {
+        label: StrategySection(name="multiswarm", params={**config.strategy.params, **given})
+        for label, given in _VARIANTS.items()
+    }
+    seeds = tuple(range(seeds_ablation))
+    return [Part("ablation", "musk", changed, strategies, seeds, resample=0, archived=True)]
+
+
+def page_of(out: Path) -> pages.Page:
+    """Fill the page in."""
+    tables, rows = stored(out), rows_of("musk", out).read()
+    figures, runs = tables["figures"], tables["runs"]
+    fast = runs[runs["mode"] == "fast"].groupby("split")
+    own = figures[(figures["mode"] == "fast") & figures["metric"].isin(METRICS)]
+    wide = own.pivot(index=["split", "metric", "seed"], columns="contender", values="value")
+    gaps = pd.concat(
+        {pair: wide[pair[0]] - wide[pair[1]] for pair in _PAIRS}, names=["first", "second"]
+    )
+    gaps.index = gaps.index.rename({"split": "dataset", "seed": "resample"})
+    gaps = gaps.sort_index()
+    sizes = {name: (n["n_train"].mean(), n["n_test"].mean()) for name, n in fast}
+    tests = pages.corrected_gains(gaps, sizes)
+    spread = wide.stack().groupby(level=["split", "contender", "metric"])
+    exact, twin = (
+        runs[(runs["mode"] == mode) & (runs["split"] == "random")].iloc[0]
+        for mode in ("exact", "fast")
+    )
+    values = {
+        "published": PUBLISHED,
+        "published_cost": PUBLISHED_COST,
+        "metrics": METRICS,
+        "contenders": CONTENDERS,
+        "runs": fast.size(),
+        "epochs": fast["epochs"].max(),
+        "spread": spread.agg(["mean", "min", "max"]),
+        "features": own.groupby(["split", "contender"])["n_features"].mean(),
+        "pairs": _PAIRS,
+        "tests": tests,
+        "group_f1": tests.xs(("group", "f1"), level=["dataset", "metric"]),
+        "cv": fast["cost"].mean(),
+        "correlation": fast["proxy_correlation"].mean(),
+        "ends": runs.loc[runs["split"] == "random", "cost"],
+        "exact": exact,
+        "twin": twin,
+        "ablation": _ablation(rows),
+        "distinct": int(rows["distinct"].max()),
+        "missing": pages.unfinished(rows, {"ablation": 5}),
+    }
+    drawn = {"musk-differences": lambda: _difference_figure(gaps, tests)}
+    table = tests.reset_index().rename(columns={"dataset": "split"})
+    return pages.Page(values, drawn, {"musk_tests": table})
+
+
+def _ablation(rows: pd.DataFrame) -> pd.DataFrame:
+    """Costs of the searches without one part, less those of the whole, with Student's interval."""
+    from scipy.stats import ttest_1samp
+
+    costs = rows.pivot(index="seed", columns="strategy", values="cost")[list(_VARIANTS)]
+    gaps = costs.sub(costs["whole"], axis=0)
+    spans = {name: ttest_1samp(gaps[name], 0.0).confidence_interval() for name in gaps}
+    table = pd.DataFrame.from_dict(spans, orient="index", columns=["low", "high"]).fillna(0.0)
+    return table.assign(mean=costs.mean(), gap=gaps.mean(), worse=(gaps > 0).sum(), n=len(gaps))
+
+
+def _difference_figure(gaps: pd.Series[float], tests: pd.DataFrame) -> Figure:
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(9.0, 2.8), sharey=True)
+    for axes, (split, title) in zip(
+        panels, {"random": "random rows", "group": "whole molecules"}.items(), strict=True
+    ):
+        for place, pair in enumerate(_PAIRS):
+            test = tests.loc[(*pair, split, "f1")]
+            axes.hlines(place, test["low"], test["high"], color="#9fd0ca", linewidth=7)
+            axes.plot(
+                gaps.loc[(*pair, split, "f1")], [place] * int(test["n"]), "o", color="#00796b"
+            )
+        axes.axvline(0, color="#777777", linewidth=1)
+        axes.set(title=f"{title} held out", xlabel="difference in F1")
+    names = [f"{CONTENDERS[a]} −\n{CONTENDERS[b]}" for a, b in _PAIRS]
+    panels[0].set_yticks(range(len(_PAIRS)), names)
+    panels[0].invert_yaxis()
+    return figure
+
+
+if __name__ == "__main__":
+    command("musk", parts, page_of, before=run_selects)

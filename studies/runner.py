@@ -1,0 +1,278 @@
+"""Run the searches of a study that have no row yet.
+
+A study is a list of parts: a configuration without its strategy, the strategies, and the seeds. Its
+searches are those of ``swarm compare``; but thousands of searches of a second each get one row each
+in place of a task and an MLflow run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed, parallel_config
+from prefect import flow
+from threadpoolctl import threadpool_limits
+
+from conf.run_sections import StrategySection
+from conf.schema import SelectConfig
+from flows.compare_progress import cell_display
+from flows.configured import evaluation_options
+from flows.prefect_server import start_prefect
+from flows.preparing import ground_as_configured
+from studies.rows import COLUMNS, KEY, Rows
+from swarm.search.result import SearchResult
+from swarm.strategies.catalogue import make
+from swarm.validation import judge
+from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, search_cell
+
+__all__ = ["Part", "facts_of", "rows_of", "run_study"]
+
+# Strategies that draw nothing at random: every seed gives the same search.
+_SEEDLESS = ("exhaustive", "full", "rfe", "sfs", "sbs", "sffs", "sbfs")
+_PACKAGES = ("swarmselect", "numpy", "scikit-learn", "lightgbm")
+# Up to this many units searches meet the same subsets again and again, and share them in a file.
+_SHARED_UNITS = 18
+_N_MODELS, _N_RANDOM = 8, 3
+_UNKNOWN = float("nan")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One protocol on one data set.
+
+    Attributes
+    ----------
+    name : str
+        Name of the protocol; parts of several data sets share it.
+    dataset : str
+    config : SelectConfig
+        All but the strategy and the seed of the searches.
+    strategies : mapping of label to StrategySection
+    seeds : tuple of int
+    resample : int
+        Number of the split into training and test rows; -1 searches on all rows.
+    judged : bool
+        Whether ensembles and their rivals are fitted and scored on the test rows.
+    archived : bool
+        Whether evaluations are kept in a file: those of costly models are.
+    note : str
+        What pages say of the data set.
+    """
+
+    name: str
+    dataset: str
+    config: SelectConfig
+    strategies: Mapping[str, StrategySection]
+    seeds: tuple[int, ...]
+    resample: int = -1
+    judged: bool = False
+    archived: bool = False
+    note: str = ""
+
+    def seeds_of(self, label: str) -> tuple[int, ...]:
+        """Seeds of a strategy: one for those that draw nothing."""
+        return self.seeds[:1] if self.strategies[label].name in _SEEDLESS else self.seeds
+
+    def digest(self, label: str, fingerprint: str) -> str:
+        """Name what a search depends on besides its seed: another digest, another search.
+
+        Stored rows carry it, so it must not change.
+
+        Parameters
+        ----------
+        label : str
+            Of the strategy.
+        fingerprint : str
+            Of the problem: rows, model, folds.
+        """
+        dumped = [
+            fingerprint,
+            self.strategies[label].model_dump(mode="json"),
+            self.config.budget.model_dump(mode="json"),
+            self.config.evaluation.racing,
+            self.config.prepare.model_dump(mode="json"),
+            self.judged,
+        ]
+        return hashlib.sha256(json.dumps(dumped).encode()).hexdigest()[:12]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Hints that its strategies need."""
+        rivals = self.strategies.values()
+        names = (name for rival in rivals for name in make(rival.name, rival.params).needs)
+        return tuple(dict.fromkeys(names))
+
+
+def rows_of(study: str, out: Path) -> Rows:
+    """Rows of a study."""
+    return Rows(out / "results" / f"{study}.csv")
+
+
+def facts_of(study: str, out: Path) -> dict[str, Any]:
+    """Read what was measured beside the rows: data sets, wall seconds, versions, machine."""
+    path = out / "results" / f"{study}.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def run_study(
+    study: str, parts: Sequence[Part], out: Path, work: Path, workers: int = 2, verbosity: int = 1
+) -> None:
+    """Run the searches that have no row yet; the same call goes on after a kill.
+
+    Parameters
+    ----------
+    study : str
+        Name of its files.
+    parts : sequence of Part
+    out : Path
+        Folder of the pages, with ``results`` in it.
+    work : Path
+        Folder of archives: nothing that has to be kept.
+    workers : int
+        Searches at a time; rows do not depend on it.
+    verbosity : int
+        0 for silence, 1 for progress, 2 for a line per search.
+    """
+    start_prefect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _run(study, parts, out, work, workers, verbosity)
+    rows_of(study, out).tidy()
+
+
+@flow(name="study", validate_parameters=False, persist_result=False)
+def _run(
+    study: str, parts: Sequence[Part], out: Path, work: Path, workers: int, verbosity: int
+) -> None:
+    rows, facts = rows_of(study, out), facts_of(study, out)
+    facts = {"sets": {}, "seconds": {}, **facts}
+    work.mkdir(parents=True, exist_ok=True)
+    done = rows.done()
+    planned = {
+        (part.name, part.dataset, part.resample, label, seed)
+        for part in parts
+        for label in part.strategies
+        for seed in part.seeds_of(label)
+    }
+    # A row that another protocol left counts until its search is due.
+    known = planned & {key[:-1] for key in done}
+    with cell_display(len(planned), len(known), verbosity) as shown:
+        for part in parts:
+            ground, train, _ = ground_as_configured(
+                part.config, needs=part.needs, split=part.resample >= 0
+            )
+            searches = _searches(part, ground, work / f"{study}.db")
+            missing = [(key, plan) for key, plan in searches if key not in done]
+            n_rows = len(train.features) + (0 if ground.test is None else len(ground.test.features))
+            facts["sets"][part.dataset] = {"rows": n_rows, "note": part.note}
+            if not missing:
+                continue
+            started = time.monotonic()
+            judged = train if part.judged else None
+            for result, row in _side_by_side(missing, ground, judged, workers):
+                rows.append(row)
+                shown.finished(result)
+            spent = facts["seconds"].get(part.name, 0.0) + time.monotonic() - started
+            facts["seconds"][part.name] = round(spent, 1)
+            facts |= _machine()
+            _save(out / "results" / f"{study}.json", facts)
+
+
+def _searches(
+    part: Part, ground: Ground, shared: Path
+) -> Iterator[tuple[tuple[Any, ...], CellPlan]]:
+    """Key of the row of each search, with its plan."""
+    problem = ground.prepared.problem
+    in_file = part.archived or problem.space.n_units <= _SHARED_UNITS
+    fingerprint = problem.fingerprint()
+    for label, strategy in part.strategies.items():
+        plan = CellPlan(
+            strategy=strategy.name,
+            params=strategy.params,
+            budget=part.config.budget.model_dump(),
+            archive=f"sqlite:///{shared}" if in_file else "sqlite://",
+            evaluation=evaluation_options(part.config.evaluation),
+            racing=part.config.evaluation.racing,
+            # Ctrl-C ends the worker processes, so nobody makes this file.
+            stop=str(shared.with_suffix(".stop")),
+        )
+        digest = part.digest(label, fingerprint)
+        for seed in part.seeds_of(label):
+            yield (part.name, part.dataset, part.resample, label, seed, digest), plan
+
+
+def _side_by_side(
+    searches: Sequence[tuple[tuple[Any, ...], CellPlan]], ground: Ground, judged: Any, workers: int
+) -> Iterator[tuple[CellResult, dict[str, Any]]]:
+    if workers == 1 or len(searches) == 1:
+        for key, plan in searches:
+            yield _row(key, plan, ground, judged)
+        return
+    with parallel_config("loky", inner_max_num_threads=1):
+        jobs = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="2*n_jobs")
+        yield from jobs(delayed(_row)(key, plan, ground, judged) for key, plan in searches)
+
+
+def _row(
+    key: tuple[Any, ...], plan: CellPlan, ground: Ground, judged: Any
+) -> tuple[CellResult, dict[str, Any]]:
+    """Run a search in whatever process this is, and make its row.
+
+    `judged` is the table that was searched on, if ensembles are scored on the test rows.
+    """
+    known = dict(zip((*KEY, "plan"), key, strict=True))
+    cell = Cell(known["dataset"], known["strategy"], known["seed"])
+    with threadpool_limits(1):
+        result, search = search_cell(cell, plan, ground)
+        costs = {} if judged is None else _test_costs(search, ground, judged, cell.seed)
+    values = {**vars(result), **costs, **known}
+    return result, {name: values.get(name, _UNKNOWN) for name in COLUMNS}
+
+
+def _test_costs(search: SearchResult, ground: Ground, train: Any, seed: int) -> dict[str, float]:
+    """Costs on the test rows of the ensemble, and of what it has to beat."""
+    problem, test = ground.prepared.problem, ground.test
+    masks, _ = search.best_members(_N_MODELS)
+    answer = judge(
+        problem.estimator,
+        (train.features, train.target),
+        (test.features, test.target),
+        [search.space.subset(mask) for mask in masks],
+        best=search.features,
+        space=problem.space,
+        cost_of=problem.scoring.cost,
+        n_random=_N_RANDOM,
+        # The intervals of the studies come from the resamples, not from a bootstrap.
+        n_resamples=1,
+        seed=seed,
+    )
+    return {
+        "test_ensemble": answer.costs["ensemble"],
+        "test_all_ensemble": answer.costs["all_features_ensemble"],
+        "test_random": answer.costs["random_subsets"],
+    }
+
+
+def _machine() -> dict[str, Any]:
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    packages = {name: version(name) for name in _PACKAGES}
+    return {
+        "versions": {"Python": platform.python_version(), **packages},
+        "machine": {"cores": len(os.sched_getaffinity(0)), "memory_gib": round(gib)},
+    }
+
+
+def _save(path: Path, facts: Mapping[str, Any]) -> None:
+    part = path.with_suffix(".json.part")
+    part.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.replace(path)

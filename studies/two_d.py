@@ -1,0 +1,292 @@
+"""The comparison of Hafiz et al. (2018) again, and what is left of its gains on unseen rows.
+
+The paper minimises the mean error over 10 stratified folds of naive Bayes and of 5-NN, with 6,000
+evaluations a run and 40 runs; the parameters of its table 2 are the strategies' defaults.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from conf.problem_sections import FoldsSection, ModelSection, SplitSection
+from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
+from conf.schema import SelectConfig
+from studies import page as pages
+from studies.command import command
+from studies.runner import Part, rows_of
+from studies.tables import complete, find, read, with_folds, written
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Our names of the algorithms, and those of the paper, in its order.
+ALGORITHMS = {
+    "genetic": "GA",
+    "ant_colony": "ACO",
+    "bpso": "BPSO",
+    "catfish": "CBPSO",
+    "erfs": "ErFS",
+    "pso42": "PSO-42",
+    "chaotic": "chBPSO",
+    "two_d": "2D-UPSO",
+}
+CLASSIFIERS = {"nb": "naive Bayes", "knn": "5-NN"}
+_TIMED = ["genetic", "ant_colony", "bpso", "two_d"]
+_SETS = pd.read_csv(pages.PUBLISHED / "two_d_sets.csv", index_col="dataset")
+_RESAMPLED = ("vehicle", "german_numeric", "wdbc", "ionosphere", "sonar")
+_RUNS = {"nb": 40, "knn": 10, "nested": 20}
+_MODELS = {
+    "nb": ModelSection(estimator="sklearn.naive_bayes.GaussianNB"),
+    "knn": ModelSection(
+        estimator="sklearn.neighbors.KNeighborsClassifier", params={"n_neighbors": 5}
+    ),
+}
+# Distances cost a square of the rows: more than this many, and 5-NN is left out.
+_MOST_ROWS = 1000
+_KEYS = ["part", "dataset", "strategy"]
+
+
+def parts(
+    data: Path,
+    work: Path,
+    only: list[str] | None = None,
+    *,
+    runs: int = 40,
+    runs_knn: int = 10,
+    resamples: int = 20,
+    evaluations: int = 6000,
+) -> list[Part]:
+    """Lay out the searches: both models on all rows, then naive Bayes on resamples."""
+    there = find(data, multilabel=False, only=only)
+    names = [name for name in _SETS.index if name in there]
+    names += [name for name in there if name not in names and (only or name != "musk_v2")]
+    strategies = {name: StrategySection(name=name) for name in (*ALGORITHMS, "full")}
+    whole: dict[str, list[Part]] = {"nb": [], "knn": []}
+    nested = []
+    for name in names:
+        table, note = complete(read(there[name]))
+        source, folds = written(work / "tables", name, with_folds(table, 10))
+        config = SelectConfig(
+            name=name,
+            data=source,
+            folds=folds,
+            scoring="accuracy",
+            budget=BudgetSection(epochs=None, evaluations=evaluations),
+            evaluation=EvaluationSection(n_jobs=1, importance="none"),
+        )
+        for kind, seeds in (("nb", runs), ("knn", runs_knn)):
+            if seeds and (kind == "nb" or len(table) <= _MOST_ROWS):
+                own = config.model_copy(update={"model": _MODELS[kind]})
+                part = Part(kind, name, own, strategies, tuple(range(seeds)), note=note)
+                whole[kind].append(part)
+        if name in _RESAMPLED:
+            # The column of folds covers all rows; training rows get folds of their own.
+            source = source.model_copy(update={"drop": ["fold"]})
+            for resample in range(resamples):
+                sections = {
+                    "model": _MODELS["nb"],
+                    "data": source,
+                    "folds": FoldsSection(kind="stratified", n_folds=10, seed=0),
+                    "split": SplitSection(kind="stratified", test_size=0.3, seed=resample),
+                }
+                own = config.model_copy(update=sections)
+                part = Part("nested", name, own, strategies, (resample,), resample, note=note)
+                nested.append(part)
+    return [*whole["nb"], *whole["knn"], *nested]
+
+
+def summary_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Figures of the paper's tables 3 to 9, ours and published, a row per part, set, algorithm."""
+    both = rows[rows["part"].isin(list(CLASSIFIERS))]
+    searches = both[both["strategy"].isin(list(ALGORITHMS))]
+    table = searches.groupby(_KEYS).agg(
+        runs=("cost", "size"),
+        mean=("cost", "mean"),
+        sd=("cost", "std"),
+        size=("size", "mean"),
+        n_available=("n_available", "max"),
+        t1=("seconds_algorithm", "mean"),
+        t2=("seconds_evaluation", "mean"),
+        distinct=("distinct", "mean"),
+    )
+    full = both[both["strategy"] == "full"].set_index(_KEYS[:2])["cost"]
+    table = table.join(full.rename("full"))
+    table["improvement"] = 100 * (table["full"] - table["mean"]) / table["full"]
+    table["rank"], table["size_rank"] = _ranks(table["mean"]), _ranks(table["size"])
+    table["sign"] = _signs(searches)
+    published = pd.read_csv(pages.PUBLISHED / "two_d.csv").set_index(_KEYS)
+    table = table.join(published.add_prefix("published_")).reset_index()
+    order = [list(CLASSIFIERS), [*_SETS.index, *sorted(set(table["dataset"]))], list(ALGORITHMS)]
+    places = [table[key].map(list(names).index) for key, names in zip(_KEYS, order, strict=True)]
+    return table.iloc[np.lexsort(places[::-1])].reset_index(drop=True)
+
+
+def _ranks(values: pd.Series[float]) -> pd.Series[float]:
+    """Rank the algorithms where all have runs; equal ones share the smallest rank, as published."""
+    wide = values.unstack("strategy").dropna()
+    # Means of folds differ in their last bits.
+    return wide.round(10).rank(axis=1, method="min").stack()
+
+
+def _signs(searches: pd.DataFrame) -> pd.Series[str]:
+    """Paired t-tests of 2D-UPSO by seed, 95 %: better, worse, every pair equal, or undecided."""
+    from scipy.stats import ttest_1samp
+
+    wide = searches.pivot(index=[*_KEYS[:2], "seed"], columns="strategy", values="cost")
+    signs = {}
+    for other in [name for name in wide if name != "two_d"]:
+        pairs = (wide[other] - wide["two_d"]).dropna().round(10)
+        for (part, dataset), gaps in pairs.groupby(level=[0, 1]):
+            if len(gaps) < 2:
+                continue
+            undecided = gaps.nunique() > 1 and ttest_1samp(gaps, 0.0).pvalue >= 0.05
+            sign = "+" if gaps.mean() > 0 else "-"
+            sign = "?" if undecided else sign if gaps.any() else "="
+            signs[part, dataset, other] = sign
+    return pd.Series(signs, dtype=object)
+
+
+def gains_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Gains over all features on resamples: in cross-validation, and on the test rows."""
+    nested = rows[rows["part"] == "nested"].set_index(["dataset", "strategy", "resample"])
+    costs = nested[["cost", "test_cost"]]
+    full = costs.xs("full", level="strategy")
+    searched = costs.drop(index="full", level="strategy")
+    aligned = full.reindex(searched.index.droplevel("strategy")).set_axis(searched.index)
+    gains = aligned - searched
+    table = pages.corrected_gains(gains["test_cost"]).rename(columns={"mean": "test_gain"})
+    table.insert(0, "cv_gain", gains["cost"].groupby(level=[0, 1]).mean())
+    table["p_holm"] = pages.holm(table["p"])
+    order = pd.MultiIndex.from_product([_RESAMPLED, list(ALGORITHMS)], names=table.index.names)
+    return table.reindex(order.intersection(table.index)).reset_index()
+
+
+def page_of(out: Path) -> pages.Page:
+    """Fill the page in."""
+    rows = rows_of("two-d", out).read()
+    summary, gains = summary_of(rows), gains_of(rows)
+    nb, knn = (_classifier(summary[summary["part"] == part]) for part in CLASSIFIERS)
+    nested = gains.groupby("dataset", sort=False)
+    values = {
+        "nb": nb,
+        "knn": knn,
+        "names": ALGORITHMS,
+        "sets": _SETS["name"],
+        "signs": summary.loc[summary["sign"].notna(), ["part", "sign"]],
+        "missing": pages.unfinished(rows, _RUNS),
+        "gains": gains,
+        "nested": nested[["cv_gain", "test_gain"]].mean(),
+        "clear": (gains["p"] < 0.05).groupby(gains["dataset"]).sum(),
+        "ours": gains[gains["strategy"] == "two_d"].set_index("dataset"),
+    }
+    figures = {
+        "two_d_ranks": lambda: _rank_figure([nb, knn]),
+        "two_d_nested": lambda: _nested_figure(gains),
+    }
+    return pages.Page(values, figures, {"two_d_summary": summary, "two_d_nested": gains})
+
+
+def _classifier(table: pd.DataFrame) -> dict[str, Any]:
+    """What one classifier's rows say of the paper's claims; counts are (of, n)."""
+    from scipy.stats import friedmanchisquare, spearmanr, studentized_range
+
+    def wide(name: str) -> pd.DataFrame:
+        frame = table.pivot(index="dataset", columns="strategy", values=name)
+        return frame.reindex(index=table["dataset"].unique(), columns=list(ALGORITHMS))
+
+    def ranked(name: str) -> pd.Series[float]:
+        """Average over the data sets where every algorithm has runs."""
+        return wide(name).loc[rank.index].rank(axis=1, method="min").mean()
+
+    def lowest(frame: pd.DataFrame) -> tuple[int, int]:
+        """On how many sets 2D-UPSO has the lowest value, alone or with others."""
+        whole = frame.dropna().round(10)
+        return int((whole["two_d"] == whole.min(axis=1)).sum()), len(whole)
+
+    rank, mean = wide("rank").dropna(), wide("mean").round(10)
+    average, published = rank.mean(), ranked("published_rank")
+    k, n = len(ALGORITHMS), len(rank)
+    # Nemenyi's test has mean ranks for ties.
+    nemenyi = mean.loc[rank.index].rank(axis=1).mean()
+    critical = studentized_range.ppf(0.95, k, np.inf) * math.sqrt(k * (k + 1) / (12 * n))
+    behind = [
+        ALGORITHMS[name] for name in ALGORITHMS if nemenyi[name] - nemenyi["two_d"] > critical
+    ]
+    t1, t2 = (wide(name)[_TIMED].dropna() for name in ("t1", "t2"))
+    improvement, signs = wide("improvement"), table[table["sign"].notna()]
+    return {
+        "n": n,
+        "average": average,
+        "published": published,
+        "rank": average.round(10).rank(method="min").astype(int),
+        "improvement": improvement.loc[rank.index].mean() / 100,
+        "kept": (wide("size") / wide("n_available")).loc[rank.index].mean(),
+        "improves": (int((improvement["two_d"] > 0).sum()), int(improvement["two_d"].count())),
+        "beats": {
+            name: (int((own["sign"] == "+").sum()), len(own))
+            for name, own in signs.groupby("strategy")
+        },
+        "smallest": lowest(wide("size")),
+        "t2": lowest(t2),
+        "t2_each": lowest(t2 / wide("distinct")[_TIMED]),
+        "ratio": float((t2 / t1)["two_d"].min()),
+        "order": ", ".join(t1.rank(axis=1).mean().sort_values().rename(ALGORITHMS).index),
+        "agreed": spearmanr(average, published),
+        "agreed_size": spearmanr(ranked("size"), ranked("published_size_rank")),
+        "friedman": friedmanchisquare(*mean.loc[rank.index].to_numpy().T),
+        "critical": critical,
+        "behind": ", ".join(behind),
+        "errors": _errors(mean, wide("runs").fillna(0).astype(int), table),
+    }
+
+
+def _errors(mean: pd.DataFrame, runs: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Table of the errors: the lowest of each data set is bold."""
+    texts = mean.map(lambda value: "–" if value != value else f"{value:.4f}")
+    texts = texts.where(mean.ne(mean.min(axis=1), axis=0), "**" + texts + "**")
+    full = table.groupby("dataset")["full"].first().reindex(mean.index)
+    fewest, most = runs.min(axis=1).astype(str), runs.max(axis=1).astype(str)
+    texts.insert(0, "all", full.map("{:.4f}".format).replace("nan", "–"))
+    texts.insert(0, "runs", fewest.where(fewest == most, fewest + " to " + most))
+    names = [_SETS["name"].get(name, name) for name in mean.index]
+    return texts.rename(columns=ALGORITHMS).set_axis(pd.Index(names, name="data set"))
+
+
+def _rank_figure(classifiers: list[dict[str, Any]]) -> Figure:
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.2), sharex=True, sharey=True)
+    places = range(len(ALGORITHMS))
+    for axes, found, title in zip(panels, classifiers, CLASSIFIERS.values(), strict=True):
+        axes.hlines(places, found["average"], found["published"], color="#b8b8b8", zorder=1)
+        axes.plot(found["published"], places, "o", mfc="white", color="#c2571a", label="published")
+        axes.plot(found["average"], places, "o", color="#00796b", label="here")
+        axes.set_title(f"{title}, {found['n']} data sets")
+        axes.set_xlabel("average rank by error (1 is best)")
+    panels[0].set_yticks(places, list(ALGORITHMS.values()))
+    panels[0].invert_yaxis()
+    panels[1].legend(loc="lower right")
+    return figure
+
+
+def _nested_figure(gains: pd.DataFrame) -> Figure:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(5.6, 4.2))
+    most = 1.06 * float(gains["cv_gain"].max())
+    axes.plot([0, most], [0, most], "--", color="#9a9a9a", label="nothing lost")
+    for dataset, own in gains.groupby("dataset", sort=False):
+        name = _SETS["name"].get(dataset, dataset)
+        axes.plot(own["cv_gain"], own["test_gain"], "o", alpha=0.8, label=name)
+    axes.set(xlabel="gain in cross-validation", ylabel="gain on test rows", xlim=0, ylim=0)
+    axes.legend()
+    return figure
+
+
+if __name__ == "__main__":
+    command("two-d", parts, page_of)

@@ -1,1 +1,0 @@
-"""Evidence: what the source documents claim, searched again, as tables and pages."""
