@@ -23,29 +23,31 @@ from conf.compare_schema import CompareConfig
 from conf.load import as_yaml, flatten
 from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
-from flows.configured import evaluation_options, tracking_as_configured
-from flows.opaque import opaque
-from flows.preparing import ground_as_configured
+from flows.configured import (
+    PreparedData,
+    fetched,
+    plan_as_configured,
+    prepare_as_configured,
+    probe_as_configured,
+    tracking_as_configured,
+)
 from flows.progress import say
-from flows.searching import probe_as_configured
 from swarm.errors import EvaluationError, InputError, StoreError
 from swarm.report.comparison_words import sentences
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.comparison import Comparison
 from swarm.validation.comparison import compare as compare_cells
-from tasks.compare_cell import (
+from tasks.compare_files import cells_table, parent_metrics, write_comparison
+from tasks.compare_log import CompareLog, failure, unfinished
+from tasks.run_log import describe_run
+from tasks.search_cell import (
     Cell,
-    CellPlan,
     CellResult,
-    Ground,
     cost_of_all,
     run_cell,
     search_worth_retrying,
 )
-from tasks.compare_files import cells_table, parent_metrics, write_comparison
-from tasks.compare_log import CompareLog, failure, unfinished
-from tasks.run_log import describe_run
 from tasks.secrets import expand
 from tasks.tracking import Tracking
 
@@ -115,19 +117,19 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
 
 @flow(name="compare", validate_parameters=False, persist_result=False)
 def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Compared:
-    grounds, told = _grounds(config)
+    prepared, told = _prepared(config)
     url = expand(config.archive.url, "address of the archive")
     Archive(url).close()
     tracking = tracking_as_configured(config.tracking)
-    _probe(config, grounds, url)
+    _probe(config, prepared, url)
     log, resumed = _open_log(config, tracking, new)
     with _ends(log):
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
         for text in told:
             say(f"[yellow]warning:[/yellow] {text}", verbosity)
         everything = {
-            name: (cost_of_all(opaque(ground.prepared.problem), url), _n_columns(ground))
-            for name, ground in grounds.items()
+            name: (cost_of_all(data.problem, url), data.problem.space.n_columns)
+            for name, data in prepared.items()
         }
         cells = [
             Cell(dataset, label, seed)
@@ -135,7 +137,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
             for seed in config.seed_list
             for label in config.strategies
         ]
-        problems = {name: g.prepared.problem.fingerprint() for name, g in grounds.items()}
+        problems = {name: data.problem.fingerprint() for name, data in prepared.items()}
         earlier = log.finished(problems) if resumed else []
         found = {result.cell: result for result in earlier if result.cell in set(cells)}
         if resumed:
@@ -143,13 +145,9 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         read_back = len(found)
         left = [cell for cell in cells if cell not in found]
         with cell_display(len(cells), len(found), verbosity) as shown, one_server():
-            found |= _searched(config, left, grounds, url, log, shown, stop)
+            found |= _searched(config, left, prepared, url, log, shown, stop)
         results = [found[cell] for cell in _in_table_order(config, cells)]
-        return _concluded(config, results, grounds, everything, log, read_back, told)
-
-
-def _n_columns(ground: Ground) -> int:
-    return ground.prepared.problem.space.n_columns
+        return _concluded(config, results, prepared, everything, log, read_back, told)
 
 
 def _in_table_order(config: CompareConfig, cells: Sequence[Cell]) -> list[Cell]:
@@ -159,29 +157,29 @@ def _in_table_order(config: CompareConfig, cells: Sequence[Cell]) -> list[Cell]:
     )
 
 
-def _grounds(config: CompareConfig) -> tuple[dict[str, Ground], tuple[str, ...]]:
+def _prepared(config: CompareConfig) -> tuple[dict[str, PreparedData], tuple[str, ...]]:
     """Fetch and prepare every data set: bad input shows before any search is started."""
     first, needs = next(iter(config.strategies)), _needs(config)
-    grounds, told = {}, []
+    prepared, told = {}, list[str]()
     for name in config.datasets:
         with _named(name):
-            grounds[name], _, warnings = ground_as_configured(
-                config.as_select(name, first),
-                needs=needs,
-                split=config.own_split(name) is not None,
+            select = config.as_select(name, first)
+            split = config.own_split(name) is not None
+            prepared[name] = prepare_as_configured(
+                select, fetched(select), needs=needs, seed=0, split=split
             )
-        told += [f"data set {name!r}: {warning}" for warning in warnings]
-    return grounds, tuple(told)
+        told += [f"data set {name!r}: {warning}" for warning in prepared[name].warnings]
+    return prepared, tuple(told)
 
 
-def _probe(config: CompareConfig, grounds: Mapping[str, Ground], url: str) -> None:
+def _probe(config: CompareConfig, prepared: Mapping[str, PreparedData], url: str) -> None:
     """Try the model of every data set, before there is a run."""
     first = next(iter(config.strategies))
     with closing(Archive(url)) as archive:
-        for name, ground in grounds.items():
+        for name, data in prepared.items():
             with _named(name):
                 select = config.as_select(name, first)
-                probe_as_configured(select, ground.prepared.problem, archive)
+                probe_as_configured(select, plan_as_configured(select, data), archive)
 
 
 @contextmanager
@@ -241,15 +239,15 @@ def _ends(log: CompareLog) -> Iterator[None]:
 def _searched(
     config: CompareConfig,
     cells: Sequence[Cell],
-    grounds: Mapping[str, Ground],
+    prepared: Mapping[str, PreparedData],
     archive: str,
     log: CompareLog,
     shown: CellDisplay,
     stop: Path,
 ) -> dict[Cell, CellResult]:
     """Run the searches, and log each in this process as it comes in."""
-    tags = {name: describe_run(g.prepared.problem, name, "", 0) for name, g in grounds.items()}
-    submit = _submitter(config, grounds, archive, stop, log, tags)
+    tags = {name: describe_run(data.problem, name, "", 0) for name, data in prepared.items()}
+    submit = _submitter(config, prepared, archive, stop, log, tags)
     found: dict[Cell, CellResult] = {}
     failed: dict[Cell, Exception] = {}
     try:
@@ -280,7 +278,7 @@ def _searched(
 
 def _submitter(
     config: CompareConfig,
-    grounds: Mapping[str, Ground],
+    prepared: Mapping[str, PreparedData],
     archive: str,
     stop: Path,
     log: CompareLog,
@@ -298,17 +296,10 @@ def _submitter(
         params = {"strategy.name": strategy.name, "seed": cell.seed}
         params |= {f"strategy.params.{key}": value for key, value in strategy.params.items()}
         log.begin(cell, _tags(config, tags, cell), {"dataset": cell.dataset, **params})
-        plan = CellPlan(
-            strategy=strategy.name,
-            params=strategy.params,
-            budget=config.budget.model_dump(),
-            archive=archive,
-            evaluation=evaluation_options(config.evaluation),
-            racing=config.evaluation.racing,
-            stop=str(stop),
-        )
+        data = prepared[cell.dataset]
+        plan = plan_as_configured(config.as_select(cell.dataset, cell.strategy), data, cell.seed)
         named = searching.with_options(task_run_name=cell.name)
-        return named.submit(opaque(cell), opaque(plan), opaque(grounds[cell.dataset]))
+        return named.submit(cell, plan, archive, stop, data.test)
 
     return submit
 
@@ -323,7 +314,7 @@ def _tags(
 def _concluded(
     config: CompareConfig,
     results: Sequence[CellResult],
-    grounds: Mapping[str, Ground],
+    prepared: Mapping[str, PreparedData],
     everything: Mapping[str, tuple[float, int]],
     log: CompareLog,
     read_back: int,
@@ -339,7 +330,7 @@ def _concluded(
         "seeds": ", ".join(str(seed) for seed in config.seed_list),
         "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
     }
-    scorings = {name: ground.prepared.problem.scoring for name, ground in grounds.items()}
+    scorings = {name: data.problem.scoring for name, data in prepared.items()}
     labels = {
         name: f"1 - {s.name}" if s.upper == 1.0 else s.name.removeprefix("neg_")
         for name, s in scorings.items()
@@ -348,8 +339,8 @@ def _concluded(
         config.name,
         config.description,
         facts,
-        opaque(results),
-        opaque(comparison),
+        results,
+        comparison,
         everything,
         labels,
     )

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 
 from flows.progress import LiveLines, TimeAhead, plain_seconds, say
-from tasks.compare_cell import Cell, CellResult
+from tasks.search_cell import Cell, CellResult
 
 __all__ = ["CellDisplay", "cell_display"]
 

@@ -2,19 +2,144 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from conf.estimator import build_estimator
 from conf.run_sections import EvaluationSection, TrackingSection
+from conf.schema import SelectConfig
+from swarm.evaluation.probe import probe
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.search.runner import Proxy, SearchPlan
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
 from tasks.secrets import expand
+from tasks.steps import fetch_data, prepare_search, split_rows
+from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 
-__all__ = ["evaluation_options", "tracking_as_configured"]
+__all__ = [
+    "PreparedData",
+    "evaluation_options",
+    "fetched",
+    "plan_as_configured",
+    "prepare_as_configured",
+    "probe_as_configured",
+    "tracking_as_configured",
+]
 
 
-def tracking_as_configured(section: TrackingSection) -> Tracking:
-    """Open the tracking store of a configuration; see :func:`tasks.tracking.open_tracking`."""
-    artifacts = expand(section.artifacts, "address of the artifacts")
-    return open_tracking(section.uri, section.experiment, artifacts)
+@dataclass(frozen=True, eq=False)
+class PreparedData:
+    """A table on which searches can start.
+
+    Attributes
+    ----------
+    problem : Problem
+        On the training rows.
+    hints : Hints
+    train : Table
+        The rows that are searched on.
+    test : Table or None
+        Rows kept aside.
+    warnings : tuple of str
+        What makes costs or figures on the test rows doubtful, see :mod:`swarm.warning_codes`.
+    """
+
+    problem: Problem
+    hints: Hints
+    train: Table
+    test: Table | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def fetched(config: SelectConfig) -> Table:
+    """Fetch the table of a configuration."""
+    options = config.data.model_dump(exclude={"source"})
+    return fetch_data(config.data.source, {**options, "fold": config.folds.column})
+
+
+def prepare_as_configured(
+    config: SelectConfig,
+    table: Table,
+    *,
+    needs: Sequence[str] = ("distance", "clusters"),
+    seed: int | None = None,
+    split: bool = True,
+    warm: Sequence[Sequence[str]] = (),
+) -> PreparedData:
+    """Split the rows, build the problem on the training rows, and prepare the hints.
+
+    Parameters
+    ----------
+    config : SelectConfig
+    table : Table
+    needs : sequence of str
+        Names of the hints.
+    seed : int, optional
+        Of the models; default: that of the configuration.
+    split : bool
+        Whether rows are kept aside for a test; otherwise all are searched on.
+    warm : sequences of column names
+        Subsets that a search may start from.
+    """
+    train, test, warnings = table, None, tuple[str, ...]()
+    if split:
+        kind, share = config.split.kind, config.split.test_size
+        rows = split_rows(table, kind, share, config.split_seed)
+        train, test = table.take(rows.train), table.take(rows.test)
+        warnings = (rows.warning,) if rows.warning else ()
+    folds = config.folds
+    prepared = prepare_search(
+        train,
+        build_estimator(config.model),
+        scoring=config.scoring,
+        pos_label=config.pos_label,
+        folds={
+            "kind": folds.kind,
+            "n_folds": folds.n_folds,
+            "shuffle": folds.shuffle,
+            "seed": config.folds_seed,
+        },
+        space=config.space.model_dump(),
+        importance=config.evaluation.importance,
+        n_clusters=config.prepare.n_clusters,
+        categorical_support=config.data.categorical_support,
+        seed=config.seed if seed is None else seed,
+        needs=needs,
+        warm=warm,
+    )
+    warnings += prepared.warnings
+    return PreparedData(prepared.problem, prepared.hints, train, test, warnings)
+
+
+def plan_as_configured(
+    config: SelectConfig, data: PreparedData, seed: int | None = None
+) -> SearchPlan:
+    """Describe the search of a configuration; `seed` takes the place of its own."""
+    proxy = None
+    if config.proxy is not None:
+        params = {**config.model.params, **config.proxy.params}
+        cheaper = build_estimator(config.model.model_copy(update={"params": params}))
+        importance = config.evaluation.importance
+        proxy = Proxy(
+            data.problem.with_estimator(cheaper, importance=importance, seed=config.seed),
+            config.proxy.best,
+            config.proxy.probes,
+        )
+    return SearchPlan(
+        data.problem,
+        make(config.strategy.name, config.strategy.params),
+        data.hints,
+        Budget(**config.budget.model_dump()),
+        config.seed if seed is None else seed,
+        config.evaluation.racing,
+        evaluation_options(config.evaluation),
+        proxy,
+    )
 
 
 def evaluation_options(section: EvaluationSection) -> dict[str, Any]:
@@ -31,3 +156,18 @@ def evaluation_options(section: EvaluationSection) -> dict[str, Any]:
         "address": section.address,
         "timeout": section.timeout_seconds,
     }
+
+
+def probe_as_configured(config: SelectConfig, plan: SearchPlan, archive: Archive | None) -> None:
+    """Try the model, and the cheaper one where there is one, before there is a run.
+
+    See :func:`swarm.evaluation.probe.probe`.
+    """
+    for problem in plan.problems:
+        probe(problem, archive, config.evaluation.timeout_seconds)
+
+
+def tracking_as_configured(section: TrackingSection) -> Tracking:
+    """Open the tracking store of a configuration; see :func:`tasks.tracking.open_tracking`."""
+    artifacts = expand(section.artifacts, "address of the artifacts")
+    return open_tracking(section.uri, section.experiment, artifacts)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from joblib import cpu_count
 
-from conf.estimator import build_estimator
 from conf.schema import SelectConfig
-from flows.preparing import preparation
-from flows.searching import (
-    evaluator_as_configured,
+from flows.configured import (
+    fetched,
+    plan_as_configured,
+    prepare_as_configured,
     probe_as_configured,
-    proxy_problem,
-    refuse_early,
-    search_to_run,
 )
 from swarm.planning import Plan, make_plan, this_machine, time_subsets
+from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
-from tasks.steps import fetch_data, prepare_search, split_rows
 
 __all__ = ["plan_search"]
 
@@ -42,37 +40,28 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
     """
     strategy = make(config.strategy.name, config.strategy.params)
     tell("reading the data")
-    options = config.data.model_dump(exclude={"source"})
-    table = fetch_data.fn(config.data.source, {**options, "fold": config.folds.column})
-    rows = split_rows.fn(table, config.split.kind, config.split.test_size, config.split_seed)
+    table = fetched(config)
     tell("preparing the search")
     # The hints of a select run: its report shows distances whatever the strategy needs.
-    prepared = prepare_search.fn(
-        table.take(rows.train),
-        build_estimator(config.model),
-        **preparation(config),
-        seed=config.seed,
-        needs=("distance", "clusters", *strategy.needs),
-    )
-    refuse_early(strategy, prepared, config.seed)
-    problem, evaluation, proxy = prepared.problem, config.evaluation, config.proxy
-    guide = proxy_problem(config, problem) or problem
-    probe_as_configured(config, problem, None)
+    data = prepare_as_configured(config, table, needs=("distance", "clusters", *strategy.needs))
+    planned = plan_as_configured(config, data)
+    planned.check()
+    evaluation, proxy = config.evaluation, planned.proxy
+    probe_as_configured(config, planned, None)
     tell("timing a few subsets on one thread")
-    here = {"n_jobs": 1, "backend": "sequential", "address": None, "timeout_seconds": None}
-    alone = config.model_copy(update={"evaluation": evaluation.model_copy(update=here)})
+    alone = replace(planned, evaluation={"pruning": evaluation.pruning, "exact": evaluation.exact})
     confirm = None
     if proxy is not None:
-        with evaluator_as_configured(alone, problem, None, strategy) as full:
-            timing = time_subsets(search_to_run(alone, strategy, prepared.hints, full), count=2)
-        per_subset = float(timing.seconds.max()) * problem.n_folds
-        confirm = per_subset * (proxy.best + proxy.probes)
+        with alone.evaluator(alone.problem, Archive()) as full:
+            timing = time_subsets(alone.search(full), count=2)
+        per_subset = float(timing.seconds.max()) * alone.problem.n_folds
+        confirm = per_subset * (proxy.n_best + proxy.n_probes)
     workers = cpu_count() if evaluation.n_jobs == -1 else evaluation.n_jobs
     remote = evaluation.address is not None
     single = workers == 1 and evaluation.timeout_seconds is None and not remote
     in_process = single or evaluation.backend == "sequential"
-    with evaluator_as_configured(alone, guide, None, strategy) as evaluator:
-        search = search_to_run(alone, strategy, prepared.hints, evaluator)
+    with alone.evaluator(alone.problems[-1], Archive()) as evaluator:
+        search = alone.search(evaluator)
         timing = time_subsets(search)
         tell("simulating the search on synthetic costs")
         return make_plan(

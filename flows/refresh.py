@@ -20,10 +20,9 @@ from prefect import flow
 from conf.check import check
 from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
-from flows.configured import tracking_as_configured
-from flows.opaque import opaque
+from flows.configured import fetched, tracking_as_configured
 from flows.progress import say
-from flows.select import Outcome, Started, carry_out, ends_run, fetched, start
+from flows.select import Outcome, Started, carry_out, ends_run, start
 from swarm.errors import DataError
 from swarm.storage.archive import Archive
 from swarm.validation.drift import drift_table
@@ -197,12 +196,12 @@ def _met(
 ) -> Duel:
     test = started.test
     return measure(
-        opaque(started.prepared.problem),
-        opaque(started.train),
-        opaque(test),
+        started.plan.problem,
+        started.train,
+        test,
         champions.predict(champion, test.features),
         np.asarray(outcome.ensemble.predict(test.features)),
-        metric=_metric(config, started.prepared.problem.task),
+        metric=_metric(config, started.plan.problem.task),
         margin=config.champion.margin,
         confidence=config.champion.confidence,
         n_resamples=config.test.bootstrap,

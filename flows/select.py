@@ -7,29 +7,28 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import cast
 
 from prefect import flow
 
 from conf.check import check
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
-from flows.configured import tracking_as_configured
-from flows.opaque import opaque
-from flows.preparing import prepare_as_configured
-from flows.progress import say
-from flows.searching import (
-    Searched,
+from flows.configured import (
+    PreparedData,
+    fetched,
+    plan_as_configured,
+    prepare_as_configured,
     probe_as_configured,
-    refuse_early,
-    search_as_configured,
+    tracking_as_configured,
 )
+from flows.progress import say
+from flows.searching import search_as_configured
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError, StoreError
 from swarm.redaction import redact
 from swarm.search.result import SearchResult
+from swarm.search.runner import FinishedSearch, SearchPlan
 from swarm.storage.archive import Archive
-from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import make
 from swarm.validation import Judgement
 from swarm.validation.drift import summarise
@@ -41,17 +40,14 @@ from tasks.run_log import RunLog, describe_run
 from tasks.run_note import answer_note, run_title
 from tasks.secrets import expand
 from tasks.steps import (
-    Prepared,
-    fetch_data,
     fit_ensemble,
     judge_answer,
     register_model,
-    split_rows,
 )
 from tasks.table import Table
 from tasks.tracking import Tracking
 
-__all__ = ["Outcome", "Started", "carry_out", "ends_run", "fetched", "select", "start"]
+__all__ = ["Outcome", "Started", "carry_out", "ends_run", "select", "start"]
 
 # Rows on which the saved model must predict as the ensemble does.
 _EXAMPLE_ROWS = 50
@@ -97,9 +93,7 @@ class Started:
     Attributes
     ----------
     config : SelectConfig
-    strategy : Strategy
-    prepared : Prepared
-        On the training rows.
+    plan : SearchPlan
     train, test : Table
     archive : Archive
     tracking : Tracking
@@ -110,8 +104,7 @@ class Started:
     """
 
     config: SelectConfig
-    strategy: Strategy
-    prepared: Prepared
+    plan: SearchPlan
     train: Table
     test: Table
     archive: Archive
@@ -145,12 +138,6 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         return replace(outcome, unsent=started.log.close("FINISHED"))
 
 
-def fetched(config: SelectConfig) -> Table:
-    """Fetch the table of a configuration."""
-    options = config.data.model_dump(exclude={"source"})
-    return fetch_data(config.data.source, {**options, "fold": config.folds.column})
-
-
 def start(
     config: SelectConfig,
     table: Table,
@@ -177,14 +164,14 @@ def start(
         The store, where it is open already.
     """
     strategy = make(config.strategy.name, config.strategy.params)
-    rows = split_rows(table, config.split.kind, config.split.test_size, config.split_seed)
-    train, test = table.take(rows.train), table.take(rows.test)
     # The report shows distances and clusters whatever the strategy needs.
     needs = ("distance", "clusters", *strategy.needs)
-    prepared = prepare_as_configured(config, train, needs=needs, seed=config.seed, warm=warm)
-    refuse_early(strategy, prepared, config.seed)
+    data = prepare_as_configured(config, table, needs=needs, warm=warm)
+    assert data.test is not None
+    plan = plan_as_configured(config, data)
+    plan.check()
     name = registered or (config.name if config.tracking.register else None)
-    if name is not None and not storable(prepared.problem.estimator):
+    if name is not None and not storable(data.problem.estimator):
         raise ConfigError(
             f"model.estimator {config.model.estimator!r} cannot be stored without a pickle, which"
             " no model here is; set tracking.register to false, or use one of scikit-learn or"
@@ -194,11 +181,10 @@ def start(
     with ExitStack() as opened:
         opened.callback(archive.close)
         tracking = tracking or tracking_as_configured(config.tracking)
-        probe_as_configured(config, prepared.problem, archive)
-        log = _open_run(config, run_id, tracking, prepared, train, tags or {})
+        probe_as_configured(config, plan, archive)
+        log = _open_run(config, run_id, tracking, data, tags or {})
         opened.pop_all()
-    warnings = (*((rows.warning,) if rows.warning else ()), *prepared.warnings)
-    return Started(config, strategy, prepared, train, test, archive, tracking, log, name, warnings)
+    return Started(config, plan, data.train, data.test, archive, tracking, log, name, data.warnings)
 
 
 def carry_out(started: Started, verbosity: int) -> Outcome:
@@ -206,31 +192,22 @@ def carry_out(started: Started, verbosity: int) -> Outcome:
     config, log = started.config, started.log
     for text in started.warnings:
         say(f"[yellow]warning:[/yellow] {text}", verbosity)
-    prepared = started.prepared
-    searched = search_as_configured(
-        config,
-        started.strategy,
-        prepared.problem,
-        prepared.hints,
-        started.archive,
-        log,
-        verbosity,
-    )
-    for text in searched.warnings:
+    finished, warnings = search_as_configured(config, started.plan, started.archive, log, verbosity)
+    for text in warnings:
         say(f"[yellow]warning:[/yellow] {text}", verbosity)
-    log.files(answer_files(searched.result, searched.known, config.ensemble.n_models))
-    return _concluded(started, searched)
+    log.files(answer_files(finished.result, finished.known, config.ensemble.n_models))
+    return _concluded(started, finished, started.warnings + warnings)
 
 
 def _open_run(
     config: SelectConfig,
     run_id: str | None,
     tracking: Tracking,
-    prepared: Prepared,
-    train: Table,
+    data: PreparedData,
     more: Mapping[str, str],
 ) -> RunLog:
-    tags = describe_run(prepared.problem, train.source, config.strategy.name, config.seed)
+    train = data.train
+    tags = describe_run(data.problem, train.source, config.strategy.name, config.seed)
     tags |= {"kind": "select", "dataset": train.name, "config": config.name, **more}
     params, text = flatten(config), as_yaml(config)
     if run_id is not None:
@@ -265,27 +242,22 @@ def ends_run(log: RunLog) -> Iterator[None]:
         raise
 
 
-def _concluded(started: Started, searched: Searched) -> Outcome:
+def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, ...]) -> Outcome:
     """Ensemble, judge, report, register: what turns a search into an answer."""
-    config, prepared, log = started.config, started.prepared, started.log
+    config, plan, log = started.config, started.plan, started.log
     train, test = started.train, started.test
-    warnings = started.warnings + searched.warnings
-    problem, result = prepared.problem, searched.result
+    problem, result = plan.problem, finished.result
     masks, _ = result.best_members(config.ensemble.n_models)
     subsets = [result.space.subset(mask) for mask in masks]
     used = [name for name in train.features if any(name in subset for subset in subsets)]
     log.files({"reference.json": json.dumps(summarise(train.features[used])).encode()})
-    # Its base class has no types, so neither has what the task returns.
-    ensemble = cast(
-        SubsetEnsemble,
-        fit_ensemble(opaque(problem), opaque(train), opaque(subsets), config.ensemble.vote),
-    )
+    ensemble = fit_ensemble(problem, train, subsets, config.ensemble.vote)
     judgement = judge_answer(
-        opaque(problem),
-        opaque(train),
-        opaque(test),
-        opaque(ensemble),
-        opaque(result.features),
+        problem,
+        train,
+        test,
+        ensemble,
+        result.features,
         result.cost,
         by_group=config.split.kind == "group",
         metrics=config.test.metrics,
@@ -310,16 +282,16 @@ def _concluded(started: Started, searched: Searched) -> Outcome:
         problem,
         result,
         judgement,
-        searched.known,
-        prepared.hints,
+        finished.known,
+        plan.hints,
         config.ensemble.n_models,
-        regroup_every=getattr(started.strategy, "regroup_every", None),
+        regroup_every=getattr(plan.strategy, "regroup_every", None),
         warnings=warnings,
         config_yaml=as_yaml(config),
         facts=facts,
         subset_test_costs=costs_on_test(problem, ensemble, test),
     )
-    log.files(write_report(opaque(data)))
+    log.files(write_report(data))
     log.settle()
     answer = hashlib.sha256(json.dumps(subsets).encode()).hexdigest()[:16]
     uri = log.earlier_model(answer)
@@ -328,9 +300,7 @@ def _concluded(started: Started, searched: Searched) -> Outcome:
     elif uri is None:
         example = train.features.head(_EXAMPLE_ROWS)
         verdict = judgement.verdict()
-        uri = register_model(
-            opaque(log), opaque(ensemble), opaque(example), started.registered, verdict
-        ).uri
+        uri = register_model(log, ensemble, example, started.registered, verdict).uri
     log.spool.tags(
         {"stopped": result.reason, "answer": answer, "model": uri, "verdict": judgement.verdict()}
         | answer_note(
@@ -352,5 +322,5 @@ def _concluded(started: Started, searched: Searched) -> Outcome:
         uri,
         ensemble,
         len(train.features),
-        searched.training_seconds,
+        finished.training_seconds,
     )

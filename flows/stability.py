@@ -14,29 +14,31 @@ from conf.check import check
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
 from flows.compare_progress import CellDisplay, cell_display
-from flows.configured import evaluation_options, tracking_as_configured
-from flows.opaque import opaque
-from flows.preparing import prepare_as_configured
+from flows.configured import (
+    PreparedData,
+    fetched,
+    plan_as_configured,
+    prepare_as_configured,
+    probe_as_configured,
+    tracking_as_configured,
+)
 from flows.progress import say
-from flows.searching import probe_as_configured, refuse_early
-from flows.select import ends_run, fetched
+from flows.select import ends_run
 from swarm.errors import ConfigError
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.stability import CORE, NOISE, classify
-from tasks.compare_cell import (
+from tasks.run_log import RunLog, describe_run
+from tasks.search_cell import (
     Cell,
-    CellPlan,
     CellResult,
-    Ground,
     Stopped,
     run_cell,
     search_worth_retrying,
 )
-from tasks.run_log import RunLog, describe_run
 from tasks.secrets import expand
 from tasks.stability import Assessment, assess, assessment_files, scheme_of, subsample
-from tasks.steps import Prepared, split_rows
+from tasks.steps import split_rows
 from tasks.table import Table
 
 __all__ = ["Assessed", "Repetitions", "stability"]
@@ -136,15 +138,16 @@ def stability(
             "--set proxy=null"
         )
     table = fetched(config)
-    rows = split_rows(opaque(table), config.split.kind, config.split.test_size, config.split_seed)
+    rows = split_rows(table, config.split.kind, config.split.test_size, config.split_seed)
     train = table.take(rows.train)
     whole = _prepared(config, train)
-    refuse_early(make(config.strategy.name, config.strategy.params), whole, config.seed)
+    search = plan_as_configured(config, whole)
+    search.check()
     if plan.resamples:
         # A draw that cannot be made, or leaves too little for the folds, shows before any search.
-        _prepared(config, subsample(opaque(train), plan.share, config.seed))
+        _prepared(config, subsample(train, plan.share, config.seed))
     with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:
-        probe_as_configured(config, whole.problem, archive)
+        probe_as_configured(config, search, archive)
     scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train)]}, without replacement"
     log = _open_log(config, plan, whole, train, scheme)
     with ends_run(log), tempfile.TemporaryDirectory(prefix="swarm-stability-") as folder:
@@ -162,7 +165,7 @@ def stability(
                     _searched(
                         config,
                         _cell(config, f"draw {i + 1}", i),
-                        _prepared(config, subsample(opaque(train), plan.share, config.seed + i)),
+                        _prepared(config, subsample(train, plan.share, config.seed + i)),
                         stop,
                         shown,
                     )
@@ -171,9 +174,9 @@ def stability(
         except Stopped:
             raise KeyboardInterrupt from None
         assessment = assess(
-            opaque(whole.problem.space),
-            opaque(by_seed),
-            opaque(by_rows),
+            whole.problem.space,
+            by_seed,
+            by_rows,
             (plan.core, plan.noise),
             plan.level,
         )
@@ -187,14 +190,14 @@ def _cell(config: SelectConfig, rows: str, number: int) -> Cell:
     return Cell(rows, config.strategy.name, config.seed + number)
 
 
-def _prepared(config: SelectConfig, train: Table) -> Prepared:
+def _prepared(config: SelectConfig, train: Table) -> PreparedData:
     """Pose the problem on some rows; folds and random states are those of the configuration."""
     needs = make(config.strategy.name, config.strategy.params).needs
-    return prepare_as_configured(config, train, needs=needs, seed=config.seed)
+    return prepare_as_configured(config, train, needs=needs, split=False)
 
 
 def _open_log(
-    config: SelectConfig, plan: Repetitions, whole: Prepared, train: Table, scheme: str
+    config: SelectConfig, plan: Repetitions, whole: PreparedData, train: Table, scheme: str
 ) -> RunLog:
     tracking = tracking_as_configured(config.tracking)
     tags = describe_run(whole.problem, train.source, config.strategy.name, config.seed)
@@ -215,25 +218,17 @@ def _open_log(
 
 
 def _searched(
-    config: SelectConfig, cell: Cell, prepared: Prepared, stop: Path, shown: CellDisplay
+    config: SelectConfig, cell: Cell, prepared: PreparedData, stop: Path, shown: CellDisplay
 ) -> CellResult:
     """Run one search as a task; all cores are given to its subsets."""
-    plan = CellPlan(
-        strategy=config.strategy.name,
-        params=config.strategy.params,
-        budget=config.budget.model_dump(),
-        archive=expand(config.archive.url, "address of the archive"),
-        evaluation=evaluation_options(config.evaluation),
-        racing=config.evaluation.racing,
-        stop=str(stop),
-    )
     searching = run_cell.with_options(
         task_run_name=f"{cell.dataset}, seed {cell.seed}",
         retries=config.retries.attempts - 1,
         retry_delay_seconds=config.retries.delay_seconds,
         retry_condition_fn=search_worth_retrying,
     )
-    result: CellResult = searching(opaque(cell), opaque(plan), opaque(Ground(prepared)))
+    url = expand(config.archive.url, "address of the archive")
+    result = searching(cell, plan_as_configured(config, prepared, cell.seed), url, stop)
     shown.finished(result)
     return result
 

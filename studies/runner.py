@@ -26,14 +26,14 @@ from threadpoolctl import threadpool_limits
 from conf.run_sections import StrategySection
 from conf.schema import SelectConfig
 from flows.compare_progress import cell_display
-from flows.configured import evaluation_options
+from flows.configured import PreparedData, fetched, plan_as_configured, prepare_as_configured
 from flows.prefect_server import start_prefect
-from flows.preparing import ground_as_configured
 from studies.rows import COLUMNS, KEY, Rows
 from swarm.search.result import SearchResult
+from swarm.search.runner import SearchPlan
 from swarm.strategies.catalogue import make
 from swarm.validation import judge
-from tasks.compare_cell import Cell, CellPlan, CellResult, Ground, search_cell
+from tasks.search_cell import Cell, CellResult, search_cell
 
 __all__ = ["Part", "facts_of", "rows_of", "run_study"]
 
@@ -168,18 +168,17 @@ def _run(
     known = planned & {key[:-1] for key in done}
     with cell_display(len(planned), len(known), verbosity) as shown:
         for part in parts:
-            ground, train, _ = ground_as_configured(
-                part.config, needs=part.needs, split=part.resample >= 0
+            table = fetched(part.config)
+            data = prepare_as_configured(
+                part.config, table, needs=part.needs, seed=0, split=part.resample >= 0
             )
-            searches = _searches(part, ground, work / f"{study}.db")
-            missing = [(key, plan) for key, plan in searches if key not in done]
-            n_rows = len(train.features) + (0 if ground.test is None else len(ground.test.features))
-            facts["sets"][part.dataset] = {"rows": n_rows, "note": part.note}
+            missing = [(key, plan) for key, plan in _searches(part, data) if key not in done]
+            facts["sets"][part.dataset] = {"rows": len(table.features), "note": part.note}
             if not missing:
                 continue
             started = time.monotonic()
-            judged = train if part.judged else None
-            for result, row in _side_by_side(missing, ground, judged, workers):
+            archive = _archive(part, data, work / f"{study}.db")
+            for result, row in _side_by_side(missing, data, archive, part.judged, workers):
                 rows.append(row)
                 shown.finished(result)
             spent = facts["seconds"].get(part.name, 0.0) + time.monotonic() - started
@@ -188,60 +187,60 @@ def _run(
             _save(out / "results" / f"{study}.json", facts)
 
 
-def _searches(
-    part: Part, ground: Ground, shared: Path
-) -> Iterator[tuple[tuple[Any, ...], CellPlan]]:
+def _archive(part: Part, data: PreparedData, shared: Path) -> str:
+    in_file = part.archived or data.problem.space.n_units <= _SHARED_UNITS
+    return f"sqlite:///{shared}" if in_file else "sqlite://"
+
+
+def _searches(part: Part, data: PreparedData) -> Iterator[tuple[tuple[Any, ...], SearchPlan]]:
     """Key of the row of each search, with its plan."""
-    problem = ground.prepared.problem
-    in_file = part.archived or problem.space.n_units <= _SHARED_UNITS
-    fingerprint = problem.fingerprint()
+    fingerprint = data.problem.fingerprint()
     for label, strategy in part.strategies.items():
-        plan = CellPlan(
-            strategy=strategy.name,
-            params=strategy.params,
-            budget=part.config.budget.model_dump(),
-            archive=f"sqlite:///{shared}" if in_file else "sqlite://",
-            evaluation=evaluation_options(part.config.evaluation),
-            racing=part.config.evaluation.racing,
-            # Ctrl-C ends the worker processes, so nobody makes this file.
-            stop=str(shared.with_suffix(".stop")),
-        )
+        config = part.config.model_copy(update={"strategy": strategy})
         digest = part.digest(label, fingerprint)
         for seed in part.seeds_of(label):
-            yield (part.name, part.dataset, part.resample, label, seed, digest), plan
+            key = (part.name, part.dataset, part.resample, label, seed, digest)
+            yield key, plan_as_configured(config, data, seed)
 
 
 def _side_by_side(
-    searches: Sequence[tuple[tuple[Any, ...], CellPlan]], ground: Ground, judged: Any, workers: int
+    searches: Sequence[tuple[tuple[Any, ...], SearchPlan]],
+    data: PreparedData,
+    archive: str,
+    judged: bool,
+    workers: int,
 ) -> Iterator[tuple[CellResult, dict[str, Any]]]:
     if workers == 1 or len(searches) == 1:
         for key, plan in searches:
-            yield _row(key, plan, ground, judged)
+            yield _row(key, plan, data, archive, judged)
         return
     with parallel_config("loky", inner_max_num_threads=1):
         jobs = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="2*n_jobs")
-        yield from jobs(delayed(_row)(key, plan, ground, judged) for key, plan in searches)
+        yield from jobs(
+            delayed(_row)(key, plan, data, archive, judged) for key, plan in searches
+        )
 
 
 def _row(
-    key: tuple[Any, ...], plan: CellPlan, ground: Ground, judged: Any
+    key: tuple[Any, ...], plan: SearchPlan, data: PreparedData, archive: str, judged: bool
 ) -> tuple[CellResult, dict[str, Any]]:
     """Run a search in whatever process this is, and make its row.
 
-    `judged` is the table that was searched on, if ensembles are scored on the test rows.
+    `judged` says whether ensembles are scored on the test rows.
     """
     known = dict(zip((*KEY, "plan"), key, strict=True))
     cell = Cell(known["dataset"], known["strategy"], known["seed"])
     with threadpool_limits(1):
-        result, search = search_cell(cell, plan, ground)
-        costs = {} if judged is None else _test_costs(search, ground, judged, cell.seed)
+        result, search = search_cell(cell, plan, archive, test=data.test)
+        costs = _test_costs(search, data, cell.seed) if judged else {}
     values = {**vars(result), **costs, **known}
     return result, {name: values.get(name, _UNKNOWN) for name in COLUMNS}
 
 
-def _test_costs(search: SearchResult, ground: Ground, train: Any, seed: int) -> dict[str, float]:
+def _test_costs(search: SearchResult, data: PreparedData, seed: int) -> dict[str, float]:
     """Costs on the test rows of the ensemble, and of what it has to beat."""
-    problem, test = ground.prepared.problem, ground.test
+    problem, train, test = data.problem, data.train, data.test
+    assert test is not None
     masks, _ = search.best_members(_N_MODELS)
     answer = judge(
         problem.estimator,

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 import pandas as pd
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from swarm.report.comparison_figures import comparison_figures
 from swarm.report.comparison_html import ComparisonData, render_comparison
 from swarm.report.comparison_page import markdown
 from swarm.report.stored import comparison_text
 from swarm.validation.comparison import Comparison
-from tasks.compare_cell import CellResult
+from tasks.search_cell import CellResult
+from tasks.step import step
 
 __all__ = ["cells_table", "parent_metrics", "table_files", "write_comparison"]
 
@@ -43,7 +42,7 @@ def table_files(cells: pd.DataFrame, comparison: Comparison) -> dict[str, bytes]
     return {name: frame.to_csv(index=False).encode() for name, frame in frames.items()}
 
 
-@task(name="report", cache_policy=NO_CACHE, persist_result=False)
+@step("report")
 def write_comparison(
     title: str,
     description: str | None,

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from swarm.errors import StoreError, SwarmError
-from tasks.compare_cell import Cell, CellResult
 from tasks.metric_names import charted
 from tasks.run_fields import TAG_LENGTH, accepted_key, batches, cut
 from tasks.run_note import note
+from tasks.search_cell import Cell, CellResult
 from tasks.tracking import Tracking
 from tasks.tracking_store import store_errors
 

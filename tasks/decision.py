@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from swarm.ensemble import plain_target
 from swarm.problem.problem import Problem
@@ -20,12 +18,13 @@ from tasks.champion import Champion, Champions
 from tasks.prefect_artifacts import show_table
 from tasks.publish import publish, published_version
 from tasks.secrets import expand
+from tasks.step import step
 from tasks.table import Table
 
 __all__ = ["announce", "decision_files", "measure", "publish_features"]
 
 
-@task(name="duel", cache_policy=NO_CACHE, persist_result=False)
+@step("duel")
 def measure(
     problem: Problem,
     train: Table,

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.hints import Hints
@@ -22,6 +20,7 @@ from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record
 from swarm.validation import Judgement
+from tasks.step import step
 from tasks.table import Table
 
 Mask = NDArray[np.bool_]
@@ -30,7 +29,7 @@ Finished = tuple[Mask, Record]
 __all__ = ["costs_on_test", "final_metrics", "report_data", "run_facts", "write_report"]
 
 
-@task(name="report", cache_policy=NO_CACHE, persist_result=False)
+@step("report")
 def write_report(data: ReportData) -> dict[str, bytes]:
     """Render the HTML page and the figures: bytes by artifact path.
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from swarm.errors import DataError
 from swarm.problem.space import SearchSpace
@@ -23,8 +21,9 @@ from swarm.validation.stability import (
     frequencies,
     nogueira,
 )
-from tasks.compare_cell import CellResult
+from tasks.search_cell import CellResult
 from tasks.split import split
+from tasks.step import step
 from tasks.table import Table
 
 __all__ = ["Assessment", "assess", "assessment_files", "scheme_of", "subsample"]
@@ -78,7 +77,7 @@ def scheme_of(table: Table) -> str:
     return "stratified" if classes else "random"
 
 
-@task(name="resample", cache_policy=NO_CACHE, persist_result=False)
+@step("resample")
 def subsample(table: Table, share: float, seed: int) -> Table:
     """Draw a share of the rows without replacement; see :func:`scheme_of`.
 
@@ -98,7 +97,7 @@ def subsample(table: Table, share: float, seed: int) -> Table:
     return table.take(rows.train)
 
 
-@task(name="assess", cache_policy=NO_CACHE, persist_result=False)
+@step("assess")
 def assess(
     space: SearchSpace,
     by_seed: Sequence[CellResult],

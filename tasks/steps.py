@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
@@ -35,6 +33,7 @@ from tasks.registry import ModelInfo, log_ensemble
 from tasks.run_log import RunLog
 from tasks.sources import fetch
 from tasks.split import Split, split
+from tasks.step import step
 from tasks.table import Table
 
 __all__ = [
@@ -80,7 +79,7 @@ class Prepared:
     warnings: tuple[str, ...] = ()
 
 
-@task(name="fetch", cache_policy=NO_CACHE, persist_result=False)
+@step("fetch")
 def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
     """Fetch the table; see :func:`tasks.sources.fetch`.
 
@@ -90,13 +89,13 @@ def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
     return fetch(source, **{k: v for k, v in options.items() if k != "categorical_support"})
 
 
-@task(name="split", cache_policy=NO_CACHE, persist_result=False)
+@step("split")
 def split_rows(table: Table, kind: str, test_size: float, seed: int) -> Split:
     """Split the rows; see :func:`tasks.split.split`."""
     return split(table, kind, test_size=test_size, seed=seed)
 
 
-@task(name="prepare", cache_policy=NO_CACHE, persist_result=False)
+@step("prepare")
 def prepare_search(
     train: Table,
     estimator: Any,
@@ -193,13 +192,13 @@ def _folds(train: Table, folds: Mapping[str, Any]) -> list[Fold]:
     )
 
 
-@task(name="epoch", cache_policy=NO_CACHE, persist_result=False)
+@step("epoch")
 def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
     """Run one epoch from a frozen state: a retry is the same epoch again."""
     return search.step(state)
 
 
-@task(name="confirm", cache_policy=NO_CACHE, persist_result=False)
+@step("confirm")
 def confirm_best(
     result: SearchResult, guide: CrossValidation, evaluator: CrossValidation, **options: Any
 ) -> SearchResult:
@@ -207,7 +206,7 @@ def confirm_best(
     return confirm(result, guide, evaluator, **options)
 
 
-@task(name="ensemble", cache_policy=NO_CACHE, persist_result=False)
+@step("ensemble")
 def fit_ensemble(
     problem: Problem, train: Table, subsets: Sequence[Sequence[str]], vote: str
 ) -> SubsetEnsemble:
@@ -219,7 +218,7 @@ def fit_ensemble(
     return ensemble
 
 
-@task(name="evaluate", cache_policy=NO_CACHE, persist_result=False)
+@step("evaluate")
 def judge_answer(
     problem: Problem,
     train: Table,
@@ -254,7 +253,7 @@ def judge_answer(
     )
 
 
-@task(name="register", cache_policy=NO_CACHE, persist_result=False)
+@step("register")
 def register_model(
     log: RunLog,
     ensemble: SubsetEnsemble,

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from conf.estimator import build_estimator
 from conf.load import from_yaml
 from conf.schema import SelectConfig
 from conf.text import render
+from flows.configured import fetched, prepare_as_configured
 from tasks.metric_names import charted_name
-from tasks.steps import fetch_data, prepare_search, split_rows
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 
@@ -160,19 +159,5 @@ class Bench:
 
 def prepared_by_hand(config: SelectConfig) -> tuple[Table, Table, Any]:
     """Training rows, test rows and the problem, without the flow."""
-    options = config.data.model_dump(exclude={"source"})
-    whole = fetch_data.fn(config.data.source, {**options, "fold": config.folds.column})
-    rows = split_rows.fn(whole, config.split.kind, config.split.test_size, config.split_seed)
-    train, test = whole.take(rows.train), whole.take(rows.test)
-    prepared = prepare_search.fn(
-        train,
-        build_estimator(config.model),
-        scoring=config.scoring,
-        pos_label=config.pos_label,
-        folds={"kind": config.folds.kind, "n_folds": config.folds.n_folds, "seed": 0},
-        space=config.space.model_dump(),
-        importance=config.evaluation.importance,
-        n_clusters=None,
-        seed=config.seed,
-    )
-    return train, test, prepared.problem
+    data = prepare_as_configured(config, fetched(config))
+    return data.train, data.test, data.problem

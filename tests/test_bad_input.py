@@ -20,8 +20,10 @@ import sqlalchemy as sa
 
 from conf.text import render
 from flows.cli import main
-from flows.searching import refuse_early
 from swarm.errors import ConfigError
+from swarm.problem.hints import Hints
+from swarm.search.budget import Budget
+from swarm.search.runner import SearchPlan
 from tests.bad_inputs import ARGUMENTS, CONFIGURATIONS, MODELS, RUNS
 from tests.small_run import Bench
 
@@ -31,20 +33,15 @@ def swarm(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
     """Run the `swarm` command in this process without Prefect, and give its one sentence."""
-    from prefect import Flow, Task
-    from prefect.utilities.annotations import quote
+    from prefect import Flow
 
     def direct(self: Any, *args: Any, **options: Any) -> Any:
-        def plain(each: Any) -> Any:
-            return each.unwrap() if isinstance(each, quote) else each
-
-        return self.fn(*map(plain, args), **{name: plain(each) for name, each in options.items()})
+        return self.fn(*args, **options)
 
     def trained(*_: Any, **__: Any) -> None:
         raise AssertionError("something was trained")
 
     monkeypatch.setattr(Flow, "__call__", direct)
-    monkeypatch.setattr(Task, "__call__", direct)
     server = SimpleNamespace(wait=lambda quiet: None)
     monkeypatch.setattr("flows.cli.launch_prefect", lambda: nullcontext(server))
     monkeypatch.setattr("flows.cli_stability.launch_prefect", lambda: nullcontext(server))
@@ -152,12 +149,11 @@ def test_a_population_beyond_the_memory_is_one_sentence() -> None:
         def start(self, *_: object) -> None:
             raise MemoryError
 
-    prepared: Any = SimpleNamespace(
-        problem=SimpleNamespace(space=SimpleNamespace(n_units=20_000)), hints=None
-    )
+    problem: Any = SimpleNamespace(space=SimpleNamespace(n_units=20_000))
     greedy: Any = Greedy()
+    plan = SearchPlan(problem, greedy, Hints(), Budget(epochs=1))
     with pytest.raises(ConfigError, match=r"memory for 20,000 units.* make the population"):
-        refuse_early(greedy, prepared, 0)
+        plan.check()
 
 
 def test_there_are_at_least_120_kinds_of_bad_input() -> None:

@@ -16,8 +16,8 @@ from flows.compare import Compared, compare
 from flows.compare_summary import print_comparison
 from swarm.errors import ConfigError, DataError, EvaluationError, SpaceError
 from swarm.strategies.catalogue import registry
-from tasks.compare_cell import CellResult
 from tasks.compare_log import CompareLog
+from tasks.search_cell import CellResult
 from tasks.split import split
 from tasks.table import Table
 from tests.small_comparison import SAME, of

@@ -11,12 +11,10 @@ import pandas as pd
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from conf.estimator import build_estimator
-from flows.preparing import preparation
+from flows.configured import fetched, prepare_as_configured
 from flows.select import select
 from swarm import SubsetSelector
 from swarm.warning_codes import WARNINGS, coded
-from tasks.steps import fetch_data, prepare_search
 from tests.small_run import BAYES, OTHERS, Bench, table
 
 # Every column name of a table that a search makes of its own.
@@ -27,10 +25,7 @@ def warned(bench: Bench, frame: pd.DataFrame, **sections: Any) -> tuple[str, ...
     """What is said of a table before it is searched."""
     config = bench.config(**sections)
     frame.to_csv(bench.folder / "table.csv", index=False)
-    options = config.data.model_dump(exclude={"source"})
-    whole = fetch_data.fn(config.data.source, {**options, "fold": config.folds.column})
-    model = build_estimator(config.model)
-    return prepare_search.fn(whole, model, **preparation(config), seed=0).warnings
+    return prepare_as_configured(config, fetched(config), split=False).warnings
 
 
 def test_a_fold_column_with_gaps_is_warned_about(bench: Bench) -> None:

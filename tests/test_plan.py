@@ -12,9 +12,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from flows.cli import app
+from flows.configured import fetched, plan_as_configured, prepare_as_configured
 from flows.planning import plan_search
-from flows.preparing import preparation
-from flows.searching import evaluator_as_configured, search_to_run
 from swarm.errors import DataError, EvaluationError, SpaceError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.planning import Machine, Timing, make_plan, steps_of, this_machine, time_subsets
@@ -22,10 +21,11 @@ from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
-from swarm.search.driver import Search, run
+from swarm.search.driver import Search
+from swarm.search.runner import run_search
+from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
-from tasks.steps import prepare_search
-from tests.small_run import BAYES, Bench, prepared_by_hand
+from tests.small_run import BAYES, Bench
 
 SEARCHES = {
     "multiswarm": {"budget": {"epochs": 8}},
@@ -42,15 +42,11 @@ SEARCHES = {
 
 def searched(config):
     """Run the search that was planned, without the flow; return counts and seconds."""
-    train, _, problem = prepared_by_hand(config)
     strategy = make(config.strategy.name, config.strategy.params)
     needs = ("distance", "clusters", *strategy.needs)
-    prepared = prepare_search.fn(
-        train, problem.estimator, **preparation(config), seed=config.seed, needs=needs
-    )
+    plan = plan_as_configured(config, prepare_as_configured(config, fetched(config), needs=needs))
     started = time.perf_counter()
-    with evaluator_as_configured(config, prepared.problem, None, strategy) as evaluator:
-        counts = run(search_to_run(config, strategy, prepared.hints, evaluator)).state.counts
+    counts = run_search(plan, Archive()).result.state.counts
     return counts, time.perf_counter() - started
 
 

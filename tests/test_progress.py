@@ -21,7 +21,7 @@ from flows.quiet import calm_warnings, let_logs_through, no_notes
 from swarm.evaluation.types import Work
 from swarm.search.budget import Budget
 from swarm.search.history import EpochRecord
-from tasks.compare_cell import Cell, CellResult
+from tasks.search_cell import Cell, CellResult
 
 
 def record(epoch: int, hits: int = 1, size: int = 4) -> EpochRecord:

@@ -7,19 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from conf.estimator import build_estimator
-from flows.preparing import preparation
-from swarm.evaluation.crossval import CrossValidation
+from flows.configured import fetched, plan_as_configured, prepare_as_configured
 from swarm.report import ReportData
-from swarm.search.budget import Budget
-from swarm.search.driver import Search, run
 from swarm.search.result import SearchResult
+from swarm.search.runner import run_search
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
-from swarm.strategies.catalogue import make
 from swarm.validation import Judgement
 from tasks.report import _origin, costs_on_test, report_data
-from tasks.steps import fetch_data, fit_ensemble, judge_answer, prepare_search, split_rows
+from tasks.steps import fit_ensemble, judge_answer
 from tests.small_run import Bench
 
 FIXED, FORBIDDEN = "x7", "x6"
@@ -39,19 +35,13 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     bench = Bench(tmp_path_factory.mktemp("report"), "sqlite:///unused.db")
     space = {"fixed": [FIXED], "forbidden": [FORBIDDEN]}
     config = bench.config(space=space, budget={"epochs": 8})
-    whole = fetch_data.fn("file", config.data.model_dump(exclude={"source"}))
-    rows = split_rows.fn(whole, "stratified", 0.25, 0)
-    train, test = whole.take(rows.train), whole.take(rows.test)
-    model = build_estimator(config.model)
-    prepared = prepare_search.fn(train, model, **preparation(config), seed=0)
-    problem = prepared.problem
-    strategy = make(config.strategy.name, config.strategy.params)
-    with CrossValidation(problem, Archive(bench.archive)) as evaluator:
-        search = Search(strategy, problem.space, evaluator, prepared.hints, 0, Budget(epochs=8))
-        result, known = run(search), evaluator.known
+    prepared = prepare_as_configured(config, fetched(config))
+    problem, train, test = prepared.problem, prepared.train, prepared.test
+    finished = run_search(plan_as_configured(config, prepared), Archive(bench.archive))
+    result, known = finished.result, finished.known
     subsets = [result.space.subset(mask) for mask in result.best_members(3)[0]]
-    ensemble = fit_ensemble.fn(problem, train, subsets, "auto")
-    judgement = judge_answer.fn(
+    ensemble = fit_ensemble(problem, train, subsets, "auto")
+    judgement = judge_answer(
         problem, train, test, ensemble, result.features, result.cost, by_group=False, n_resamples=20
     )
     data = report_data(

@@ -5,31 +5,36 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from swarm.errors import ConfigError
 from swarm.problem.hints import prepare_hints
 from swarm.problem.models import allows_missing, tags_of, takes_categorical
 from swarm.problem.problem import Problem
 from swarm.problem.space import Groups, SearchSpace
 from swarm.search.driver import SearchState
+from swarm.search.history import EpochRecord
+from swarm.search.runner import Proxy, SearchHooks, SearchPlan, run_search
 from swarm.selector.checks import refuse_early
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
 from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
 from swarm.selector.results import Evaluated
 from swarm.selector.routing import router_of, sent
-from swarm.selector.searching import Plan, search
-from swarm.selector.sizes import sized
+from swarm.selector.sizes import bounds_of_answer, sized
 from swarm.selector.tables import as_table, as_target, is_polars, select_columns, wants_polars
 from swarm.selector.telling import CallbackSupport, FitTasks, progress, tell, with_callbacks
+from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.exhaustive import Exhaustive
 
@@ -251,17 +256,15 @@ class SubsetSelector(
             n_clusters=self.n_clusters,
             needs=strategy.needs,
         )
-        plan = Plan(
+        plan = SearchPlan(
             problem,
             strategy,
             hints,
             budget,
             self.random_state,
-            self.proxy,
             self.racing,
-            self.pruning,
-            1 if self.n_jobs is None else self.n_jobs,
-            self.archive,
+            {"n_jobs": 1 if self.n_jobs is None else self.n_jobs, "pruning": self.pruning},
+            self._proxy_of(problem),
         )
         epochs = known_epochs(budget)
         if isinstance(strategy, Exhaustive):
@@ -269,7 +272,7 @@ class SubsetSelector(
             epochs = min(epochs or count, math.ceil(count / strategy.batch_size))
             tell(f"exhaustive search: {count:,} subsets in {epochs:,} epochs", self.verbose)
         with progress(self.verbose, epochs) as shown:
-            found = search(plan, tasks, [shown, *self.callbacks], self._fitted_at(problem.space))
+            found = self._evaluate(plan, tasks, shown)
         self._keep(found, self.pick)
         rules = (self.pick, self.size, (self.strategy_params or {}).get("size"))
         if any(isinstance(rule, str) and rule == "parsimonious" for rule in rules):
@@ -415,6 +418,39 @@ class SubsetSelector(
             seed=seed,
         )
         return problem, strategy
+
+    def _proxy_of(self, problem: Problem) -> Proxy | None:
+        """Pose the problem to the cheaper model, where there is one."""
+        if self.proxy is None:
+            return None
+        cheaper = self.proxy
+        if isinstance(cheaper, Mapping):
+            try:
+                cheaper = clone(problem.estimator).set_params(**cheaper)
+            except ValueError as error:
+                raise ConfigError(f"proxy: {str(error).splitlines()[0]}") from error
+        return Proxy(problem.with_estimator(cheaper, seed=self.random_state))
+
+    def _evaluate(
+        self, plan: SearchPlan, tasks: FitTasks, shown: Callable[[EpochRecord, SearchState], None]
+    ) -> Evaluated:
+        """Run the search, and read what it has evaluated."""
+        problem = plan.problem
+        fitted = self._fitted_at(problem.space)
+        hooks = SearchHooks(
+            epochs=(shown, *self.callbacks, tasks.stop_if_asked),
+            step=lambda search, state: tasks.around(search.step, fitted)(state),
+            ended=lambda r: replace(r, reason="stopped") if tasks.asked_to_stop else r,
+        )
+        archive = Archive() if self.archive is None else Archive(self.archive)
+        with closing(archive):
+            finished = run_search(plan, archive, hooks, salvage=True)
+            if finished.doubt:
+                warnings.warn(
+                    f"{finished.doubt}; let proxy differ less, or search without", stacklevel=4
+                )
+            bounds = bounds_of_answer(plan.strategy, problem.space)
+            return Evaluated.of(finished.result, problem, finished.known, bounds)
 
     def _fitted_at(self, space: SearchSpace) -> Callable[[SearchState], dict[str, Any] | None]:
         """Tell callbacks what the selector would be if the search ended at a state."""

@@ -1,10 +1,8 @@
-"""One search of a comparison: what it starts from, what it found, and the task that runs it."""
+"""One search of several: which it is, what it found, and the task that runs it."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -13,32 +11,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from swarm.errors import EvaluationError, SwarmError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.limit import Race
-from swarm.evaluation.types import Evaluations
-from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
-from swarm.search.budget import Budget
-from swarm.search.driver import Search, run
 from swarm.search.result import SearchResult
-from swarm.search.training_time import training_seconds
+from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
-from swarm.strategies.base import Strategy, uses_importances
-from swarm.strategies.catalogue import make
 from tasks.run_log import parquet
 from tasks.run_note import run_title
-from tasks.steps import Prepared, worth_retrying
+from tasks.step import step
+from tasks.steps import worth_retrying
 from tasks.table import Table
 
 __all__ = [
     "Cell",
-    "CellPlan",
     "CellResult",
-    "Ground",
     "Stopped",
     "cost_of_all",
     "run_cell",
@@ -74,51 +62,6 @@ class Cell:
     def name(self) -> str:
         """Name of its run."""
         return run_title(self.dataset, self.strategy, self.seed)
-
-
-@dataclass(frozen=True)
-class Ground:
-    """What all searches on one data set share.
-
-    Attributes
-    ----------
-    prepared : Prepared
-        Problem and hints, from the rows that are searched on.
-    test : Table or None
-        Rows kept aside.
-    """
-
-    prepared: Prepared
-    test: Table | None = None
-
-
-@dataclass(frozen=True)
-class CellPlan:
-    """How a search is run.
-
-    Attributes
-    ----------
-    strategy, params
-        Registered strategy and its parameters.
-    budget : mapping
-        See :class:`swarm.search.budget.Budget`.
-    archive : str
-        URL with its secrets.
-    evaluation : mapping
-        `n_jobs`, `backend`, `pruning` and `exact` of the evaluator.
-    racing : float or None
-        See :class:`swarm.search.driver.Search`.
-    stop : str
-        Path of a file; once it is there, the search ends with :class:`Stopped`.
-    """
-
-    strategy: str
-    params: Mapping[str, Any]
-    budget: Mapping[str, Any]
-    archive: str
-    evaluation: Mapping[str, Any]
-    racing: float | None
-    stop: str
 
 
 @dataclass(frozen=True)
@@ -188,7 +131,7 @@ class CellResult:
         }
 
 
-@task(name="all-features", cache_policy=NO_CACHE, persist_result=False)
+@step("all-features")
 def cost_of_all(problem: Problem, archive: str) -> float:
     """Cost of every feature there is: what an improvement is measured against."""
     everything = np.ones((1, problem.space.n_units), dtype=bool)
@@ -203,74 +146,59 @@ def cost_of_all(problem: Problem, archive: str) -> float:
     return float(answer.costs[0])
 
 
-@task(name="search", cache_policy=NO_CACHE, persist_result=False)
-def run_cell(cell: Cell, plan: CellPlan, ground: Ground) -> CellResult:
+@step("search")
+def run_cell(
+    cell: Cell, plan: SearchPlan, archive: str, stop: Path, test: Table | None = None
+) -> CellResult:
     """Run one search from its first epoch to its last; the archive answers what it knows.
+
+    Parameters
+    ----------
+    cell : Cell
+    plan : SearchPlan
+    archive : str
+        URL with its secrets.
+    stop : Path
+        Once this file is there, the search ends.
+    test : Table, optional
+        Rows kept aside.
 
     Raises
     ------
     Stopped
         If the searches were asked to end.
     """
-    return search_cell(cell, plan, ground)[0]
+    return search_cell(cell, plan, archive, stop, test)[0]
 
 
-def search_cell(cell: Cell, plan: CellPlan, ground: Ground) -> tuple[CellResult, SearchResult]:
+def search_cell(
+    cell: Cell,
+    plan: SearchPlan,
+    archive: str,
+    stop: Path | None = None,
+    test: Table | None = None,
+) -> tuple[CellResult, SearchResult]:
     """Run one search outside Prefect; see :func:`run_cell`."""
-    stop = Path(plan.stop)
 
     def heed(*_: object) -> None:
-        if stop.exists():
+        if stop is not None and stop.exists():
             raise Stopped("the comparison was interrupted")
 
     heed()
-    problem = ground.prepared.problem
-    strategy = make(plan.strategy, plan.params)
-    options = {"importances": uses_importances(strategy), **plan.evaluation}
-    with (
-        closing(Archive(plan.archive)) as archive,
-        CrossValidation(problem, archive, on_fit=heed, **options) as evaluator,
-    ):
-        timed = _Timed(evaluator)
-        budget = Budget(**plan.budget)
-        hints = _own(ground.prepared.hints, strategy)
-        search = Search(strategy, problem.space, timed, hints, cell.seed, budget, plan.racing)
-        started = time.thread_time()
-        result = run(search, callbacks=[heed])
-        algorithm = time.thread_time() - started - timed.seconds
-        if result.interrupted:
-            raise Stopped("the search was interrupted")
-        trained = training_seconds(result.state, evaluator.known)
-    return _result(cell, ground, result, algorithm, trained), result
-
-
-def _own(hints: Hints, strategy: Strategy) -> Hints:
-    """Leave a strategy the hints that it needs: what it finds must not depend on its rivals."""
-    return Hints(**{name: getattr(hints, name) for name in strategy.needs})
-
-
-class _Timed:
-    """An evaluator that adds up the processor time this thread spends in it."""
-
-    def __init__(self, evaluator: CrossValidation) -> None:
-        self._evaluator = evaluator
-        self.n_folds = evaluator.n_folds
-        self.seconds = 0.0
-
-    def evaluate(
-        self, masks: Any, incumbents: Any, fold_order: Any, race: Race | None = None
-    ) -> Evaluations:
-        started = time.thread_time()
-        try:
-            return self._evaluator.evaluate(masks, incumbents, fold_order, race)
-        finally:
-            self.seconds += time.thread_time() - started
+    with closing(Archive(archive)) as opened:
+        hooks = SearchHooks(epochs=[heed], fits=heed)
+        # What a search finds must not depend on the hints of its rivals.
+        finished = run_search(plan.with_own_hints(), opened, hooks)
+    if finished.result.interrupted:
+        raise Stopped("the search was interrupted")
+    return _result(cell, plan.problem, finished, test), finished.result
 
 
 def _result(
-    cell: Cell, ground: Ground, result: SearchResult, algorithm: float, trained: float
+    cell: Cell, problem: Problem, finished: FinishedSearch, test: Table | None
 ) -> CellResult:
-    problem, counts = ground.prepared.problem, result.state.counts
+    result = finished.result
+    counts = result.state.counts
     return CellResult(
         cell=cell,
         problem=problem.fingerprint(),
@@ -278,14 +206,14 @@ def _result(
         size=len(result.features),
         features=result.features,
         n_available=problem.space.n_columns,
-        test_cost=_test_cost(problem, result.features, ground.test),
+        test_cost=_test_cost(problem, result.features, test),
         epochs=result.state.epoch,
         evaluations=counts.evaluations,
         distinct=counts.distinct,
         fits=counts.fits,
         reason=result.reason,
-        seconds_algorithm=max(0.0, algorithm),
-        seconds_evaluation=trained,
+        seconds_algorithm=finished.algorithm_seconds,
+        seconds_evaluation=finished.training_seconds,
         history=result.history,
     )
 

@@ -1,0 +1,305 @@
+"""One search: described once, and run by one function whoever asks for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.errors import ConfigError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.limit import Race
+from swarm.evaluation.types import Evaluations, Evaluator
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget, Counts
+from swarm.search.driver import Search, SearchState, run
+from swarm.search.history import EpochRecord
+from swarm.search.proxy import LOW_CORRELATION, confirm
+from swarm.search.result import SearchResult
+from swarm.search.training_time import training_seconds
+from swarm.storage.archive import Archive, KnownEvaluations
+from swarm.strategies.base import Strategy, uses_importances
+from swarm.strategies.operators.memory import shrink
+
+__all__ = ["FinishedSearch", "Proxy", "SearchHooks", "SearchPlan", "run_search"]
+
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Proxy:
+    """A cheaper model that guides a search; see :func:`swarm.search.proxy.confirm`.
+
+    Attributes
+    ----------
+    problem : Problem
+        The same rows and folds, with the cheaper model.
+    n_best, n_probes : int
+        How many of its best subsets, and of all those it asked for, the full model measures.
+    """
+
+    problem: Problem
+    n_best: int = 16
+    n_probes: int = 12
+
+
+@dataclass(frozen=True, eq=False)
+class SearchPlan:
+    """A search before it is run.
+
+    Attributes
+    ----------
+    problem : Problem
+    strategy : Strategy
+    hints : Hints
+    budget : Budget
+    seed : int
+    racing : float or None
+        See :class:`swarm.search.driver.Search`.
+    evaluation : mapping
+        Options of :class:`swarm.evaluation.crossval.CrossValidation`: `n_jobs`, `backend`,
+        `pruning`, `exact`, `address`, `timeout`.
+    proxy : Proxy or None
+    """
+
+    problem: Problem
+    strategy: Strategy
+    hints: Hints
+    budget: Budget
+    seed: int = 0
+    racing: float | None = None
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    proxy: Proxy | None = None
+
+    def check(self) -> None:
+        """Refuse parameters of the strategy that do not suit the table, before there is a run.
+
+        Raises
+        ------
+        InputError
+            As the strategy has it.
+        ConfigError
+            If there is not enough memory for its first state.
+        """
+        try:
+            self.strategy.start(
+                self.problem.space, self.hints, np.random.default_rng([self.seed, 0])
+            )
+        except MemoryError:
+            raise ConfigError(
+                f"the strategy needs more memory for {self.problem.space.n_units:,} units than "
+                "there is; make the population in strategy.params smaller"
+            ) from None
+
+    def with_own_hints(self) -> SearchPlan:
+        """Leave the strategy the hints that it needs: what it finds depends on no others."""
+        own = {name: getattr(self.hints, name) for name in self.strategy.needs}
+        return replace(self, hints=Hints(**own))
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is fitted: the problem, and that of the proxy where there is one."""
+        return (self.problem,) if self.proxy is None else (self.problem, self.proxy.problem)
+
+    def evaluator(
+        self, problem: Problem, archive: Archive, on_fit: Callable[..., None] | None = None
+    ) -> CrossValidation:
+        """Make what evaluates masks of one of the problems."""
+        importances = uses_importances(self.strategy)
+        return CrossValidation(
+            problem, archive, on_fit=on_fit, importances=importances, **self.evaluation
+        )
+
+    def search(self, evaluator: Evaluator) -> Search:
+        """Make the search that an evaluator answers."""
+        return Search(
+            self.strategy,
+            self.problem.space,
+            evaluator,
+            self.hints,
+            self.seed,
+            self.budget,
+            self.racing,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedSearch:
+    """A search after it was run.
+
+    Attributes
+    ----------
+    result : SearchResult
+    known : KnownEvaluations
+        What the archive holds for the problem.
+    algorithm_seconds : float
+        Processor time of this thread without its evaluations.
+    training_seconds : float
+        See :func:`swarm.search.training_time.training_seconds`; of the proxy, where there is one.
+    """
+
+    result: SearchResult
+    known: KnownEvaluations
+    algorithm_seconds: float
+    training_seconds: float
+
+    @property
+    def doubt(self) -> str:
+        """A sentence where the proxy is a poor guide, else nothing."""
+        confirmed = self.result.confirmed
+        if confirmed is None or confirmed.correlation >= LOW_CORRELATION:
+            return ""
+        return (
+            f"the cheaper model ranks subsets at {confirmed.correlation:.2f} to the full one, "
+            f"below {LOW_CORRELATION}"
+        )
+
+
+class Confirm(Protocol):
+    """Measure the best subsets of a proxy; :func:`swarm.search.proxy.confirm` does it."""
+
+    def __call__(
+        self,
+        result: SearchResult,
+        guide: CrossValidation,
+        evaluator: CrossValidation,
+        *,
+        n_best: int,
+        n_probes: int,
+    ) -> SearchResult: ...
+
+
+@dataclass(frozen=True)
+class SearchHooks:
+    """Where others may look on, or wrap what is done.
+
+    Attributes
+    ----------
+    started : callable
+        Called with the evaluator before the first epoch.
+    step : callable
+        Runs an epoch, in a task for example; default: :meth:`swarm.search.driver.Search.step`.
+    epochs : sequence of callables
+        Called after every epoch with its record and the state.
+    fits : callable, optional
+        Called after every fit.
+    ended : callable
+        Called with the result of the epochs, before the best subsets of a proxy are measured;
+        what it gives back takes the place of the result.
+    confirm : callable
+        Measures the best subsets of a proxy.
+    """
+
+    started: Callable[[CrossValidation], None] = lambda evaluator: None
+    step: Callable[[Search, SearchState], tuple[SearchState, EpochRecord]] = Search.step
+    epochs: Sequence[Callable[[EpochRecord, SearchState], None]] = ()
+    fits: Callable[..., None] | None = None
+    ended: Callable[[SearchResult], SearchResult] = lambda result: result
+    confirm: Confirm = confirm
+
+
+def run_search(
+    plan: SearchPlan, archive: Archive, hooks: SearchHooks | None = None, *, salvage: bool = False
+) -> FinishedSearch:
+    """Run a search to its end, and confirm its best subsets where a proxy has found them.
+
+    Parameters
+    ----------
+    plan : SearchPlan
+    archive : Archive
+        Stays open.
+    hooks : SearchHooks, optional
+    salvage : bool
+        Whether Ctrl-C within the first epoch ends in the best subset that is known by then;
+        otherwise it is raised. Later ones always end the search with what it has.
+
+    Raises
+    ------
+    EvaluationError
+        If a cost is NaN, or more than a tenth of the evaluations failed.
+    """
+    hooks = hooks or SearchHooks()
+    with ExitStack() as stack:
+        guide = plan.problem if plan.proxy is None else plan.proxy.problem
+        evaluator = stack.enter_context(plan.evaluator(guide, archive, hooks.fits))
+        timed = _Timed(evaluator)
+        search = plan.search(timed)
+        hooks.started(evaluator)
+        began = time.thread_time()
+        try:
+            result = run(
+                search, callbacks=hooks.epochs, step=lambda state: hooks.step(search, state)
+            )
+        except KeyboardInterrupt:
+            known = _salvaged(search, evaluator) if salvage else None
+            if known is None:
+                raise
+            result = known
+        algorithm = max(0.0, time.thread_time() - began - timed.seconds)
+        result = hooks.ended(result)
+        trained = training_seconds(result.state, evaluator.known)
+        if plan.proxy is None:
+            return FinishedSearch(result, evaluator.known, algorithm, trained)
+        full = stack.enter_context(plan.evaluator(plan.problem, archive, hooks.fits))
+        result = hooks.confirm(
+            result,
+            evaluator,
+            full,
+            n_best=plan.proxy.n_best,
+            n_probes=plan.proxy.n_probes,
+        )
+        return FinishedSearch(result, full.known, algorithm, trained)
+
+
+class _Timed:
+    """An evaluator that adds up the processor time this thread spends in it."""
+
+    def __init__(self, evaluator: CrossValidation) -> None:
+        self._evaluator = evaluator
+        self.n_folds = evaluator.n_folds
+        self.seconds = 0.0
+
+    def evaluate(
+        self,
+        masks: Bool,
+        incumbents: NDArray[np.float64],
+        fold_order: NDArray[np.int64],
+        race: Race | None = None,
+    ) -> Evaluations:
+        began = time.thread_time()
+        try:
+            return self._evaluator.evaluate(masks, incumbents, fold_order, race)
+        finally:
+            self.seconds += time.thread_time() - began
+
+
+def _salvaged(search: Search, evaluator: CrossValidation) -> SearchResult | None:
+    """Answer with the best that is known, where not even the first epoch was finished."""
+    space, exact = search.space, evaluator.problem.exact_shrink
+    masks: list[Bool] = []
+    used: list[Bool] = []
+    costs: list[float] = []
+    for mask, record in evaluator.known.all():
+        if record.complete and not record.failed and space.obeys(mask[None, :])[0]:
+            masks.append(mask)
+            used.append(mask & record.used.any(axis=0) if exact else mask)
+            costs.append(record.cost)
+    if not masks:
+        return None
+    answers = shrink(np.array(masks), np.array(used), space) if exact else np.array(masks)
+    row = int(np.lexsort((answers.sum(axis=1), costs))[0])
+    every = int.from_bytes(np.packbits(np.ones(evaluator.n_folds, dtype=bool)).tobytes(), "big")
+    state = replace(
+        search.start(),
+        best_mask=answers[row],
+        best_cost=costs[row],
+        asked={np.packbits(mask).tobytes(): every for mask in masks},
+        counts=Counts(len(masks), len(masks), len(masks) * evaluator.n_folds),
+    )
+    return SearchResult(state, (), "interrupted", space)
