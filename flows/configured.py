@@ -86,16 +86,17 @@ def prepare_as_configured(
     warm : sequences of column names
         Subsets that a search may start from.
     """
+    estimator = build_estimator(config.model)
     train, test, warnings = table, None, tuple[str, ...]()
     if split:
         kind, share = config.split.kind, config.split.test_size
-        rows = split_rows(table, kind, share, config.split_seed)
+        rows = split_rows(table, kind, share, config.split_seed, estimator)
         train, test = table.take(rows.train), table.take(rows.test)
         warnings = (rows.warning,) if rows.warning else ()
     folds = config.folds
     prepared = prepare_search(
         train,
-        build_estimator(config.model),
+        estimator,
         scoring=config.scoring,
         pos_label=config.pos_label,
         folds={

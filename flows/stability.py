@@ -11,6 +11,7 @@ import numpy as np
 from prefect import flow
 
 from conf.check import check
+from conf.estimator import build_estimator
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
 from flows.compare_progress import CellDisplay, cell_display
@@ -138,17 +139,18 @@ def stability(
             "--set proxy=null"
         )
     table = fetched(config)
-    rows = split_rows(table, config.split.kind, config.split.test_size, config.split_seed)
-    train = table.take(rows.train)
+    estimator = build_estimator(config.model)
+    kind, share = config.split.kind, config.split.test_size
+    train = table.take(split_rows(table, kind, share, config.split_seed, estimator).train)
     whole = _prepared(config, train)
     search = plan_as_configured(config, whole)
     search.check()
     if plan.resamples:
         # A draw that cannot be made, or leaves too little for the folds, shows before any search.
-        _prepared(config, subsample(train, plan.share, config.seed))
+        _prepared(config, subsample(train, plan.share, config.seed, estimator))
     with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:
         probe_as_configured(config, search, archive)
-    scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train)]}, without replacement"
+    scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train, estimator)]}, without replacement"
     log = _open_log(config, plan, whole, train, scheme)
     with ends_run(log), tempfile.TemporaryDirectory(prefix="swarm-stability-") as folder:
         say(f"run {log.run_id} in {log.tracking.label}", verbosity)
@@ -165,7 +167,7 @@ def stability(
                     _searched(
                         config,
                         _cell(config, f"draw {i + 1}", i),
-                        _prepared(config, subsample(train, plan.share, config.seed + i)),
+                        _prepared(config, subsample(train, plan.share, config.seed + i, estimator)),
                         stop,
                         shown,
                     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,8 @@ from tasks.table import Table
 __all__ = ["Split", "split"]
 
 Rows = NDArray[np.intp]
+# The target where it has classes.
+Classes = pd.Series | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,9 @@ class Split:
     warning: str | None = None
 
 
-def split(table: Table, kind: str, *, test_size: float = 0.3, seed: int = 0) -> Split:
+def split(
+    table: Table, kind: str, *, test_size: float = 0.3, seed: int = 0, estimator: Any = None
+) -> Split:
     """Split a table.
 
     Parameters
@@ -54,6 +59,9 @@ def split(table: Table, kind: str, *, test_size: float = 0.3, seed: int = 0) -> 
         and ``"time"``, ignored by ``"column"``.
     seed
         Same table, kind, size and seed: same split.
+    estimator
+        That is going to be fitted, which may decide whether the target has classes; see
+        :func:`swarm.problem.target.task_of`.
 
     Returns
     -------
@@ -76,7 +84,8 @@ def split(table: Table, kind: str, *, test_size: float = 0.3, seed: int = 0) -> 
     if kind not in kinds:
         raise DataError(f"unknown split {kind!r} ({', '.join(kinds)}){nearest(kind, kinds)}")
     test = np.zeros(len(table.features), dtype=bool)
-    test[kinds[kind](table, test_size, seed)] = True
+    classes = _classes(table, estimator)
+    test[kinds[kind](table, classes, test_size, seed)] = True
     train_rows, test_rows = np.flatnonzero(~test), np.flatnonzero(test)
     for side, rows in (("train", train_rows), ("test", test_rows)):
         if not len(rows):
@@ -85,42 +94,41 @@ def split(table: Table, kind: str, *, test_size: float = 0.3, seed: int = 0) -> 
                 "use more rows or another test_size"
             )
     warn = {"random": _leak, "stratified": _leak, "group": _lost_class}.get(kind)
-    return Split(train_rows, test_rows, warn(table, test) if warn else None)
+    return Split(train_rows, test_rows, warn(table, classes, test) if warn else None)
 
 
-def _classes(table: Table) -> pd.Series | None:
+def _classes(table: Table, estimator: Any) -> Classes:
     """Give the target if it is one of classes."""
     target = table.target
-    if isinstance(target, pd.Series) and task_of(target) in ("binary", "multiclass"):
+    if isinstance(target, pd.Series) and task_of(target, estimator) in ("binary", "multiclass"):
         return target
     return None
 
 
-def _random(table: Table, test_size: float, seed: int) -> Rows:
+def _random(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     n_rows = len(table.features)
     return np.random.default_rng(seed).permutation(n_rows)[: round(test_size * n_rows)]
 
 
-def _stratified(table: Table, test_size: float, seed: int) -> Rows:
+def _stratified(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     from sklearn.model_selection import StratifiedShuffleSplit
 
-    target = _classes(table)
-    if target is None:
+    if classes is None:
         task = task_of(table.target)
         raise DataError(f"split 'stratified' needs classes, the target is {task}; use 'random'")
-    codes, classes = pd.factorize(target)
+    codes, labels = pd.factorize(classes)
     counts = np.bincount(codes)
     if counts.min() < 2:
-        lone = classes.tolist()[int(counts.argmin())]
+        lone = labels.tolist()[int(counts.argmin())]
         raise DataError(
             f"class {lone!r} of the target has a single row, which cannot be on both sides; "
             "drop it, or use split 'random'"
         )
     n_test = int(np.ceil(test_size * len(codes)))
     small = min(n_test, len(codes) - n_test)
-    if small < len(classes):
+    if small < len(labels):
         raise DataError(
-            f"split 'stratified' leaves {small} rows on a side for {len(classes)} classes; "
+            f"split 'stratified' leaves {small} rows on a side for {len(labels)} classes; "
             "use more rows or another test_size"
         )
     splitter = StratifiedShuffleSplit(n_splits=1, test_size=test_size, random_state=seed)
@@ -128,7 +136,7 @@ def _stratified(table: Table, test_size: float, seed: int) -> Rows:
     return np.asarray(test)
 
 
-def _group(table: Table, test_size: float, seed: int) -> Rows:
+def _group(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     from sklearn.model_selection import GroupShuffleSplit
 
     if table.groups is None:
@@ -137,9 +145,8 @@ def _group(table: Table, test_size: float, seed: int) -> Rows:
     n_groups = int(groups.max()) + 1
     if n_groups < 2:
         raise DataError(f"split 'group' needs two groups, {table.groups.name!r} has one")
-    target = _classes(table)
-    if target is not None:
-        return _stratified_group(pd.factorize(target)[0], groups, test_size, seed)
+    if classes is not None:
+        return _stratified_group(pd.factorize(classes)[0], groups, test_size, seed)
     # scikit-learn refuses a share that rounds to no group.
     n_test = min(max(round(test_size * n_groups), 1), n_groups - 1)
     splitter = GroupShuffleSplit(n_splits=1, test_size=n_test, random_state=seed)
@@ -173,7 +180,7 @@ def _stratified_group(classes: Rows, groups: Rows, test_size: float, seed: int) 
     return best[1] if best else np.empty(0, dtype=np.intp)
 
 
-def _time(table: Table, test_size: float, seed: int) -> Rows:
+def _time(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     if table.time is None:
         raise DataError("split 'time' needs a time column; set 'time' in the data")
     moments = pd.factorize(table.time, sort=True)[0]
@@ -185,13 +192,13 @@ def _time(table: Table, test_size: float, seed: int) -> Rows:
     return order[starts[np.abs(starts - wanted).argmin()] :]
 
 
-def _column(table: Table, test_size: float, seed: int) -> Rows:
+def _column(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     if table.part is None:
         raise DataError("split 'column' needs a part column; set 'part' in the data")
     return np.flatnonzero((table.part == "test").to_numpy())
 
 
-def _leak(table: Table, test: NDArray[np.bool_]) -> str | None:
+def _leak(table: Table, classes: Classes, test: NDArray[np.bool_]) -> str | None:
     if table.groups is None:
         return None
     groups = pd.factorize(table.groups)[0]
@@ -206,12 +213,11 @@ def _leak(table: Table, test: NDArray[np.bool_]) -> str | None:
     )
 
 
-def _lost_class(table: Table, test: NDArray[np.bool_]) -> str | None:
-    target = _classes(table)
-    if target is None:
+def _lost_class(table: Table, classes: Classes, test: NDArray[np.bool_]) -> str | None:
+    if classes is None:
         return None
     for side, rows in (("train", ~test), ("test", test)):
-        lost = set(target.unique()) - set(target[rows].unique())
+        lost = set(classes.unique()) - set(classes[rows].unique())
         if lost:
             return coded(
                 "SWM102",

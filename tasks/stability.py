@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,17 +69,18 @@ class Assessment:
     searches: pd.DataFrame
 
 
-def scheme_of(table: Table) -> str:
+def scheme_of(table: Table, estimator: Any) -> str:
     """Name how rows are drawn: ``"group"`` where there are groups, else by the classes if any."""
     if table.groups is not None:
         return "group"
-    target = table.target
-    classes = isinstance(target, pd.Series) and task_of(target) in ("binary", "multiclass")
+    if not isinstance(table.target, pd.Series):
+        return "random"
+    classes = task_of(table.target, estimator) in ("binary", "multiclass")
     return "stratified" if classes else "random"
 
 
 @step("resample")
-def subsample(table: Table, share: float, seed: int) -> Table:
+def subsample(table: Table, share: float, seed: int, estimator: Any) -> Table:
     """Draw a share of the rows without replacement; see :func:`scheme_of`.
 
     Raises
@@ -86,9 +88,9 @@ def subsample(table: Table, share: float, seed: int) -> Table:
     DataError
         If too few rows, groups or rows of a class would be left.
     """
-    kind = scheme_of(table)
+    kind = scheme_of(table, estimator)
     try:
-        rows = split(table, kind, test_size=1 - share, seed=seed)
+        rows = split(table, kind, test_size=1 - share, seed=seed, estimator=estimator)
     except DataError as error:
         raise DataError(
             f"a share of {share:g} of the rows cannot be drawn: {error}; set --share higher, or "

@@ -90,9 +90,9 @@ def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
 
 
 @step("split")
-def split_rows(table: Table, kind: str, test_size: float, seed: int) -> Split:
+def split_rows(table: Table, kind: str, test_size: float, seed: int, estimator: Any) -> Split:
     """Split the rows; see :func:`tasks.split.split`."""
-    return split(table, kind, test_size=test_size, seed=seed)
+    return split(table, kind, test_size=test_size, seed=seed, estimator=estimator)
 
 
 @step("prepare")
@@ -124,7 +124,7 @@ def prepare_search(
         space=search_space,
         scoring=scoring,
         pos_label=pos_label,
-        folds=_folds(train, folds),
+        folds=_folds(train, folds, estimator),
         weight=train.weight,
         importance=importance,
         categorical_support=categorical_support,
@@ -178,13 +178,13 @@ def _warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> NDArray
     return np.array(kept, dtype=bool) if kept else None
 
 
-def _folds(train: Table, folds: Mapping[str, Any]) -> list[Fold]:
+def _folds(train: Table, folds: Mapping[str, Any], estimator: Any) -> list[Fold]:
     def values(column: pd.Series | None) -> np.ndarray | None:
         return None if column is None else column.to_numpy()
 
     return make_folds(
         target=np.asarray(train.target),
-        task=task_of(train.target),
+        task=task_of(train.target, estimator),
         groups=values(train.groups),
         time=values(train.time),
         column=values(train.fold),

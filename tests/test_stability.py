@@ -9,6 +9,7 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 from flows.cli import app
 from swarm.errors import InputError
@@ -200,8 +201,8 @@ def paid_for(bench: Bench) -> int:
 def test_groups_are_drawn_whole(bench, planted):
     frame = pd.read_csv(bench.folder / "planted.csv")
     table = Table("t", "", frame[PLANTED], frame["y"], groups=frame["who"])
-    assert scheme_of(table) == "group"
-    drawn = [subsample.fn(table, 0.5, seed) for seed in (0, 1)]
+    assert scheme_of(table, GaussianNB()) == "group"
+    drawn = [subsample(table, 0.5, seed, GaussianNB()) for seed in (0, 1)]
     for some in drawn:
         assert (some.groups.value_counts() == 4).all()
         assert 0.4 < len(some.features) / 400 < 0.6

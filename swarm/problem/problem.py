@@ -180,7 +180,7 @@ class Problem:
         if list(space.columns) != list(features.columns):
             raise DataError("the space was built for other columns than the data has")
         features = features.reset_index(drop=True)
-        task = task or task_of(target)
+        task = task or task_of(target, estimator)
         check_columns(features, estimator, categorical_support)
         check_task(estimator, target, task)
         check_target_range(estimator, labels)

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.utils.multiclass import type_of_target
 
 from swarm.errors import DataError
+from swarm.problem.models import is_a
 
 __all__ = ["Task", "task_of"]
 
 Task = Literal["binary", "multiclass", "regression", "multilabel"]
 
 
-def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic]) -> Task:
-    """Tell the task from the values of the target.
+def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic], estimator: Any = None) -> Task:
+    """Tell the task from the values of the target, and from the estimator where it decides.
 
     The rule: several 0/1 columns are ``multilabel``; floats with fractions are ``regression``;
     whole numbers with more than 20 different values that make up more than 20 % of the rows are
-    ``regression``; everything else (text, booleans, categories, other whole numbers) is
-    ``binary`` up to two different values and ``multiclass`` above.
+    ``regression``, unless the estimator is a classifier; everything else (text, booleans,
+    categories, other whole numbers) is ``binary`` up to two different values and ``multiclass``
+    above.
 
     Parameters
     ----------
     target : (n_rows,) or (n_rows, n_labels)
         Without missing values.
+    estimator : estimator, optional
+        Whole numbers are classes to a classifier, however many there are.
 
     Raises
     ------
@@ -48,7 +53,8 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic]) -> Task:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim == 1 and values.dtype.kind in "iuf" and _counts(values):
-        return "regression"
+        whole = values.dtype.kind != "f" or bool((np.floor(values) == values).all())
+        return "multiclass" if whole and is_a(is_classifier, estimator) else "regression"
     if values.dtype.kind in "mM":
         raise DataError(f"a target of type {values.dtype} cannot be predicted; use numbers")
     with warnings.catch_warnings():

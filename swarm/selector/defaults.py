@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import is_regressor
 from sklearn.model_selection import KFold
 from sklearn.utils.multiclass import type_of_target
 
@@ -29,11 +29,10 @@ _NO_LIMIT = 10**9
 _EPOCHS = 30
 
 
-def task_for(estimator: Any, y: Any) -> str | None:
-    """Return the task where the estimator or several outputs decide it, else None.
+def task_for(y: Any) -> str | None:
+    """Return the task where there is no target or several outputs, else None.
 
-    Whole numbers are classes to a classifier however many there are. Several columns that are
-    not all 0 and 1 are several outputs.
+    Several columns that are not all 0 and 1 are several outputs.
     """
     if y is None:
         return "unsupervised"
@@ -43,10 +42,6 @@ def task_for(estimator: Any, y: Any) -> str | None:
             return _SEVERAL_OUTPUTS.get(type_of_target(values))
         except (TypeError, ValueError):  # task_of says what is wrong
             return None
-    if values.ndim > 2 or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
-        return None
-    if is_a(is_classifier, estimator) and (values == np.floor(values)).all():
-        return "multiclass" if len(np.unique(values)) > 2 else None
     return None
 
 

@@ -397,7 +397,7 @@ class SubsetSelector(
             max_size=max_size,
         )
         seed = self.random_state
-        task = task_for(self.estimator, y)
+        task = task_for(y)
         folds, scoring = folds_and_scorer(
             self.estimator, y, self.cv, self.scoring, seed, len(table), task
         )
