@@ -69,6 +69,13 @@ def test_a_straight_or_short_front_has_no_knee_and_gives_its_cheapest() -> None:
     assert knee(np.array([4]), np.array([0.3])) == 0
 
 
+def test_a_front_that_bends_by_a_little_has_a_knee() -> None:
+    """Straight is what rounding leaves of a line, not what a person would call nearly one."""
+    line = np.array([0.3, 0.2, 0.1])
+    for bend, place in ((1e-3, 1), (1e-6, 1), (1e-12, 2), (-1e-3, 2)):
+        assert knee(np.array([1, 2, 3]), line - np.array([0.0, bend, 0.0])) == place
+
+
 def test_an_unknown_rule_is_named() -> None:
     with pytest.raises(ConfigError, match="did you mean 'knee'"):
         pick("kne", SIZES, COSTS, COSTS)

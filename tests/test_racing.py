@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from swarm.search.driver import run
 from swarm.search.racing import RaceMemory
 from swarm.search.result import SearchResult
 from swarm.storage.records import Record
+from swarm.strategies.base import Members, Proposal
 from swarm.strategies.catalogue import make
 from tests.fakes import Planted, everything, make_search, plain_space, planted
 
@@ -139,6 +141,75 @@ def test_rivals_are_the_fold_costs_of_what_members_hold() -> None:
         assert np.sum(rival) / 5 == pytest.approx(cost, abs=1e-15)
     # Two masks differ from fold to fold by the noise of the units in one of them.
     assert 0.001 < races.spread < 0.02
+
+
+def owned(masks: Any, incumbents: Any, owner: Any) -> Proposal:
+    return Proposal(
+        np.asarray(masks, dtype=bool),
+        np.asarray(incumbents),
+        np.asarray(owner),
+        ("x",) * len(owner),
+    )
+
+
+def held(costs: Any) -> Members:
+    n = len(costs)
+    return Members(np.eye(n, 3, dtype=bool), np.asarray(costs), np.zeros(n, dtype=np.int64))
+
+
+def answered(fold_costs: Any) -> Any:
+    fold_costs = np.asarray(fold_costs)
+    return SimpleNamespace(fold_costs=fold_costs, costs=fold_costs.mean(axis=1))
+
+
+def test_the_spread_is_that_of_the_differences_of_two_masks_from_fold_to_fold() -> None:
+    """A two-way table: m masks on n folds leave (m - 1)(n - 1) degrees of freedom."""
+    rng = np.random.default_rng(0)
+    m, n, noise = 400, 5, 0.03
+    folds = 0.3 + rng.normal(0, 0.2, (1, n)) + rng.normal(0, 0.1, (m, 1))
+    fold_costs = folds + rng.normal(0, noise, (m, n))
+    proposal = owned(np.ones((m, 3)), np.full(m, np.inf), np.full(m, -1))
+    races = RaceMemory.blank(n).observe(held([]), held([]), proposal, answered(fold_costs))
+    assert races.freedom == (m - 1) * (n - 1)
+    table = fold_costs - fold_costs.mean(axis=1, keepdims=True) - fold_costs.mean(axis=0)
+    table += fold_costs.mean()
+    assert races.squares == pytest.approx((table**2).sum())
+    differences = fold_costs[:-1] - fold_costs[1:]
+    assert races.spread == pytest.approx(differences.std(axis=1, ddof=1).mean(), rel=0.1)
+    again = races.observe(held([]), held([]), proposal, answered(fold_costs))
+    assert (again.freedom, again.squares) == (2 * races.freedom, pytest.approx(2 * races.squares))
+
+
+def test_there_is_no_race_before_twenty_degrees_of_freedom() -> None:
+    proposal = owned(np.eye(3), [0.5] * 3, [0, 1, 2])
+    rivals = np.full((3, 5), 0.4)
+    assert RaceMemory(rivals, 0.01, 19).race(proposal, 0.1) is None
+    race = RaceMemory(rivals, 0.01, 20).race(proposal, 0.1)
+    assert race is not None
+    assert race.spread == pytest.approx(np.sqrt(2 * 0.01 / 20))
+
+
+def test_each_mask_races_against_what_its_own_member_holds() -> None:
+    rivals = np.arange(15, dtype=float).reshape(3, 5)
+    proposal = owned(np.eye(5, 3), [0.5, 0.5, np.inf, 0.5, 0.5], [2, 0, 1, -1, 7])
+    race = RaceMemory(rivals, 0.01, 20).race(proposal, 0.1)
+    assert race is not None
+    assert race.rivals[:2].tolist() == [rivals[2].tolist(), rivals[0].tolist()]
+    # Neither without an incumbent, nor without an owner, nor for one that is not known.
+    assert np.isnan(race.rivals[2:]).all()
+
+
+def test_of_several_rows_that_reached_a_member_the_first_is_its_rival() -> None:
+    fold_costs = np.array([[0.1, 0.3], [0.3, 0.1], [0.5, 0.5]])
+    proposal = owned(np.eye(3), [0.4, 0.4, 0.6], [0, 0, 1])
+    races = RaceMemory.blank(2).observe(
+        held([0.4, 0.6]), held([0.2, 0.5]), proposal, answered(fold_costs)
+    )
+    assert races.rivals.tolist() == [[0.1, 0.3], [0.5, 0.5]]
+    # A member that keeps its cost keeps its rival.
+    later = owned(np.eye(1, 3), [0.1], [1])
+    kept = races.observe(held([0.2, 0.5]), held([0.2, 0.1]), later, answered([[0.1, 0.1]]))
+    assert kept.rivals.tolist() == [[0.1, 0.3], [0.1, 0.1]]
 
 
 def test_strategies_that_want_every_cost_are_not_raced() -> None:

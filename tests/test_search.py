@@ -344,6 +344,28 @@ def test_exactly_a_tenth_failing_is_survived() -> None:
     assert (result.state.counts.failed, result.state.counts.evaluations) == (3, 30)
 
 
+def test_one_more_than_a_tenth_failing_stops_the_search() -> None:
+    seen: list[bytes] = []
+
+    def fails(mask: np.ndarray) -> bool:
+        seen.append(mask.tobytes())
+        return len(seen) <= 4
+
+    evaluator = dataclasses.replace(planted(plain_space(40)), fails=fails)
+    with pytest.raises(EvaluationError, match="4 of 30 evaluations failed, more than a tenth"):
+        run(make_search(BinaryPso(), evaluator, epochs=1))
+
+
+def test_a_search_without_new_masks_for_a_hundred_epochs_is_exhausted() -> None:
+    """Two units have three masks; after the last new one exactly a hundred epochs are waited."""
+    search = make_search(RandomSearch(), constant(plain_space(2)), distinct=50)
+    result = run(search)
+    assert result.reason == "exhausted"
+    distinct = result.history["distinct_evaluations"].to_numpy()
+    last_new = int(np.flatnonzero(np.diff(distinct, prepend=0.0) > 0)[-1]) + 1
+    assert result.state.epoch == last_new + 100
+
+
 # The registry
 
 
