@@ -216,9 +216,7 @@ def _side_by_side(
         return
     with parallel_config("loky", inner_max_num_threads=1):
         jobs = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="2*n_jobs")
-        yield from jobs(
-            delayed(_row)(key, plan, data, archive, judged) for key, plan in searches
-        )
+        yield from jobs(delayed(_row)(key, plan, data, archive, judged) for key, plan in searches)
 
 
 def _row(
