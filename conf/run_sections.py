@@ -163,7 +163,7 @@ class TrackingSection(Section):
         default="swarm", description="MLflow experiment"
     )
     spool: Annotated[str, Field(min_length=1)] = Field(
-        default="mlruns/spool", description="Folder where what could not be sent waits"
+        default="mlruns/spool", description="Read and not used: earlier versions kept a queue here"
     )
     register_model: bool = Field(
         default=True,

@@ -31,7 +31,6 @@ champion:
 tracking:
   uri: sqlite:///{folder}/mlflow.db
   artifacts: {folder}/artifacts
-  spool: {folder}/spool
 archive: {{url: "sqlite:///{folder}/archive.db"}}
 """
 

@@ -7,7 +7,7 @@ import json
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -32,15 +32,13 @@ from flows.configured import (
     tracking_as_configured,
 )
 from flows.progress import say
-from swarm.errors import EvaluationError, InputError, StoreError
+from swarm.errors import EvaluationError, InputError
 from swarm.report.comparison_words import sentences
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.comparison import Comparison
 from swarm.validation.comparison import compare as compare_cells
 from tasks.compare_files import cells_table, parent_metrics, write_comparison
-from tasks.compare_log import CompareLog, failure, unfinished
-from tasks.run_log import describe_run
 from tasks.search_cell import (
     Cell,
     CellResult,
@@ -50,6 +48,9 @@ from tasks.search_cell import (
 )
 from tasks.secrets import expand
 from tasks.tracking import Tracking
+from tasks.tracking.comparison import SearchRuns, unfinished
+from tasks.tracking.note import note
+from tasks.tracking.run_log import RunLog, describe_run, failure
 
 __all__ = ["Compared", "compare"]
 
@@ -123,7 +124,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
     tracking = tracking_as_configured(config.tracking)
     _probe(config, prepared, url)
     log, resumed = _open_log(config, tracking, new)
-    with _ends(log):
+    with log:
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
         for text in told:
             say(f"[yellow]warning:[/yellow] {text}", verbosity)
@@ -138,14 +139,15 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
             for label in config.strategies
         ]
         problems = {name: data.problem.fingerprint() for name, data in prepared.items()}
-        earlier = log.finished(problems) if resumed else []
+        runs = SearchRuns(log)
+        earlier = runs.finished(problems) if resumed else []
         found = {result.cell: result for result in earlier if result.cell in set(cells)}
         if resumed:
             say(f"going on: {len(found)} of {len(cells)} searches are there already", verbosity)
         read_back = len(found)
         left = [cell for cell in cells if cell not in found]
         with cell_display(len(cells), len(found), verbosity) as shown, one_server():
-            found |= _searched(config, left, prepared, url, log, shown, stop)
+            found |= _searched(config, left, prepared, url, runs, shown, stop)
         results = [found[cell] for cell in _in_table_order(config, cells)]
         return _concluded(config, results, prepared, everything, log, read_back, told)
 
@@ -207,33 +209,17 @@ def _fingerprint(config: CompareConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[CompareLog, bool]:
+def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[RunLog, bool]:
     fingerprint = _fingerprint(config)
+    tags = {"kind": "compare", "fingerprint": fingerprint}
     earlier = None if new else unfinished(tracking, fingerprint)
     if earlier is not None:
-        return CompareLog.resume(tracking, earlier), True
-    log = CompareLog.start(
-        tracking,
-        config.name,
-        flatten(config),
-        fingerprint,
-        as_yaml(config),
-        config.description,
+        return RunLog.resume(tracking, earlier, tags), True
+    text = as_yaml(config)
+    log = RunLog.start(
+        tracking, config.name, flatten(config), tags, text, description=config.description
     )
     return log, False
-
-
-@contextmanager
-def _ends(log: CompareLog) -> Iterator[None]:
-    """Never leave a comparison behind as RUNNING."""
-    try:
-        yield
-    except BaseException as error:
-        with suppress(StoreError):
-            killed = not isinstance(error, Exception)
-            log.end_running()
-            log.close("KILLED" if killed else "FAILED", "interrupted" if killed else failure(error))
-        raise
 
 
 def _searched(
@@ -241,13 +227,13 @@ def _searched(
     cells: Sequence[Cell],
     prepared: Mapping[str, PreparedData],
     archive: str,
-    log: CompareLog,
+    runs: SearchRuns,
     shown: CellDisplay,
     stop: Path,
 ) -> dict[Cell, CellResult]:
     """Run the searches, and log each in this process as it comes in."""
     tags = {name: describe_run(data.problem, name, "", 0) for name, data in prepared.items()}
-    submit = _submitter(config, prepared, archive, stop, log, tags)
+    submit = _submitter(config, prepared, archive, stop, runs, tags)
     found: dict[Cell, CellResult] = {}
     failed: dict[Cell, Exception] = {}
     try:
@@ -256,13 +242,11 @@ def _searched(
                 found[cell] = future.result(raise_on_failure=True)
             except Exception as error:
                 failed[cell] = error
-                with suppress(StoreError):
-                    log.mark(cell, "FAILED", failure(error))
+                runs.fail(cell, failure(error))
                 shown.failed(cell, failure(error))
             else:
-                log.end(found[cell], _tags(config, tags, cell))
+                runs.end(found[cell])
                 shown.finished(found[cell])
-        log.settle()
     except BaseException:
         # Threads and processes alike look at this file between two fits.
         stop.touch()
@@ -281,7 +265,7 @@ def _submitter(
     prepared: Mapping[str, PreparedData],
     archive: str,
     stop: Path,
-    log: CompareLog,
+    runs: SearchRuns,
     tags: Mapping[str, Mapping[str, str]],
 ) -> Callable[[Cell], PrefectFuture[Any]]:
     """Give what hands one search to the task runner, and shows it as running."""
@@ -295,7 +279,7 @@ def _submitter(
         strategy = config.strategy(cell.strategy)
         params = {"strategy.name": strategy.name, "seed": cell.seed}
         params |= {f"strategy.params.{key}": value for key, value in strategy.params.items()}
-        log.begin(cell, _tags(config, tags, cell), {"dataset": cell.dataset, **params})
+        runs.begin(cell, _tags(config, tags, cell), {"dataset": cell.dataset, **params})
         data = prepared[cell.dataset]
         plan = plan_as_configured(config.as_select(cell.dataset, cell.strategy), data, cell.seed)
         named = searching.with_options(task_run_name=cell.name)
@@ -316,7 +300,7 @@ def _concluded(
     results: Sequence[CellResult],
     prepared: Mapping[str, PreparedData],
     everything: Mapping[str, tuple[float, int]],
-    log: CompareLog,
+    log: RunLog,
     read_back: int,
     told: tuple[str, ...],
 ) -> Compared:
@@ -345,7 +329,10 @@ def _concluded(
         labels,
     )
     log.files(files)
-    log.metrics(parent_metrics(comparison))
-    log.note(sentences(comparison), config.description)
-    log.close("FINISHED")
+    log.metrics({0: parent_metrics(comparison)})
+    answer, *more = sentences(comparison)
+    links = {"report": "comparison.html", "summary": "summary.csv", "all searches": "cells.csv"}
+    more += [config.description] if config.description else []
+    log.tag(note(log.tracking, log.run_id, answer, links, more))
+    log.settle()
     return Compared(log.run_id, comparison, cells, everything, read_back, told)

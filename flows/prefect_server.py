@@ -23,7 +23,7 @@ from typing import IO, Self
 import typer
 
 from swarm.errors import StoreError
-from tasks.tracking_store import load_mlflow
+from tasks.tracking.store import load_mlflow
 
 __all__ = [
     "HOME",

@@ -22,7 +22,7 @@ from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
 from flows.configured import fetched, tracking_as_configured
 from flows.progress import say
-from flows.select import Outcome, Started, carry_out, ends_run, start
+from flows.select import Outcome, Started, carry_out, start
 from swarm.errors import DataError
 from swarm.storage.archive import Archive
 from swarm.validation.drift import drift_table
@@ -130,10 +130,10 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> Refreshed:
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
     started = start(config, table, warm=warm, tags=tags, registered=name, tracking=tracking)
-    with closing(started.archive), ends_run(started.log):
+    with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
         done = _decided(config, started, outcome, champions, champion, gone, drift, warnings)
-        unsent = started.log.close("FINISHED")
+        unsent = log.close()
     return replace(done, outcome=replace(outcome, unsent=unsent))
 
 
@@ -182,7 +182,7 @@ def _decided(
         "warnings": list(warnings),
     }
     started.log.files(decision_files(record, drift))
-    started.log.spool.tags({"decision": decision, "why": why})
+    started.log.tag({"decision": decision, "why": why})
     announce(record)
     return Refreshed(decision, why, now, outcome.run_id, outcome, duel, drift, warnings)
 

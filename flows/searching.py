@@ -16,8 +16,8 @@ from swarm.storage.archive import Archive
 from swarm.strategies.exhaustive import Exhaustive
 from swarm.warning_codes import coded
 from tasks.prefect_artifacts import show_progress
-from tasks.run_log import RunLog
 from tasks.steps import confirm_best, run_epoch, worth_retrying
+from tasks.tracking.run_log import RunLog
 
 __all__ = ["search_as_configured"]
 
@@ -53,7 +53,7 @@ def search_as_configured(
                 count = plan.strategy.count(plan.problem.space)
                 say(f"{count:,} subsets are evaluated, all there are", verbosity)
             say(f"run {log.run_id} in {log.tracking.label}", verbosity)
-            log.spool.tags({"evaluation": evaluator.way})
+            log.tag({"evaluation": evaluator.way})
             callbacks.append(shown.enter_context(display(plan.budget, verbosity)).epoch)
             callbacks.append(shown.enter_context(show_progress(plan.budget)))
 
@@ -92,7 +92,7 @@ def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:
     metrics = {"proxy_best_cost": float(confirmed.cheap.min()), "confirmed_best_cost": result.cost}
     if correlation == correlation:
         metrics["proxy_rank_correlation"] = correlation
-    log.judged(result.state.epoch, metrics)
+    log.metrics({result.state.epoch: metrics})
     say(
         f"{len(confirmed.costs)} subsets of the cheaper model measured on the full one: rank "
         f"correlation {correlation:.2f}, best cost {result.cost:.5f}",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from prefect import flow
@@ -24,8 +24,7 @@ from flows.configured import (
 from flows.progress import say
 from flows.searching import search_as_configured
 from swarm.ensemble import SubsetEnsemble
-from swarm.errors import ConfigError, StoreError
-from swarm.redaction import redact
+from swarm.errors import ConfigError
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchPlan
 from swarm.storage.archive import Archive
@@ -36,8 +35,6 @@ from tasks.answer import answer_files, judgement_files
 from tasks.model_files import storable
 from tasks.prefect_artifacts import show_answer
 from tasks.report import costs_on_test, final_metrics, report_data, run_facts, write_report
-from tasks.run_log import RunLog, describe_run
-from tasks.run_note import answer_note, run_title
 from tasks.secrets import expand
 from tasks.steps import (
     fit_ensemble,
@@ -46,8 +43,10 @@ from tasks.steps import (
 )
 from tasks.table import Table
 from tasks.tracking import Tracking
+from tasks.tracking.note import answer_note, run_title
+from tasks.tracking.run_log import RunLog, describe_run, refuse_another_search
 
-__all__ = ["Outcome", "Started", "carry_out", "ends_run", "select", "start"]
+__all__ = ["Outcome", "Started", "carry_out", "select", "start"]
 
 # Rows on which the saved model must predict as the ensemble does.
 _EXAMPLE_ROWS = 50
@@ -71,8 +70,8 @@ class Outcome:
         Training rows.
     training_seconds : float
         Of the search, by the archive: the same for a search that is replayed.
-    unsent : int
-        Messages that wait for the tracking server.
+    unsent : str
+        What the tracking store has not taken and how to send it; empty where it has everything.
     """
 
     run_id: str
@@ -83,7 +82,7 @@ class Outcome:
     ensemble: SubsetEnsemble
     n_train: int
     training_seconds: float
-    unsent: int = 0
+    unsent: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,9 +132,9 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
     """
     check(config)
     started = start(config, fetched(config), run_id)
-    with closing(started.archive), ends_run(started.log):
+    with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
-        return replace(outcome, unsent=started.log.close("FINISHED"))
+        return replace(outcome, unsent=log.close())
 
 
 def start(
@@ -211,35 +210,12 @@ def _open_run(
     tags |= {"kind": "select", "dataset": train.name, "config": config.name, **more}
     params, text = flatten(config), as_yaml(config)
     if run_id is not None:
-        return RunLog.resume(tracking, config.tracking.spool, run_id, params, tags, text)
+        refuse_another_search(tracking.run(run_id), params, tags)
+        return RunLog.resume(tracking, run_id, tags, text)
+    name = run_title(train.name, config.strategy.name, config.seed)
     return RunLog.start(
-        tracking,
-        config.tracking.spool,
-        run_title(train.name, config.strategy.name, config.seed),
-        params,
-        tags,
-        text,
-        train,
-        config.description,
+        tracking, name, params, tags, text, table=train, description=config.description
     )
-
-
-@contextmanager
-def ends_run(log: RunLog) -> Iterator[None]:
-    """Never leave a run behind as RUNNING, whatever happens to the search."""
-    try:
-        yield
-    except BaseException as error:
-        told = str(error).splitlines()[0] if str(error) else repr(error)
-        status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        try:
-            log.spool.tags({"error": redact(told)})
-            log.close(status, timeout=30.0)
-        except StoreError:
-            # A full disk, most likely: the store may take what the spool cannot hold.
-            with suppress(StoreError):
-                log.tracking.finish(log.run_id, status)
-        raise
 
 
 def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, ...]) -> Outcome:
@@ -268,7 +244,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         n_jobs=config.evaluation.n_jobs,
     )
     log.files(judgement_files(judgement))
-    log.judged(result.state.epoch, final_metrics(judgement))
+    log.metrics({result.state.epoch: final_metrics(judgement)})
     facts = {
         "strategy": config.strategy.name,
         "seed": config.seed,
@@ -301,7 +277,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         example = train.features.head(_EXAMPLE_ROWS)
         verdict = judgement.verdict()
         uri = register_model(log, ensemble, example, started.registered, verdict).uri
-    log.spool.tags(
+    log.tag(
         {"stopped": result.reason, "answer": answer, "model": uri, "verdict": judgement.verdict()}
         | answer_note(
             log.tracking,

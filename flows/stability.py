@@ -24,12 +24,10 @@ from flows.configured import (
     tracking_as_configured,
 )
 from flows.progress import say
-from flows.select import ends_run
 from swarm.errors import ConfigError
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.stability import CORE, NOISE, classify
-from tasks.run_log import RunLog, describe_run
 from tasks.search_cell import (
     Cell,
     CellResult,
@@ -41,6 +39,7 @@ from tasks.secrets import expand
 from tasks.stability import Assessment, assess, assessment_files, scheme_of, subsample
 from tasks.steps import split_rows
 from tasks.table import Table
+from tasks.tracking.run_log import RunLog, describe_run
 
 __all__ = ["Assessed", "Repetitions", "stability"]
 
@@ -152,7 +151,7 @@ def stability(
         probe_as_configured(config, search, archive)
     scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train, estimator)]}, without replacement"
     log = _open_log(config, plan, whole, train, scheme)
-    with ends_run(log), tempfile.TemporaryDirectory(prefix="swarm-stability-") as folder:
+    with log, tempfile.TemporaryDirectory(prefix="swarm-stability-") as folder:
         say(f"run {log.run_id} in {log.tracking.label}", verbosity)
         for text in whole.warnings:
             say(f"[yellow]warning:[/yellow] {text}", verbosity)
@@ -183,8 +182,8 @@ def stability(
             plan.level,
         )
         log.files(assessment_files(assessment))
-        log.judged(0, _metrics(assessment))
-        log.close("FINISHED")
+        log.metrics({0: _metrics(assessment)})
+        log.settle()
     return Assessed(log.run_id, assessment, scheme)
 
 
@@ -209,13 +208,12 @@ def _open_log(
     params = flatten(config) | {f"stability.{key}": value for key, value in vars(plan).items()}
     return RunLog.start(
         tracking,
-        config.tracking.spool,
         f"{config.name}-{config.strategy.name}-stability",
         params,
         tags,
         as_yaml(config),
-        train,
-        config.description,
+        table=train,
+        description=config.description,
     )
 
 

@@ -46,10 +46,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     for text in outcome.warnings:
         console.print(f"[yellow]warning:[/yellow] {text}")
     if outcome.unsent:
-        console.print(
-            f"[yellow]{outcome.unsent} messages wait for the tracking server; "
-            f"`swarm resume {outcome.run_id}` sends them.[/yellow]"
-        )
+        console.print(f"[yellow]{outcome.unsent}[/yellow]")
     console.print(f"\nrun      {outcome.run_id}  ({config.tracking.experiment})")
     console.print(f"model    {outcome.model_uri or 'not kept: it has no form without a pickle'}")
     console.print("look     swarm ui (or make ui), then open report.html among the run's artifacts")

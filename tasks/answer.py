@@ -12,7 +12,7 @@ from swarm.problem.space import SearchSpace
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.validation import Judgement
-from tasks.run_log import parquet
+from tasks.tracking.run_log import parquet
 
 __all__ = ["answer_files", "evaluation_table", "judgement_files"]
 

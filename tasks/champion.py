@@ -18,7 +18,7 @@ import pandas as pd
 
 from swarm.errors import InputError, StoreError
 from tasks.tracking import Tracking
-from tasks.tracking_store import load_mlflow, store_errors
+from tasks.tracking.store import load_mlflow, store_errors
 
 __all__ = ["ALIAS", "Champion", "Champions"]
 

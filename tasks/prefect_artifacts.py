@@ -32,7 +32,7 @@ from swarm.search.result import SearchResult
 from swarm.validation import Judgement
 from swarm.validation.contenders import CONTENDERS
 from tasks.tracking import Tracking
-from tasks.tracking_store import first_line, within
+from tasks.tracking.store import first_line, within
 
 __all__ = ["figure_rows", "run_link", "show_answer", "show_markdown", "show_progress", "show_table"]
 

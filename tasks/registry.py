@@ -19,8 +19,8 @@ import pandas as pd
 from swarm.errors import StoreError
 from tasks.model_card import model_card
 from tasks.model_files import serialisation, write_ensemble
-from tasks.tracking_client import Tracking
-from tasks.tracking_store import load_mlflow, store_errors
+from tasks.tracking import Tracking
+from tasks.tracking.store import load_mlflow, store_errors
 
 __all__ = ["ModelInfo", "log_ensemble"]
 

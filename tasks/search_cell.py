@@ -18,11 +18,11 @@ from swarm.problem.problem import Problem
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
-from tasks.run_log import parquet
-from tasks.run_note import run_title
 from tasks.step import step
 from tasks.steps import worth_retrying
 from tasks.table import Table
+from tasks.tracking.note import run_title
+from tasks.tracking.run_log import parquet
 
 __all__ = [
     "Cell",

@@ -30,11 +30,11 @@ from swarm.search.result import SearchResult
 from swarm.validation import Judgement, judge
 from swarm.warning_codes import coded
 from tasks.registry import ModelInfo, log_ensemble
-from tasks.run_log import RunLog
 from tasks.sources import fetch
 from tasks.split import Split, split
 from tasks.step import step
 from tasks.table import Table
+from tasks.tracking.run_log import RunLog
 
 __all__ = [
     "Prepared",

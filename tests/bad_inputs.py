@@ -443,11 +443,6 @@ RUNS: dict[str, Case] = {
         {"tracking": {"artifacts": "broken.parquet"}},
         ["artifacts", "broken.parquet", "it is a file", "tracking.artifacts"],
     ),
-    "spool in a file": (
-        None,
-        {"tracking": {"spool": "broken.parquet"}},
-        ["spool", "broken.parquet", "it is a file", "tracking.spool"],
-    ),
     "tracking server that is away": (
         None,
         {"tracking": {"uri": NOWHERE}},

@@ -14,9 +14,9 @@ from conf.load import from_yaml
 from conf.schema import SelectConfig
 from conf.text import render
 from flows.configured import fetched, prepare_as_configured
-from tasks.metric_names import charted_name
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
+from tasks.tracking.names import charted_name
 
 __all__ = ["ANSWER", "BAYES", "N_ROWS", "OTHERS", "Bench", "prepared_by_hand", "table"]
 
@@ -60,7 +60,7 @@ class Bench:
     uri: str
 
     def other(self, name: str) -> Bench:
-        """A bench with an archive, a spool and an experiment of its own."""
+        """A bench with an archive and an experiment of its own."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         return replace(self, folder=folder)
@@ -92,7 +92,6 @@ class Bench:
                 "uri": self.uri,
                 "experiment": self.experiment,
                 "artifacts": str(self.folder / "artifacts"),
-                "spool": str(self.folder / "spool"),
             },
             "archive": {"url": self.archive},
             "retries": {"delay_seconds": 0.0},

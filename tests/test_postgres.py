@@ -229,7 +229,6 @@ def test_many_flows_at_once_on_one_store_lose_nothing(
     runs = bench.runs()
     assert [run.info.status for run in runs] == ["FINISHED"] * FLOWS
     assert sorted(int(run.data.params["seed"]) for run in runs) == sorted(seeds)
-    assert not list((bench.folder / "spool").rglob("*.entry"))
     for run in runs:
         for metric in ("best_cost", "fits", "diversity", "work_fits"):
             assert bench.steps(run.info.run_id, metric) == list(range(1, EPOCHS + 1)), metric

@@ -18,7 +18,7 @@ from conf.schema import SelectConfig
 from flows.select import Outcome, select
 from swarm.errors import ConfigError, EvaluationError
 from swarm.search.driver import Search
-from tasks.run_fields import accepted_key
+from tasks.tracking.names import accepted_key
 from tests.small_run import N_ROWS, Bench, prepared_by_hand, table
 
 CONTENDERS = {
@@ -83,8 +83,8 @@ def test_a_run_leaves_one_finished_run_in_mlflow(first):
     assert "error" not in tags
     (entry,) = run.inputs.dataset_inputs
     assert entry.dataset.name == "table"
-    assert outcome.unsent == 0
-    assert not list((bench.folder / "spool").glob("*"))
+    assert outcome.unsent == ""
+    assert not (bench.folder / "spool").exists()
 
 
 def test_every_metric_has_one_point_per_epoch(first):
@@ -267,13 +267,6 @@ def test_a_search_that_fails_leaves_a_failed_run_with_its_reason(bench, monkeypa
     (run,) = bench.runs()
     assert run.info.status == "FAILED"
     assert run.data.tags["error"] == "nothing can be trained here"
-
-
-def test_a_run_whose_record_cannot_be_started_is_not_left_running(bench):
-    (bench.folder / "spool").write_text("in the way")
-    with pytest.raises(OSError, match="spool"):
-        select(bench.config(), None, 0)
-    assert "RUNNING" not in bench.statuses()
 
 
 @pytest.mark.usefixtures("plain")

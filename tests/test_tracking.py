@@ -19,7 +19,7 @@ import pytest
 
 from swarm.errors import InputError, StoreError
 from tasks.tracking import Tracking, open_tracking, runs_page
-from tasks.tracking_store import redact
+from tasks.tracking.store import redact
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +67,6 @@ def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:
     assert sum(key.startswith("t") for key in found.tags) == 120
 
 
-def test_a_child_run_stands_under_its_parent(tracking: Tracking) -> None:
-    parent = tracking.start_run("compare", {}, {})
-    child = tracking.start_run("seed 1", {}, {}, parent_run_id=parent)
-    assert tracking.run(child).tags["mlflow.parentRunId"] == parent
-
-
 @pytest.mark.parametrize("status", ["FINISHED", "FAILED", "KILLED"])
 def test_a_finished_run_can_be_resumed(tracking: Tracking, status: str) -> None:
     run_id = tracking.start_run("ends", {}, {})
@@ -97,12 +91,22 @@ def test_a_deleted_run_is_not_resumed(tracking: Tracking) -> None:
         tracking.resume_run(run_id)
 
 
-def test_last_step_is_the_highest_step_or_minus_one(tracking: Tracking) -> None:
+def test_the_steps_of_every_metric_are_known(tracking: Tracking) -> None:
     run_id = tracking.start_run("steps", {}, {})
-    assert tracking.last_step(run_id, "cost") == -1
+    assert tracking.steps(run_id) == {}
     for step in (0, 7, 3):
         tracking.client.log_metric(run_id, "cost", 0.5, step=step)
-    assert tracking.last_step(run_id, "cost") == 7
+    tracking.client.log_metric(run_id, "size", 2.0, step=4)
+    assert tracking.steps(run_id) == {"cost": {0, 3, 7}, "size": {4}}
+
+
+def test_runs_that_match_come_latest_first_however_many(
+    tracking: Tracking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.tracking.client._PAGE", 2)
+    made = [tracking.start_run(f"page {i}", {}, {"book": "one"}) for i in range(5)]
+    found = [run.info.run_id for run in tracking.runs("tags.book = 'one'")]
+    assert found == made[::-1]
 
 
 def test_artifacts_live_beside_the_database_and_come_back(tracking: Tracking) -> None:

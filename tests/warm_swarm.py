@@ -25,7 +25,7 @@ _PRELOADED = (
 )
 _SERVE = """
 import json, os, signal, sys
-from tasks.tracking_store import load_mlflow
+from tasks.tracking.store import load_mlflow
 load_mlflow()
 import {preloaded}
 {prelude}

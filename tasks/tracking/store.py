@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 from swarm.errors import InputError, StoreError
 from swarm.redaction import harmless, redact, scrub, secrets_of
@@ -23,7 +26,9 @@ __all__ = [
     "is_postgres",
     "is_sqlite",
     "load_mlflow",
+    "local_folder",
     "redact",
+    "require_writable",
     "resolve",
     "store_errors",
     "within",
@@ -34,7 +39,7 @@ T = TypeVar("T")
 MESSAGE_LENGTH = 200
 
 # MLflow reads each of these at every request; its own retries would last for minutes, and the
-# spool tries again by itself.
+# outbox tries again by itself.
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
@@ -62,7 +67,7 @@ def load_mlflow() -> ModuleType:
         logger.setLevel(logging.WARNING)
     # It quotes the driver, which may quote the password; we say the same without.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.ERROR)
-    # Each of many attempts at a server that is away: the spool says it once.
+    # Each of many attempts at a server that is away: the outbox says it once.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     return mlflow
 
@@ -202,3 +207,36 @@ def store_errors(uri: str, doing: str) -> Iterator[None]:
             f"the tracking store {redact(uri)} failed to {doing} ({first_line(error, uri)}); "
             "check that it runs and that the address is right"
         ) from harmless(error, secrets_of(uri))
+
+
+def require_writable(folder: Path, what: str, remedy: str) -> None:
+    """Create `folder` where it is missing, and write a file into it that is gone at once.
+
+    Parameters
+    ----------
+    folder : Path
+    what : str
+        What the folder is for, as a sentence says it.
+    remedy : str
+        What to do where it cannot be written.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be created or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"x")
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else error.strerror or type(error).__name__
+        raise StoreError(f"cannot write {what} to {str(folder)!r} ({why}); {remedy}") from error
+
+
+def local_folder(address: str) -> Path | None:
+    """Return the folder that an artifact address names on this machine, None for any other."""
+    parts = urlparse(address)
+    if parts.scheme not in ("", "file"):
+        return None
+    return Path(url2pathname(parts.path))

@@ -1,18 +1,31 @@
-"""Names under which figures are sent to MLflow, which draws those of one prefix together.
-
-Its pages sort the groups by name: what a person looks for first, the cost, comes first.
-"""
+"""Names and values of figures, parameters and tags, as MLflow takes and shows them."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TypeVar
 
-__all__ = ["charted", "charted_name"]
+__all__ = [
+    "PARAM_LENGTH",
+    "TAG_LENGTH",
+    "accepted_key",
+    "batches",
+    "charted",
+    "charted_name",
+    "cut",
+]
 
 T = TypeVar("T")
 
+PARAM_LENGTH = 6000
+TAG_LENGTH = 8000
+KEY_LENGTH = 250
+
+# MLflow draws figures of one prefix together, and sorts the groups by name: what a person looks
+# for first, the cost, comes first.
 _NAMES = {
     "best_cost": "cost/best",
     "pbest_cost_mean": "cost/pbest_mean",
@@ -52,3 +65,21 @@ def charted_name(name: str) -> str:
 def charted(values: Mapping[str, T]) -> dict[str, T]:
     """Return figures under the names that MLflow gets."""
     return {charted_name(name): value for name, value in values.items()}
+
+
+def batches(items: Iterable[T], size: int = 100) -> Iterator[list[T]]:
+    """Yield `items` in lists of at most `size`; 100 is what MLflow takes of params and tags."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def accepted_key(name: str) -> str:
+    """Return `name` with every character that MLflow refuses in a key replaced by ``_``."""
+    return re.sub(r"[^\w.\- :/]", "_", name)[:KEY_LENGTH]
+
+
+def cut(value: object, length: int) -> str:
+    """Return a value as text, strings as they are and others as JSON, cut to `length`."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= length else text[: length - 3] + "..."

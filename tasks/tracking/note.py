@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tasks.tracking import Tracking
+from tasks.tracking.client import Tracking
 
 __all__ = ["answer_note", "note", "run_title"]
 

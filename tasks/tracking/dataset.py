@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from tasks.tracking_store import redact
+from tasks.tracking.store import redact
 
 __all__ = ["dataset_input"]
 

@@ -1,0 +1,417 @@
+"""The tracking store opened; its runs written and read by id: no active run, so no stray one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+from swarm.errors import InputError, StoreError
+from tasks.secrets import expand
+from tasks.tracking.store import (
+    alone,
+    contact,
+    is_postgres,
+    is_sqlite,
+    load_mlflow,
+    local_folder,
+    redact,
+    require_writable,
+    resolve,
+    store_errors,
+    within,
+)
+from tasks.tracking.writes import create_run, end_run, log_file, log_params, reopen_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RunRecord", "Tracking", "open_tracking", "runs_page"]
+
+STATUSES = ("FINISHED", "FAILED", "KILLED")
+
+# A server's tables take seconds to make, and whoever comes second waits for the first.
+_MAKING_SECONDS = 120.0
+_LOCK = 0x5A4C
+
+# Lets MLflow's UI open the experiment as model training, with metric charts first.
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+# A view of the runs with the columns that tell them apart; its name is part of its address.
+_COLUMNS = (
+    "metrics.`cost/best`",
+    "metrics.`size/best`",
+    "metrics.`test/f1`",
+    "metrics.`test/r2`",
+    "tags.`kind`",
+    "tags.`strategy`",
+    "tags.`seed`",
+)
+_VIEW = {"orderByKey": "attributes.start_time", "orderByAsc": False}
+_VIEW_NAME = "swarm"
+# Runs that are read at once.
+_PAGE = 1000
+
+
+def open_tracking(
+    uri: str, experiment: str, artifacts: str | Path | None = None, timeout: float = 15.0
+) -> Tracking:
+    """Connect to a tracking store and find or create an experiment.
+
+    Parameters
+    ----------
+    uri : str
+        ``sqlite:///`` file (created with its folder), a database, or a tracking server;
+        ``${NAME}`` is replaced by an environment variable.
+    experiment : str
+        Name of the experiment.
+    artifacts : str or Path, optional
+        Folder or address of the artifacts of a new experiment. Default: ``artifacts`` beside a
+        SQLite file, ``mlruns/artifacts`` for another database; a server decides by itself.
+    timeout : float
+        Seconds after which a server or database counts as unreachable.
+
+    Raises
+    ------
+    InputError
+        If the address is a plain folder.
+    StoreError
+        If the store cannot be reached or used.
+    """
+    address = resolve(expand(uri, "address of the tracking store"))
+    location = _location(address, artifacts)
+    with store_errors(address, "open the experiment"):
+        if is_sqlite(address):
+            folder = Path(address.removeprefix("sqlite:///").partition("?")[0]).parent
+            folder.mkdir(parents=True, exist_ok=True)
+            with alone(address):
+                _make_tables(address)
+                contact(address, timeout)
+                return _open(address, experiment, location)
+        load_mlflow()
+        deadline = time.monotonic() + timeout
+        within(timeout, lambda: contact(address, timeout))
+        if is_postgres(address):
+            within(_MAKING_SECONDS, lambda: _make_server_tables(address))
+            deadline = time.monotonic() + timeout
+        left = max(0.1, deadline - time.monotonic())
+        return within(left, lambda: _open(address, experiment, location))
+
+
+def _make_tables(address: str) -> None:
+    """Make the tables of a new file aside: MLflow cannot complete what it was killed in making."""
+    file = Path(address.removeprefix("sqlite:///").partition("?")[0])
+    if file.exists():
+        return
+    load_mlflow()
+    from mlflow.store.db.utils import _initialize_tables, create_sqlalchemy_engine_with_retry
+
+    part = file.with_name(file.name + ".part")
+    for half_made in file.parent.glob(part.name + "*"):
+        half_made.unlink()
+    engine = create_sqlalchemy_engine_with_retry(f"sqlite:///{part}")  # type: ignore[no-untyped-call]
+    try:
+        _initialize_tables(engine)  # type: ignore[no-untyped-call]
+    finally:
+        engine.dispose()
+    part.replace(file)
+
+
+def _make_server_tables(address: str) -> None:
+    """Let one process at a time find the database empty, as MLflow trips over a second one."""
+    import mlflow.store.model_registry.sqlalchemy_store
+    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  before the others have to wait
+    import sqlalchemy as sa
+    from mlflow import MlflowClient
+
+    engine = sa.create_engine(address, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        if not sa.inspect(connection).has_table("alembic_version"):
+            MlflowClient(address, address).search_experiments(max_results=1)
+
+
+def _open(uri: str, experiment: str, location: str | None) -> Tracking:
+    mlflow = load_mlflow()
+    from mlflow.exceptions import MlflowException
+
+    client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        # An experiment keeps the folder it is created with.
+        folder = None if location is None else local_folder(location)
+        if folder is not None:
+            remedy = "set tracking.artifacts to a folder that can be written"
+            require_writable(folder, "artifacts", remedy)
+        try:
+            created = client.create_experiment(experiment, artifact_location=location, tags=_tags())
+            return Tracking(client, uri, created, experiment)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+            found = client.get_experiment_by_name(experiment)
+    if found.lifecycle_stage != "active":
+        raise StoreError(
+            f"the experiment {experiment!r} was deleted in {redact(uri)}; "
+            "restore it in MLflow or choose another name"
+        )
+    # One that is older than the view gets it: `swarm ui` leads there.
+    missing = {key: text for key, text in _tags().items() if key not in found.tags}
+    for key, text in missing.items():
+        client.set_experiment_tag(found.experiment_id, key, text)
+    return Tracking(client, uri, found.experiment_id, experiment)
+
+
+def runs_page(experiment_id: str) -> str:
+    """Return the part of an address, after the server, of the runs with telling columns."""
+    return f"/#/experiments/{experiment_id}/runs?viewStateShareKey={_VIEW_NAME}"
+
+
+def _tags() -> dict[str, str]:
+    view = json.dumps({**_VIEW, "selectedColumns": list(_COLUMNS)})
+    return {**_KIND, f"mlflow.sharedViewState.{_VIEW_NAME}": view}
+
+
+def _location(uri: str, artifacts: str | Path | None) -> str | None:
+    if artifacts is not None and "://" in str(artifacts):
+        return str(artifacts)
+    if uri.startswith(("http://", "https://")):
+        return None
+    if artifacts is not None:
+        return Path(artifacts).expanduser().absolute().as_uri()
+    file = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    folder = file.parent if is_sqlite(uri) else Path("mlruns").absolute()
+    return (folder / "artifacts").as_uri()
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What the store knows of one run; metrics are the last values."""
+
+    run_id: str
+    name: str
+    status: str
+    experiment_id: str
+    artifact_uri: str
+    params: dict[str, str]
+    tags: dict[str, str]
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """One experiment of one tracking store.
+
+    Attributes
+    ----------
+    client : mlflow.MlflowClient
+        Client of the store and of the registry at the same address.
+    uri : str
+        Address, with secrets; `label` is the one to show.
+    experiment_id, experiment : str
+        Id and name of the experiment.
+    """
+
+    client: Any
+    uri: str
+    experiment_id: str
+    experiment: str
+
+    @property
+    def label(self) -> str:
+        """Address without secrets."""
+        return redact(self.uri)
+
+    def require_writable(self) -> None:
+        """Refuse an experiment whose artifacts are in a folder here that cannot be written.
+
+        Raises
+        ------
+        StoreError
+            If it cannot; MLflow would go on trying for minutes.
+        """
+        with store_errors(self.uri, f"look up the experiment {self.experiment!r}"):
+            address = self.client.get_experiment(self.experiment_id).artifact_location
+        folder = local_folder(address)
+        if folder is not None:
+            require_writable(
+                folder,
+                f"the artifacts of the experiment {self.experiment!r}",
+                "make it a folder that can be written, or set tracking.experiment to a new name",
+            )
+
+    def start_run(
+        self,
+        name: str,
+        params: Mapping[str, object],
+        tags: Mapping[str, str],
+        description: str | None = None,
+    ) -> str:
+        """Create a running run and return its id.
+
+        Parameters
+        ----------
+        name : str
+            Name shown in the list of runs.
+        params : mapping
+            Flat parameters; long values are cut to what MLflow keeps.
+        tags : mapping
+            Tags; those of MLflow itself, such as ``mlflow.user``, may be given too.
+        description : str, optional
+            Text at the top of the run's page.
+
+        Raises
+        ------
+        StoreError
+            If the store does not take it.
+        """
+        with store_errors(self.uri, f"start the run {name!r}"):
+            run_id = create_run(
+                self.client, self.experiment_id, name, tags, description=description
+            )
+        self.log_params(run_id, params)
+        return run_id
+
+    def log_params(self, run_id: str, params: Mapping[str, object]) -> None:
+        """Log flat parameters; long values are cut to what MLflow keeps."""
+        with store_errors(self.uri, "log parameters"):
+            log_params(self.client, run_id, params)
+
+    def log_file(self, run_id: str, path: str, data: bytes) -> None:
+        """Write an artifact, and wait until it is there."""
+        with store_errors(self.uri, f"write the artifact {path!r}"):
+            log_file(self.client, run_id, path, data)
+
+    def resume_run(self, run_id: str) -> None:
+        """Set a run to running again, and forget what it failed of.
+
+        Raises
+        ------
+        InputError
+            If there is no such run, or it was deleted.
+        """
+        self._found(run_id)
+        with store_errors(self.uri, f"resume the run {run_id}"):
+            reopen_run(self.client, run_id)
+
+    def finish(self, run_id: str, status: str = "FINISHED", error: str | None = None) -> None:
+        """End a run as ``FINISHED``, ``FAILED`` or ``KILLED``."""
+        if status not in STATUSES:
+            raise ValueError(f"status must be one of {', '.join(STATUSES)}, got {status!r}")
+        with store_errors(self.uri, f"finish the run {run_id}"):
+            end_run(self.client, run_id, status, error)
+
+    def run(self, run_id: str) -> RunRecord:
+        """Return what is known of a run; InputError if there is none of that id."""
+        found = self._found(run_id)
+        return RunRecord(
+            run_id=found.info.run_id,
+            name=found.info.run_name,
+            status=found.info.status,
+            experiment_id=found.info.experiment_id,
+            artifact_uri=found.info.artifact_uri,
+            params=dict(found.data.params),
+            tags=dict(found.data.tags),
+            metrics=dict(found.data.metrics),
+        )
+
+    def runs(self, filter_string: str) -> Iterator[Any]:
+        """Give the runs of the experiment that match, the latest first."""
+        token = None
+        while True:
+            with store_errors(self.uri, "search the runs"):
+                page = self.client.search_runs(
+                    [self.experiment_id],
+                    filter_string=filter_string,
+                    max_results=_PAGE,
+                    order_by=["attributes.start_time DESC"],
+                    page_token=token,
+                )
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def steps(self, run_id: str) -> dict[str, set[int]]:
+        """Return the steps of every metric of a run."""
+        names = self.run(run_id).metrics
+        with store_errors(self.uri, "read the metrics"):
+            return {
+                name: {point.step for point in self.client.get_metric_history(run_id, name)}
+                for name in names
+            }
+
+    def find_artifact(self, run_id: str, path: str) -> bool:
+        """Return whether a run has an artifact, a file or a folder, at `path`."""
+        parent = str(PurePosixPath(path).parent)
+        with store_errors(self.uri, f"list the artifacts of the run {run_id}"):
+            listed = self.client.list_artifacts(run_id, None if parent == "." else parent)
+        return any(entry.path == path for entry in listed)
+
+    def download(self, run_id: str, path: str) -> Path:
+        """Return a local path of an artifact: a copy, or the original where it is local.
+
+        Raises
+        ------
+        InputError
+            If the run has no such artifact.
+        """
+        if not self.find_artifact(run_id, path):
+            raise InputError(f"the run {run_id} has no artifact {path!r}; check that it ended well")
+        root = urlparse(self.run(run_id).artifact_uri)
+        if root.scheme in ("", "file"):
+            return Path(url2pathname(root.path)) / path
+        with store_errors(self.uri, f"fetch the artifact {path!r}"):
+            return Path(self.client.download_artifacts(run_id, path))
+
+    def log_dataset(
+        self,
+        run_id: str,
+        frame: pd.DataFrame,
+        target_name: str | None,
+        name: str,
+        source: str,
+        context: str,
+    ) -> None:
+        """Attach a table to a run as a data set input: schema, size and digest, not the rows.
+
+        Parameters
+        ----------
+        run_id : str
+            The run.
+        frame : DataFrame (n_rows, n_columns)
+            The table, with the target as a column if `target_name` is given.
+        target_name : str or None
+            Column of the target.
+        name, source : str
+            Short name, and where it came from, without secrets.
+        context : str
+            What it was used for, such as ``training``.
+        """
+        # pandas, for a table alone: `swarm --help` comes by here.
+        from tasks.tracking.dataset import dataset_input
+
+        entry = dataset_input(frame, target_name, name, source, context)
+        with store_errors(self.uri, f"log the data set {name!r}"):
+            self.client.log_inputs(run_id, datasets=[entry])
+
+    def _found(self, run_id: str) -> Any:
+        from mlflow.exceptions import MlflowException
+
+        missing = InputError(
+            f"there is no run {run_id!r} in {self.label}; `swarm ui` shows the ids of all runs"
+        )
+        with store_errors(self.uri, f"look up the run {run_id!r}"):
+            try:
+                found = self.client.get_run(run_id)
+            except MlflowException as error:
+                if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                    raise missing from None
+                raise
+        if found.info.lifecycle_stage != "active":
+            raise InputError(f"the run {run_id!r} was deleted; restore it in MLflow first")
+        return found

@@ -1,0 +1,96 @@
+"""The runs of a comparison: one for each search, under the run of the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tasks.search_cell import Cell, CellResult
+from tasks.tracking.client import Tracking
+from tasks.tracking.run_log import RunLog
+
+__all__ = ["SearchRuns", "unfinished"]
+
+
+def unfinished(tracking: Tracking, fingerprint: str) -> str | None:
+    """Return the id of the latest comparison of this fingerprint that did not finish, if any."""
+    wanted = f"tags.kind = 'compare' and tags.fingerprint = '{fingerprint}'"
+    for run in tracking.runs(wanted):
+        if run.info.status != "FINISHED":
+            return str(run.info.run_id)
+    return None
+
+
+class SearchRuns:
+    """Opens and ends the run of each search; see :class:`RunLog` for what it promises.
+
+    Parameters
+    ----------
+    parent : RunLog
+        Log of the comparison.
+    """
+
+    def __init__(self, parent: RunLog) -> None:
+        self._parent = parent
+        self._logs: dict[Cell, RunLog] = {}
+        # Runs of earlier starts that did not finish, and the steps of each metric they have.
+        self._left: dict[Cell, tuple[str, dict[str, set[int]]]] = {}
+
+    def finished(self, problems: Mapping[str, str]) -> list[CellResult]:
+        """Read back the searches that finished on the same problems, and end the others.
+
+        Parameters
+        ----------
+        problems : mapping of str to str
+            Fingerprint of the problem of each data set: a search on other data is run again.
+        """
+        tracking, results, seen = self._parent.tracking, [], set()
+        for run in tracking.runs(f"tags.`mlflow.parentRunId` = '{self._parent.run_id}'"):
+            tags, run_id = run.data.tags, str(run.info.run_id)
+            if run.info.status == "RUNNING":
+                # Of a process that was killed.
+                tracking.finish(run_id, "KILLED")
+            if "dataset" not in tags or "seed" not in tags:
+                continue
+            cell = Cell(tags["dataset"], tags["label"], int(tags["seed"]))
+            if cell in seen or tags.get("problem") != problems.get(cell.dataset):
+                continue
+            seen.add(cell)
+            if run.info.status != "FINISHED":
+                self._left[cell] = run_id, tracking.steps(run_id) if run.data.metrics else {}
+                continue
+            paths = ("features.json", "history.parquet")
+            results.append(CellResult.read(*(tracking.download(run_id, p) for p in paths)))
+        return results
+
+    def begin(self, cell: Cell, tags: Mapping[str, str], params: Mapping[str, object]) -> None:
+        """Show a search as running."""
+        labels = {**tags, "kind": "search", "dataset": cell.dataset, "label": cell.strategy}
+        run_id, steps = self._left.pop(cell, (None, {}))
+        self._logs[cell] = self._parent.child(cell.name, params, labels, run_id, steps)
+
+    def end(self, result: CellResult) -> None:
+        """Log what a search found."""
+        log = self._logs[result.cell]
+        rows = result.history.set_index("epoch").to_dict("index")
+        steps = {
+            int(str(epoch)): {str(k): v for k, v in row.items()} for epoch, row in rows.items()
+        }
+        last = {
+            "work_seconds_algorithm": result.seconds_algorithm,
+            "work_seconds_evaluation": result.seconds_evaluation,
+        }
+        if result.test_cost is not None:
+            last["test_cost"] = result.test_cost
+        steps[result.epochs] = {**steps.get(result.epochs, {}), **last}
+        log.metrics(steps)
+        log.files({path: _artifact(result, path) for path in ("features.json", "history.parquet")})
+        log.tag({"stopped": result.reason})
+        log.finish()
+
+    def fail(self, cell: Cell, error: str) -> None:
+        """End the run of a search that found nothing."""
+        self._logs[cell].finish("FAILED", error)
+
+
+def _artifact(result: CellResult, path: str) -> Callable[[], bytes]:
+    return lambda: result.files()[path]

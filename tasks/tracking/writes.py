@@ -1,0 +1,125 @@
+"""What is sent to MLflow: calls on a client, each of which can be repeated without harm.
+
+MLflow keeps one point per metric, step, time and value, and the rest overwrites itself. Only a run
+that is created twice would be two: who repeats :func:`create_run` calls :func:`find_child` first.
+"""
+
+from __future__ import annotations
+
+import getpass
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tasks.tracking.names import PARAM_LENGTH, TAG_LENGTH, accepted_key, batches, cut
+
+__all__ = [
+    "create_run",
+    "end_run",
+    "find_child",
+    "log_file",
+    "log_params",
+    "log_points",
+    "log_tags",
+    "reopen_run",
+]
+
+# What MLflow takes, and gives, at once.
+_METRICS = 1000
+_RUNS = 1000
+_PARENT = "mlflow.parentRunId"
+
+
+def create_run(
+    client: Any,
+    experiment_id: str,
+    name: str,
+    tags: Mapping[str, str],
+    *,
+    description: str | None = None,
+    parent: str | None = None,
+    start_ms: int | None = None,
+) -> str:
+    """Create a running run with all its tags, and return its id."""
+    system = {"mlflow.user": _user(), "mlflow.source.name": "swarm", "mlflow.source.type": "LOCAL"}
+    if description:
+        system["mlflow.note.content"] = description
+    if parent:
+        system[_PARENT] = parent
+    labels = {accepted_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()}
+    run = client.create_run(experiment_id, start_time=start_ms, tags=system | labels, run_name=name)
+    return str(run.info.run_id)
+
+
+def find_child(client: Any, experiment_id: str, parent: str, name: str) -> str | None:
+    """Return the id of the latest run of that name under `parent`, None if there is none."""
+    # Names are compared here, as no quotation marks are safe in a filter.
+    found = client.search_runs(
+        [experiment_id],
+        filter_string=f"tags.`{_PARENT}` = '{parent}'",
+        max_results=_RUNS,
+        order_by=["attributes.start_time DESC"],
+    )
+    return next((str(run.info.run_id) for run in found if run.info.run_name == name), None)
+
+
+def log_params(client: Any, run_id: str, params: Mapping[str, object]) -> None:
+    """Log parameters; long values are cut to what MLflow keeps."""
+    from mlflow.entities import Param
+
+    for batch in batches(Param(accepted_key(k), cut(v, PARAM_LENGTH)) for k, v in params.items()):
+        client.log_batch(run_id, params=batch)
+
+
+def log_tags(client: Any, run_id: str, tags: Mapping[str, str]) -> None:
+    """Set tags of a run."""
+    from mlflow.entities import RunTag
+
+    for batch in batches(RunTag(accepted_key(k), cut(v, TAG_LENGTH)) for k, v in tags.items()):
+        client.log_batch(run_id, tags=batch)
+
+
+def log_points(
+    client: Any, run_id: str, points: Iterable[tuple[str, float, int]], time_ms: int
+) -> None:
+    """Log points of metrics, each a name, a value and a step."""
+    from mlflow.entities import Metric
+
+    metrics = (Metric(name, value, time_ms, step) for name, value, step in points)
+    for batch in batches(metrics, _METRICS):
+        client.log_batch(run_id, metrics=batch)
+
+
+def log_file(client: Any, run_id: str, path: str, data: bytes) -> None:
+    """Write `data` as the artifact `path`, such as ``epochs/0007.parquet``."""
+    inside = PurePosixPath(path)
+    folder = None if str(inside.parent) == "." else str(inside.parent)
+    with tempfile.TemporaryDirectory(prefix="swarm-artifact-") as held:
+        file = Path(held) / inside.name
+        file.write_bytes(data)
+        client.log_artifact(run_id, str(file), folder)
+
+
+def reopen_run(client: Any, run_id: str) -> None:
+    """Set a run to running again, and forget what it failed of."""
+    if "error" in client.get_run(run_id).data.tags:
+        client.delete_tag(run_id, "error")
+    # Last, as a call that fails must not leave it running.
+    client.update_run(run_id, status="RUNNING")
+
+
+def end_run(
+    client: Any, run_id: str, status: str, error: str | None = None, end_ms: int | None = None
+) -> None:
+    """End a run as ``FINISHED``, ``FAILED`` or ``KILLED``, with the reason where there is one."""
+    if error:
+        log_tags(client, run_id, {"error": error})
+    client.set_terminated(run_id, status, end_ms)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
