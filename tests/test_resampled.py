@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from swarm.validation.resampled import Corrected, corrected_t
+from swarm.validation.resampled import CorrectedTTest, corrected_t
 
 # Tenths of a percent, as accuracies differ: nothing is lost when their signs turn.
 DIFFERENCES = st.lists(st.integers(-1000, 1000).map(lambda k: k / 1000), min_size=2, max_size=30)
@@ -71,9 +71,9 @@ def test_a_larger_share_of_test_rows_widens_the_interval() -> None:
 
 
 def test_equal_differences_leave_no_doubt() -> None:
-    assert corrected_t([0.0] * 5, 80, 20) == Corrected(0.0, 0.0, 0.0, 1.0, 5)
+    assert corrected_t([0.0] * 5, 80, 20) == CorrectedTTest(0.0, 0.0, 0.0, 1.0, 5)
     # The mean of three tenths is not a tenth in floating point: no spread may come of that.
-    assert corrected_t([0.1] * 3, 80, 20) == Corrected(0.1, 0.1, 0.1, 0.0, 3)
+    assert corrected_t([0.1] * 3, 80, 20) == CorrectedTTest(0.1, 0.1, 0.1, 0.0, 3)
 
 
 @pytest.mark.parametrize("differences", [[], [0.1], [0.1, math.nan], [[0.1, 0.2]]])

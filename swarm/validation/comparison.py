@@ -1,8 +1,8 @@
 """Strategies compared over data sets and seeds: tables, ranks and tests.
 
-Tables as in document 002 (mean, standard deviation, improvement over all features by its
-equation 22, average size and its reduction, times T1 and T2) and document 004 (rank-sum tests with
-intervals for each data set, its Table 3). Ranks and tests over data sets as in Demsar 2006,
+Tables as in Hafiz et al. 2018 (mean, standard deviation, improvement over all features by their
+equation 22, average size and its reduction, times T1 and T2) and Matijević 2022 (rank-sum tests
+with intervals for each data set, Table 3). Ranks and tests over data sets as in Demsar 2006,
 Statistical comparisons of classifiers over multiple data sets.
 """
 
@@ -47,19 +47,19 @@ class Friedman:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison says.
+    """Result of a comparison.
 
     Attributes
     ----------
     summary : DataFrame
         One row per data set and strategy: mean_cost, sd_cost, best_cost, mean_size, rank,
-        improvement and size_reduction in percent of all features, and the means of what
-        was spent.
+        improvement and size_reduction in percent of all features, and the mean
+        evaluations and times.
     ranks : DataFrame (n_strategies, n_datasets + 1)
         Rank by mean cost on each data set, and ``average``.
     friedman : Friedman or None
     critical_difference : float or None
-        Nemenyi's: average ranks that differ by less are not told apart.
+        Nemenyi's: average ranks that differ by less are not significantly different.
     across : DataFrame
         One row per pair: signed-rank test of the mean costs over the data sets.
     within : DataFrame
@@ -185,7 +185,7 @@ def _summary(cells: pd.DataFrame, everything: Mapping[str, tuple[float, int]]) -
             "sd_cost": float(group["cost"].std(ddof=1)) if len(group) > 1 else math.nan,
             "best_cost": float(group["cost"].min()),
             "mean_size": size,
-            # Equation 22 of document 002; costs below 0 are possible for unbounded scorers.
+            # Equation 22 of Hafiz et al.; costs below 0 are possible for unbounded scorers.
             "improvement": (100 * (full_cost - cost) / abs(full_cost) if full_cost else math.nan),
             "size_reduction": 100 * (full_size - size) / full_size,
         }
@@ -233,7 +233,7 @@ def _across(
         differences = (means[first] - means[second]).to_numpy()
         rows.append(_row({}, (first, second), signed_rank(differences, 1 - alpha)))
     smallest = min(1.0, 2.0 ** (1 - n))
-    _say_if_hopeless("across", f"{n} data sets", smallest, len(pairs), alpha, silent)
+    _note_if_powerless("across", f"{n} data sets", smallest, len(pairs), alpha, silent)
     return _tested(rows, alpha)
 
 
@@ -254,17 +254,17 @@ def _within(
             _row({"dataset": dataset}, (a, b), rank_sum(costs[a], costs[b], 1 - alpha))
             for a, b in pairs
         ]
-        # The question is asked for each data set anew, so each is a family of its own.
+        # Each data set is a family of tests of its own.
         tables.append(_tested(rows, alpha))
     smallest = min(1.0, 2.0 / math.comb(2 * n_seeds, n_seeds))
-    _say_if_hopeless("within", f"{n_seeds} seeds", smallest, len(pairs), alpha, silent)
+    _note_if_powerless("within", f"{n_seeds} seeds", smallest, len(pairs), alpha, silent)
     return pd.concat(tables, ignore_index=True)
 
 
-def _say_if_hopeless(
+def _note_if_powerless(
     test: str, sizes: str, smallest: float, n_pairs: int, alpha: float, silent: dict[str, str]
 ) -> None:
-    """Say so where Holm's smallest threshold is below the smallest p there can be."""
+    """Note where Holm's smallest threshold is below the smallest possible p."""
     if n_pairs == 0:
         silent[test] = "there is one strategy only, so there is nothing to test"
     elif smallest * n_pairs > alpha:

@@ -1,8 +1,10 @@
-"""How far two samples lie apart: Wilcoxon's tests and the Hodges-Lehmann shift.
+"""Location shift between two samples: Wilcoxon's tests and the Hodges-Lehmann estimate.
 
-The tests condition on the ties that there are: few seeds tie often, and the normal approximation
-then promises what no arrangement of so few values can hold. Sources: Wilcoxon 1945; Hodges and
-Lehmann 1963; Hollander and Wolfe, Nonparametric Statistical Methods, chapters 3 and 4.
+The tests condition on the ties: few seeds tie often, and the normal approximation then gives
+p-values below any that so few values can have. SciPy's tests are not used, as `wilcoxon` and
+`mannwhitneyu` are exact only without ties, and `permutation_test` cannot enumerate the samples of
+up to 60 values that are exact here. Sources: Wilcoxon 1945; Hodges and Lehmann 1963; Hollander
+and Wolfe, Nonparametric Statistical Methods, chapters 3 and 4.
 """
 
 from __future__ import annotations

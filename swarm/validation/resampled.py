@@ -1,4 +1,4 @@
-"""The mean difference over train/test resamples, judged in spite of the rows they share.
+"""The corrected resampled t-test of a mean difference over train/test resamples.
 
 Resamples of one data set draw from the same rows, so that their differences are not independent
 and the ordinary t-test finds differences where there are none. Source: Nadeau and Bengio,
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Corrected", "corrected_t"]
+__all__ = ["CorrectedTTest", "corrected_t"]
 
 Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Corrected:
-    """A two-sided test that the mean difference is 0, and where that mean lies.
+class CorrectedTTest:
+    """Two-sided test that the mean difference is 0, with a confidence interval.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Corrected:
 
 def corrected_t(
     differences: Sequence[float] | Float, n_train: float, n_test: float, level: float = 0.95
-) -> Corrected:
+) -> CorrectedTTest:
     """Test paired differences of resamples by the corrected resampled t-test.
 
     The variance of the mean is taken as ``(1 / J + n_test / n_train) s**2``, on ``J - 1`` degrees
@@ -79,10 +79,10 @@ def corrected_t(
     n = len(values)
     if (values == values[0]).all():
         same = float(values[0])
-        return Corrected(same, same, same, 1.0 if same == 0 else 0.0, n)
+        return CorrectedTTest(same, same, same, 1.0 if same == 0 else 0.0, n)
     mean = float(values.mean())
     error = math.sqrt(1 / n + n_test / n_train) * float(values.std(ddof=1))
     reach = float(t.isf((1 - level) / 2, n - 1)) * error
     # An error that underflows to 0 is that of differences which are the same but for rounding.
     p = float(2 * t.sf(abs(mean) / error, n - 1)) if error > 0 else float(mean == 0)
-    return Corrected(mean, mean - reach, mean + reach, p, n)
+    return CorrectedTTest(mean, mean - reach, mean + reach, p, n)
