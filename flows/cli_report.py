@@ -27,7 +27,7 @@ def report(
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     stored: Annotated[
-        bool, typer.Option("--stored", help="The page as the run left it, not made again.")
+        bool, typer.Option("--stored", help="The page as stored with the run, not rendered again.")
     ] = False,
     tracking_uri: Uri = None,
 ) -> None:
@@ -37,13 +37,13 @@ def report(
         raise InputError(f"{file} is a folder; name a file in it with --out")
     if not file.parent.is_dir():
         raise InputError(f"there is no folder {file.parent}; make it, or choose another --out")
-    from tasks.report_again import page_of
+    from tasks.stored_report import page_of
 
     page = page_of(tracking_of(tracking_uri), run_id, stored=stored)
     _write(file, page.html)
     typer.echo(f"{file} ({page.how})")
     if page.why:
-        typer.echo(f"not made again: {page.why}", err=True)
+        typer.echo(f"not rendered again: {page.why}", err=True)
     if open_ and not _opened(file):
         typer.echo("found no browser to open it with", err=True)
 

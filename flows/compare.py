@@ -33,7 +33,7 @@ from flows.configured import (
 )
 from flows.progress import say
 from swarm.errors import EvaluationError, InputError
-from swarm.report.comparison_words import sentences
+from swarm.report.comparison import sentences
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.comparison import Comparison

@@ -8,8 +8,7 @@ from rich.table import Table
 
 from conf.compare_schema import CompareConfig
 from flows.compare import Compared
-from swarm.report.comparison_page import COLUMNS, shown
-from swarm.report.comparison_words import sentences
+from swarm.report.comparison import COLUMNS, formatted, sentences
 
 __all__ = ["print_comparison"]
 
@@ -43,7 +42,7 @@ def print_comparison(compared: Compared, config: CompareConfig) -> None:
             name, number = columns[key][0], key != "strategy"
             table.add_column(name, justify="right" if number else "left", no_wrap=True)
         for _, row in rows.sort_values("rank", kind="stable").iterrows():
-            table.add_row(*(shown(row[key], columns[key][1]) for key in there))
+            table.add_row(*(formatted(row[key], columns[key][1]) for key in there))
         console.print(table)
     if len(comparison.datasets) > 1:
         console.print(_ranks(compared))

@@ -156,7 +156,7 @@ def compare(config: CompareConfig, new: bool = False) -> State:
         Start afresh, whatever was left unfinished.
     """
     from flows.compare import compare as run
-    from swarm.report.comparison_words import sentences
+    from swarm.report.comparison import sentences
     from tasks.prefect_artifacts import show_table
 
     # Once only: what the first attempt began, the second one goes on with.

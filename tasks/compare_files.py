@@ -8,10 +8,9 @@ from importlib.metadata import version
 
 import pandas as pd
 
-from swarm.report.comparison_figures import comparison_figures
-from swarm.report.comparison_html import ComparisonData, render_comparison
-from swarm.report.comparison_page import markdown
-from swarm.report.stored import comparison_text
+from swarm.report.comparison import ComparisonData, markdown, render_comparison
+from swarm.report.comparison_figures import draw_comparison
+from swarm.report.serialization import comparison_text
 from swarm.validation.comparison import Comparison
 from tasks.search_cell import CellResult
 from tasks.step import step
@@ -54,28 +53,25 @@ def write_comparison(
 ) -> dict[str, bytes]:
     """Make every table, the pages and the figures.
 
-    ``comparison.json`` holds all that the page shows: `swarm report` makes the page of it again.
+    ``comparison.json`` holds all that the page shows: `swarm report` renders it again.
     """
     histories: dict[str, dict[str, list[pd.DataFrame]]] = {}
     for result in results:
         own = histories.setdefault(result.cell.dataset, {})
         own.setdefault(result.cell.strategy, []).append(result.history)
-    figures = comparison_figures(comparison, histories, everything, cost_labels)
-    pictures = {
-        "Average ranks and the critical difference": "figures/ranks.svg",
-        **{f"Convergence on {d}": f"figures/convergence_{d}.svg" for d in comparison.datasets},
-    }
-    page = markdown(title, facts, comparison, everything, pictures, description)
-    tables = table_files(cells_table(results), comparison)
     data = ComparisonData(
         title, description, facts, comparison, everything, cost_labels, histories, _versions()
     )
+    drawings = draw_comparison(data)
     pages = {
-        "comparison.html": render_comparison(data, figures).encode(),
+        "comparison.html": render_comparison(data, drawings).encode(),
         "comparison.json": comparison_text(data).encode(),
-        "comparison.md": page.encode(),
+        "comparison.md": markdown(data).encode(),
     }
-    return {**pages, **tables, **figures}
+    figures: dict[str, bytes] = {}
+    for drawing in drawings.values():
+        figures |= drawing.files(vector=True)
+    return {**pages, **table_files(cells_table(results), comparison), **figures}
 
 
 def _versions() -> dict[str, str]:

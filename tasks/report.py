@@ -12,10 +12,10 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
-from swarm.report import ReportData, figure_files, render
+from swarm.report import ReportData, draw_figures, render
 from swarm.report.agreement import Agreement, agreement
-from swarm.report.picked import Picked, limit, picked
-from swarm.report.stored import report_text
+from swarm.report.picks import Pick, one_se_limit, pick_by_rules
+from swarm.report.serialization import report_text
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record
@@ -33,10 +33,16 @@ __all__ = ["costs_on_test", "final_metrics", "report_data", "run_facts", "write_
 def write_report(data: ReportData) -> dict[str, bytes]:
     """Render the HTML page and the figures: bytes by artifact path.
 
-    ``report.json`` holds all that the page shows: `swarm report` makes the page of it again.
+    ``report.json`` holds all that the page shows: `swarm report` renders it again.
     """
-    page = {"report.html": render(data).encode(), "report.json": report_text(data).encode()}
-    return {**page, **figure_files(data)}
+    drawings = draw_figures(data)
+    files = {
+        "report.html": render(data, drawings).encode(),
+        "report.json": report_text(data).encode(),
+    }
+    for drawing in drawings.values():
+        files |= drawing.files()
+    return files
 
 
 def costs_on_test(problem: Problem, ensemble: SubsetEnsemble, test: Table) -> list[float]:
@@ -62,11 +68,11 @@ def report_data(
     facts: Mapping[str, object],
     subset_test_costs: Sequence[float] = (),
 ) -> ReportData:
-    """Gather what the report shows from a search and its judgement."""
+    """Collect what the report shows from a search and its judgement."""
     space = result.space
     masks, costs = result.best_members(n_models)
     finished = [(mask, record) for mask, record in known.all() if record.complete]
-    taken = _picked(result, finished)
+    picks = _picks(result, finished)
     evaluations = pd.DataFrame(
         {
             "size": [int(mask.sum()) for mask, _ in finished],
@@ -96,8 +102,8 @@ def report_data(
         test_cost=judgement.costs.get("best_subset"),
         optimism=judgement.optimism,
         subset_test_costs=subset_test_costs,
-        picks=taken,
-        agreement=_agreement(result, finished, limit(taken)),
+        picks=picks,
+        agreement=_agreement(result, finished, one_se_limit(picks)),
         cost_label=_cost_label(problem.scoring),
         level=judgement.level,
         regroup_every=regroup_every,
@@ -107,8 +113,8 @@ def report_data(
     )
 
 
-def _picked(result: SearchResult, finished: Sequence[Finished]) -> list[Picked]:
-    """What each rule takes, among all subsets that are allowed and have a cost."""
+def _picks(result: SearchResult, finished: Sequence[Finished]) -> list[Pick]:
+    """What each rule picks, among all subsets that are allowed and have a cost."""
     known = {mask.tobytes() for mask, _ in finished}
     # A pbest that was shrunk has the cost of the subset it was shrunk from, fold by fold.
     shrunk = [(m, _origin(m, c, finished)) for m, c in zip(*result.best_members(), strict=True)]
@@ -120,11 +126,11 @@ def _picked(result: SearchResult, finished: Sequence[Finished]) -> list[Picked]:
     # Where one fold failed the others may be unknown: the cost is inf all the same.
     folds[[record.failed for _, record in rows]] = np.inf
     allowed = result.space.obeys(masks)
-    return picked(result.best_mask, masks[allowed], folds[allowed], result.space.subset)
+    return pick_by_rules(result.best_mask, masks[allowed], folds[allowed], result.space.subset)
 
 
 def _agreement(result: SearchResult, finished: Sequence[Finished], high: float) -> Agreement:
-    """How much alike the subsets are that the strategy holds at its end."""
+    """Agreement of the subsets that the strategy holds at its end."""
     space = result.space
     held, _ = result.best_members()
     near = [mask for mask, record in finished if record.cost <= high]
@@ -153,7 +159,7 @@ def _importances(result: SearchResult, finished: Sequence[Finished]) -> pd.Serie
 
 
 def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object]:
-    """What a run with these tags searched, and what it took."""
+    """What a run with these tags searched, and the work it needed."""
     work, counts = result.work, result.state.counts
     training = float(work["training_seconds"].sum())
     versions = {key: value for key, value in tags.items() if key.startswith("version.")}

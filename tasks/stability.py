@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from swarm.errors import DataError
 from swarm.problem.space import SearchSpace
 from swarm.problem.target import task_of
-from swarm.report.stability_figure import stability_files
+from swarm.report.stability import stability_files
 from swarm.validation.stability import (
     Frequencies,
     Stability,

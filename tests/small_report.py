@@ -1,25 +1,26 @@
-"""Data of a report that need no run, ordinary and odd, and what reads a page."""
+"""Data of reports that need no run, ordinary and odd, their pages, and a parser of pages."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 
-from swarm.report import ReportData
+from swarm.report import ReportData, draw_figures, render
 from swarm.report.agreement import agreement
-from swarm.report.picked import Picked
+from swarm.report.drawing import Drawing
+from swarm.report.picks import Pick
 
 __all__ = [
-    "INF",
-    "NAN",
-    "ODD",
+    "CASES",
     "Page",
-    "history",
+    "drawn",
     "plain_report",
+    "rendered",
     "report",
     "table_without_intervals",
 ]
@@ -131,9 +132,9 @@ def report(names: list[str], n_chosen: int = 3, n_epochs: int = 25) -> ReportDat
         optimism=0.046,
         subset_test_costs=[0.05, 0.07],
         picks=[
-            Picked("best", tuple(chosen), 0.004, 0.001),
-            Picked("parsimonious", tuple(chosen[:1]), 0.0045, 0.002),
-            Picked("knee", tuple(chosen[:1]), 0.0045, 0.002),
+            Pick("best", tuple(chosen), 0.004, 0.001),
+            Pick("parsimonious", tuple(chosen[:1]), 0.0045, 0.002),
+            Pick("knee", tuple(chosen[:1]), 0.0045, 0.002),
         ],
         agreement=agreement(names, held[0], held, held[:1], np.ones(len(names), dtype=bool)),
         regroup_every=10,
@@ -155,16 +156,25 @@ def table_without_intervals(data: ReportData) -> ReportData:
     )
 
 
-ODD = {
-    "one epoch": report(["a", "b", "c", "d"], n_epochs=1),
-    "no epoch": replace(plain_report(), history=pd.DataFrame()),
-    "no swarms": replace(plain_report(), history=history(5)[["epoch", "best_cost"]]),
-    "one evaluation": replace(
-        plain_report(), evaluations=pd.DataFrame({"size": [3], "cost": [0.1]})
+CASES = {
+    "plain": plain_report(),
+    "first epoch": replace(
+        report(["a", "b", "c", "d"], n_epochs=1),
+        evaluations=pd.DataFrame({"size": [3], "cost": [0.1]}),
+        picks=(),
+        importances=None,
     ),
-    "no evaluation": replace(plain_report(), evaluations=pd.DataFrame()),
-    "no intervals": table_without_intervals(plain_report()),
-    "no figures": replace(plain_report(), figures=pd.DataFrame(), differences=pd.DataFrame()),
+    "no epoch": replace(
+        plain_report(),
+        history=pd.DataFrame(),
+        evaluations=pd.DataFrame(),
+        figures=pd.DataFrame(),
+        differences=pd.DataFrame(),
+        importances=pd.Series({"column 0": 0.0}),
+    ),
+    "no intervals": replace(
+        table_without_intervals(plain_report()), history=history(5)[["epoch", "best_cost"]]
+    ),
     "one feature": report(["only"], n_chosen=1),
     "two features": report(["a", "b"], n_chosen=1),
     "many features": report([f"f{i}" for i in range(1000)], n_chosen=40),
@@ -200,9 +210,6 @@ ODD = {
             np.array([False, False]),
         ),
     ),
-    "no picks": replace(plain_report(), picks=()),
-    "no importances": replace(plain_report(), importances=None),
-    "importances of 0": replace(plain_report(), importances=pd.Series({"column 0": 0.0})),
     "infinite costs": replace(
         plain_report(),
         history=history(5).assign(best_cost=INF, pbest_cost_mean=INF)[
@@ -234,3 +241,15 @@ ODD = {
         "t", "v", ["a"], 2, [], pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), pd.DataFrame()
     ),
 }
+
+
+@cache
+def drawn(case: str) -> dict[str, Drawing]:
+    """Figures of a case, drawn once a session: drawing takes longer than all the rest."""
+    return draw_figures(CASES[case])
+
+
+@cache
+def rendered(case: str) -> str:
+    """Page of a case."""
+    return render(CASES[case], drawn(case))

@@ -44,7 +44,7 @@ def first(
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the figures out: drawing them takes longer than all the rest."""
-    monkeypatch.setattr("tasks.compare_files.comparison_figures", lambda *_: {})
+    monkeypatch.setattr("tasks.compare_files.draw_comparison", lambda *_: {})
 
 
 def same(bench: Bench, compared: Compared) -> dict[str, bytes]:

@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm.report.comparison_words import sentences
-from swarm.report.convergence_bands import band, convergence_bands
-from swarm.report.critical_difference import cliques, critical_difference_diagram
+from swarm.report.comparison import sentences
+from swarm.report.comparison_figures import (
+    band,
+    cliques,
+    convergence_bands,
+    critical_difference_diagram,
+)
+from swarm.report.drawing import draw, styled
 from swarm.validation.comparison import compare, critical_difference
 from swarm.validation.location import rank_sum, signed_rank
 
@@ -140,7 +145,7 @@ def cells_of(costs: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
 WINE = {"a": [0.2, 0.1, 0.3], "b": [0.3, 0.2, 0.1], "c": [0.5, 0.5, 0.5]}
 
 
-def test_the_table_holds_the_figures_of_document_002():
+def test_the_table_holds_the_columns_of_hafiz_et_al():
     comparison = compare(cells_of({"wine": WINE}), {"wine": (0.5, 10)})
     row = comparison.summary.set_index("strategy").loc["a"]
     assert row["mean_cost"] == pytest.approx(0.2)
@@ -211,6 +216,12 @@ def test_cliques_are_the_longest_runs_within_the_difference():
     assert cliques(np.array([1.0, 3.0]), 1.5) == []
 
 
+def test_a_difference_of_exactly_the_critical_one_is_not_significant_however_it_is_rounded():
+    assert 1.2 + 0.6 < 1.8
+    assert cliques(np.array([1.2, 1.8]), 0.6) == [(0, 1)]
+    assert cliques(np.array([1.2, 1.8 + 1e-7]), 0.6) == []
+
+
 def test_a_band_spans_the_seeds_and_a_search_that_ended_keeps_its_cost():
     def history(ends: list[int], costs: list[float]) -> pd.DataFrame:
         return pd.DataFrame({"distinct_evaluations": ends, "best_cost": costs})
@@ -223,9 +234,14 @@ def test_a_band_spans_the_seeds_and_a_search_that_ended_keeps_its_cost():
 
 
 def test_figures_can_be_drawn_of_one_strategy_and_of_many():
-    for n in (1, 2, 14):
+    for n in (1, 14):
         history = pd.DataFrame({"distinct_evaluations": [5, 9], "best_cost": [0.4, 0.3]})
-        figure = convergence_bands({f"s{i}": [history] for i in range(n)}, 0.5)
-        assert len(figure.axes) == n
-        average = pd.Series(np.arange(1.0, n + 1), index=[f"s{i}" for i in range(n)])
-        critical_difference_diagram(average, 2.0 if n > 2 else None)
+        names = [f"s{i}" for i in range(n)]
+        average = pd.Series(np.arange(1.0, n + 1), index=names)
+        with styled():
+            bands = convergence_bands({name: [history] for name in names}, 0.5)
+            ranks = critical_difference_diagram(average, 2.0 if n > 2 else None)
+            drawings = [draw("figure", "A figure.", figure) for figure in (bands, ranks)]
+        assert all(f">{name}</text>" in drawings[0].svg for name in names)
+        assert all(f"{name} " in drawings[1].svg for name in names[: (n + 1) // 2])
+        assert ("critical difference 2.00" in drawings[1].svg) == (n > 2)

@@ -1,132 +1,305 @@
-"""The ensemble beside its rivals: rows for the template."""
+"""The report of a comparison: sentences, tables, and both as Markdown and as one HTML page."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from swarm.report.data import ReportData
-from swarm.report.words import (
-    CONTENDER_NAMES,
-    CONTENDER_NOTES,
-    LOWER_IS_BETTER,
-    interval,
-    metric_name,
-    number,
-    plain,
-    signed,
+from swarm.report import formatting
+from swarm.report.formatting import counted, plain, signed
+from swarm.validation.comparison import Comparison
+
+if TYPE_CHECKING:
+    from swarm.report.drawing import Drawing
+
+__all__ = ["COLUMNS", "ComparisonData", "formatted", "markdown", "render_comparison", "sentences"]
+
+# Columns of the summary, their headings, and how their values are written.
+COLUMNS = {
+    "strategy": ("strategy", "{}"),
+    "mean_cost": ("mean cost", "{:.5f}"),
+    "sd_cost": ("SD", "{:.5f}"),
+    "best_cost": ("best", "{:.5f}"),
+    "mean_test_cost": ("test cost", "{:.5f}"),
+    "mean_size": ("size", "{:.1f}"),
+    "improvement": ("PI %", "{:.1f}"),
+    "size_reduction": ("fewer %", "{:.1f}"),
+    "evaluations": ("evaluations", "{:.0f}"),
+    "distinct": ("distinct", "{:.0f}"),
+    "rank": ("rank", "{:g}"),
+}
+_TIMES = {
+    "strategy": ("strategy", "{}"),
+    "seconds_algorithm": ("T1 algorithm, s", "{:.2f}"),
+    "seconds_evaluation": ("T2 evaluation, s", "{:.2f}"),
+}
+_LEGEND = (
+    "Means over the seeds; SD has n - 1 degrees of freedom. PI % is the improvement of the mean "
+    "cost over all features, fewer % the share of features left out. A strategy that ends by "
+    "itself is shown with the evaluations it used."
 )
-
-__all__ = ["contender_rows", "figure_rows", "lower_is_better", "rivals"]
-
-_RIVALS = ("all_features_ensemble", "random_subsets")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A test figure, and how far the ensemble is from it."""
-
-    value: str
-    bounds: str
-    gap: str
-    is_clear: bool
+_TIME_LEGEND = (
+    "Mean seconds of a search. T1 is processor time of the strategy and the driver. T2 is the "
+    "training time of the search, evaluations from the shared archive included: what the search "
+    "would have trained alone."
+)
+# More pairs than this are folded away.
+_PAIRS_SHOWN = 12
 
 
-@dataclass(frozen=True)
-class ContenderRow:
-    """A contender with its figures; `kind` is "own", "rival" or "other"."""
+@dataclass(frozen=True, eq=False)
+class ComparisonData:
+    """The data of the report of a comparison.
 
-    name: str
-    note: str
-    kind: str
-    n_features: str
-    n_models: str
-    cells: tuple[Cell, ...]
+    Parameters
+    ----------
+    title : str
+    description : str or None
+    facts : mapping
+        What was compared, one line each.
+    comparison : Comparison
+    everything : mapping of data set to (cost, size)
+        Of all features.
+    cost_labels : mapping of data set to str
+    histories : mapping of data set to mapping of strategy to histories
+        One for each seed; only distinct_evaluations and best_cost are used.
+    versions : mapping
+        Of packages.
+    """
 
-
-@dataclass(frozen=True)
-class Rival:
-    """The paired difference to one rival; `kind` is "better", "worse" or "neither"."""
-
-    name: str
-    metric: str
-    difference: str
-    bounds: str
-    judgement: str
-    kind: str
-    is_all_features: bool
-
-
-def rivals(data: ReportData) -> list[Rival]:
-    """Differences between the ensemble and the rivals that share its vote, first metric."""
-    if not data.metrics or not len(data.differences):
-        return []
-    metric = data.metrics[0]
-    found = []
-    for name in _RIVALS:
-        for row in figure_rows(data.differences, metric, name):
-            kind = {"ensemble": "better", "neither": "neither"}.get(str(row["favours"]), "worse")
-            known = interval(row["low"], row["high"])
-            if not known:
-                kind = "neither"
-            found.append(
-                Rival(
-                    name=CONTENDER_NAMES[name],
-                    metric=metric_name(metric),
-                    difference=signed(row["difference"]),
-                    bounds=known or "no interval",
-                    judgement={
-                        "better": "the selection is better",
-                        "worse": "the selection is worse",
-                        "neither": "no clear difference" if known else "cannot be said",
-                    }[kind],
-                    kind=kind,
-                    is_all_features=name == _RIVALS[0],
-                )
-            )
-    return found
+    title: str
+    description: str | None
+    facts: Mapping[str, object]
+    comparison: Comparison
+    everything: Mapping[str, tuple[float, int]]
+    cost_labels: Mapping[str, str]
+    histories: Mapping[str, Mapping[str, Sequence[pd.DataFrame]]]
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def contender_rows(data: ReportData) -> list[ContenderRow]:
-    """One row per contender: its names, sizes, and for each metric value, bounds, difference."""
-    rows = []
-    for name in dict.fromkeys(data.figures["contender"].tolist()) if data.metrics else []:
-        cells = []
-        for metric in data.metrics:
-            figure = next(iter(figure_rows(data.figures, metric, name)), None)
-            gap = next(iter(figure_rows(data.differences, metric, name)), None)
-            cells.append(
-                Cell(
-                    value="–" if figure is None else number(figure["value"]),
-                    bounds="" if figure is None else interval(figure["low"], figure["high"]),
-                    gap="" if gap is None else signed(gap["difference"]),
-                    is_clear=gap is not None and gap["favours"] != "neither",
-                )
-            )
-        first = data.figures[data.figures["contender"] == name].iloc[0]
-        rows.append(
-            ContenderRow(
-                name=CONTENDER_NAMES.get(name, plain(name)),
-                note=CONTENDER_NOTES.get(name, ""),
-                kind="own" if name == "ensemble" else "rival" if name in _RIVALS else "other",
-                n_features=f"{int(first['n_features']):,}",
-                n_models=f"{int(first['n_models']):,}",
-                cells=tuple(cells),
-            )
-        )
-    return rows
+# ---------------------------------------------------------------- sentences
 
 
-def lower_is_better(data: ReportData) -> list[str]:
-    """Metrics that are better when lower, as a reader calls them."""
-    return [metric_name(metric) for metric in data.metrics if metric in LOWER_IS_BETTER]
+def sentences(comparison: Comparison) -> list[str]:
+    """What the tests found, or why they can find nothing: a sentence or two for each."""
+    across = "Wilcoxon's signed-rank tests of the mean costs over the data sets"
+    within = "Wilcoxon's rank-sum tests of the costs over the seeds"
+    return [
+        _best_rank(comparison),
+        _friedman(comparison),
+        _pairwise(across, comparison.across, comparison.silent.get("across"), comparison.alpha),
+        _pairwise(within, comparison.within, comparison.silent.get("within"), comparison.alpha),
+    ]
 
 
-def figure_rows(table: pd.DataFrame, metric: str, contender: str) -> list[dict[Any, Any]]:
-    """Rows of one contender and metric: one, or none."""
+def _best_rank(comparison: Comparison) -> str:
+    ranks = comparison.ranks["average"]
+    names = ", ".join(str(name) for name in ranks[ranks == ranks.min()].index)
+    return (
+        f"Lowest average rank by mean cost: {names}, {ranks.min():.2f} among "
+        f"{len(ranks)} strategies over {counted(len(comparison.datasets), 'data set')}."
+    )
+
+
+def _friedman(comparison: Comparison) -> str:
+    found, alpha = comparison.friedman, comparison.alpha
+    if found is None:
+        return f"No test over all strategies: {comparison.silent['friedman']}."
+    verdict = "the strategies differ" if found.p <= alpha else f"not significant at {alpha:g}"
+    return (
+        f"Friedman's test on the mean costs, with the data sets as blocks: chi2 {found.chi2:.2f}, "
+        f"p {_p_value(found.p)} ({verdict}); Iman and Davenport's F {found.f:.2f}, "
+        f"p {_p_value(found.f_p)}. Average ranks less than {comparison.critical_difference:.2f} "
+        f"apart are not significantly different (Nemenyi, {alpha:g})."
+    )
+
+
+def _pairwise(name: str, table: pd.DataFrame, reason: str | None, alpha: float) -> str:
     if not len(table):
-        return []
-    chosen = (table["metric"] == metric) & (table["contender"] == contender)
-    return table[chosen].to_dict("records")
+        return f"No {name.partition(' of ')[0]}: {reason}."
+    significant = table[table["significant"].astype(bool)]
+    text = f"{name}, Holm-corrected: {len(significant)} of {counted(len(table), 'difference')}"
+    text += f" significant at {alpha:g}"
+    if 0 < len(significant) <= 3:
+        text += ": " + "; ".join(_difference(row) for _, row in significant.iterrows())
+    return text + (f"; {reason}." if reason else ".")
+
+
+def _difference(row: pd.Series) -> str:
+    """Which of two strategies costs less, and by how much."""
+    better, worse = row["first"], row["second"]
+    if row["shift"] > 0:
+        better, worse = worse, better
+    place = f"on {row['dataset']} " if "dataset" in row else ""
+    p = _p_value(row["p_holm"])
+    return f"{place}{better} below {worse} by {abs(row['shift']):.4g} (p {p})"
+
+
+def _p_value(p: float) -> str:
+    return "below 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def _interval(low: float, high: float) -> str:
+    return "unbounded" if math.isinf(low) and math.isinf(high) else f"[{low:.4g}, {high:.4g}]"
+
+
+# ---------------------------------------------------------------- tables
+
+
+@dataclass(frozen=True)
+class _Table:
+    header: list[str]
+    rows: list[list[str]]
+
+    def markdown(self) -> str:
+        lines = [self.header, ["---"] * len(self.header), *self.rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def formatted(value: object, form: str) -> str:
+    """Write a value of a table; a missing one is a dash."""
+    return "-" if isinstance(value, float) and math.isnan(value) else form.format(value)
+
+
+def _columns_of(frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> _Table:
+    there = {key: value for key, value in columns.items() if key in frame}
+    rows = [
+        [formatted(row[key], form) for key, (_, form) in there.items()]
+        for _, row in frame.iterrows()
+    ]
+    return _Table([name for name, _ in there.values()], rows)
+
+
+def _summary(comparison: Comparison, dataset: str) -> _Table:
+    own = comparison.summary[comparison.summary["dataset"] == dataset]
+    return _columns_of(own.sort_values("rank", kind="stable"), COLUMNS)
+
+
+def _times(comparison: Comparison, dataset: str) -> _Table | None:
+    if "seconds_algorithm" not in comparison.summary:
+        return None
+    return _columns_of(comparison.summary[comparison.summary["dataset"] == dataset], _TIMES)
+
+
+def _ranks(ranks: pd.DataFrame) -> _Table:
+    rows = [
+        [str(name), f"{row['average']:.2f}", *(f"{row[c]:g}" for c in ranks.columns[:-1])]
+        for name, row in ranks.sort_values("average", kind="stable").iterrows()
+    ]
+    return _Table(["strategy", "average", *(str(c) for c in ranks.columns[:-1])], rows)
+
+
+def _tests(comparison: Comparison) -> Iterable[tuple[str, _Table]]:
+    """Title and table of both kinds of pairwise tests; the smallest p-values come first."""
+    for title, table in (
+        ("Over the data sets: signed-rank tests of the mean costs", comparison.across),
+        ("On each data set: rank-sum tests over the seeds", comparison.within),
+    ):
+        if not len(table):
+            continue
+        rows = [
+            [
+                f"{row['first']} – {row['second']}"
+                + (f", {row['dataset']}" if "dataset" in table else ""),
+                signed(0.0) if row["shift"] == 0 else f"{row['shift']:+.4g}",
+                _interval(row["low"], row["high"]),
+                _p_value(row["p"]),
+                _p_value(row["p_holm"]),
+            ]
+            for _, row in table.sort_values("p_holm", kind="stable").iterrows()
+        ]
+        yield title, _Table(["pair", "shift", "interval", "p", "p, Holm"], rows)
+
+
+def _tests_legend(comparison: Comparison) -> str:
+    return (
+        "Shift of the first strategy's cost above the second's (Hodges-Lehmann) with its "
+        f"{100 * (1 - comparison.alpha):g}% interval. p is exact given the ties, and corrected by "
+        "Holm's method, over the seeds on each data set separately; the smallest come first."
+    )
+
+
+# ---------------------------------------------------------------- pages
+
+
+def markdown(data: ComparisonData) -> str:
+    """Write the report as Markdown, with links to the figures as files.
+
+    It is the same for the same searches except for the section on time, which is the last.
+    """
+    comparison = data.comparison
+    parts = [f"# {data.title}", *([data.description] if data.description else [])]
+    parts.append("\n".join(f"- {name}: {value}" for name, value in data.facts.items()))
+    parts += ["## Results", "\n".join(f"- {text}" for text in sentences(comparison))]
+    parts += ["## Data sets", _LEGEND]
+    for dataset in comparison.datasets:
+        cost, size = data.everything[dataset]
+        parts += [f"### {dataset}", f"All {size} features cost {cost:.5f}."]
+        parts.append(_summary(comparison, dataset).markdown())
+    parts += ["## Ranks", _ranks(comparison.ranks).markdown()]
+    tests = list(_tests(comparison))
+    parts += ["## Tests", *([_tests_legend(comparison)] if tests else [])]
+    for title, table in tests:
+        parts += [f"### {title}", table.markdown()]
+    parts += ["## Figures", "![Average ranks and the critical difference](figures/ranks.svg)"]
+    parts += [f"![Convergence on {d}](figures/convergence_{d}.svg)" for d in comparison.datasets]
+    times = {dataset: _times(comparison, dataset) for dataset in comparison.datasets}
+    if any(times.values()):
+        parts += ["## Time", _TIME_LEGEND]
+    for dataset, spent in times.items():
+        parts += [f"### {dataset}", spent.markdown()] if spent else []
+    return "\n\n".join(parts) + "\n"
+
+
+def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | None = None) -> str:
+    """Write the report as a single HTML file.
+
+    It loads nothing from anywhere and runs no script; it follows the light or dark setting of
+    the reader, fits a phone and prints.
+
+    Parameters
+    ----------
+    data : ComparisonData
+    drawings : mapping of name to Drawing, optional
+        What :func:`swarm.report.comparison_figures.draw_comparison` returned for `data`; drawn
+        if missing.
+    """
+    from markupsafe import Markup
+
+    from swarm.report.comparison_figures import draw_comparison
+    from swarm.report.drawing import DARK, LIGHT
+    from swarm.report.page import template
+
+    drawings = draw_comparison(data) if drawings is None else drawings
+    svgs = {name: Markup(drawing.element()) for name, drawing in drawings.items()}
+    comparison = data.comparison
+    answer, *others = sentences(comparison)
+    return template("comparison.html.j2").render(
+        data=data,
+        light=LIGHT,
+        dark=DARK,
+        answer=answer,
+        sentences=others,
+        ranks=_ranks(comparison.ranks),
+        ranks_figure=svgs.get("ranks"),
+        datasets=[_section(data, name, svgs) for name in comparison.datasets],
+        tests=list(_tests(comparison)),
+        tests_legend=_tests_legend(comparison),
+        pairs_shown=_PAIRS_SHOWN,
+        f=formatting,
+    )
+
+
+def _section(data: ComparisonData, name: str, svgs: Mapping[str, object]) -> dict[str, Any]:
+    cost, size = data.everything[name]
+    return {
+        "name": name,
+        "all": f"All {counted(size, 'feature')} cost {cost:.5f} ({plain(data.cost_labels[name])}).",
+        "table": _summary(data.comparison, name),
+        "times": _times(data.comparison, name),
+        "figure": svgs.get(f"convergence_{name}"),
+    }

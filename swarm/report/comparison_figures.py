@@ -1,73 +1,264 @@
-"""The figures of a comparison as files: SVG for pages, PNG for MLflow's own viewer."""
+"""The figures of a comparison: average ranks, and convergence on each data set."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from swarm.report.canvas import LIGHT, styled, to_png, to_svg_file
-from swarm.report.convergence_bands import convergence_bands
-from swarm.report.critical_difference import critical_difference_diagram
-from swarm.validation.comparison import Comparison
-
-# What `to_svg_file` puts before the element, once its colours are names again.
-_START = re.compile(r'<svg xmlns="[^"]*" style="[^"]*" ')
+from swarm.report.drawing import (
+    LIGHT,
+    Drawing,
+    draw,
+    empty_figure,
+    limits,
+    plain_ticks,
+    styled,
+)
+from swarm.report.formatting import shortened
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["comparison_figures", "on_page"]
+    from swarm.report.comparison import ComparisonData
+
+__all__ = ["cliques", "convergence_bands", "critical_difference_diagram", "draw_comparison"]
+
+Float = NDArray[np.float64]
+
+_WIDTH = 800
+_COLUMNS = 4
+# Costs of the first evaluations are far off, and would flatten all that follows.
+_SKIPPED = 0.25
+_DASHED: Any = (0, (4, 2.5))
 
 
-def comparison_figures(
-    comparison: Comparison,
-    histories: Mapping[str, Mapping[str, Sequence[pd.DataFrame]]],
-    everything: Mapping[str, tuple[float, int]],
-    cost_labels: Mapping[str, str],
-) -> dict[str, bytes]:
-    """Draw the ranks, and the convergence on each data set.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    histories : mapping of data set to mapping of strategy to histories
-        One history for each seed.
-    everything : mapping of data set to (cost, size)
-        Of all features.
-    cost_labels : mapping of data set to str
+def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
+    """Draw the figures of a comparison, by name: ``ranks``, ``convergence_wine``, ...
 
     Returns
     -------
-    dict of str to bytes
-        ``figures/ranks.svg``, ``figures/convergence_wine.png``, ...; the same bytes for the same
-        searches and version of matplotlib.
+    dict of str to Drawing
+        The same bytes for the same searches and version of matplotlib.
     """
-    files: dict[str, bytes] = {}
+    comparison = data.comparison
+    drawings = {}
     with styled():
-        ranks = critical_difference_diagram(
+        figure = critical_difference_diagram(
             comparison.ranks["average"], comparison.critical_difference
         )
-        files |= _both("ranks", "Average ranks of the strategies.", ranks)
+        drawings["ranks"] = draw("ranks", "Average ranks of the strategies.", figure)
         for dataset in comparison.datasets:
             order = comparison.ranks[dataset].sort_values(kind="stable").index
-            ordered = {str(name): histories[dataset][str(name)] for name in order}
-            figure = convergence_bands(ordered, everything[dataset][0], cost_labels[dataset])
+            ordered = {str(name): data.histories[dataset][str(name)] for name in order}
+            name, label = f"convergence_{dataset}", data.cost_labels[dataset]
+            figure = convergence_bands(ordered, data.everything[dataset][0], label)
             label = f"Best cost against distinct evaluations on {dataset}."
-            files |= _both(f"convergence_{dataset}", label, figure)
-    return files
+            drawings[name] = draw(name, label, figure)
+    return drawings
 
 
-def on_page(svg: bytes) -> str:
-    """Turn an SVG file of a comparison into an element whose colours the page decides."""
-    text = svg.decode()
-    for colour, value in LIGHT.items():
-        text = text.replace(value, f"var(--{colour})")
-    return _START.sub("<svg ", text, count=1)
+# ---------------------------------------------------------------- ranks
 
 
-def _both(name: str, label: str, figure: Figure) -> dict[str, bytes]:
-    svg = to_svg_file(figure, name.replace(".", "-"), label)
-    return {f"figures/{name}.svg": svg, f"figures/{name}.png": to_png(figure)}
+def critical_difference_diagram(average: pd.Series, difference: float | None) -> Figure:
+    """Draw the diagram of Demsar 2006, figure 1: the best rank is on the left.
+
+    Drawn here and not by scikit-posthocs, whose diagram has other bytes in each process: it puts
+    the strategies under a bar in the order of a set of strings.
+
+    Parameters
+    ----------
+    average : Series (n_strategies,)
+        Average rank by strategy.
+    difference : float or None
+        Nemenyi's critical difference; None draws the ranks alone.
+    """
+    ordered = average.sort_values(kind="stable")
+    ranks = ordered.to_numpy(dtype=np.float64)
+    n, left = len(ranks), (len(ranks) + 1) // 2
+    bars = [] if difference is None else cliques(ranks, difference)
+    # One unit of the vertical axis is a line of text; the axis of ranks is at 0.
+    below = 0.5 + 0.4 * len(bars)
+    above, bottom = (2.4 if difference is not None else 0.4), below + left
+    figure = empty_figure(22 * (above + bottom + 1.5), _WIDTH)
+    axes = figure.subplots()
+    axes.set(xlim=(1, max(n, 2)), ylim=(bottom, -above), yticks=[], xticks=range(1, n + 1))
+    axes.xaxis.tick_top()
+    axes.spines[:].set_visible(False)
+    axes.spines["top"].set(visible=True, position=("data", 0), color=LIGHT["muted"])
+    margin = 0.02 * max(n - 1, 1)
+    line: Any = {"clip_on": False}
+    if difference is not None:
+        end = min(1 + difference, max(n, 2))
+        style: Any = {"color": LIGHT["second"], "linewidth": 2, "marker": "|", "markersize": 10}
+        axes.plot([1, end], [-1.8, -1.8], **style, **line)
+        text = f"critical difference {difference:.2f}"
+        axes.text(end + margin, -1.8, text, va="center", color=LIGHT["muted"])
+    for i, (name, rank) in enumerate(zip(ordered.index, ranks, strict=True)):
+        on_left = i < left
+        y = below + 0.5 + (i if on_left else n - 1 - i)
+        edge = 1 - margin if on_left else max(n, 2) + margin
+        axes.plot([rank, rank, edge], [0, y, y], color=LIGHT["faint"], linewidth=1.0, **line)
+        axes.plot([rank], [0], "o", color=LIGHT["accent"], markersize=5, **line)
+        label = shortened(name, 20)
+        text = f"{label} {rank:.2f}" if on_left else f"{rank:.2f} {label}"
+        end = edge - margin / 4 if on_left else edge + margin / 4
+        weight = "bold" if rank == ranks[0] else "normal"
+        axes.text(end, y, text, ha="right" if on_left else "left", va="center", weight=weight)
+    for i, (first, last) in enumerate(bars):
+        ends, y = [ranks[first], ranks[last]], 0.5 + 0.4 * i
+        axes.plot(ends, [y, y], color=LIGHT["second"], linewidth=4, **line)
+    return figure
+
+
+def cliques(ranks: Float, difference: float) -> list[tuple[int, int]]:
+    """Find the longest runs of ascending ranks that span at most the critical difference.
+
+    Parameters
+    ----------
+    ranks : float (n,)
+        Ascending.
+    difference : float
+
+    Returns
+    -------
+    list of (first, last)
+        Positions; runs of one, and runs inside others, are left out.
+    """
+    runs: list[tuple[int, int]] = []
+    for first in range(len(ranks)):
+        last = int(np.searchsorted(ranks, ranks[first] + difference + 1e-9, side="right")) - 1
+        if last > first and (not runs or last > runs[-1][1]):
+            runs.append((first, last))
+    return runs
+
+
+# ---------------------------------------------------------------- convergence
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Best costs of a strategy over its seeds.
+
+    Attributes
+    ----------
+    x : float (n,)
+        Distinct evaluations.
+    mean, low, high : float (n,)
+        Over the seeds; NaN until every seed has a finite cost.
+    used : float
+        The most that a seed used.
+    """
+
+    x: Float
+    mean: Float
+    low: Float
+    high: Float
+    used: float
+
+
+def band(histories: Sequence[pd.DataFrame], budget: float) -> Band:
+    """Align the seeds of a strategy on one axis.
+
+    Parameters
+    ----------
+    histories : sequence of DataFrame
+        With distinct_evaluations and best_cost, one row per epoch.
+    budget : float
+        End of the axis; a search that ended earlier keeps its cost.
+    """
+    ends = [h["distinct_evaluations"].to_numpy(dtype=np.float64) for h in histories]
+    x = np.unique(np.concatenate([*ends, [budget]]))
+    rows = []
+    for history, end in zip(histories, ends, strict=True):
+        costs = np.append(np.nan, history["best_cost"].to_numpy(dtype=np.float64))
+        rows.append(costs[np.searchsorted(end, x, side="right")])
+    costs = np.array(rows)
+    # One seed without a finite cost leaves none: NaN spreads through all three.
+    known = np.where(np.isfinite(costs), costs, np.nan)
+    used = max(float(end[-1]) for end in ends)
+    return Band(x, known.mean(axis=0), known.min(axis=0), known.max(axis=0), used)
+
+
+def convergence_bands(
+    histories: Mapping[str, Sequence[pd.DataFrame]], everything: float, cost_label: str = "cost"
+) -> Figure:
+    """Draw mean and range over the seeds, a panel for each strategy, all on one scale.
+
+    Parameters
+    ----------
+    histories : mapping of strategy to one history per seed
+        In the order of the panels.
+    everything : float
+        Cost of all features, a dashed line.
+    cost_label : str
+        Name of the cost.
+    """
+    budget = max(
+        float(h["distinct_evaluations"].iloc[-1]) for each in histories.values() for h in each
+    )
+    bands = {name: band(each, budget) for name, each in histories.items()}
+    columns = min(_COLUMNS, len(bands))
+    rows = -(-len(bands) // columns)
+    figure = empty_figure(156 * rows + 56, _WIDTH)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    grid[0, 0].set(xlim=(0, budget), ylim=_cost_limits(bands.values(), everything))
+    plain_ticks(grid[0, 0].yaxis, count=4)
+    plain_ticks(grid[0, 0].xaxis, whole=True, count=3)
+    for axes in grid.flat[len(bands) :]:
+        axes.set_visible(False)
+    # The last panel of each column, also above one that is not used.
+    for axes in grid.flat[len(bands) - columns : len(bands)]:
+        axes.tick_params(labelbottom=True)
+    for axes, (name, own) in zip(grid.flat, bands.items(), strict=False):
+        axes.set_title(shortened(name, 24), color=LIGHT["ink"])
+        _panel(axes, own, [other for other in bands.values() if other is not own], everything)
+    figure.supxlabel("distinct evaluations", color=LIGHT["muted"], fontsize=12)
+    figure.supylabel(shortened(cost_label, 24), color=LIGHT["muted"], fontsize=12)
+    _legend(figure)
+    return figure
+
+
+def _panel(axes: Axes, own: Band, others: Sequence[Band], everything: float) -> None:
+    axes.grid(axis="y")
+    if np.isfinite(everything):
+        axes.axhline(everything, color=LIGHT["muted"], linewidth=1.0, linestyle=_DASHED)
+    for other in others:
+        axes.step(other.x, other.mean, where="post", color=LIGHT["faint"], linewidth=0.7)
+    if np.isnan(own.mean).all():
+        place: Any = {"ha": "center", "va": "center", "transform": axes.transAxes}
+        axes.text(0.5, 0.5, "no finite cost", color=LIGHT["muted"], **place)
+        return
+    style: Any = {"step": "post", "color": LIGHT["accent"], "alpha": 0.22, "linewidth": 0}
+    axes.fill_between(own.x, own.low, own.high, **style)
+    axes.step(own.x, own.mean, where="post", color=LIGHT["accent"], linewidth=2.0)
+    at = int(np.searchsorted(own.x, own.used, side="right")) - 1
+    axes.plot(own.x[at], own.mean[at], "o", color=LIGHT["accent"], markersize=4, clip_on=False)
+
+
+def _cost_limits(bands: Iterable[Band], everything: float) -> tuple[float, float]:
+    values = [np.array([everything])]
+    for one in bands:
+        late = one.x >= _SKIPPED * one.x[-1]
+        values += [one.low[late], one.high[late]]
+    return limits(np.concatenate(values), 0.08)
+
+
+def _legend(figure: Figure) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    dashed: Any = {"color": LIGHT["muted"], "linewidth": 1, "linestyle": _DASHED}
+    handles = [
+        Line2D([], [], color=LIGHT["accent"], linewidth=2, label="mean of the seeds"),
+        Patch(color=LIGHT["accent"], alpha=0.22, linewidth=0, label="lowest to highest seed"),
+        Line2D([], [], color=LIGHT["faint"], linewidth=1, label="other strategies"),
+        Line2D([], [], **dashed, label="all features"),
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=4)

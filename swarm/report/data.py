@@ -1,15 +1,17 @@
-"""What a report is made of."""
+"""The data of a report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from swarm.errors import InputError
 from swarm.report.agreement import Agreement
-from swarm.report.picked import Picked
+from swarm.report.picks import Pick
 
 __all__ = ["ReportData"]
 
@@ -23,7 +25,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """Everything a report of one select run shows.
+    """The data of the report of one select run.
 
     Parameters
     ----------
@@ -39,8 +41,8 @@ class ReportData:
         The subsets of the ensemble, best first, with their cross-validated cost.
     subset_test_costs : float (n_subsets,), optional
         Cost of one model on each of them, on the test rows.
-    picks : list of Picked
-        The best subset, and what other rules would take, see :func:`swarm.report.picked.picked`.
+    picks : list of Pick
+        The best subset, and what other rules would pick.
     agreement : Agreement, optional
         How much alike the best subsets of this one search are.
     history : DataFrame
@@ -58,7 +60,7 @@ class ReportData:
     cv_cost, test_cost : float, optional
         Cost of the best subset as the search saw it, and on the test rows.
     optimism : float, optional
-        Their difference: above 0, the search promised too much.
+        Test cost minus cross-validated cost of the best subset.
     cost_label : str
         What the cost is, for example ``1 - f1``.
     level : float
@@ -93,7 +95,7 @@ class ReportData:
     test_cost: float | None = None
     optimism: float | None = None
     subset_test_costs: Sequence[float] = ()
-    picks: Sequence[Picked] = ()
+    picks: Sequence[Pick] = ()
     agreement: Agreement | None = None
     cost_label: str = "cost"
     level: float = 0.95
@@ -141,3 +143,12 @@ class ReportData:
             return names
         known = {str(name): float(value) for name, value in self.importances.items()}
         return sorted(names, key=lambda name: -known.get(name, 0.0))
+
+    def cost_pairs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Finite costs in cross-validation and on the test rows, of the ensemble's subsets."""
+        if not self.subset_test_costs:
+            return np.empty(0), np.empty(0)
+        cv = np.array([cost for _, cost in self.subsets], dtype=np.float64)
+        test = np.array(self.subset_test_costs, dtype=np.float64)
+        both = np.isfinite(cv) & np.isfinite(test)
+        return cv[both], test[both]

@@ -1,37 +1,62 @@
-"""The figures of a report: what they are called, and how they are said to one who cannot see."""
+"""The figures of a select run."""
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from swarm.report.canvas import styled, to_png, to_svg
-from swarm.report.convergence import convergence
-from swarm.report.forest import forest
-from swarm.report.frequency import frequency
-from swarm.report.heatmap import heatmap
-from swarm.report.promise import promise
-from swarm.report.tradeoff import tradeoff
-from swarm.report.words import cost, counted, metric_name
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.report.contenders import LABELS, LOWER_IS_BETTER, RIVALS
+from swarm.report.correlations import distances, shown_features
+from swarm.report.drawing import (
+    LIGHT,
+    Drawing,
+    blank,
+    draw,
+    empty_figure,
+    limits,
+    plain_ticks,
+    styled,
+)
+from swarm.report.formatting import cost, counted, metric_name, number, shortened
+from swarm.report.picks import one_se_limit
+from swarm.search.picks import pareto_front
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from swarm.report.agreement import Agreement
     from swarm.report.data import ReportData
 
-__all__ = ["figure_files", "figure_svgs", "metric_plot_name"]
+__all__ = ["MOST_FREQUENT", "draw_figures", "metric_figure_name"]
+
+Float = NDArray[np.float64]
+
+MOST_FREQUENT = 30
+_NAME_LENGTH = 19
+# Points nearer to each other than this share of the axes are one on any screen.
+_GRID = 400
+_DASHED: Any = (0, (4, 2.5))
+_DOTTED: Any = (0, (2, 2.5))
+_DOT: Any = {"linestyle": "none", "marker": "o"}
+_STAR: Any = {
+    "linestyle": "none",
+    "marker": "*",
+    "markersize": 15,
+    "color": LIGHT["accent"],
+    "markeredgecolor": LIGHT["paper"],
+}
+_ABOVE: Any = {"loc": "outside upper left"}
 
 
-@dataclass(frozen=True)
-class _Plot:
-    name: str
-    label: str
-    figure: Figure
-
-
-def figure_files(data: ReportData) -> dict[str, bytes]:
-    """Return the figures of the report as PNG files, by path: ``figures/convergence.png``, ...
+def draw_figures(data: ReportData) -> dict[str, Drawing]:
+    """Draw the figures of a report, by name: ``convergence``, ``test_f1``, ...
 
     Parameters
     ----------
@@ -39,63 +64,419 @@ def figure_files(data: ReportData) -> dict[str, bytes]:
 
     Returns
     -------
-    dict of str to bytes
+    dict of str to Drawing
         The same bytes for the same data and the same version of matplotlib.
     """
     with styled():
-        return {f"figures/{p.name}.png": to_png(p.figure) for p in _plots(data)}
+        return {name: draw(name, label, figure) for name, label, figure in _figures(data)}
 
 
-def figure_svgs(data: ReportData) -> dict[str, str]:
-    """Return the figures of the report as SVG elements, by name: ``test_f1`` for a metric."""
-    with styled():
-        return {p.name: to_svg(p.figure, p.name, p.label) for p in _plots(data)}
-
-
-def metric_plot_name(metric: str) -> str:
+def metric_figure_name(metric: str) -> str:
     """Name of the figure of a metric: letters, digits and underscores only."""
     return "test_" + re.sub(r"\W", "_", metric, flags=re.ASCII)
 
 
-def _plots(data: ReportData) -> list[_Plot]:
+def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
+    """Name, text alternative and figure; not every run has all of them."""
     epochs = counted(len(data.history), "epoch")
     last = float(data.history["best_cost"].iloc[-1]) if len(data.history) else None
-    plots = [
-        _Plot("convergence", f"Cost over {epochs}, the best at {cost(last)}.", convergence(data)),
-        _Plot(
-            "tradeoff",
-            f"Cost against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
-            "front, the chosen subsets and what other rules would pick.",
-            tradeoff(data),
-        ),
-    ]
-    plots += [
-        _Plot(
-            metric_plot_name(metric),
-            f"{metric_name(metric)} of all contenders on the test rows; the table has the figures.",
-            forest(data, metric),
+    label = f"Cost over {epochs}, the best at {cost(last)}."
+    yield "convergence", label, _convergence(data)
+    label = (
+        f"Cost against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
+        "front, the chosen subsets and what other rules would pick."
+    )
+    yield "tradeoff", label, _tradeoff(data)
+    for metric in data.metrics:
+        label = (
+            f"{metric_name(metric)} of all contenders on the test rows; the table has the numbers."
         )
-        for metric in data.metrics
-    ]
-    plots += _optional(data)
-    return plots
-
-
-def _optional(data: ReportData) -> list[_Plot]:
-    """Figures of what not every run has."""
-    plots = []
-    kept = promise(data)
-    if kept is not None:
+        yield metric_figure_name(metric), label, _forest(data, metric)
+    if len(data.cost_pairs()[0]) > 1:
         label = "Cost in cross-validation against cost on the test rows, a dot per subset."
-        plots.append(_Plot("calibration", label, kept))
+        yield "calibration", label, _calibration(data)
     if data.agreement is not None:
         label = (
-            f"How often each feature is in the {counted(data.agreement.n_held, 'subset')} held at "
-            "the end, the most frequent first."
+            f"Selection frequency of each feature in the {counted(data.agreement.n_held, 'subset')}"
+            " held at the end, the most frequent first."
         )
-        plots.append(_Plot("frequency", label, frequency(data.agreement)))
-    correlations = heatmap(data)
-    if correlations is not None:
+        yield "frequency", label, _frequency(data.agreement)
+    names = shown_features(data)
+    if len(names) > 1:
         label = "Rank correlations of the chosen features and their nearest neighbours."
-        plots.append(_Plot("correlations", label, correlations))
-    return plots
+        yield "correlations", label, _heatmap(data, names)
+
+
+# ---------------------------------------------------------------- convergence
+
+
+def _convergence(data: ReportData) -> Figure:
+    """Best, mean and subswarm cost above the sizes, with regroupings marked."""
+    history = data.history
+    figure = empty_figure(440)
+    if not len(history):
+        blank(figure.subplots(), "No epoch was finished.")
+        return figure
+    epochs = history["epoch"].to_numpy(dtype=np.float64)
+    has_sizes = any(np.isfinite(_column(history, c)).any() for c in ("size_mean", "best_size"))
+    ratios = [5, 2] if has_sizes else [1]
+    upper, *lower = figure.subplots(
+        len(ratios), sharex=True, height_ratios=ratios, squeeze=False
+    ).ravel()
+    for axes in (upper, *lower):
+        _regroupings(axes, epochs, data.regroup_every)
+        axes.set_xlim(*limits(epochs, 0.02))
+        axes.grid(axis="y")
+        plain_ticks(axes.xaxis, whole=True)
+    _costs(upper, history, epochs, data.regroup_every)
+    upper.set_title(shortened(data.cost_label, 40))
+    for axes in lower:
+        _sizes(axes, history, epochs)
+        axes.set_title("features")
+    (upper, *lower)[-1].set_xlabel("epoch")
+    if upper.lines and upper.get_legend_handles_labels()[0]:
+        figure.legend(*upper.get_legend_handles_labels(), **_ABOVE, ncols=2)
+    return figure
+
+
+def _costs(axes: Axes, history: pd.DataFrame, epochs: Float, every: int | None) -> None:
+    swarms = [str(c) for c in history.columns if str(c).startswith("swarm_")]
+    best, mean = _column(history, "best_cost"), _column(history, "pbest_cost_mean")
+    each = [_column(history, name) for name in swarms]
+    values = np.concatenate([best, *each, mean])
+    if not np.isfinite(values).any():
+        blank(axes, "No subset had a finite cost.")
+        return
+    for i, one in enumerate(each):
+        # A subswarm is another one after a regrouping, so its line must not go on.
+        x, y = with_gaps(epochs, one, every)
+        label = "best of each subswarm" if i == 0 else None
+        _line(axes, x, y, color=LIGHT["muted"], linewidth=1.1, label=label, drawstyle="steps-post")
+    _mean_and_best(axes, epochs, mean, best, "mean of the personal bests")
+    # The first epochs are far off, and would flatten all that follows.
+    axes.set_ylim(*limits(np.minimum(values, _ceiling(best, mean)), 0.07))
+    plain_ticks(axes.yaxis)
+
+
+def _ceiling(best: Float, mean: Float) -> float:
+    top = np.nanmax(best) if np.isfinite(best).any() else -np.inf
+    tail = mean[np.isfinite(mean)]
+    high = np.quantile(tail, 0.9) if tail.size else -np.inf
+    ceiling = max(float(top), float(high))
+    return ceiling if np.isfinite(ceiling) else np.inf
+
+
+def _sizes(axes: Axes, history: pd.DataFrame, epochs: Float) -> None:
+    mean, best = _column(history, "size_mean"), _column(history, "best_size")
+    _mean_and_best(axes, epochs, mean, best, "mean of the epoch")
+    axes.set_ylim(0.0, float(np.nanmax([mean, best])) * 1.12)
+    plain_ticks(axes.yaxis, whole=True, count=3)
+
+
+def _mean_and_best(axes: Axes, epochs: Float, mean: Float, best: Float, label: str) -> None:
+    dashed = {"color": LIGHT["second"], "linewidth": 1.4, "linestyle": _DASHED}
+    _line(axes, epochs, mean, label=label, **dashed)
+    solid = {"color": LIGHT["accent"], "linewidth": 2.4, "drawstyle": "steps-post"}
+    _line(axes, epochs, best, label="best so far", **solid)
+
+
+def _line(axes: Axes, epochs: Float, values: Float, **style: Any) -> None:
+    known = np.isfinite(values).sum()
+    if known:
+        # A line through one point is invisible.
+        axes.plot(epochs, values, marker="o" if known == 1 else None, markersize=5, **style)
+
+
+def with_gaps(epochs: Float, values: Float, every: int | None) -> tuple[Float, Float]:
+    """Epochs and values with a gap at each regrouping; a value lasts until the next epoch."""
+    if not every:
+        return epochs, values
+    ends = np.flatnonzero(epochs % every == 0)
+    ends = ends[ends < len(epochs) - 1]
+    x = np.insert(epochs, np.repeat(ends + 1, 2), np.repeat(epochs[ends] + 0.5, 2))
+    gaps = np.column_stack([values[ends], np.full(len(ends), np.nan)]).ravel()
+    return x, np.insert(values, np.repeat(ends + 1, 2), gaps)
+
+
+def _regroupings(axes: Axes, epochs: Float, every: int | None) -> None:
+    last = int(epochs.max())
+    if every and last // every <= 60:
+        for epoch in range(every, last, every):
+            axes.axvline(epoch + 0.5, color=LIGHT["faint"], linewidth=1.0, linestyle=_DOTTED)
+
+
+def _column(history: pd.DataFrame, name: str) -> Float:
+    """Column with what is not finite as NaN; all NaN where there is no such column."""
+    if name not in history.columns:
+        return np.full(len(history), np.nan)
+    values = history[name].to_numpy(dtype=np.float64)
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+# ---------------------------------------------------------------- cost against size
+
+
+def _tradeoff(data: ReportData) -> Figure:
+    """Cost against size of all evaluations, the Pareto front and the chosen subsets."""
+    figure = empty_figure(440)
+    axes = figure.subplots()
+    size, value = _evaluated(data)
+    if not size.size:
+        blank(axes, "No subset was evaluated on all folds with a finite cost.")
+        return figure
+    chosen = np.array([(len(names), own) for names, own in data.subsets], dtype=np.float64)
+    chosen = chosen.reshape(-1, 2)
+    chosen = chosen[np.isfinite(chosen[:, 1])]
+    top = _highest_shown(value, chosen[:, 1])
+    _limit_axes(axes, np.append(size, chosen[:, 0]), np.append(value[value <= top], chosen[:, 1]))
+    _cloud(axes, size[value <= top], value[value <= top])
+    limit = one_se_limit(data.picks)
+    if math.isfinite(limit):
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, max(high, limit + 0.04 * (limit - low)))
+        style: Any = {"color": LIGHT["accent"], "linewidth": 1.0, "linestyle": _DOTTED}
+        axes.axhline(limit, label="lowest + 1 SE", **style)
+    sizes, costs = np.append(size, chosen[:, 0]), np.append(value, chosen[:, 1])
+    front = pareto_front(sizes, costs)
+    _front(axes, sizes[front], costs[front])
+    ring: Any = {**_DOT, "markerfacecolor": "none"}
+    if len(chosen) > 1:
+        ring |= {"markeredgecolor": LIGHT["accent"], "markeredgewidth": 1.2}
+        axes.plot(*chosen[1:].T, **ring, markersize=8.5, label="in the ensemble")
+    if len(chosen):
+        axes.plot(*chosen[:1].T, **_STAR, zorder=3, label="best subset")
+    ring |= {"markeredgecolor": LIGHT["ink"], "markeredgewidth": 1.5}
+    markers = {"parsimonious": ("1-SE pick", "D", 9.5), "knee": ("knee", "s", 13.0)}
+    for pick in data.picks:
+        if pick.rule in markers:
+            label, ring["marker"], width = markers[pick.rule]
+            axes.plot([len(pick.features)], [pick.cost], **ring, markersize=width, label=label)
+    axes.grid()
+    axes.set_xlabel("features in the subset")
+    axes.set_title(shortened(data.cost_label, 40))
+    plain_ticks(axes.yaxis)
+    if above := int((value > top).sum()):
+        note = f"{counted(above, 'subset')} above the frame"
+        axes.set_title(note, loc="right", fontsize=11)
+    figure.legend(**_ABOVE, ncols=2)
+    return figure
+
+
+def _evaluated(data: ReportData) -> tuple[Float, Float]:
+    if not len(data.evaluations):
+        return np.empty(0), np.empty(0)
+    size = data.evaluations["size"].to_numpy(dtype=np.float64)
+    value = data.evaluations["cost"].to_numpy(dtype=np.float64)
+    finite = np.isfinite(value)
+    return size[finite], value[finite]
+
+
+def _highest_shown(value: Float, chosen: Float) -> float:
+    """Highest cost shown: a few bad subsets must not flatten the good ones."""
+    low, most, high = (float(np.quantile(value, q)) for q in (0.0, 0.95, 1.0))
+    top = most if high - low > 2.0 * (most - low) > 0.0 else high
+    return max(top, *chosen) if chosen.size else top
+
+
+def _limit_axes(axes: Axes, sizes: Float, costs: Float) -> None:
+    """Sizes are on a logarithmic axis if they span more than one order of magnitude."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.set_ylim(*limits(costs, 0.06))
+    least, most = float(sizes.min()), float(sizes.max())
+    if most < 20 * least or most <= 100:
+        axes.set_xlim(*limits(sizes, 0.04))
+        plain_ticks(axes.xaxis, whole=True, count=6)
+        return
+    axes.set_xscale("log")
+    axes.set_xlim(least * 0.85, most * 1.15)
+    axes.xaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def _cloud(axes: Axes, size: Float, value: Float) -> None:
+    """One dot per visible place, darker where there are many."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    scale = np.log if axes.get_xscale() == "log" else np.asarray
+    x = (scale(size) - scale(left)) / (scale(right) - scale(left))
+    y = (value - bottom) / (top - bottom)
+    cells = np.round(np.column_stack([x, y]) * _GRID).astype(np.int64)
+    _, first, count = np.unique(cells, axis=0, return_index=True, return_counts=True)
+    label: str | None = "evaluated subset"
+    style: Any = {**_DOT, "markersize": 4.4, "markeredgewidth": 0.0, "color": LIGHT["muted"]}
+    for low, high, alpha in ((1, 1, 0.3), (2, 4, 0.5), (5, np.inf, 0.75)):
+        rows = first[(count >= low) & (count <= high)]
+        if rows.size:
+            axes.plot(size[rows], value[rows], **style, alpha=alpha, label=label)
+            label = None
+
+
+def _front(axes: Axes, size: Float, value: Float) -> None:
+    # Beyond its ends the front goes on: nothing is cheaper there either, or nothing smaller.
+    right, top = axes.get_xlim()[1], axes.get_ylim()[1]
+    style: Any = {"color": LIGHT["second"], "drawstyle": "steps-post"}
+    ends = [size[0], *size, right], [max(top, value[0]), *value, value[-1]]
+    axes.plot(*ends, linewidth=1.0, alpha=0.6, **style)
+    style |= {"marker": "o", "markersize": 5, "markeredgewidth": 0.0}
+    axes.plot(size, value, linewidth=1.8, label="Pareto front", **style)
+
+
+# ---------------------------------------------------------------- test rows
+
+
+def _forest(data: ReportData, metric: str) -> Figure:
+    """A dot with its interval per contender; the rivals with the same vote are in orange."""
+    rows = data.figures[data.figures["metric"] == metric].to_dict("records")
+    figure = empty_figure(27 * len(rows) + 68)
+    figure.suptitle(metric_name(metric), x=0.0, ha="left", fontsize=14, fontweight="bold")
+    axes = figure.subplots()
+    values = [row[k] for row in rows for k in ("value", "low", "high")]
+    axes.set_xlim(*limits(np.asarray(values, dtype=np.float64), 0.06))
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.grid(axis="x")
+    plain_ticks(axes.xaxis, count=4)
+    if metric in LOWER_IS_BETTER:
+        axes.set_title("lower is better", loc="right")
+    axes.set_yticks(
+        range(len(rows)),
+        [LABELS.get(str(r["contender"])) or shortened(r["contender"], 18) for r in rows],
+    )
+    right = axes.secondary_yaxis("right")
+    right.spines[:].set_visible(False)
+    right.set_yticks(range(len(rows)), [number(float(row["value"])) for row in rows])
+    for y, (row, name, value) in enumerate(
+        zip(rows, axes.get_yticklabels(), right.get_yticklabels(), strict=True)
+    ):
+        own, rival = row["contender"] == "ensemble", row["contender"] in RIVALS
+        colour = LIGHT["accent" if own else "second" if rival else "muted"]
+        name.set(color=LIGHT["ink" if own or rival else "muted"])
+        value.set(color=colour)
+        for text in (name, value) if own else ():
+            text.set_fontweight("bold")
+        _interval(axes, y, row, colour, own)
+    return figure
+
+
+def _interval(axes: Axes, y: int, row: dict[Any, Any], colour: str, own: bool) -> None:
+    value, low, high = (float(row[name]) for name in ("value", "low", "high"))
+    if not (math.isnan(low) or math.isnan(high)):
+        axes.plot([low, high], [y, y], color=colour, linewidth=3.4 if own else 2.2)
+        if own:
+            axes.axvspan(low, high, color=colour, alpha=0.09, linewidth=0)
+    if math.isfinite(value):
+        style: Any = {"color": colour, "markeredgecolor": LIGHT["paper"], "markeredgewidth": 1.4}
+        axes.plot([value], [y], marker="o", markersize=9.5 if own else 8, **style)
+
+
+def _calibration(data: ReportData) -> Figure:
+    """Cost on the test rows against cost in cross-validation, a dot per subset."""
+    cv, test = data.cost_pairs()
+    figure = empty_figure(330)
+    axes = figure.subplots()
+    axes.set_xlim(*limits(cv, 0.12))
+    axes.set_ylim(*limits(np.append(test, cv), 0.1))
+    axes.axline(
+        (cv[0], cv[0]), slope=1.0, color=LIGHT["muted"], linestyle=_DASHED, label="equal cost"
+    )
+    axes.vlines(cv, cv, test, color=LIGHT["faint"], linewidth=1.2)
+    style: Any = {**_DOT, "color": LIGHT["second"], "markeredgecolor": LIGHT["paper"]}
+    axes.plot(cv[1:], test[1:], **style, markersize=8, label="in the ensemble")
+    axes.plot(cv[:1], test[:1], **_STAR, label="best subset")
+    axes.grid()
+    plain_ticks(axes.yaxis)
+    plain_ticks(axes.xaxis, count=4)
+    axes.set_xlabel("cost in cross-validation")
+    axes.set_title("cost on the test rows")
+    figure.legend(**_ABOVE, ncols=3)
+    return figure
+
+
+# ---------------------------------------------------------------- features
+
+
+def _frequency(agreement: Agreement) -> Figure:
+    """A bar per feature, and a diamond for the subsets about as good as the best."""
+    from matplotlib.patches import Patch
+
+    rows = agreement.shares.head(MOST_FREQUENT)
+    figure = empty_figure(20 * len(rows) + 70)
+    axes = figure.subplots()
+    axes.set_xlim(0.0, 1.0)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25", "50", "75", "100%"])
+    axes.grid(axis="x")
+    held, near = (rows[name].to_numpy(dtype=np.float64) for name in ("held", "near"))
+    chosen = rows["chosen"].to_numpy(dtype=bool)
+    at = np.arange(len(rows))
+    colours = [LIGHT["accent" if own else "faint"] for own in chosen]
+    axes.barh(at, held, height=0.56, color=colours)
+    if np.isfinite(near).any():
+        style: Any = {**_DOT, "marker": "D", "color": LIGHT["second"], "clip_on": False}
+        style |= {"markeredgecolor": LIGHT["paper"], "label": "near the best"}
+        axes.plot(near, at, markersize=6, **style)
+    axes.axvline(
+        agreement.chance, color=LIGHT["ink"], linewidth=1.0, linestyle=_DOTTED, label="chance"
+    )
+    axes.set_yticks(at, [shortened(name, _NAME_LENGTH) for name in rows.index])
+    _mark_chosen(axes, chosen)
+    right = axes.secondary_yaxis("right")
+    right.spines[:].set_visible(False)
+    right.set_yticks(at, [f"{share:.0%}" for share in held])
+    right.tick_params(pad=8)
+    bars = [
+        Patch(color=LIGHT["accent"], label="chosen"),
+        Patch(color=LIGHT["faint"], label="left out"),
+    ]
+    handles = [*bars, *axes.get_legend_handles_labels()[0]]
+    figure.legend(handles=handles, **_ABOVE, ncols=4, handlelength=1.2, columnspacing=1.0)
+    return figure
+
+
+def _mark_chosen(axes: Axes, chosen: NDArray[np.bool_]) -> None:
+    for text, own in zip(axes.get_yticklabels(), chosen, strict=True):
+        text.set(color=LIGHT["ink" if own else "muted"], fontweight="bold" if own else "normal")
+
+
+def _heatmap(data: ReportData, names: list[str]) -> Figure:
+    """Rank correlations, clustered; chosen features are bold with a dot."""
+    names, square = _clustered(names, distances(data, names))
+    chosen = np.isin(np.array(names, dtype=object), np.array(data.features, dtype=object))
+    pitch = float(np.clip(260 / len(names), 12.5, 26))
+    figure = empty_figure(pitch * len(names) + 72)
+    axes, scale = figure.subplots(2, height_ratios=[pitch * len(names), 10])
+    # Strength is opacity: no correlation is the page itself, in the light and in the dark.
+    axes.imshow(_blue(1.0 - square), aspect="auto", interpolation="none")
+    axes.spines[:].set_visible(False)
+    labels = [shortened(name, _NAME_LENGTH) for name in names]
+    labels = [f"{name} •" if own else name for name, own in zip(labels, chosen, strict=True)]
+    axes.set_yticks(range(len(names)), labels, fontsize=min(12.0, pitch - 2.0))
+    _mark_chosen(axes, chosen)
+    below = np.flatnonzero(chosen)
+    axes.set_xticks(below, ["•"] * len(below), color=LIGHT["accent"])
+    axes.tick_params(axis="x", pad=0)
+    scale.imshow(_blue(np.linspace(0.0, 1.0, 64)[None, :]), aspect="auto", extent=(0, 1, 0, 1))
+    scale.set_yticks([])
+    scale.set_xticks([0, 1])
+    scale.set_xlabel("|rank correlation|", labelpad=-8)
+    return figure
+
+
+def _clustered(names: list[str], square: Float) -> tuple[list[str], Float]:
+    """Rows in the order of the leaves of the tree of complete linkage."""
+    if len(names) < 3:
+        return names, square
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    tree = linkage(squareform(square, checks=False), method="complete", optimal_ordering=True)
+    order = [int(i) for i in leaves_list(tree)]
+    return [names[i] for i in order], square[np.ix_(order, order)]
+
+
+def _blue(strength: Float) -> NDArray[np.uint8]:
+    """Mid-tone blue whose opacity is the strength: uint8 (..., 4)."""
+    colour = np.empty((*strength.shape, 4), dtype=np.uint8)
+    colour[..., :3] = (44, 118, 222)
+    colour[..., 3] = np.round(255 * np.clip(strength, 0.0, 1.0))
+    return colour

@@ -1,29 +1,52 @@
-"""The report as one HTML page that needs nothing else."""
+"""The report of a select run as one HTML page that needs nothing else."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from swarm.checks import require_package
-from swarm.report import comparison, content, reliance, words
-from swarm.report.canvas import DARK, LIGHT
+from swarm.report import formatting
+from swarm.report.contenders import contender_rows, lower_is_better, paired_differences, rows_of
+from swarm.report.correlations import nearest_left_out, shown_features
 from swarm.report.data import ReportData
-from swarm.report.figures import figure_svgs, metric_plot_name
-from swarm.report.frequency import MOST
-from swarm.report.heatmap import shown_features, stand_ins
+from swarm.report.drawing import DARK, LIGHT, Drawing
+from swarm.report.figures import MOST_FREQUENT, draw_figures, metric_figure_name
+from swarm.report.formatting import (
+    cost,
+    counted,
+    duration,
+    interval,
+    metric_name,
+    number,
+    plain,
+    shortened,
+)
+from swarm.report.picks import RULES, Pick
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 __all__ = ["render", "template"]
 
+Tile = tuple[str, str, str]
+
 _ROWS_SHOWN = 20
 _ROWS_MOST = 300
-_STAND_INS = 10
+_NAMED_IN_ANSWER = 8
+_NAMED_IN_PICK = 12
+_NAME_LENGTH = 40
+_CELLS = 16
+# Facts with a place of their own.
+_WORK = ("archive_hits", "fallbacks", "seconds_training", "seconds_elsewhere")
 
 
-def render(data: ReportData) -> str:
+def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> str:
     """Write the report of a select run as a single HTML file.
 
     It loads nothing from anywhere and runs no script; it follows the light or dark setting of
@@ -32,6 +55,8 @@ def render(data: ReportData) -> str:
     Parameters
     ----------
     data : ReportData
+    drawings : mapping of name to Drawing, optional
+        What :func:`swarm.report.figures.draw_figures` returned for `data`; drawn if missing.
 
     Returns
     -------
@@ -40,40 +65,41 @@ def render(data: ReportData) -> str:
     """
     from markupsafe import Markup
 
-    chosen, others = content.feature_rows(data)
-    svgs = {name: Markup(svg) for name, svg in figure_svgs(data).items()}
+    drawings = draw_figures(data) if drawings is None else drawings
+    svgs = {name: Markup(drawing.element()) for name, drawing in drawings.items()}
+    chosen, others = feature_rows(data)
     return template("report.html.j2").render(
         data=data,
-        title=words.plain(data.title),
         light=LIGHT,
         dark=DARK,
-        answer=content.answer(data),
-        tiles=content.tiles(data),
+        answer=_answer(data),
+        tiles=_tiles(data),
         chosen=chosen[:_ROWS_MOST],
         others=others[:_ROWS_MOST],
         unlisted=[row.name for row in [*chosen[_ROWS_MOST:], *others[_ROWS_MOST:]]],
         rows_shown=_ROWS_SHOWN,
-        rivals=comparison.rivals(data),
-        contenders=comparison.contender_rows(data),
+        rivals=paired_differences(data),
+        contenders=contender_rows(data),
         has_intervals=bool(data.metrics) and bool(data.figures["low"].notna().any()),
-        lower_is_better=comparison.lower_is_better(data),
-        metrics=[words.metric_name(metric) for metric in data.metrics],
+        lower_is_better=lower_is_better(data),
+        metrics=[metric_name(metric) for metric in data.metrics],
         svgs=svgs,
-        forests=[svgs[metric_plot_name(metric)] for metric in data.metrics],
+        forests=[svgs[metric_figure_name(metric)] for metric in data.metrics],
         n_together=len(data.frequency()),
         n_shown=len(shown_features(data)),
-        stand_ins=stand_ins(data, _STAND_INS),
-        calibration=_calibration(data),
-        promised=content.promised(data),
-        kept=reliance.kept(data),
-        pick_rows=reliance.pick_rows(data),
+        nearest=nearest_left_out(data),
+        optimism=optimism_sentence(data),
+        cost_bars=_cost_bars(data),
+        subset_optimism=_subset_optimism(data),
+        rules=RULES,
+        listed=lambda pick: _listed(data, pick),
         agreement=data.agreement,
-        frequency_most=MOST,
-        agreed=reliance.agreed(data),
-        agreement_tiles=reliance.agreement_tiles(data),
-        spent=content.spent(data),
-        facts=content.fact_rows(data.facts),
-        words=words,
+        most_frequent=MOST_FREQUENT,
+        stability=_stability(data),
+        stability_tiles=_stability_tiles(data),
+        work=work_counts(data),
+        facts=_fact_rows(data.facts),
+        f=formatting,
     )
 
 
@@ -97,7 +123,236 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def _calibration(data: ReportData) -> str | None:
+# ---------------------------------------------------------------- the answer
+
+
+def _answer(data: ReportData) -> str:
+    """Which features to keep, in one sentence."""
+    names = [shortened(name, _NAME_LENGTH) for name in data.ranked()]
+    start = f"Keep {len(names):,} of {counted(data.n_available, 'feature')}"
+    if len(names) > _NAMED_IN_ANSWER:
+        rest = len(names) - _NAMED_IN_ANSWER
+        return f"{start}: {', '.join(names[:_NAMED_IN_ANSWER])} and {rest:,} more."
+    return f"{start}: {' and '.join(part for part in (', '.join(names[:-1]), names[-1]) if part)}."
+
+
+def _tiles(data: ReportData) -> list[Tile]:
+    """Key figures: value, what it is, what goes with it."""
+    together = len(data.frequency())
+    more = "in the best subset"
+    if len(data.subsets) > 1:
+        more = f"the ensemble of {len(data.subsets):,} uses {together:,}"
+    tiles = [(f"{len(data.features):,}", f"of {counted(data.n_available, 'feature')}", more)]
+    for row in rows_of(data.figures, data.metrics[0], "ensemble") if data.metrics else []:
+        label = f"test {metric_name(data.metrics[0])} of the ensemble"
+        bounds = interval(row["low"], row["high"]) or "no interval"
+        tiles.append((number(row["value"]), label, bounds))
+    tiles += [
+        (rival.difference, f"{rival.metric} gained over all features, same vote", rival.bounds)
+        for rival in paired_differences(data)
+        if rival.is_all_features
+    ]
+    if data.cv_cost is not None and data.test_cost is not None:
+        label = "test cost of the best subset"
+        tiles.append((cost(data.test_cost), label, f"{cost(data.cv_cost)} in cross-validation"))
+    elif data.cv_cost is not None:
+        tiles.append((cost(data.cv_cost), "cost of the best subset", "cross-validated"))
+    return tiles
+
+
+@dataclass(frozen=True)
+class FeatureRow:
+    """A feature: its share of the importances, and the subsets it is in."""
+
+    name: str
+    share: float | None
+    width: float
+    count: int
+    cells: tuple[bool, ...]
+
+
+def feature_rows(data: ReportData) -> tuple[list[FeatureRow], list[FeatureRow]]:
+    """Chosen features by importance, and those that only other subsets hold."""
+    weights: dict[str, float] = {}
+    if data.importances is not None:
+        weights = {
+            str(name): float(value)
+            for name, value in data.importances.items()
+            if math.isfinite(value) and value > 0.0
+        }
+    total, most = sum(weights.values()), max(weights.values(), default=0.0)
+    members = [frozenset(names) for names, _ in data.subsets]
+    shown = members if len(members) <= _CELLS else []
+    chosen = set(data.features)
+    rows = [
+        FeatureRow(
+            name=plain(name),
+            share=weights.get(name, 0.0) / total if total and name in chosen else None,
+            width=100.0 * weights.get(name, 0.0) / most if most else 0.0,
+            count=count,
+            cells=tuple(name in member for member in shown),
+        )
+        for name, count in data.frequency().items()
+    ]
+    return rows[: len(chosen)], rows[len(chosen) :]
+
+
+def _listed(data: ReportData, pick: Pick) -> str:
+    """Names of the features of a pick; those of the best subset by importance."""
+    ranked = data.ranked() if pick.rule == "best" else pick.features
+    names = [shortened(name, _NAME_LENGTH) for name in ranked]
+    more = f" and {len(names) - _NAMED_IN_PICK:,} more" if len(names) > _NAMED_IN_PICK else ""
+    return ", ".join(names[:_NAMED_IN_PICK]) + more
+
+
+# ---------------------------------------------------------------- optimism
+
+
+def optimism_sentence(data: ReportData) -> str:
+    """Cross-validated and test cost of the best subset, and the optimism between them."""
     if data.cv_cost is None or data.test_cost is None:
-        return None
-    return words.calibration(data.cv_cost, data.test_cost, data.cost_label)
+        return ""
+    name = f" ({plain(data.cost_label)})" if data.cost_label != "cost" else ""
+    start = (
+        f"The cost{name} of the best subset is {cost(data.cv_cost)} in cross-validation and "
+        f"{cost(data.test_cost)} on the test rows."
+    )
+    gap = data.test_cost - data.cv_cost
+    if not math.isfinite(gap):
+        return start
+    share = f" ({abs(gap / data.cv_cost):.0%})" if abs(gap) < 2.0 * abs(data.cv_cost) else ""
+    start += f" Optimism: {'+' if gap > 0 else ''}{cost(gap)}{share}."
+    if gap > 0:
+        return (
+            f"{start} Some optimism is to be expected: a search selects what did best on its own "
+            "folds. Trust the test results, not the cost of the search."
+        )
+    if gap < 0:
+        return (
+            f"{start} There is no sign that the search overfitted its folds, but the test rows "
+            "can also be easier by chance."
+        )
+    return start
+
+
+def _cost_bars(data: ReportData) -> list[tuple[str, str, float]]:
+    """Cost in cross-validation and on the test rows: label, value, length of the bar in %."""
+    if data.cv_cost is None or data.test_cost is None:
+        return []
+    values = (data.cv_cost, data.test_cost)
+    most = max(values)
+    if not all(math.isfinite(v) and v >= 0.0 for v in values) or most == 0.0:
+        return []
+    names = ("in cross-validation", "on the test rows")
+    return [(n, cost(v), 100.0 * v / most) for n, v in zip(names, values, strict=True)]
+
+
+def _subset_optimism(data: ReportData) -> str:
+    """How many subsets of the ensemble cost more on the test rows, and how much more."""
+    cv, test = data.cost_pairs()
+    if len(cv) < 2:
+        return ""
+    gap = float(np.mean(test - cv))
+    text = (
+        f"{int((test > cv).sum())} of {len(cv)} cost more on the test rows than in "
+        f"cross-validation; the mean difference is {cost(gap)}. "
+    )
+    if gap > 0 and gap >= float(cv.max() - cv.min()):
+        return text + (
+            "That is more than the whole range of their cross-validated costs, so their order "
+            "says little about which of them is best."
+        )
+    return text + "Subsets above the dashed line cost more on the test rows, those below it less."
+
+
+# ---------------------------------------------------------------- stability
+
+
+def _stability_tiles(data: ReportData) -> list[Tile]:
+    """Nogueira's index, the overlap of two subsets, and the features that all hold."""
+    found = data.agreement
+    if found is None or math.isnan(found.overlap):
+        return []
+    tiles = []
+    if not math.isnan(found.index):
+        bounds = f"[{number(found.low)}, {number(found.high)}], {found.word}"
+        tiles.append((number(found.index), "stability index (Nogueira)", bounds))
+    tiles.append((f"{found.overlap:.0%}", "overlap of two subsets", "mean Jaccard index"))
+    always = int((found.shares["held"] == 1.0).sum())
+    tiles.append((f"{always:,}", f"{'feature' if always == 1 else 'features'} in every subset", ""))
+    often = int((found.shares["held"] > 0.5).sum())
+    tiles.append((f"{often:,}", "in more than half of them", ""))
+    return tiles
+
+
+def _stability(data: ReportData) -> str:
+    """What one run can say of stability, and what it cannot."""
+    found = data.agreement
+    if found is None:
+        return ""
+    caution = (
+        "One run cannot tell what another seed or other rows would have selected; "
+        "the command swarm stability repeats the search to find out."
+    )
+    if found.n_held < 2:
+        return f"The search held one subset at its end, so there is nothing to compare. {caution}"
+    start = f"The search held {counted(found.n_held, 'different subset')} at its end."
+    if math.isnan(found.index):
+        return f"{start} {caution}"
+    poor = (
+        " Their agreement is poor: many subsets do about as well, so a feature may matter less, "
+        "or be easier to replace, than its place in one of them suggests."
+        if found.word == "poor"
+        else ""
+    )
+    return (
+        f"{start}{poor} The index is 1 if all are equal, and about 0 if they agree as random "
+        "subsets of their sizes would. They come from one search on the same rows, so index and "
+        "interval are optimistic: a low value is a warning, a high one is no proof. "
+        f"{caution}"
+    )
+
+
+# ---------------------------------------------------------------- work and facts
+
+
+def work_counts(data: ReportData) -> list[tuple[str, str]]:
+    """What the run needed: number, and what it counts."""
+    history, facts = data.history, data.facts
+    last = dict(history.iloc[-1]) if len(history) else {}
+    found = [
+        (f"{int(last[column]):,}", label)
+        for column, label in (
+            ("epoch", "epochs"),
+            ("evaluations", "evaluations requested"),
+            ("distinct_evaluations", "of different subsets"),
+            ("fits", "models trained on a fold"),
+        )
+        if column in last
+    ]
+    if "folds_pruned" in last:
+        pruned, fits = int(history["folds_pruned"].sum()), int(last.get("fits", 0))
+        share = f" ({pruned / (pruned + fits):.0%})" if pruned + fits else ""
+        found.append((f"{pruned:,}", f"fits saved by pruning{share}"))
+    if "archive_hits" in facts:
+        found.append((f"{int(float(str(facts['archive_hits']))):,}", "answers from the archive"))
+    if fallbacks := int(float(str(facts.get("fallbacks", 0)))):
+        found.append((f"{fallbacks:,}", "subsets left to fitted models by the fast path"))
+    for name, label in (("seconds_training", "in training"), ("seconds_elsewhere", "elsewhere")):
+        if name in facts:
+            found.append((duration(float(str(facts[name]))), label))
+    return found
+
+
+def _fact_rows(facts: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Key and value as text; a mapping inside becomes one row per key."""
+    rows: list[tuple[str, str]] = []
+    for name, value in facts.items():
+        if name in _WORK:
+            continue
+        if isinstance(value, Mapping):
+            rows += [(f"{plain(name)}: {plain(key)}", plain(inner)) for key, inner in value.items()]
+        else:
+            shown = f"{value:,.6g}" if isinstance(value, float) else plain(value)
+            rows.append((plain(name).replace("_", " "), shown))
+    return rows

@@ -1,4 +1,4 @@
-"""The report of a run that is in the tracking store, made again or fetched."""
+"""The report of a run of the tracking store, rendered again or downloaded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from swarm.errors import InputError
 from swarm.report import render
-from swarm.report.comparison_html import render_comparison
-from swarm.report.stored import comparison_of, report_of
+from swarm.report.comparison import render_comparison
+from swarm.report.serialization import comparison_of, report_of
 from tasks.tracking import RunRecord, Tracking
 
 __all__ = ["Page", "page_of"]
@@ -22,9 +22,9 @@ class Page:
     ----------
     html : str
     how : str
-        "made again" or "as stored".
+        "rendered again" or "as stored".
     why : str
-        Why it was not made again; empty where it was.
+        Why it was not rendered again; empty if it was.
     """
 
     html: str
@@ -33,17 +33,17 @@ class Page:
 
 
 def page_of(tracking: Tracking, run_id: str, *, stored: bool = False) -> Page:
-    """Make the report of a run again from what the run keeps for it, or fetch it.
+    """Render the report of a run again from its stored data, or download it.
 
     The artifact ``report.json`` (``comparison.json`` of a comparison) holds every number of the
-    page. It is enough: neither the archive, nor the data, nor any training is needed, and the page
-    is the same but for what this version draws differently. Where it is missing, or of another
-    version, the page is fetched as the run left it.
+    page: neither the archive, nor the data, nor any training is needed, and the page is the same
+    except for what this version draws differently. If it is missing, or of another version, the
+    stored page is downloaded.
 
     Parameters
     ----------
     stored : bool
-        Fetch the page in any case.
+        Download the page in any case.
 
     Raises
     ------
@@ -51,13 +51,13 @@ def page_of(tracking: Tracking, run_id: str, *, stored: bool = False) -> Page:
         If there is no such run, or it has no report; says what to do.
     """
     run = tracking.run(run_id)
-    for name, again in _KINDS.items():
+    for name, rendered in _KINDS.items():
         page, data = f"{name}.html", f"{name}.json"
         there = tracking.find_artifact(run.run_id, page)
-        why = "" if stored else "the run is older than what a report can be made from"
+        why = "" if stored else "the run is older than the format of a report's data"
         if not stored and tracking.find_artifact(run.run_id, data):
             try:
-                return Page(again(_read(tracking, run.run_id, data)), "made again")
+                return Page(rendered(_read(tracking, run.run_id, data)), "rendered again")
             except InputError as error:
                 if not there:
                     raise
@@ -83,11 +83,11 @@ def _read(tracking: Tracking, run_id: str, path: str) -> str:
 
 
 def _missing(run: RunRecord) -> str:
-    """Say why there is no report, and what would make one."""
+    """Why there is no report, and what to do."""
     start = f"the run {run.run_id} has no report"
     parent = run.tags.get("mlflow.parentRunId")
     if parent and run.tags.get("kind") != "compare":
-        return f"{start}: it is one search of the run {parent}; ask for the report of that one"
+        return f"{start}: it is one search of the run {parent}; use the run id of that one"
     if run.status == "RUNNING":
         return (
             f"{start} yet: it is still running, or was killed: wait, or `swarm resume {run.run_id}`"

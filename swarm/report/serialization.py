@@ -1,7 +1,7 @@
-"""A report's data as JSON text, from which its page can be made again without the run.
+"""The data of a report as JSON, from which its page is rendered without the run.
 
-Numbers come back bit for bit. What JSON has no word for (NaN, infinities, tables) is an object
-with one key that starts with ``$``.
+Numbers come back bit for bit. What JSON cannot write (NaN, infinities, tables) is an
+object with one key that starts with ``$``.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ import pandas as pd
 
 from swarm.errors import InputError
 from swarm.report.agreement import Agreement
-from swarm.report.comparison_html import ComparisonData
+from swarm.report.comparison import ComparisonData
+from swarm.report.correlations import nearest_left_out, shown_features
 from swarm.report.data import ReportData
-from swarm.report.heatmap import shown_features, stand_ins
-from swarm.report.picked import Picked
+from swarm.report.picks import Pick
 from swarm.validation.comparison import Comparison, Friedman
 
 __all__ = ["comparison_of", "comparison_text", "report_of", "report_text"]
 
 _REPORT, _COMPARISON = "swarm-report-1", "swarm-comparison-1"
-# As many as the page names.
-_STAND_INS = 10
 _DRAWN = ["distinct_evaluations", "best_cost"]
 
 
@@ -52,7 +50,7 @@ def report_of(text: str) -> ReportData:
     held = _unpack(text, _REPORT)
     with _readable():
         held = held["report"]
-        held["picks"] = [Picked(**{**p, "features": tuple(p["features"])}) for p in held["picks"]]
+        held["picks"] = [Pick(**{**p, "features": tuple(p["features"])}) for p in held["picks"]]
         if held["agreement"] is not None:
             held["agreement"] = Agreement(**held["agreement"])
         return ReportData(**held)
@@ -131,7 +129,7 @@ def _shown(data: ReportData) -> pd.DataFrame | None:
     """Distances between the features of the heat map, and of the table beside it."""
     if data.distance is None:
         return None
-    pairs = stand_ins(data, _STAND_INS)
+    pairs = nearest_left_out(data)
     wanted = {*shown_features(data), *(name for pair in pairs for name in pair[:2])}
     at = [i for i, name in enumerate(data.distance.columns) if str(name) in wanted]
     return data.distance.iloc[at, at]

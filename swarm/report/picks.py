@@ -1,4 +1,4 @@
-"""What each rule would take of all subsets that were measured."""
+"""The subset that each rule picks from all evaluated ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from swarm.search.picks import pick
 from swarm.strategies.operators.sequential import is_better, standard_error
 
-__all__ = ["RULES", "Picked", "limit", "picked"]
+__all__ = ["RULES", "Pick", "one_se_limit", "pick_by_rules"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -20,13 +20,13 @@ RULES = {
     "best": ("Best", "the answer of this search"),
     "lowest": ("Lowest", "found by another search on the same problem"),
     "parsimonious": ("Parsimonious", "the smallest within one standard error of the lowest cost"),
-    "knee": ("Knee", "beyond it another feature buys clearly less"),
+    "knee": ("Knee", "beyond it, another feature lowers the cost clearly less"),
 }
 
 
 @dataclass(frozen=True)
-class Picked:
-    """A subset, and the rule that takes it.
+class Pick:
+    """A subset, and the rule that picks it.
 
     Attributes
     ----------
@@ -45,13 +45,13 @@ class Picked:
     error: float
 
 
-def picked(
+def pick_by_rules(
     best: Bool,
     masks: Bool,
     fold_costs: Float,
     subset: Callable[[Bool], Sequence[str]],
-) -> list[Picked]:
-    """Pick by every rule of :mod:`swarm.search.picks`; the answer of the search comes first.
+) -> list[Pick]:
+    """Pick by every rule of :mod:`swarm.picks`; the answer of the search comes first.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def picked(
 
     Returns
     -------
-    list of Picked
+    list of Pick
         Empty where `best` is not among `masks`, or has no finite cost. ``lowest`` is there
         where something is cheaper than the answer, ``knee`` where the front has a bend.
     """
@@ -83,17 +83,17 @@ def picked(
         chosen["lowest"] = lowest
     chosen["parsimonious"] = pick("parsimonious", sizes, costs, errors)
     bend = pick("knee", sizes, costs, errors)
-    # Of a front without a bend the rule takes the end.
+    # Of a front without a bend the rule picks the end.
     if bend != lowest:
         chosen["knee"] = bend
     return [
-        Picked(rule, tuple(subset(masks[row])), float(costs[row]), float(errors[row]))
+        Pick(rule, tuple(subset(masks[row])), float(costs[row]), float(errors[row]))
         for rule, row in chosen.items()
     ]
 
 
-def limit(found: Sequence[Picked]) -> float:
-    """Cost up to which a subset is as good as the cheapest, as far as folds can tell."""
+def one_se_limit(found: Sequence[Pick]) -> float:
+    """Lowest cost plus its standard error over the folds; NaN without picks."""
     by_rule = {one.rule: one for one in found}
     least = by_rule.get("lowest", by_rule.get("best"))
     return float("nan") if least is None else least.cost + least.error

@@ -1,0 +1,238 @@
+"""Style sheet of all figures, and a figure as SVG and PNG.
+
+A figure is drawn in the light colours. On a page each of them becomes a CSS variable, so that
+the page decides what they are in dark mode. Lengths are in px, and figures of a run are 400 px
+wide: legible on a phone and in half the width of a desktop.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require_package
+from swarm.report.formatting import plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "STYLE",
+    "Drawing",
+    "blank",
+    "draw",
+    "empty_figure",
+    "limits",
+    "plain_ticks",
+    "styled",
+]
+
+# Blue and orange keep apart for every kind of colour blindness; both reach 4.5:1 on paper.
+LIGHT = MappingProxyType(
+    {
+        "ink": "#18212c",
+        "muted": "#566373",
+        "faint": "#a3afbb",
+        "line": "#dde3e9",
+        "paper": "#ffffff",
+        "accent": "#1d5fc4",
+        "second": "#b9510a",
+    }
+)
+DARK = MappingProxyType(
+    {
+        "ink": "#e8edf3",
+        "muted": "#9dabba",
+        "faint": "#66748a",
+        "line": "#2e3947",
+        "paper": "#161d26",
+        "accent": "#74a9ff",
+        "second": "#f2a25c",
+    }
+)
+# One point is one px, as the figures have 72 dpi.
+STYLE = MappingProxyType(
+    {
+        "figure.dpi": 72,
+        "figure.facecolor": LIGHT["paper"],
+        "figure.constrained_layout.use": True,
+        "figure.constrained_layout.w_pad": 4 / 72,
+        "figure.constrained_layout.h_pad": 4 / 72,
+        "svg.fonttype": "none",
+        "text.parse_math": False,
+        "text.color": LIGHT["ink"],
+        "path.simplify": False,
+        "font.size": 12,
+        "font.sans-serif": ["DejaVu Sans"],
+        "axes.facecolor": "none",
+        "axes.edgecolor": LIGHT["line"],
+        "axes.labelcolor": LIGHT["muted"],
+        "axes.titlecolor": LIGHT["muted"],
+        "axes.titlesize": 12,
+        "axes.titlelocation": "left",
+        "axes.titlepad": 8,
+        "axes.spines.left": False,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.axisbelow": True,
+        "axes.unicode_minus": True,
+        "grid.color": LIGHT["line"],
+        "xtick.color": LIGHT["muted"],
+        "xtick.major.size": 0,
+        "ytick.color": LIGHT["muted"],
+        "ytick.major.size": 0,
+        "legend.frameon": False,
+        "legend.labelcolor": LIGHT["muted"],
+        "legend.fontsize": 12,
+        "legend.borderpad": 0,
+        "legend.borderaxespad": 0,
+        "legend.handlelength": 1.6,
+        "legend.handletextpad": 0.6,
+        "legend.columnspacing": 1.4,
+        "legend.labelspacing": 0.35,
+        "lines.solid_capstyle": "round",
+        "lines.solid_joinstyle": "round",
+    }
+)
+_WIDTH = 400
+_COLOUR = re.compile("|".join(LIGHT.values()))
+_TAG = re.compile(r"<[^>]*>")
+_GROUP = re.compile(r'<g id="[^"]*"')
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, drawn.
+
+    Attributes
+    ----------
+    name : str
+        Unique on a page.
+    svg : str
+        In the light colours on white, with a text alternative.
+    png : bytes
+        The same at twice the size.
+    """
+
+    name: str
+    svg: str
+    png: bytes
+
+    def files(self, vector: bool = False) -> dict[str, bytes]:
+        """Bytes by path: ``figures/name.png``, and ``figures/name.svg`` if `vector`."""
+        svg = {f"figures/{self.name}.svg": self.svg.encode()} if vector else {}
+        return {**svg, f"figures/{self.name}.png": self.png}
+
+    def element(self) -> str:
+        """SVG for a page, which defines its colours as CSS variables."""
+        names = {value: f"var(--{name})" for name, value in LIGHT.items()}
+
+        def themed(tag: re.Match[str]) -> str:
+            # Only in tags: a feature may have the name of a colour.
+            return _COLOUR.sub(lambda found: names[found[0]], tag[0])
+
+        return _TAG.sub(themed, self.svg)
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Apply the style sheet, independent of the user's own settings.
+
+    Matplotlib's settings belong to the process: do not draw from two threads at once.
+    """
+    require_package("matplotlib", "report", "a figure")
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", dict(STYLE)]), warnings.catch_warnings():
+        # The browser has fonts for every script; the bundled one is for measuring only.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def empty_figure(height: float, width: float = _WIDTH) -> Figure:
+    """Figure of the given size in px."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width / 72, height / 72))
+
+
+def draw(name: str, label: str, figure: Figure) -> Drawing:
+    """Lay a figure out once, and write it as SVG and PNG: the same bytes for the same figure.
+
+    Parameters
+    ----------
+    name : str
+        Unique on the page; letters, digits and underscores.
+    label : str
+        Text alternative for screen readers.
+    figure : Figure
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    # `savefig` draws everything twice.
+    text, image = io.StringIO(), io.BytesIO()
+    unsigned = {"Software": None}
+    nothing: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    # The salt makes the ids of clip paths and markers unique on a page of many figures.
+    with mpl.rc_context({"svg.hashsalt": name}):
+        FigureCanvasSVG(figure).print_svg(text, metadata=nothing)  # type: ignore[no-untyped-call]
+    figure.set_layout_engine("none")
+    figure.set_dpi(144)
+    FigureCanvasAgg(figure).print_png(image, metadata=unsigned)  # type: ignore[no-untyped-call]
+    svg = text.getvalue()
+    # Groups are numbered in each figure alike, and nothing refers to them.
+    svg = _GROUP.sub("<g", svg[svg.index("<svg") :])
+    alternative = f'<svg role="img" aria-label="{escape(plain(label))}" '
+    return Drawing(name, svg.replace("<svg ", alternative, 1), image.getvalue())
+
+
+def limits(values: NDArray[np.float64], margin: float) -> tuple[float, float]:
+    """Bounds of the finite values with a margin, never of zero width."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    span = high - low
+    if span <= 1e-9 * max(abs(low), abs(high)):
+        pad = 0.5 * abs(high) or 0.5
+        return low - pad, high + pad
+    return low - margin * span, high + margin * span
+
+
+def plain_ticks(axis: Axis, whole: bool = False, count: int = 5) -> None:
+    """Few ticks without offset or exponent; integers only if `whole`."""
+    from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
+
+    axis.set_major_locator(MaxNLocator(count, integer=whole, min_n_ticks=1))
+    axis.set_minor_locator(NullLocator())
+    low, high = axis.get_view_interval()
+    if max(abs(low), abs(high)) < 1e6:
+        formatter = ScalarFormatter(useOffset=False)
+        formatter.set_scientific(False)
+        axis.set_major_formatter(formatter)
+    else:
+        axis.set_major_formatter(lambda value, _: f"{value:.3g}")
+
+
+def blank(axes: Axes, text: str) -> None:
+    """Show a message in place of data."""
+    axes.spines[:].set_visible(False)
+    axes.set(xticks=[], yticks=[])
+    place: Any = {"ha": "center", "va": "center", "wrap": True}
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, color=LIGHT["muted"], **place)

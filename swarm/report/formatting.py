@@ -1,0 +1,85 @@
+"""How reports write numbers, names and counts."""
+
+from __future__ import annotations
+
+import math
+import re
+
+__all__ = [
+    "cost",
+    "counted",
+    "duration",
+    "interval",
+    "metric_name",
+    "number",
+    "plain",
+    "shortened",
+    "signed",
+]
+
+# What neither HTML nor XML can hold: controls, lone surrogates, non-characters.
+_ILLEGAL = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]"
+)
+
+
+def plain(text: object) -> str:
+    """Text on one line, without characters that HTML cannot hold."""
+    return " ".join(_ILLEGAL.sub("\ufffd", str(text)).split()) or "(blank)"
+
+
+def shortened(text: object, length: int) -> str:
+    """Text of at most `length` characters: names differ most often at both ends."""
+    line = plain(text)
+    if len(line) <= length:
+        return line
+    tail = (length - 1) // 2
+    return f"{line[: length - 1 - tail]}…{line[len(line) - tail :]}"
+
+
+def number(value: float) -> str:
+    """Test figure, as the verdict writes it."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else signed(value)
+    text = f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+    return text.replace("-", "−")
+
+
+def signed(value: float) -> str:
+    """Difference with its sign."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    return f"+{number(value)}" if value > 0 else number(value)
+
+
+def interval(low: float, high: float) -> str:
+    """Bounds in brackets; empty where there are none."""
+    return "" if math.isnan(low) or math.isnan(high) else f"[{number(low)}, {number(high)}]"
+
+
+def cost(value: float | None) -> str:
+    """Cost with four significant digits."""
+    if value is None or not math.isfinite(value):
+        return "not finite" if value is not None else "–"
+    return f"{value:.4g}".replace("-", "−")
+
+
+def counted(count: float, noun: str) -> str:
+    """``1 feature``, ``1,000 features``."""
+    whole = int(count)
+    return f"{whole:,} {noun}" if whole == 1 else f"{whole:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """Time span in the unit that suits it."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 100:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def metric_name(metric: str) -> str:
+    """Metric as a reader calls it."""
+    return plain(metric).removeprefix("neg_").replace("_", " ")

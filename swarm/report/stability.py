@@ -1,0 +1,55 @@
+"""The figure of a stability analysis: selection frequencies with intervals and thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from swarm.report.drawing import LIGHT, draw, empty_figure, styled
+from swarm.report.formatting import shortened
+from swarm.validation.stability import Frequencies
+
+__all__ = ["stability_files"]
+
+# The table has the others.
+_MOST_ROWS = 40
+_COLOURS = {"core": "accent", "optional": "second", "noise": "faint"}
+
+
+def stability_files(
+    names: Sequence[str],
+    found: Frequencies,
+    classes: Sequence[str],
+    thresholds: tuple[float, float],
+) -> dict[str, bytes]:
+    """Draw the most frequent units as ``figures/stability.svg`` and ``.png``.
+
+    Parameters
+    ----------
+    names : sequence of str, length d
+    found : Frequencies
+    classes : sequence of str, length d
+        ``"core"``, ``"optional"`` or ``"noise"``.
+    thresholds : (float, float)
+        Shares at and above which a unit is core, and at and below which it is noise.
+    """
+    order = np.argsort(-found.share, kind="stable")[:_MOST_ROWS].tolist()
+    with styled():
+        figure = empty_figure(17 * len(order) + 84, 560)
+        axes = figure.subplots()
+        axes.set(xlim=(-0.02, 1.02), ylim=(len(order) - 0.5, -0.5))
+        for row, unit in enumerate(order):
+            colour = LIGHT[_COLOURS[classes[unit]]]
+            ends = [found.low[unit], found.high[unit]]
+            axes.plot(ends, [row, row], color=colour, linewidth=2, alpha=0.5)
+            axes.plot([found.share[unit]], [row], "o", color=colour, markersize=6)
+        for share in thresholds:
+            axes.axvline(share, color=LIGHT["muted"], linewidth=1, linestyle=(0, (3, 3)), zorder=0)
+        axes.set_yticks(range(len(order)), [shortened(names[unit], 24) for unit in order])
+        axes.set_xlabel("share of the searches that selected it")
+        top = axes.secondary_xaxis("top")
+        top.spines[:].set_visible(False)
+        top.set_xticks(thresholds, ["core from here up", "noise from here down"])
+        label = f"Selection frequency of {len(order)} features, with intervals."
+        return draw("stability", label, figure).files(vector=True)
