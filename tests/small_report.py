@@ -77,7 +77,7 @@ def history(n_epochs: int) -> pd.DataFrame:
     return pd.DataFrame({**columns, **swarms})
 
 
-def judged(metrics: tuple[str, ...] = ("f1", "recall")) -> tuple[pd.DataFrame, pd.DataFrame]:
+def judged(metrics: tuple[str, ...]) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = [
         {
             "contender": name,
@@ -107,10 +107,15 @@ def judged(metrics: tuple[str, ...] = ("f1", "recall")) -> tuple[pd.DataFrame, p
     return pd.DataFrame(rows), pd.DataFrame(gaps)
 
 
-def report(names: list[str], n_chosen: int = 3, n_epochs: int = 25) -> ReportData:
+def report(
+    names: list[str],
+    n_chosen: int = 3,
+    n_epochs: int = 25,
+    metrics: tuple[str, ...] = ("f1",),
+) -> ReportData:
     rng = np.random.default_rng(0)
     distance = 1.0 - np.abs(np.corrcoef(rng.normal(size=(len(names), 40))).reshape(len(names), -1))
-    figures, differences = judged()
+    figures, differences = judged(metrics)
     chosen = names[:n_chosen]
     subsets = [(chosen, 0.004), (names[1 : n_chosen + 1] or chosen, 0.005)]
     held = np.array([[name in members for name in names] for members, _ in subsets])
@@ -145,7 +150,7 @@ def report(names: list[str], n_chosen: int = 3, n_epochs: int = 25) -> ReportDat
 
 
 def plain_report() -> ReportData:
-    return report([f"column {i}" for i in range(12)])
+    return report([f"column {i}" for i in range(12)], metrics=("f1", "recall"))
 
 
 def table_without_intervals(data: ReportData) -> ReportData:
@@ -156,6 +161,8 @@ def table_without_intervals(data: ReportData) -> ReportData:
     )
 
 
+# One metric, one figure less to draw.
+_SMALL = report([f"column {i}" for i in range(12)])
 CASES = {
     "plain": plain_report(),
     "first epoch": replace(
@@ -165,43 +172,16 @@ CASES = {
         importances=None,
     ),
     "no epoch": replace(
-        plain_report(),
+        _SMALL,
         history=pd.DataFrame(),
         evaluations=pd.DataFrame(),
         figures=pd.DataFrame(),
         differences=pd.DataFrame(),
         importances=pd.Series({"column 0": 0.0}),
     ),
-    "no intervals": replace(
-        table_without_intervals(plain_report()), history=history(5)[["epoch", "best_cost"]]
-    ),
-    "one feature": report(["only"], n_chosen=1),
-    "two features": report(["a", "b"], n_chosen=1),
-    "many features": report([f"f{i}" for i in range(1000)], n_chosen=40),
-    "all of many": report([f"f{i}" for i in range(1000)], n_chosen=1000),
-    "equal costs": replace(
-        plain_report(),
-        history=history(9).assign(best_cost=0.0, pbest_cost_mean=0.0).iloc[:, :5],
-        evaluations=pd.DataFrame({"size": [3] * 50, "cost": [0.0] * 50}),
-        subsets=[(["column 0"], 0.0)],
-        subset_test_costs=(),
-        cv_cost=0.0,
-        test_cost=0.0,
-    ),
-    "one subset held": replace(
-        plain_report(),
-        subsets=[(["column 0"], 0.2)],
-        subset_test_costs=[0.2],
-        agreement=agreement(
-            ["column 0", "b"],
-            np.array([True, False]),
-            np.array([[True, False]]),
-            np.empty((0, 2), dtype=bool),
-            np.array([True, True]),
-        ),
-    ),
-    "all fixed": replace(
-        plain_report(),
+    "no intervals, all fixed": replace(
+        table_without_intervals(_SMALL),
+        history=history(5)[["epoch", "best_cost"]],
         agreement=agreement(
             ["a", "b"],
             np.array([True, True]),
@@ -210,26 +190,46 @@ CASES = {
             np.array([False, False]),
         ),
     ),
-    "infinite costs": replace(
-        plain_report(),
+    "one feature": report(["only"], n_chosen=1),
+    "two features": report(["a", "b"], n_chosen=1),
+    "many features": report([f"f{i}" for i in range(1000)], n_chosen=40),
+    "all of many": report([f"f{i}" for i in range(1000)], n_chosen=1000),
+    "equal costs": replace(
+        _SMALL,
+        history=history(9).assign(best_cost=0.0, pbest_cost_mean=0.0).iloc[:, :5],
+        evaluations=pd.DataFrame({"size": [3] * 50, "cost": [0.0] * 50}),
+        subsets=[(["column 0"], 0.0)],
+        subset_test_costs=(),
+        cv_cost=0.0,
+        test_cost=0.0,
+    ),
+    "infinite costs, one subset": replace(
+        _SMALL,
         history=history(5).assign(best_cost=INF, pbest_cost_mean=INF)[
             ["epoch", "best_cost", "pbest_cost_mean"]
         ],
         evaluations=pd.DataFrame({"size": [3, 4], "cost": [INF, INF]}),
         subsets=[(["column 0"], INF)],
-        subset_test_costs=(),
+        subset_test_costs=[INF],
         cv_cost=INF,
         test_cost=INF,
+        agreement=agreement(
+            ["column 0", "b"],
+            np.array([True, False]),
+            np.array([[True, False]]),
+            np.empty((0, 2), dtype=bool),
+            np.array([True, True]),
+        ),
     ),
     "some infinite": replace(
-        plain_report(),
+        _SMALL,
         history=history(5).assign(best_cost=[INF, INF, 0.3, 0.2, 0.2]),
         evaluations=pd.DataFrame({"size": [3, 4, 5], "cost": [INF, 0.2, 0.3]}),
         subsets=[(["column 0"], 0.2), (["column 1"], INF)],
         subset_test_costs=[0.3, INF],
     ),
     "costs of a regression": replace(
-        plain_report(),
+        _SMALL,
         history=history(5).assign(best_cost=-3e7),
         evaluations=pd.DataFrame({"size": [3, 4], "cost": [-3e7, 4e8]}),
         subsets=[(["column 0"], -3e7)],

@@ -34,7 +34,7 @@ def test_the_same_data_gives_the_same_bytes_whatever_the_settings_of_matplotlib_
 
     with mpl.rc_context({"font.size": 30, "svg.fonttype": "path", "axes.grid": True}):
         before = dict(mpl.rcParams)
-        assert draw_figures(plain_report()) == drawn("plain")
+        assert draw_figures(CASES["one feature"]) == drawn("one feature")
         assert dict(mpl.rcParams) == before
 
 
