@@ -42,13 +42,8 @@ CONTENDERS = {
     "all_features_ensemble": "all features, same vote",
     "random_subsets": "random subsets, same vote",
 }
-_PAIRS = (
-    ("ensemble", "all_features"),
-    ("ensemble", "all_features_ensemble"),
-    ("ensemble", "random_subsets"),
-    ("ensemble", "best_subset"),
-    ("best_subset", "all_features"),
-)
+_RIVALS = ("all_features", "all_features_ensemble", "random_subsets", "best_subset")
+_PAIRS = (*(("ensemble", rival) for rival in _RIVALS), ("best_subset", "all_features"))
 _VARIANTS: dict[str, dict[str, Any]] = {
     "whole": {},
     "no_local_search": {"local_search": False},

@@ -29,18 +29,7 @@ __all__ = [
 ]
 
 PUBLISHED = Path(__file__).with_name("published")
-_STYLE = {
-    "figure.constrained_layout.use": True,
-    "font.size": 9.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "#e4e4e4",
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "studies",
-}
+_STYLE = Path(__file__).with_name("figures.mplstyle")
 
 
 class UnsupportedClaimError(AssertionError):
@@ -119,7 +108,7 @@ def write_page(study: str, page: Page, out: Path) -> None:
     for name, table in page.tables.items():
         table.to_csv(out / "results" / f"{name}.csv", index=False, lineterminator="\n")
     for name, draw in page.figures.items():
-        with plt.rc_context(_STYLE):
+        with plt.style.context(_STYLE):
             figure = draw()
             figure.savefig(out / "figures" / f"{name}.svg", metadata={"Date": None})
             plt.close(figure)

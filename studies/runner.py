@@ -43,7 +43,6 @@ _PACKAGES = ("swarmselect", "numpy", "scikit-learn", "lightgbm")
 # Up to this many units searches meet the same subsets again and again, and share them in a file.
 _SHARED_UNITS = 18
 _N_MODELS, _N_RANDOM = 8, 3
-_UNKNOWN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -210,10 +209,6 @@ def _side_by_side(
     judged: bool,
     workers: int,
 ) -> Iterator[tuple[CellResult, dict[str, Any]]]:
-    if workers == 1 or len(searches) == 1:
-        for key, plan in searches:
-            yield _row(key, plan, data, archive, judged)
-        return
     with parallel_config("loky", inner_max_num_threads=1):
         jobs = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="2*n_jobs")
         yield from jobs(delayed(_row)(key, plan, data, archive, judged) for key, plan in searches)
@@ -232,7 +227,7 @@ def _row(
         result, search = search_cell(cell, plan, archive, test=data.test)
         costs = _test_costs(search, data, cell.seed) if judged else {}
     values = {**vars(result), **costs, **known}
-    return result, {name: values.get(name, _UNKNOWN) for name in COLUMNS}
+    return result, {name: values.get(name, float("nan")) for name in COLUMNS}
 
 
 def _test_costs(search: SearchResult, data: PreparedData, seed: int) -> dict[str, float]:
