@@ -292,7 +292,7 @@ def _strategies() -> str:
         "| strategy | what it is | needs |\n|---|---|---|",
         "\n".join(
             f"| [`{each.name}`](#{each.name}) | {_cell(each.line)} |"
-            f" {', '.join(getattr(make(each.name), 'needs', ())) or '-'} |"
+            f" {', '.join(make(each.name).needs) or '-'} |"
             for each in entries
         )
         + "\n",

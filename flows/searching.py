@@ -13,7 +13,6 @@ from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
-from swarm.strategies.exhaustive import Exhaustive
 from swarm.warning_codes import coded
 from tasks.prefect_artifacts import show_progress
 from tasks.steps import confirm_best, run_epoch, worth_retrying
@@ -49,9 +48,9 @@ def search_as_configured(
 
         def started(evaluator: CrossValidation) -> None:
             say(evaluator.way, verbosity)
-            if isinstance(plan.strategy, Exhaustive):
-                count = plan.strategy.count(plan.problem.space)
-                say(f"{count:,} subsets are evaluated, all there are", verbosity)
+            least, most = plan.strategy.evaluations_in(plan.problem.space)
+            if least == most:
+                say(f"evaluations until the search is finished: {most:,}", verbosity)
             say(f"run {log.run_id} in {log.tracking.label}", verbosity)
             log.tag({"evaluation": evaluator.way})
             callbacks.append(shown.enter_context(display(plan.budget, verbosity)).epoch)

@@ -6,8 +6,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from swarm.errors import ConfigError, nearest
-from swarm.strategies.catalogue import StrategyEntry, catalogue
+from swarm.strategies.catalogue import StrategyEntry, catalogue, describe
 
 __all__ = ["print_strategies"]
 
@@ -21,14 +20,10 @@ def print_strategies(name: str | None = None) -> None:
         If there is no strategy of that name.
     """
     console = Console(highlight=False)
-    entries = {entry.name: entry for entry in catalogue()}
     if name is None:
-        _print_all(console, tuple(entries.values()))
-    elif name in entries:
-        _print_one(console, entries[name])
+        _print_all(console, catalogue())
     else:
-        listed = ", ".join(entries)
-        raise ConfigError(f"unknown strategy {name!r} (there are {listed}){nearest(name, entries)}")
+        _print_one(console, describe(name))
 
 
 def _print_all(console: Console, entries: tuple[StrategyEntry, ...]) -> None:
@@ -44,6 +39,8 @@ def _print_all(console: Console, entries: tuple[StrategyEntry, ...]) -> None:
 
 def _print_one(console: Console, entry: StrategyEntry) -> None:
     console.print(f"[bold]{entry.name}[/bold]  {entry.line}")
+    for fact in entry.facts:
+        console.print(f"- {fact}")
     if not entry.parameters:
         console.print("It has no parameters.")
         return

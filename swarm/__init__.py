@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from swarm.ensemble import SubsetEnsemble
     from swarm.evaluation.crossval import CrossValidation
+    from swarm.evaluation.types import Evaluations
     from swarm.multilabel import MLkNN
     from swarm.problem.hints import Hints, prepare_hints
     from swarm.problem.problem import Problem
@@ -25,18 +26,23 @@ if TYPE_CHECKING:
     from swarm.selector import SubsetSelector
     from swarm.storage.archive import Archive
     from swarm.storage.features_file import load_features
+    from swarm.strategies.base import Members, Proposal, Strategy
     from swarm.strategies.catalogue import make, registry
 
 __all__ = [
     "Archive",
     "Budget",
     "CrossValidation",
+    "Evaluations",
     "Hints",
     "MLkNN",
+    "Members",
     "Problem",
+    "Proposal",
     "Search",
     "SearchResult",
     "SearchSpace",
+    "Strategy",
     "SubsetEnsemble",
     "SubsetSelector",
     "__version__",
@@ -51,12 +57,16 @@ _HOMES = {
     "Archive": "swarm.storage.archive",
     "Budget": "swarm.search.budget",
     "CrossValidation": "swarm.evaluation.crossval",
-    "Hints": "swarm.strategies.base",
+    "Evaluations": "swarm.evaluation.types",
+    "Hints": "swarm.problem.hints",
     "MLkNN": "swarm.multilabel",
+    "Members": "swarm.strategies.base",
     "Problem": "swarm.problem.problem",
+    "Proposal": "swarm.strategies.base",
     "Search": "swarm.search.driver",
     "SearchResult": "swarm.search.result",
     "SearchSpace": "swarm.problem.space",
+    "Strategy": "swarm.strategies.base",
     "SubsetEnsemble": "swarm.ensemble",
     "SubsetSelector": "swarm.selector",
     "load_features": "swarm.storage.features_file",

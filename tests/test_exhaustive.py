@@ -97,7 +97,7 @@ def test_it_says_how_many_there_are_before_it_starts(
 ) -> None:
     options: dict[str, Any] = {"strategy": "exhaustive", "strategy_params": {"batch_size": 4}}
     SubsetSelector(KNN, verbose=1, **options).fit(*iris)
-    assert "exhaustive search: 15 subsets in 4 epochs" in capsys.readouterr().err
+    assert "exhaustive: 15 evaluations, 4 epochs" in capsys.readouterr().err
     SubsetSelector(KNN, **options).fit(*iris)
     assert capsys.readouterr().err == ""
 

@@ -87,7 +87,7 @@ class TestWithoutATarget:
         [
             (GaussianNB(), {}, DataError, "requires y to be passed"),
             (KMeans(2), {"scoring": "accuracy"}, ConfigError, "'accuracy' needs a target"),
-            (KMeans(2), {"strategy": "mlaco"}, InputError, "'relevance' needs a target"),
+            (KMeans(2), {"strategy": "mlaco"}, InputError, "'mlaco' needs a target"),
             (
                 KMeans(2),
                 {"importance": "mutual_information"},

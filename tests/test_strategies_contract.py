@@ -30,7 +30,6 @@ from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
-from swarm.strategies.base import uses_importances
 from swarm.strategies.catalogue import make, registry
 from tests.driven import arrays, drive, nothing_but_failures, proposed, snapshot
 from tests.fakes import (
@@ -158,7 +157,7 @@ class TestEveryStrategy:
         evaluator = dataclasses.replace(planted(plain_space(12)), exact_shrink=False)
         silent = dataclasses.replace(evaluator, importances=False, unused_below=-1.0, known={})
         found = [everything(run(make_search(make(name), e, epochs=8))) for e in (evaluator, silent)]
-        assert found[0] == found[1] or uses_importances(make(name))
+        assert found[0] == found[1] or make(name).uses_importances
 
     def test_different_seeds_give_different_runs(self, name: str) -> None:
         if name in WITHOUT_CHANCE:

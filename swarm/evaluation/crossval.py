@@ -50,7 +50,7 @@ class CrossValidation:
         Called with each :class:`Fitted` as it comes in, for progress.
     importances : bool
         Whether the strategy reads importances, see
-        :func:`swarm.strategies.base.uses_importances`; if not, mutual information is not computed.
+        :class:`swarm.strategies.base.Strategy`; if not, mutual information is not computed.
     exact : bool
         Spare the models where costs follow without them, see :mod:`swarm.fastpaths`.
 

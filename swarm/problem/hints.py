@@ -19,7 +19,7 @@ from swarm.statistics.distances import Distances
 from swarm.statistics.information import mutual_information, unit_information
 from swarm.statistics.spearman import spearman_distance, unit_distance
 
-__all__ = ["MOST_DENSE_COLUMNS", "Hints", "default_clusters", "prepare_hints"]
+__all__ = ["MOST_DENSE_COLUMNS", "TARGET_HINTS", "Hints", "default_clusters", "prepare_hints"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -30,6 +30,8 @@ Int = NDArray[np.int64]
 MOST_DENSE_COLUMNS = 5000
 
 _HINTS = ("distance", "clusters", "relevance", "redundancy")
+# Those that are made of the target.
+TARGET_HINTS = frozenset({"relevance", "redundancy"})
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def prepare_hints(
             raise InputError(
                 f"unknown hint {name!r} (there are {', '.join(_HINTS)}){nearest(name, _HINTS)}"
             )
-        if name in ("relevance", "redundancy") and target is None:
+        if name in TARGET_HINTS and target is None:
             raise InputError(f"the hint {name!r} needs a target, got None; give the training rows'")
     count = default_clusters(space.n_units) if n_clusters is None else n_clusters
     if not 1 <= count <= space.n_units:
@@ -126,7 +128,7 @@ def prepare_hints(
     labels = relevance = redundancy = None
     if "distance" in needs or "clusters" in needs:
         distance, labels = _closeness(features, space, count if "clusters" in needs else None)
-    if "relevance" in needs or "redundancy" in needs:
+    if not TARGET_HINTS.isdisjoint(needs):
         columns = mutual_information(features, target, task or task_of(target))
         redundancy, relevance = unit_information(*columns, space.units)
     return Hints(distance, labels, relevance, redundancy, warm)

@@ -25,6 +25,7 @@ from swarm.search.history import EpochRecord, record_epoch
 from swarm.search.racing import RaceMemory
 from swarm.search.result import SearchResult
 from swarm.strategies.base import Proposal, Strategy
+from swarm.strategies.catalogue import make
 from swarm.strategies.operators.memory import shrink
 
 __all__ = ["Search", "SearchState", "run"]
@@ -84,7 +85,8 @@ class Search:
 
     Parameters
     ----------
-    strategy : Strategy
+    strategy : Strategy or str
+        A name makes one with its defaults.
     space : SearchSpace
     evaluator : Evaluator
     hints : Hints
@@ -106,6 +108,7 @@ class Search:
     racing: float | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "strategy", make(self.strategy))
         if self.racing is not None:
             require("racing", self.racing, above=0, below=0.5)
 

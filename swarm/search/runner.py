@@ -24,7 +24,7 @@ from swarm.search.proxy import LOW_CORRELATION, confirm
 from swarm.search.result import SearchResult
 from swarm.search.training_time import training_seconds
 from swarm.storage.archive import Archive, KnownEvaluations
-from swarm.strategies.base import Strategy, uses_importances
+from swarm.strategies.base import Strategy
 from swarm.strategies.operators.memory import shrink
 
 __all__ = ["FinishedSearch", "Proxy", "SearchHooks", "SearchPlan", "run_search"]
@@ -111,9 +111,12 @@ class SearchPlan:
         self, problem: Problem, archive: Archive, on_fit: Callable[..., None] | None = None
     ) -> CrossValidation:
         """Make what evaluates masks of one of the problems."""
-        importances = uses_importances(self.strategy)
         return CrossValidation(
-            problem, archive, on_fit=on_fit, importances=importances, **self.evaluation
+            problem,
+            archive,
+            on_fit=on_fit,
+            importances=self.strategy.uses_importances,
+            **self.evaluation,
         )
 
     def search(self, evaluator: Evaluator) -> Search:

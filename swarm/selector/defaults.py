@@ -19,7 +19,6 @@ from swarm.search.budget import Budget
 
 __all__ = ["budget_of", "folds_and_scorer", "known_epochs", "task_for"]
 
-_END_BY_THEMSELVES = ("sfs", "sbs", "sffs", "sbfs", "rfe", "full", "exhaustive")
 _SEVERAL_OUTPUTS = {
     "continuous-multioutput": "multioutput_regression",
     "multiclass-multioutput": "multioutput_classes",
@@ -85,13 +84,20 @@ def _is_off(cv: Any) -> bool:
 
 
 def budget_of(
-    strategy: str,
+    ends_by_itself: bool,
     epochs: int | str | None,
     distinct: int | None,
     seconds: float | None,
     patience: int | None,
 ) -> Budget:
     """Limits of the search; ``"auto"`` is 30 epochs unless there is another limit or end.
+
+    Parameters
+    ----------
+    ends_by_itself
+        Whether the strategy does.
+    epochs, distinct, seconds, patience
+        As given to the selector.
 
     Raises
     ------
@@ -103,7 +109,7 @@ def budget_of(
             raise ConfigError(f"epochs must be a whole number, 'auto' or None, got {epochs!r}")
         others = any(limit is not None for limit in (distinct, seconds, patience))
         epochs = None if others else _EPOCHS
-        if epochs is not None and strategy in _END_BY_THEMSELVES:
+        if epochs is not None and ends_by_itself:
             epochs = _NO_LIMIT
     limits = {"epochs": epochs, "distinct": distinct, "seconds": seconds, "patience": patience}
     try:

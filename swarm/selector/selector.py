@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -18,7 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, DataError
 from swarm.problem.hints import prepare_hints
 from swarm.problem.models import allows_missing, tags_of, takes_categorical
 from swarm.problem.problem import Problem
@@ -36,7 +35,7 @@ from swarm.selector.tables import as_table, as_target, is_polars, select_columns
 from swarm.selector.telling import CallbackSupport, FitTasks, progress, tell, with_callbacks
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
-from swarm.strategies.exhaustive import Exhaustive
+from swarm.strategies.catalogue import name_of, strategy_class
 
 __all__ = ["SubsetSelector"]
 
@@ -53,9 +52,11 @@ class SubsetSelector(
     ----------
     estimator : estimator
         Any scikit-learn estimator; not changed.
-    strategy : str
-        Search algorithm, see :func:`swarm.strategies.catalogue.registry`.
+    strategy : str or Strategy
+        Search algorithm: a name of :func:`swarm.strategies.catalogue.registry`, or an object of a
+        class derived from :class:`swarm.strategies.base.Strategy`.
     strategy_params : mapping, optional
+        Parameters that differ from the defaults of the strategy, or from those of the object.
     scoring : str or callable, optional
         Default: accuracy, or r2 for a regressor.
     cv : int, splitter or list of (train, test)
@@ -154,7 +155,7 @@ class SubsetSelector(
         self,
         estimator: Any,
         *,
-        strategy: str = "multiswarm",
+        strategy: str | Strategy = "multiswarm",
         strategy_params: Mapping[str, object] | None = None,
         scoring: str | Callable[..., float] | None = None,
         cv: Any = 5,
@@ -243,7 +244,8 @@ class SubsetSelector(
             If more than a tenth of the fits fail, or a cost is NaN.
         """
         refuse_early(self, y)
-        budget = budget_of(self.strategy, self.epochs, self.distinct, self.seconds, self.patience)
+        ends_by_itself = strategy_class(self.strategy).ends_by_itself
+        budget = budget_of(ends_by_itself, self.epochs, self.distinct, self.seconds, self.patience)
         weight, groups, fit_params = sent(self, params)
         tasks = FitTasks(self, X, y, params, known_epochs(budget))
         table, as_array = as_table(self, X)
@@ -267,15 +269,17 @@ class SubsetSelector(
             self._proxy_of(problem),
         )
         epochs = known_epochs(budget)
-        if isinstance(strategy, Exhaustive):
-            count = strategy.count(problem.space)
-            epochs = min(epochs or count, math.ceil(count / strategy.batch_size))
-            tell(f"exhaustive search: {count:,} subsets in {epochs:,} epochs", self.verbose)
+        until_finished = strategy.epochs_in(problem.space)
+        if until_finished is not None:
+            epochs = min(epochs or until_finished, until_finished)
+        least, most = strategy.evaluations_in(problem.space)
+        if least == most and epochs is not None:
+            tell(f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose)
         with progress(self.verbose, epochs) as shown:
             found = self._evaluate(plan, tasks, shown)
         self._keep(found, self.pick)
-        rules = (self.pick, self.size, (self.strategy_params or {}).get("size"))
-        if any(isinstance(rule, str) and rule == "parsimonious" for rule in rules):
+        size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
+        if "parsimonious" in [rule for rule in (self.pick, size) if isinstance(rule, str)]:
             self._warn_without_error(stacklevel=4)
         if self.interrupted_:
             self._warn_of_interrupt()
@@ -388,6 +392,10 @@ class SubsetSelector(
         strategy, min_size, max_size = sized(
             self.strategy, self.strategy_params, self.size, self.min_size, self.max_size
         )
+        if y is None and strategy.needs_target:
+            raise DataError(
+                f"strategy {name_of(strategy)!r} needs a target, got y=None; choose another one"
+            )
         space = SearchSpace.build(
             list(table.columns),
             groups=self.groups,

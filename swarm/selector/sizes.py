@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from numbers import Integral
 from typing import Any
 
 from swarm.errors import ConfigError
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Strategy
-from swarm.strategies.catalogue import make, registry
+from swarm.strategies.catalogue import STRATEGIES, make, name_of, strategy_class
 from swarm.strategies.operators.subset_size import Size, answer_sizes, check_size
 
 __all__ = ["bounds_of_answer", "sized"]
 
-# These take every kind of size themselves.
-_PATHS = ("sfs", "sbs", "sffs", "sbfs")
-
 
 def sized(
-    name: str,
+    strategy: str | Strategy,
     params: Mapping[str, object] | None,
     size: Size | None,
     min_size: int,
@@ -39,45 +37,69 @@ def sized(
         For what :func:`swarm.strategies.catalogue.make` refuses, a size the strategy cannot follow,
         or one that is given twice.
     """
-    given = dict(params or {})
     if size is None:
-        return make(name, given), min_size, max_size
+        return make(strategy, params), min_size, max_size
     size = _plain(size)
     try:
         check_size(size)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    if name in registry() and (name in _PATHS or (name == "rfe" and isinstance(size, int))):
-        if "size" in given:
-            raise ConfigError(
-                f"size is given twice, as {size!r} and in strategy_params as {given['size']!r}; "
-                "leave one out"
-            )
-        given["size"] = size
-        return make(name, given), min_size, max_size
-    strategy = make(name, given)
+    kind, name = strategy_class(strategy), name_of(strategy)
+    # Others stay within the bounds of the space, which then say the size.
+    takes_number = kind.crosses_size_bounds and isinstance(size, int)
+    if kind.size_parameter is not None and (kind.takes_size_rules or takes_number):
+        _refuse_second_size(strategy, params or {}, kind.size_parameter, size)
+        return make(strategy, {**(params or {}), kind.size_parameter: size}), min_size, max_size
+    made = make(strategy, params)
     if size == "parsimonious":
         raise ConfigError(
             f"strategy {name!r} has no size 'parsimonious'; give pick='parsimonious' instead"
         )
     if size == "auto":
+        takers = ", ".join(
+            known for known, made_by in STRATEGIES.items() if made_by.takes_size_rules
+        )
         raise ConfigError(
-            f"strategy {name!r} has no size 'auto', which is for {', '.join(_PATHS)}; "
+            f"strategy {name!r} has no size 'auto', which is for {takers}; "
             "give a number or a pair (min, max)"
         )
     if isinstance(size, str):
-        return strategy, min_size, max_size
+        return made, min_size, max_size
     if (min_size, max_size) != (1, None):
         raise ConfigError(
             f"size {size!r} and min_size or max_size are both given; leave one of them out"
         )
     least, largest = (size, size) if isinstance(size, int) else size
-    return strategy, least, largest
+    return made, least, largest
+
+
+def _refuse_second_size(
+    strategy: str | Strategy, params: Mapping[str, object], parameter: str, size: Size
+) -> None:
+    """Refuse a size where a parameter of the strategy is given that says it too."""
+    given = {"strategy_params": params}
+    if isinstance(strategy, Strategy):
+        given["strategy"] = _changed(strategy)
+    for key, values in given.items():
+        if parameter in values:
+            raise ConfigError(
+                f"size is given twice, as {size!r} and in {key} as {values[parameter]!r}; "
+                "leave one out"
+            )
+
+
+def _changed(strategy: Strategy) -> dict[str, object]:
+    """Return the parameters of a strategy that are not at their defaults."""
+    found = fields(strategy)  # type: ignore[arg-type]
+    values = {field.name: getattr(strategy, field.name) for field in found}
+    return {
+        field.name: values[field.name] for field in found if values[field.name] != field.default
+    }
 
 
 def bounds_of_answer(strategy: Strategy, space: SearchSpace) -> tuple[int, int]:
     """Least and largest number of units that a pick may have."""
-    size: Any = getattr(strategy, "size", None)
+    size: Any = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
     tol: float | None = getattr(strategy, "tol", None)
     return answer_sizes("best" if size is None else size, space, tol=tol)
 

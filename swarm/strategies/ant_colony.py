@@ -22,7 +22,7 @@ from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.initialise import warm_first
 from swarm.strategies.operators.memory import Memory, best_of, learn
 from swarm.strategies.operators.pheromone import deposit, walk
@@ -60,7 +60,7 @@ class AntColonyState:
 
 
 @dataclass(frozen=True)
-class AntColony:
+class AntColony(Strategy):
     """Binary ant colony with a bounded trail (document 002).
 
     Parameters
@@ -90,11 +90,6 @@ class AntColony:
         require("trail_max", self.trail_max, above=self.trail_min)
 
     uses_importances: ClassVar[bool] = False
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> AntColonyState:
         """Lay the trail evenly."""
@@ -133,7 +128,3 @@ class AntColony:
             bounds=(self.trail_min, self.trail_max),
         )
         return replace(state, memory=memory, trail=trail)
-
-    def finished(self, state: AntColonyState) -> bool:
-        """Never: a budget ends the search."""
-        return False

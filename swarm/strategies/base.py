@@ -11,17 +11,18 @@ draws a random number that was not handed to it. The driver (:mod:`swarm.search.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swarm.evaluation.types import Evaluations
-from swarm.problem.hints import Hints
+from swarm.problem.hints import TARGET_HINTS, Hints
 from swarm.problem.space import SearchSpace
 
-__all__ = ["Members", "Proposal", "State", "Strategy", "uses_importances"]
+__all__ = ["Members", "Proposal", "State", "Strategy"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -95,29 +96,75 @@ class State(Protocol):
         """The solutions held now."""
 
 
-class Strategy(Protocol):
-    """A search algorithm: stateless, its parameters a frozen dataclass."""
+class Strategy(ABC):
+    """A search algorithm: stateless, its parameters the fields of a frozen dataclass.
+
+    What others have to know about an algorithm stands in attributes of its class; a class that
+    says nothing has the defaults.
+
+    Attributes
+    ----------
+    uses_importances : bool
+        Whether it reads the importances and used units of evaluations. Default: True.
+    is_deterministic : bool
+        Whether every seed gives the same search. Ties and repairs may still be left to chance.
+        Default: False.
+    ends_by_itself : bool
+        Whether it is finished after finitely many epochs, whatever the costs. Default: False, a
+        budget ends the search.
+    takes_warm_start : bool
+        Whether it proposes the warm-start masks of the hints first. Default: True.
+    crosses_size_bounds : bool
+        Whether masks on its way may be smaller or larger than the space allows. Its answer may
+        not. Default: False.
+    size_parameter : str or None
+        The parameter that holds the number of units to choose. Default: None, there is none.
+    takes_size_rules : bool
+        Whether `size_parameter` also takes a pair (min, max), ``"best"``, ``"parsimonious"`` and
+        ``"auto"``. Default: False.
+    """
+
+    uses_importances: ClassVar[bool] = True
+    is_deterministic: ClassVar[bool] = False
+    ends_by_itself: ClassVar[bool] = False
+    takes_warm_start: ClassVar[bool] = True
+    crosses_size_bounds: ClassVar[bool] = False
+    size_parameter: ClassVar[str | None] = None
+    takes_size_rules: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Names of the hints without which it cannot start."""
+        """Names of the hints without which it cannot start. Default: none."""
+        return ()
 
+    @property
+    def needs_target(self) -> bool:
+        """Whether it cannot start without a target, as some hints are made of it."""
+        return not TARGET_HINTS.isdisjoint(self.needs)
+
+    def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
+        """Least and most evaluations until it is finished, as far as the space alone decides.
+
+        Default: (0, None), where None is no bound.
+        """
+        return 0, None
+
+    def epochs_in(self, space: SearchSpace) -> int | None:
+        """Epochs until it is finished. Default: None, the costs or the budget decide."""
+        return None
+
+    @abstractmethod
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Any:
         """Make the first state. Called once, before the first proposal."""
 
+    @abstractmethod
     def propose(self, state: Any, rng: np.random.Generator) -> tuple[Any, Proposal]:
         """Propose masks. Called once an epoch; the state returned goes to `observe`."""
 
+    @abstractmethod
     def observe(self, state: Any, proposal: Proposal, evaluations: Evaluations) -> Any:
         """Take in the costs of the proposal, row by row. Must not draw random numbers."""
 
     def finished(self, state: Any) -> bool:
-        """Whether there is nothing left to propose; a budget may end the search earlier."""
-
-
-def uses_importances(strategy: Strategy) -> bool:
-    """Whether a strategy reads the importances and used units of its evaluations.
-
-    Assumed of any strategy whose class does not set ``uses_importances = False``.
-    """
-    return bool(getattr(strategy, "uses_importances", True))
+        """Whether there is nothing left to propose. Default: never, a budget ends the search."""
+        return False

@@ -23,7 +23,7 @@ from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.information_search import Merit, add_one, delete_one, grow
 from swarm.strategies.operators.initialise import warm_first
 from swarm.strategies.operators.memory import Memory, learn
@@ -73,7 +73,7 @@ class BeeColonyState:
 
 
 @dataclass(frozen=True)
-class BeeColony:
+class BeeColony(Strategy):
     """BCOi for feature selection (document 004).
 
     Parameters
@@ -101,6 +101,7 @@ class BeeColony:
             require("size", self.size, at_least=1, whole=True)
 
     uses_importances: ClassVar[bool] = False
+    size_parameter: ClassVar[str | None] = "size"
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -143,10 +144,6 @@ class BeeColony:
             memory=learn(state.memory, proposal, evaluations),
             restart=restart,
         )
-
-    def finished(self, state: BeeColonyState) -> bool:
-        """Never: a budget ends the search."""
-        return False
 
     def _fresh(self, merit: Merit, space: SearchSpace, rng: np.random.Generator) -> Bool:
         size = np.full(self.n_bees, self.size or 0)

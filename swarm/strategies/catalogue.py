@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from swarm.errors import ConfigError, nearest
 from swarm.strategies.ant_colony import AntColony
@@ -29,11 +30,20 @@ from swarm.strategies.sffs import FloatingForwardSelection
 from swarm.strategies.sfs import ForwardSelection
 from swarm.strategies.two_d import TwoD
 
-__all__ = ["Parameter", "StrategyEntry", "catalogue", "make", "registry"]
+__all__ = [
+    "Parameter",
+    "StrategyEntry",
+    "catalogue",
+    "describe",
+    "make",
+    "name_of",
+    "registry",
+    "strategy_class",
+]
 
 
 # A strategy is known once it has a line here.
-STRATEGIES: dict[str, type] = {
+STRATEGIES: dict[str, type[Strategy]] = {
     "ant_colony": AntColony,
     "bee_colony": BeeColony,
     "bpso": BinaryPso,
@@ -57,36 +67,83 @@ STRATEGIES: dict[str, type] = {
 }
 
 
-def registry() -> Mapping[str, type]:
+def _is_strategy(made_by: type) -> bool:
+    return issubclass(made_by, Strategy) and dataclasses.is_dataclass(made_by)
+
+
+def registry() -> Mapping[str, type[Strategy]]:
     """Every strategy by name: the class, whose fields are its parameters."""
     return STRATEGIES
 
 
-def make(name: str, params: Mapping[str, object] | None = None) -> Strategy:
-    """Create the strategy `name` with `params`.
+def strategy_class(strategy: str | Strategy) -> type[Strategy]:
+    """Return the class of a strategy that is given by name or as an object.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown name, with the nearest known, or what is neither.
+    """
+    if isinstance(strategy, str):
+        known = registry()
+        if strategy not in known:
+            listed = ", ".join(known)
+            raise ConfigError(
+                f"unknown strategy {strategy!r} (there are {listed}){nearest(strategy, known)}"
+            )
+        return known[strategy]
+    if isinstance(strategy, type):
+        raise ConfigError(
+            f"strategy must be a name or an object, got the class {strategy.__name__}; "
+            f"give {strategy.__name__}(...)"
+        )
+    if not _is_strategy(type(strategy)):
+        raise ConfigError(
+            "strategy must be the name of one, or an object whose class is a dataclass derived "
+            f"from swarm.Strategy, got {strategy!r}"
+        )
+    return type(strategy)
+
+
+def name_of(strategy: str | Strategy) -> str:
+    """Return what people call a strategy: its name, or that of its class where it has none."""
+    if isinstance(strategy, str):
+        return strategy
+    made_by = type(strategy)
+    return next((name for name, known in STRATEGIES.items() if known is made_by), made_by.__name__)
+
+
+def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -> Strategy:
+    """Return a strategy that is given by name or as an object.
+
+    Parameters
+    ----------
+    strategy : str or Strategy
+        An object is returned as it is where there are no `params`.
+    params : mapping, optional
+        Parameters that differ from the defaults, or from those of the object.
 
     Raises
     ------
     ConfigError
         For an unknown strategy or parameter, with the nearest known, or a value out of range.
     """
-    known = registry()
-    if name not in known:
-        listed = ", ".join(sorted(known))
-        raise ConfigError(f"unknown strategy {name!r} (there are {listed}){nearest(name, known)}")
-    given = dict(params or {})
-    fields = [field.name for field in dataclasses.fields(known[name])]
+    made_by, given = strategy_class(strategy), dict(params or {})
+    fields = [field.name for field in dataclasses.fields(made_by)]  # type: ignore[arg-type]
     for key in given:
         if key not in fields:
             raise ConfigError(
-                f"unknown parameter {key!r} of strategy {name!r} "
+                f"unknown parameter {key!r} of strategy {name_of(strategy)!r} "
                 f"(it has {', '.join(fields) or 'none'}){nearest(key, fields)}"
             )
+    if isinstance(strategy, Strategy) and not given:
+        return strategy
     try:
-        strategy: Strategy = known[name](**given)
+        if isinstance(strategy, Strategy):
+            return dataclasses.replace(strategy, **given)  # type: ignore[type-var]
+        return made_by(**given)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"strategy {name!r} cannot be made: {error}") from error
-    return strategy
+        raise ConfigError(f"strategy {name_of(strategy)!r} cannot be made: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -117,21 +174,32 @@ class StrategyEntry:
     line : str
         What it is, in a line.
     parameters : tuple of Parameter
+    facts : tuple of str
+        What the attributes of its class say.
     """
 
     name: str
     line: str
     parameters: tuple[Parameter, ...]
+    facts: tuple[str, ...] = ()
 
 
 def catalogue() -> tuple[StrategyEntry, ...]:
     """Every registered strategy, by name."""
-    return tuple(_entry(name, registry()[name]) for name in sorted(registry()))
+    return tuple(describe(name) for name in registry())
 
 
-def _entry(name: str, made_by: type) -> StrategyEntry:
+def describe(name: str) -> StrategyEntry:
+    """Describe a strategy from the docstring and the attributes of its class.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of that name.
+    """
     from docstring_parser import DocstringStyle, parse
 
+    made_by = strategy_class(name)
     texts: dict[str, str] = {}
     # What a class inherits is documented where it is defined.
     for part in reversed(made_by.__mro__):
@@ -141,7 +209,23 @@ def _entry(name: str, made_by: type) -> StrategyEntry:
                 texts[parameter] = " ".join((entry.description or "").replace("``", "").split())
     line = parse(made_by.__doc__ or "", DocstringStyle.NUMPYDOC).short_description or ""
     parameters = tuple(
-        Parameter(field.name, field.default, texts.get(field.name, ""))
-        for field in dataclasses.fields(made_by)
+        Parameter(field.name, _default(field), texts.get(field.name, ""))
+        for field in dataclasses.fields(made_by)  # type: ignore[arg-type]
     )
-    return StrategyEntry(name, line.rstrip("."), parameters)
+    return StrategyEntry(name, line.rstrip("."), parameters, _facts(made_by))
+
+
+def _default(field: dataclasses.Field[Any]) -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return "required" if field.default is dataclasses.MISSING else field.default
+
+
+def _facts(made_by: type[Strategy]) -> tuple[str, ...]:
+    said = {
+        "every seed gives the same search": made_by.is_deterministic,
+        "ends by itself": made_by.ends_by_itself,
+        "takes no warm start": not made_by.takes_warm_start,
+        f"chooses as many as {made_by.size_parameter} says": made_by.size_parameter is not None,
+    }
+    return tuple(text for text, holds in said.items() if holds)

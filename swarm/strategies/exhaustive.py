@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import comb
+from math import ceil, comb
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from swarm.errors import SpaceError
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.combinations import batch_of_subsets
 from swarm.strategies.operators.sequential import first_of_size, is_better
 
@@ -61,7 +61,7 @@ class ExhaustiveState:
 
 
 @dataclass(frozen=True)
-class Exhaustive:
+class Exhaustive(Strategy):
     """Every allowed subset once, by ascending size and then in the order of the units.
 
     With d free units and sizes from lo to hi these are ``C(d, lo) + ... + C(d, hi)`` subsets,
@@ -82,6 +82,9 @@ class Exhaustive:
     """
 
     uses_importances: ClassVar[bool] = False
+    is_deterministic: ClassVar[bool] = True
+    ends_by_itself: ClassVar[bool] = True
+    takes_warm_start: ClassVar[bool] = False
 
     limit: int = 100_000
     batch_size: int = 256
@@ -90,17 +93,20 @@ class Exhaustive:
         require("limit", self.limit, at_least=1, whole=True)
         require("batch_size", self.batch_size, at_least=1, whole=True)
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
-
     def count(self, space: SearchSpace) -> int:
         """Return the number of subsets that the search evaluates."""
         n_fixed = int(space.fixed.sum())
         n_free = space.n_units - n_fixed - int(space.forbidden.sum())
         sizes = range(space.min_size, space.max_size + 1)
         return sum(comb(n_free, size - n_fixed) for size in sizes)
+
+    def evaluations_in(self, space: SearchSpace) -> tuple[int, int]:
+        """Every subset once."""
+        return self.count(space), self.count(space)
+
+    def epochs_in(self, space: SearchSpace) -> int:
+        """As many as there are batches."""
+        return ceil(self.count(space) / self.batch_size)
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ExhaustiveState:
         """Count the subsets.

@@ -10,7 +10,7 @@ import numpy as np
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.memory import Memory, remember
 
 __all__ = ["FullSet", "FullSetState"]
@@ -31,15 +31,21 @@ class FullSetState:
 
 
 @dataclass(frozen=True)
-class FullSet:
+class FullSet(Strategy):
     """All allowed units, evaluated once; with `max_size` a random set of that size."""
 
     uses_importances: ClassVar[bool] = False
+    is_deterministic: ClassVar[bool] = True
+    ends_by_itself: ClassVar[bool] = True
+    takes_warm_start: ClassVar[bool] = False
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
+    def evaluations_in(self, space: SearchSpace) -> tuple[int, int]:
+        """A single one."""
+        return 1, 1
+
+    def epochs_in(self, space: SearchSpace) -> int:
+        """A single one."""
+        return 1
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> FullSetState:
         """Switch everything on."""

@@ -19,7 +19,7 @@ from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.genetics import crossover, fitness, mutate, select_parents
 from swarm.strategies.operators.initialise import bernoulli, warm_first
 from swarm.strategies.operators.memory import Memory
@@ -49,7 +49,7 @@ class Population:
 
 
 @dataclass(frozen=True)
-class Genetic:
+class Genetic(Strategy):
     """Genetic algorithm (document 002).
 
     Parameters
@@ -79,11 +79,6 @@ class Genetic:
 
     uses_importances: ClassVar[bool] = False
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
-
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Population:
         """Draw the first generation; warm-start masks first where given."""
         masks = bernoulli(self.population_size, space, rng)
@@ -111,7 +106,3 @@ class Genetic:
         importances = np.vstack([old.importances[:elite], evaluations.importances])
         order = np.lexsort((masks.sum(axis=1), costs))
         return replace(state, parents=Memory(masks[order], costs[order], importances[order]))
-
-    def finished(self, state: Population) -> bool:
-        """Never: a budget ends the search."""
-        return False

@@ -26,7 +26,7 @@ from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.genetics import crossover, fitness, mutate, select_parents
 from swarm.strategies.operators.information_search import Merit, add_one, delete_one
 from swarm.strategies.operators.initialise import of_sizes, warm_first
@@ -64,7 +64,7 @@ class MemeticState:
 
 
 @dataclass(frozen=True)
-class Memetic:
+class Memetic(Strategy):
     """Genetic search with local refinement by mutual information (Lee and Kim 2015).
 
     Parameters
@@ -137,10 +137,6 @@ class Memetic:
         children = learn(state.children, owned, evaluations)
         population = survivors(state.population, children, self.population_size)
         return replace(state, population=population, children=None)
-
-    def finished(self, state: MemeticState) -> bool:
-        """Never: a budget ends the search."""
-        return False
 
 
 def refined(masks: Bool, merit: Merit, space: SearchSpace, rng: np.random.Generator) -> Bool:

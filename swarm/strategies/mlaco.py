@@ -29,7 +29,7 @@ from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.genetics import fitness
 from swarm.strategies.operators.initialise import warm_first
 from swarm.strategies.operators.memory import Memory, learn
@@ -81,7 +81,7 @@ class MultiLabelAntsState:
 
 
 @dataclass(frozen=True)
-class MultiLabelAnts:
+class MultiLabelAnts(Strategy):
     """MLACO as a wrapper (Paniri et al. 2020; document 004).
 
     Parameters
@@ -113,6 +113,7 @@ class MultiLabelAnts:
             require("size", self.size, at_least=1, whole=True)
 
     uses_importances: ClassVar[bool] = False
+    size_parameter: ClassVar[str | None] = "size"
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -159,10 +160,6 @@ class MultiLabelAnts:
             ),
             memory=learn(state.memory, proposal, evaluations),
         )
-
-    def finished(self, state: MultiLabelAntsState) -> bool:
-        """Never: a budget ends the search."""
-        return False
 
     def _walked(self, state: MultiLabelAntsState, rng: np.random.Generator) -> Bool:
         """Build all subsets at once, one unit each at a time."""

@@ -23,7 +23,7 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.statistics.distances import Distances, as_distances
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.initialise import place
 from swarm.strategies.operators.local_search import search_locally
 from swarm.strategies.operators.memory import Memory, remember, shrink
@@ -84,7 +84,7 @@ class MultiSwarmState:
 
 
 @dataclass(frozen=True)
-class MultiSwarm:
+class MultiSwarm(Strategy):
     """Multi-swarm binary PSO with local search and random regrouping (document 000).
 
     Parameters
@@ -196,10 +196,6 @@ class MultiSwarm:
             won = (memory.masks[owner] == masks).all(axis=1) & np.isfinite(evaluations.costs)
             waiting = won & ~again & (smaller != masks).any(axis=1)
         return replace(state, memory=memory, pending=smaller[waiting], pending_owner=owner[waiting])
-
-    def finished(self, state: MultiSwarmState) -> bool:
-        """Never: a budget ends the search."""
-        return False
 
     def _regrouped(self, state: MultiSwarmState, rng: np.random.Generator) -> MultiSwarmState:
         due = self.regroup_every > 0 and state.epoch % self.regroup_every == 0

@@ -11,7 +11,7 @@ from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.initialise import of_sizes, warm_first
 from swarm.strategies.operators.memory import Memory, learn
 
@@ -35,7 +35,7 @@ class RandomSearchState:
 
 
 @dataclass(frozen=True)
-class RandomSearch:
+class RandomSearch(Strategy):
     """Random subsets: a size uniform within the bounds, then units uniform without replacement.
 
     Parameters
@@ -50,11 +50,6 @@ class RandomSearch:
         require("batch_size", self.batch_size, at_least=1, at_most=MAX_POPULATION, whole=True)
 
     uses_importances: ClassVar[bool] = False
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     def start(
         self, space: SearchSpace, hints: Hints, rng: np.random.Generator
@@ -86,7 +81,3 @@ class RandomSearch:
     ) -> RandomSearchState:
         """Keep the better mask of each place."""
         return replace(state, memory=learn(state.memory, proposal, evaluations))
-
-    def finished(self, state: RandomSearchState) -> bool:
-        """Never: a budget ends the search."""
-        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from swarm.checks import require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.local_search import lowest
 from swarm.strategies.operators.sequential import first_of_size
 from swarm.strategies.operators.subset_size import answer_sizes
@@ -68,7 +69,7 @@ class Elimination:
 
 
 @dataclass(frozen=True)
-class RecursiveElimination:
+class RecursiveElimination(Strategy):
     """Recursive feature elimination, RFE, by the importances of the models of each set.
 
     Importances come from the cross-validation of the set itself, so every set on the way has a
@@ -89,6 +90,12 @@ class RecursiveElimination:
     vector machines, Machine Learning 46 (2002), which drops one unit, or half of those left.
     """
 
+    is_deterministic: ClassVar[bool] = True
+    ends_by_itself: ClassVar[bool] = True
+    takes_warm_start: ClassVar[bool] = False
+    crosses_size_bounds: ClassVar[bool] = True
+    size_parameter: ClassVar[str | None] = "size"
+
     step: float = 0.1
     size: int | None = None
 
@@ -97,10 +104,14 @@ class RecursiveElimination:
         if self.size is not None:
             require("size", self.size, at_least=1, whole=True)
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
+    def evaluations_in(self, space: SearchSpace) -> tuple[int, int]:
+        """One for each size of the plan."""
+        epochs = self.epochs_in(space)
+        return epochs, epochs
+
+    def epochs_in(self, space: SearchSpace) -> int:
+        """One for each size of the plan."""
+        return len(self._plan(space)[0])
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Elimination:
         """Plan the sizes, from all units that are allowed down to the last.
@@ -110,17 +121,14 @@ class RecursiveElimination:
         SpaceError
             If `size` contradicts the constraints of the space.
         """
-        asked = "best" if self.size is None else self.size
-        bounds = answer_sizes(asked, space)
-        mask = ~space.forbidden
-        sizes = self._plan(int(mask.sum()), bounds[0])
+        sizes, bounds = self._plan(space)
         return Elimination(
             space=space,
             epoch=0,
             sizes=sizes,
             masks=first_of_size(sizes, space),
             costs=np.full(len(sizes), np.inf),
-            mask=mask,
+            mask=~space.forbidden,
             importance=np.zeros(space.n_units),
             bounds=bounds,
         )
@@ -148,10 +156,12 @@ class RecursiveElimination:
         """When the set of the last size is evaluated."""
         return state.epoch == len(state.sizes)
 
-    def _plan(self, first: int, last: int) -> Int:
-        sizes = [first]
-        while sizes[-1] > last:
+    def _plan(self, space: SearchSpace) -> tuple[Int, tuple[int, int]]:
+        """Sizes of the sets, descending, and the least and largest size of the answer."""
+        bounds = answer_sizes("best" if self.size is None else self.size, space)
+        sizes = [int((~space.forbidden).sum())]
+        while sizes[-1] > bounds[0]:
             left = sizes[-1]
             gone = int(self.step) if self.step >= 1 else max(1, int(self.step * left))
-            sizes.append(max(last, left - gone))
-        return np.array(sizes)
+            sizes.append(max(bounds[0], left - gone))
+        return np.array(sizes), bounds

@@ -29,7 +29,7 @@ from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.initialise import bernoulli, warm_first
 from swarm.strategies.operators.memory import Memory, best_of, learn
 from swarm.strategies.operators.neighbourhood import ring_best, tournament_exemplars
@@ -91,7 +91,7 @@ class TwoDState:
 
 
 @dataclass(frozen=True)
-class TwoD:
+class TwoD(Strategy):
     """Swarm that learns subset sizes along with features, 2-D learning (document 002).
 
     Parameters
@@ -138,11 +138,6 @@ class TwoD:
 
     uses_importances: ClassVar[bool] = False
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
-
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> TwoDState:
         """Place the particles, warm-start masks first, and draw likelihoods in [0, 1)."""
         n = self.n_particles
@@ -185,10 +180,6 @@ class TwoD:
             memory=memory,
             stalled=np.where(better, 0, state.stalled + 1),
         )
-
-    def finished(self, state: TwoDState) -> bool:
-        """Never: a budget ends the search."""
-        return False
 
     def _exemplars(self, memory: Memory, space: SearchSpace, rng: np.random.Generator) -> Int:
         if self.learning != "clpso":

@@ -41,7 +41,7 @@ from swarm.checks import require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.sequential import (
     additions,
     first_best,
@@ -245,7 +245,7 @@ def _plain_phase(state: AddDrop) -> Literal["step", "finished"]:
 
 
 @dataclass(frozen=True)
-class SequentialSettings:
+class SequentialSettings(Strategy):
     """Parameters of a sequential search, and its place in the protocol.
 
     Parameters
@@ -276,11 +276,25 @@ class SequentialSettings:
             raise ValueError(f"tol is for size 'auto', got size {self.size!r}; leave one out")
 
     uses_importances: ClassVar[bool] = False
+    is_deterministic: ClassVar[bool] = True
+    ends_by_itself: ClassVar[bool] = True
+    takes_warm_start: ClassVar[bool] = False
+    crosses_size_bounds: ClassVar[bool] = True
+    size_parameter: ClassVar[str | None] = "size"
+    takes_size_rules: ClassVar[bool] = True
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
+    def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
+        """All sets one step away at every size: fewer with `tol`, more with steps back."""
+        steps = self._steps(space)
+        count = sum(steps)
+        least = steps[0] if self.tol is not None else count
+        return least, count if self._must_beat is None else None
+
+    def epochs_in(self, space: SearchSpace) -> int | None:
+        """One for each size, unless `tol` or steps back decide."""
+        if self.tol is not None or self._must_beat is not None:
+            return None
+        return len(self._steps(space))
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> AddDrop:
         """Stand at the fixed units, or at all that are allowed."""
@@ -299,6 +313,14 @@ class SequentialSettings:
     def finished(self, state: AddDrop) -> bool:
         """At the end of the path."""
         return state.phase == "finished"
+
+    def _steps(self, space: SearchSpace) -> list[int]:
+        """Evaluations of each epoch of a path without steps back that is walked to its end."""
+        lowest, highest = answer_sizes(self.size, space, tol=self.tol)
+        allowed, fixed = int((~space.forbidden).sum()), int(space.fixed.sum())
+        if self.forward:
+            return [1] * (fixed > 0) + [allowed - size for size in range(fixed, highest)]
+        return [1] + [size - fixed for size in range(allowed, lowest, -1)]
 
     @property
     def _must_beat(self) -> MustBeat | None:

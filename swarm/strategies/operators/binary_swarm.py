@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from swarm.checks import MAX_POPULATION, require
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.memory import Memory, best_of
 from swarm.strategies.operators.transfer import sample_position
 from swarm.strategies.operators.velocity import update_velocity
@@ -61,7 +61,7 @@ def propose_positions(swarm: BinarySwarm, role: str) -> Proposal:
 
 
 @dataclass(frozen=True)
-class BinarySwarmSettings:
+class BinarySwarmSettings(Strategy):
     """Parameters that every binary swarm has, and the move that they describe.
 
     Parameters
@@ -95,10 +95,6 @@ class BinarySwarmSettings:
     def needs(self) -> tuple[str, ...]:
         """Clusters, where the first positions come from them."""
         return ("clusters",) if self.init == "clusters" else ()
-
-    def finished(self, state: object) -> bool:
-        """Never: a budget ends the search."""
-        return False
 
     def fly(
         self, swarm: BinarySwarm, rng: np.random.Generator, inertia: float

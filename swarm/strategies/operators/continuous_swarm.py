@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal
+from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.memory import Memory, best_of, improves
 from swarm.strategies.operators.velocity import update_velocity
 
@@ -65,7 +65,7 @@ class ContinuousSwarm:
 
 
 @dataclass(frozen=True)
-class ContinuousSwarmSettings:
+class ContinuousSwarmSettings(Strategy):
     """Parameters that every continuous swarm has, and the move that they describe.
 
     Parameters
@@ -92,15 +92,6 @@ class ContinuousSwarmSettings:
         require("threshold", self.threshold, at_least=0, below=1)
 
     uses_importances: ClassVar[bool] = False
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
-
-    def finished(self, state: object) -> bool:
-        """Never: a budget ends the search."""
-        return False
 
     def settle(self, space: SearchSpace, masks: Bool, position: Float) -> ContinuousSwarm:
         """Make the first state of a swarm at `position`, which chooses `masks`."""
