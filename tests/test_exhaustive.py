@@ -21,7 +21,8 @@ from swarm.problem.space import SearchSpace
 from swarm.search.driver import run
 from swarm.strategies.catalogue import make
 from swarm.strategies.operators.combinations import batch_of_subsets
-from tests.fakes import all_masks, calm, make_search, plain_space, planted, spaces
+from swarm.testing.planted import all_masks, make_search, plain_space, planted, spaces
+from tests.fakes import calm
 
 KNN = KNeighborsClassifier(n_neighbors=3)
 

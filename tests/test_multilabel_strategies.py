@@ -22,7 +22,8 @@ from swarm.strategies.memetic import refined, survivors
 from swarm.strategies.mlaco import reinforced
 from swarm.strategies.operators.information_search import Merit, add_one, delete_one, grow
 from swarm.strategies.operators.memory import Memory
-from tests.fakes import calm, constant, hints_for, make_search, plain_space, planted, spaces
+from swarm.testing.planted import constant, hints_for, make_search, plain_space, planted, spaces
+from tests.fakes import calm
 
 # Four units and two labels: the third repeats the first.
 HINTS = Hints(

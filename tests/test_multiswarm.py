@@ -20,7 +20,7 @@ from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.multiswarm import MultiSwarm, MultiSwarmState
 from swarm.strategies.operators.local_search import lowest
 from swarm.strategies.operators.regroup import regroup
-from tests.fakes import Planted, constant, hints_for, make_search, plain_space, planted
+from swarm.testing.planted import Planted, constant, hints_for, make_search, plain_space, planted
 
 Epoch = tuple[MultiSwarmState, Proposal, Evaluations, MultiSwarmState]
 

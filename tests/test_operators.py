@@ -19,7 +19,8 @@ from swarm.strategies.operators.regroup import (
 )
 from swarm.strategies.operators.transfer import sample_position
 from swarm.strategies.operators.velocity import update_velocity
-from tests.fakes import calm, plain_space, spaces
+from swarm.testing.planted import plain_space, spaces
+from tests.fakes import calm
 
 seeds = st.integers(0, 2**32)
 shapes = st.tuples(st.integers(1, 8), st.integers(1, 12))

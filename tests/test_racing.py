@@ -19,7 +19,7 @@ from swarm.search.result import SearchResult
 from swarm.storage.records import Record
 from swarm.strategies.base import Members, Proposal
 from swarm.strategies.catalogue import make
-from tests.fakes import Planted, everything, make_search, plain_space, planted
+from swarm.testing.planted import Planted, everything, make_search, plain_space, planted
 
 RACING = ["multiswarm", "bpso", "catfish", "chaotic", "erfs", "pso42", "random"]
 

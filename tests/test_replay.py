@@ -17,7 +17,8 @@ from swarm.search.result import SearchResult
 from swarm.storage.records import Record
 from swarm.strategies.catalogue import make, registry
 from swarm.strategies.multiswarm import MultiSwarm
-from tests.fakes import calm, everything, failing, make_search, plain_space, planted
+from swarm.testing.planted import everything, make_search, plain_space, planted
+from tests.fakes import calm, failing
 
 # The full set is no search, and exhaustive search refuses spaces as wide as those here.
 NAMES = sorted(set(registry()) - {"full", "exhaustive"})

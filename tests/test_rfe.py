@@ -12,7 +12,7 @@ from swarm.errors import ConfigError, SpaceError
 from swarm.search.driver import run
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make
-from tests.fakes import Planted, make_search, plain_space, planted
+from swarm.testing.planted import Planted, make_search, plain_space, planted
 
 
 def eliminate(evaluator: Planted, seed: int = 0, **parameters: Any) -> SearchResult:

@@ -17,7 +17,8 @@ from swarm.strategies.catalogue import make, registry
 from swarm.strategies.full import FullSet
 from swarm.strategies.multiswarm import MultiSwarm
 from swarm.strategies.random import RandomSearch
-from tests.fakes import Planted, constant, everything, failing, make_search, plain_space, planted
+from swarm.testing.planted import Planted, constant, everything, make_search, plain_space, planted
+from tests.fakes import failing
 
 # The full set is no search, and exhaustive search refuses spaces as wide as those here.
 NAMES = sorted(set(registry()) - {"full", "exhaustive"})

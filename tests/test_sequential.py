@@ -25,7 +25,8 @@ from swarm.strategies.operators.sequential import (
     within_one_error,
 )
 from swarm.strategies.operators.subset_size import answer_sizes
-from tests.fakes import Planted, calm, constant, make_search, plain_space, planted, spaces
+from swarm.testing.planted import Planted, constant, make_search, plain_space, planted, spaces
+from tests.fakes import calm
 
 FORWARD, BACKWARD = ("sfs", "sffs"), ("sbs", "sbfs")
 NAMES = (*FORWARD, *BACKWARD)

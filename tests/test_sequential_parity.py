@@ -31,7 +31,7 @@ from swarm.search.driver import Search, run
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make
 from swarm.strategies.operators.sequential import standard_error
-from tests.fakes import Planted, make_search, plain_space
+from swarm.testing.planted import Planted, make_search, plain_space
 
 mlxtend = pytest.importorskip("mlxtend.feature_selection")
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from swarm.errors import SpaceError
 from swarm.problem.space import SearchSpace
-from tests.fakes import all_masks, calm, plain_space, spaces
+from swarm.testing.planted import all_masks, plain_space, spaces
+from tests.fakes import calm
 
 COLUMNS = ["age", "red", "weight", "green", "blue"]
 COLOURS = {"colour": ["red", "green", "blue"]}

@@ -24,7 +24,7 @@ from swarm.strategies.operators.genetics import crossover, fitness, mutate, sele
 from swarm.strategies.operators.memory import Memory
 from swarm.strategies.operators.pheromone import deposit, walk
 from swarm.strategies.pso42 import MixedStartPso
-from tests.fakes import constant, make_search, plain_space, planted
+from swarm.testing.planted import constant, make_search, plain_space, planted
 
 
 def masks_of(strategy: Any, epochs: int = 20) -> list[str]:

@@ -28,7 +28,8 @@ from swarm.strategies.operators.two_d import (
     take_likeliest,
 )
 from swarm.strategies.two_d import TwoD
-from tests.fakes import calm, make_search, plain_space, planted, spaces
+from swarm.testing.planted import make_search, plain_space, planted, spaces
+from tests.fakes import calm
 
 
 def bits(text: str) -> np.ndarray:

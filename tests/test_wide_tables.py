@@ -20,7 +20,7 @@ from swarm.statistics.lazy_distance import LazyDistances, spread_order
 from swarm.statistics.line_clusters import line_clusters
 from swarm.statistics.spearman import spearman_distance, unit_distance
 from swarm.strategies.multiswarm import MultiSwarm
-from tests.fakes import everything, make_search, planted
+from swarm.testing.planted import everything, make_search, planted
 
 D = 600
 

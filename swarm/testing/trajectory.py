@@ -6,11 +6,13 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swarm.evaluation.types import Evaluations, Work
-from swarm.strategies.base import Proposal
-from swarm.strategies.catalogue import make
-from tests.fakes import Planted, hints_for
+from swarm.strategies.base import Proposal, Strategy
+from swarm.testing.planted import Planted, hints_for
+
+__all__ = ["Step", "arrays", "drive", "nothing_but_failures", "proposed", "snapshot"]
 
 
 @dataclasses.dataclass
@@ -25,10 +27,9 @@ class Step:
 
 
 def drive(
-    name: str, evaluator: Planted, *, seed: int = 0, epochs: int = 6, warm: Any = None
+    strategy: Strategy, evaluator: Planted, *, seed: int = 0, epochs: int = 6, warm: Any = None
 ) -> list[Step]:
     """Run the bare protocol, without the driver's budget and bookkeeping."""
-    strategy = make(name)
     hints = hints_for(evaluator.space, warm=warm)
     state = strategy.start(evaluator.space, hints, np.random.default_rng([seed, 0]))
     order = np.arange(evaluator.n_folds)
@@ -43,11 +44,11 @@ def drive(
     return steps
 
 
-def arrays(thing: Any, path: str = "") -> dict[str, np.ndarray]:
+def arrays(thing: Any, path: str = "") -> dict[str, NDArray[Any]]:
     """Every array inside a state, by where it is."""
     if isinstance(thing, np.ndarray):
         return {path: thing}
-    found: dict[str, np.ndarray] = {}
+    found: dict[str, NDArray[Any]] = {}
     if dataclasses.is_dataclass(thing):
         for field in dataclasses.fields(thing):
             found |= arrays(getattr(thing, field.name), f"{path}.{field.name}")
@@ -58,14 +59,17 @@ def arrays(thing: Any, path: str = "") -> dict[str, np.ndarray]:
 
 
 def snapshot(thing: Any) -> dict[str, bytes]:
+    """Copy every array inside a state, to compare it later."""
     return {path: array.tobytes() for path, array in arrays(thing).items()}
 
 
 def proposed(steps: list[Step]) -> list[bytes]:
+    """Masks of every epoch."""
     return [step.proposal.masks.tobytes() for step in steps]
 
 
 def nothing_but_failures(proposal: Proposal) -> Evaluations:
+    """Answer that every fit failed."""
     n = len(proposal.masks)
     return Evaluations(
         costs=np.full(n, np.inf),

@@ -1,0 +1,31 @@
+"""Tests for strategies of any package, and the planted problems that they run on.
+
+Needs the extra ``swarmselect[testing]``. Nothing else in the library imports it.
+"""
+
+import pytest
+
+# Before the import: assertions of the contract then show the values that they compare.
+pytest.register_assert_rewrite("swarm.testing.contract")
+
+from swarm.testing.contract import StrategyContract  # noqa: E402
+from swarm.testing.planted import (  # noqa: E402
+    Planted,
+    constant,
+    hints_for,
+    make_search,
+    plain_space,
+    planted,
+    spaces,
+)
+
+__all__ = [
+    "Planted",
+    "StrategyContract",
+    "constant",
+    "hints_for",
+    "make_search",
+    "plain_space",
+    "planted",
+    "spaces",
+]

@@ -1,0 +1,418 @@
+"""What every strategy promises, as tests that a strategy of any package can be put through.
+
+::
+
+    class TestClimb(StrategyContract):
+        strategy = Climb()
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.naive_bayes import GaussianNB
+
+from swarm.errors import EvaluationError, InputError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.driver import Search, run
+from swarm.selector import SubsetSelector
+from swarm.strategies.base import Strategy
+from swarm.strategies.catalogue import make
+from swarm.strategies.random import RandomSearch
+from swarm.testing.planted import (
+    Planted,
+    all_masks,
+    constant,
+    everything,
+    hints_for,
+    make_search,
+    plain_space,
+    planted,
+    spaces,
+)
+from swarm.testing.trajectory import arrays, drive, nothing_but_failures, proposed, snapshot
+
+__all__ = ["StrategyContract"]
+
+SLOW = [HealthCheck.too_slow]
+
+
+class StrategyContract:
+    """Tests of a strategy: a subclass whose name begins with ``Test`` sets `strategy`.
+
+    Attributes
+    ----------
+    strategy : Strategy
+    golden : Path, optional
+        File of a recorded search, so that a trajectory never changes unnoticed. It is written,
+        or written anew after a change that is meant, with ``REFRESH_GOLDEN=1 python -m pytest -k
+        golden``. Default: none is kept.
+    is_baseline : bool
+        Whether it promises neither an optimum nor to beat random search. Default: False.
+    optimum_rank : int
+        How many of the 4,095 subsets of twelve units may be better than its answer. Default: 0.
+    distinct : int
+        Distinct evaluations after which it has to beat random search on 60 units. Default: 600.
+    widest : int
+        Units of the widest space that it takes, if fewer than 60.
+    """
+
+    strategy: Strategy
+    golden: Path | None = None
+    is_baseline: bool = False
+    optimum_rank: int = 0
+    distinct: int = 600
+    widest: int = 60
+
+    @settings(deadline=None, max_examples=25, suppress_health_check=SLOW)
+    @given(space=spaces(), seed=st.integers(0, 2**32), exact=st.booleans())
+    def test_every_mask_obeys_every_constraint(
+        self, space: SearchSpace, seed: int, exact: bool
+    ) -> None:
+        evaluator = planted(space, seed % 7)
+        if not exact:
+            evaluator.exact_shrink, evaluator.unused_below = False, 0.005
+        for step in drive(self.strategy, evaluator, seed=seed, epochs=4):
+            masks = step.proposal.masks
+            assert masks.dtype == bool
+            assert masks.any(axis=1).all()
+            on_its_way = without_bounds(space) if self.strategy.crosses_size_bounds else space
+            assert on_its_way.obeys(masks).all()
+            members = step.after.members
+            believed = members.masks[np.isfinite(members.costs)]
+            assert space.obeys(believed).all()
+
+    def test_it_starts_with_the_hints_it_needs_and_no_others(self) -> None:
+        strategy, space = self.strategy, plain_space(9)
+        given = vars(hints_for(space))
+        needed = Hints(**{hint: given[hint] for hint in strategy.needs})
+        strategy.start(space, needed, np.random.default_rng(0))
+        for hint in strategy.needs:
+            lacking = dataclasses.replace(needed, **{hint: None})
+            with pytest.raises(InputError, match=hint):
+                strategy.start(space, lacking, np.random.default_rng(0))
+
+    def test_a_proposal_is_complete(self) -> None:
+        for step in drive(self.strategy, planted(plain_space(9))):
+            proposal, members = step.proposal, step.after.members
+            n = len(proposal.masks)
+            assert n > 0
+            assert proposal.masks.shape == (n, 9)
+            assert proposal.incumbents.shape == proposal.owner.shape == (n,)
+            assert len(proposal.role) == n
+            assert all(proposal.role)
+            assert not np.isnan(proposal.incumbents).any()
+            assert -1 <= proposal.owner.min() <= proposal.owner.max() < len(members.masks)
+            assert members.masks.shape[1] == 9
+            assert members.costs.shape == members.group.shape == (len(members.masks),)
+
+    def test_no_input_and_no_earlier_state_is_ever_changed(self) -> None:
+        space = plain_space(8, fixed=["x1"], forbidden=["x2"])
+        warm = space.repair(np.eye(8, dtype=bool)[:2], np.random.default_rng(0))
+        hints = hints_for(space, warm=warm)
+        evaluator, strategy = planted(space), self.strategy
+        untouched = snapshot(hints)
+        state = strategy.start(space, hints, np.random.default_rng(0))
+        kept = []
+        for epoch in range(5):
+            moved, proposal = strategy.propose(state, np.random.default_rng(epoch))
+            answers = evaluator.evaluate(proposal.masks, proposal.incumbents, np.arange(3))
+            things = (state, moved, proposal, answers)
+            kept += [(thing, snapshot(thing)) for thing in things]
+            state = strategy.observe(moved, proposal, answers)
+        assert snapshot(hints) == untouched
+        assert all(snapshot(thing) == taken for thing, taken in kept)
+
+    def test_states_are_frozen_dataclasses_of_read_only_arrays(self) -> None:
+        for step in drive(self.strategy, planted(plain_space(8)), epochs=3):
+            states: tuple[Any, ...] = (step.before, step.moved, step.after)
+            for state in states:
+                assert dataclasses.is_dataclass(type(state))
+                with pytest.raises(dataclasses.FrozenInstanceError):
+                    state.space = None
+                writeable = [p for p, a in arrays(state).items() if a.flags.writeable and a.size]
+                assert not writeable
+            assert not any(a.flags.writeable for a in arrays(step.proposal).values())
+
+    def test_observing_does_not_depend_on_anything_but_its_arguments(self) -> None:
+        strategy = self.strategy
+        for step in drive(self.strategy, planted(plain_space(8)), epochs=4):
+            again = strategy.observe(step.moved, step.proposal, step.answers)
+            assert snapshot(again) == snapshot(step.after)
+
+    def test_the_same_seed_gives_the_same_run(self) -> None:
+        first, second = (
+            run(make_search(self.strategy, planted(plain_space(12)), seed=3, epochs=8))
+            for _ in range(2)
+        )
+        assert first.history.to_csv() == second.history.to_csv()
+        for one, other in zip(first.records, second.records, strict=True):
+            assert one.particles.to_csv() == other.particles.to_csv()
+
+    def test_importances_that_it_does_not_declare_change_nothing(self) -> None:
+        evaluator = dataclasses.replace(planted(plain_space(12)), exact_shrink=False)
+        silent = dataclasses.replace(evaluator, importances=False, unused_below=-1.0, known={})
+        found = [
+            everything(run(make_search(self.strategy, e, epochs=8))) for e in (evaluator, silent)
+        ]
+        assert found[0] == found[1] or self.strategy.uses_importances
+
+    def test_different_seeds_give_different_runs_unless_it_is_deterministic(self) -> None:
+        found = [drive(self.strategy, planted(plain_space(12)), seed=seed) for seed in range(4)]
+        n_runs = len({tuple(proposed(steps)) for steps in found})
+        assert n_runs == (1 if self.strategy.is_deterministic else 4)
+
+    def test_it_ends_by_itself_if_it_says_so(self) -> None:
+        ends = self.strategy.ends_by_itself
+        steps = drive(self.strategy, planted(plain_space(6)), epochs=1000 if ends else 50)
+        assert self.strategy.finished(steps[-1].after) == ends
+
+    @settings(deadline=None, max_examples=10, suppress_health_check=SLOW)
+    @given(space=spaces(6))
+    def test_it_asks_for_as_many_evaluations_and_epochs_as_it_says(
+        self, space: SearchSpace
+    ) -> None:
+        epochs = 1000 if self.strategy.ends_by_itself else 5
+        steps = drive(self.strategy, planted(space), epochs=epochs)
+        count = sum(len(step.proposal.masks) for step in steps)
+        least, most = self.strategy.evaluations_in(space)
+        assert least <= count or not self.strategy.ends_by_itself
+        assert most is None or count <= most
+        assert self.strategy.epochs_in(space) in (None, len(steps))
+
+    def test_a_size_is_kept(self) -> None:
+        parameter = self.strategy.size_parameter
+        if parameter is None:
+            assert not self.strategy.crosses_size_bounds, "say by which parameter it is told a size"
+            assert not self.strategy.takes_size_rules
+            return
+        evaluator = dataclasses.replace(planted(plain_space(8)), exact_shrink=False)
+        sized = make(self.strategy, {parameter: 2})
+        assert run(make_search(sized, evaluator, epochs=50)).best_mask.sum() == 2
+
+    def test_a_selector_takes_it_and_its_clone_finds_the_same(self) -> None:
+        rng = np.random.default_rng(0)
+        table = rng.normal(size=(40, 5))
+        target = (table[:, 1] + table[:, 3] > 0).astype(int)
+        selector = SubsetSelector(GaussianNB(), strategy=self.strategy, cv=2, epochs=2)
+        other = clone(selector).fit(table, target)
+        assert other.strategy == self.strategy
+        assert other.results_.equals(selector.fit(table, target).results_)
+
+    def test_only_the_generator_handed_in_is_used(self) -> None:
+        found = []
+        for seed in (1, 2):
+            np.random.seed(seed)  # noqa: NPY002
+            before = str(np.random.get_state(legacy=True))  # noqa: NPY002
+            found.append(proposed(drive(self.strategy, planted(plain_space(10)), epochs=12)))
+            after = str(np.random.get_state(legacy=True))  # noqa: NPY002
+            assert before == after
+        assert found[0] == found[1]
+
+    def test_a_replay_from_the_archive_is_the_same_run_without_a_fit(self) -> None:
+        first = planted(plain_space(12))
+        whole = run(make_search(self.strategy, first, epochs=8))
+        second = dataclasses.replace(planted(plain_space(12)), known=first.known)
+        replay = run(make_search(self.strategy, second, epochs=8))
+        assert second.fits == 0
+        assert first.fits > 0
+        assert replay.history.to_csv() == whole.history.to_csv()
+        assert np.array_equal(replay.best_mask, whole.best_mask)
+
+    def test_pruning_never_changes_what_is_proposed(self) -> None:
+        pruned, plain = planted(plain_space(15)), planted(plain_space(15))
+        plain.pruning = False
+        one, other = drive(self.strategy, pruned, epochs=15), drive(self.strategy, plain, epochs=15)
+        assert proposed(one) == proposed(other)
+        for a, b in zip(one, other, strict=True):
+            assert snapshot(a.after.members) == snapshot(b.after.members)
+        assert pruned.fits <= plain.fits
+
+    @pytest.mark.parametrize("exact", [True, False])
+    def test_costs_of_members_are_those_of_their_very_masks_and_never_rise(
+        self, exact: bool
+    ) -> None:
+        evaluator = planted(plain_space(14), 1)
+        if not exact:
+            evaluator.exact_shrink, evaluator.unused_below = False, 0.008
+        best = np.inf
+        for step in drive(self.strategy, evaluator, epochs=20):
+            members = step.after.members
+            for mask, cost in zip(members.masks, members.costs, strict=True):
+                assert cost == np.inf or cost == evaluator.cost(mask)
+            assert members.costs.min() <= best
+            best = members.costs.min()
+
+    def test_the_best_cost_of_a_search_never_worsens(self) -> None:
+        space = plain_space(min(20, self.widest))
+        result = run(make_search(self.strategy, planted(space), epochs=20))
+        costs = result.history["best_cost"].to_numpy()
+        assert (np.diff(costs) <= 0).all()
+        assert costs[-1] == result.cost
+
+    @pytest.mark.parametrize("n_units", [1, 2])
+    def test_one_and_two_units_are_enough(self, n_units: int) -> None:
+        evaluator = planted(plain_space(n_units))
+        result = run(make_search(self.strategy, evaluator, epochs=8))
+        assert result.cost == evaluator.cost(result.best_mask)
+        if not self.is_baseline or n_units == 1:
+            assert result.cost == min(map(evaluator.cost, all_masks(evaluator.space)))
+
+    def test_a_space_of_a_single_mask_is_searched(self) -> None:
+        space = plain_space(4, fixed=["x0", "x2"], max_size=2)
+        result = run(make_search(self.strategy, planted(space), epochs=4))
+        assert result.features == ["x0", "x2"]
+
+    def test_a_constant_cost_is_searched(self) -> None:
+        result = run(make_search(self.strategy, constant(plain_space(7)), epochs=8))
+        assert result.cost == 0.5
+        assert result.history["best_size"].is_monotonic_decreasing
+
+    def test_costs_that_are_all_infinite_are_survived(self) -> None:
+        space = plain_space(6)
+        strategy = self.strategy
+        state = strategy.start(space, hints_for(space), np.random.default_rng(0))
+        for epoch in range(6):
+            state, proposal = strategy.propose(state, np.random.default_rng(epoch))
+            assert space.obeys(proposal.masks).all()
+            state = strategy.observe(state, proposal, nothing_but_failures(proposal))
+            assert np.isinf(state.members.costs).all()
+            if strategy.finished(state):
+                break
+
+    def test_a_cost_that_is_nan_stops_the_search_and_names_the_subset(self) -> None:
+        evaluator = dataclasses.replace(planted(plain_space(6)), undefined=lambda mask: True)
+        with pytest.raises(EvaluationError, match=r"cost of the subset .*x\d.* is NaN"):
+            run(make_search(self.strategy, evaluator, epochs=3))
+
+    def test_one_worker_and_two_give_the_same_run(self) -> None:
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame(rng.normal(size=(40, 7)), columns=[f"x{i}" for i in range(7)])
+        target = (table["x1"] + table["x4"] + rng.normal(0, 0.5, 40) > 0).astype(int)
+        problem = Problem.build(table, target, GaussianNB(), folds=3)
+        told = []
+        for n_jobs in (1, 2):
+            with CrossValidation(
+                problem, n_jobs=n_jobs, backend="threading", exact=False
+            ) as evaluator:
+                hints, budget = hints_for(problem.space), Budget(epochs=4)
+                search = Search(self.strategy, problem.space, evaluator, hints, 2, budget)
+                told.append(everything(run(search)))
+        assert told[0] == told[1]
+
+    def test_warm_start_masks_are_proposed_first_or_change_nothing(self) -> None:
+        space = plain_space(min(20, self.widest))
+        warm = np.random.default_rng(8).random((3, space.n_units)) < 0.3
+        steps = drive(self.strategy, planted(space), warm=warm)
+        if self.strategy.takes_warm_start:
+            masks = np.vstack([step.proposal.masks for step in steps])
+            assert np.array_equal(masks[:3], warm)
+        else:
+            assert proposed(steps) == proposed(drive(self.strategy, planted(space)))
+
+    def test_warm_start_masks_are_repaired_and_may_be_many_or_none(self) -> None:
+        space = plain_space(10, fixed=["x0"], forbidden=["x1"], max_size=4)
+        for n in (0, 1, 500):
+            warm = np.random.default_rng(8).random((n, 10)) < 0.8
+            for step in drive(self.strategy, planted(space), epochs=3, warm=warm):
+                on_its_way = without_bounds(space) if self.strategy.crosses_size_bounds else space
+                assert on_its_way.obeys(step.proposal.masks).all()
+
+    def test_the_optimum_of_twelve_units_is_found(self) -> None:
+        if self.is_baseline:
+            pytest.skip("a baseline promises no optimum")
+        for seed in range(2):
+            evaluator = planted(plain_space(12), seed)
+            costs = np.sort(list(map(evaluator.cost, all_masks(evaluator.space))))
+            result = run(make_search(self.strategy, evaluator, seed=seed, epochs=200, patience=80))
+            assert result.cost <= costs[self.optimum_rank]
+
+    def test_it_beats_random_search_at_equal_distinct_evaluations(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        if self.is_baseline:
+            pytest.skip("a baseline is what others have to beat")
+        if self.widest < 60:
+            pytest.skip(f"it refuses 60 units, {self.widest} are the most")
+        lines, gaps = [], []
+        for seed in range(4):
+            optimum = _additive_optimum(planted(plain_space(60), seed, helpful=15))
+            mine = _after(self.distinct, self.strategy, seed) - optimum
+            theirs = _random_after(self.distinct, seed) - optimum
+            gaps.append(theirs - mine)
+            lines.append(f"  seed {seed}: {mine:.4f} above the optimum, random {theirs:.4f}")
+        with capsys.disabled():
+            print(
+                f"\n{self.strategy} against random search, 60 units, {self.distinct} evaluations:",
+                *lines,
+                sep="\n",
+            )
+        assert np.mean(gaps) > 0
+        assert np.sum(np.array(gaps) > 0) >= 3
+
+    def test_the_golden_result_is_met(self) -> None:
+        if self.golden is None:
+            pytest.skip("no golden result is kept")
+        space = plain_space(min(24, self.widest))
+        result = run(make_search(self.strategy, planted(space, 5), seed=11, epochs=15))
+        digest = hashlib.sha256()
+        for record in result.records:
+            digest.update("\n".join(record.particles["mask"]).encode())
+        now = {
+            "parameters": dataclasses.asdict(self.strategy),  # type: ignore[call-overload]
+            "best": "".join("01"[int(bit)] for bit in result.best_mask),
+            "cost": round(result.cost, 12),
+            "evaluations": result.state.counts.evaluations,
+            "distinct": result.state.counts.distinct,
+            "fits": result.state.counts.fits,
+            "masks_sha256": digest.hexdigest(),
+        }
+        if os.environ.get("REFRESH_GOLDEN"):
+            self.golden.write_text(json.dumps(now, indent=2) + "\n")
+        if not self.golden.exists():
+            pytest.fail(f"there is no {self.golden}; write it with REFRESH_GOLDEN=1")
+        recorded = json.loads(self.golden.read_text())
+        # A parameter that came later is off by default, and the recorded search stays the same.
+        for parameter in now["parameters"].keys() - recorded["parameters"].keys():
+            assert now["parameters"].pop(parameter) is None
+        assert recorded == now
+
+
+def without_bounds(space: SearchSpace) -> SearchSpace:
+    """Return the space without its bounds on sizes."""
+    return dataclasses.replace(space, min_size=1, max_size=space.n_units)
+
+
+@lru_cache
+def _random_after(distinct: int, seed: int) -> float:
+    return _after(distinct, RandomSearch(), seed, is_random=True)
+
+
+def _after(distinct: int, strategy: Strategy, seed: int, is_random: bool = False) -> float:
+    """Best cost after `distinct` evaluations of the planted problem of 60 units."""
+    evaluator = planted(plain_space(60), seed, helpful=15)
+    result = run(make_search(strategy, evaluator, seed=seed, distinct=distinct, epochs=400))
+    # A strategy may be finished earlier, and then has to win with less.
+    assert result.state.counts.distinct <= distinct
+    assert not is_random or result.state.counts.distinct == distinct
+    return result.cost
+
+
+def _additive_optimum(evaluator: Planted) -> float:
+    return evaluator.cost(evaluator.weights.mean(axis=0) < 0)

@@ -1,0 +1,298 @@
+"""Searches without models: planted costs, answered as cross-validation does, and any space."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from swarm.errors import EvaluationError
+from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
+from swarm.evaluation.types import Evaluations, Work
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.driver import Search
+from swarm.search.result import SearchResult
+from swarm.storage.records import Record
+from swarm.strategies.base import Strategy
+
+__all__ = [
+    "Planted",
+    "all_masks",
+    "constant",
+    "everything",
+    "hints_for",
+    "make_search",
+    "plain_space",
+    "planted",
+    "spaces",
+]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+def _never(mask: Bool) -> bool:
+    return False
+
+
+@dataclass
+class Planted:
+    """Costs that add up: ``fold_cost[f] = base[f] + sum of weights[f, units of the mask]``.
+
+    Parameters
+    ----------
+    weights : float64 (n_folds, n_units)
+        Negative where a unit helps.
+    base : float64 (n_folds,)
+        Large enough that no fold cost is negative.
+    pruning : bool
+        Report masks worse than their incumbent as censored, training no more than needed.
+    importances : bool
+        Report the size of each weight; else zeros.
+    unused_below : float
+        Units with no weight above this are reported unused by the model.
+    exact_shrink : bool
+        True is honest only where unused units have a weight of exactly 0.
+    fails, undefined : callable
+        Masks whose fit on the last fold raises, and whose cost there is NaN.
+    known : dict
+        The archive: hand it to another evaluator to resume.
+    interrupt_after : int, optional
+        Raise KeyboardInterrupt once this many folds were trained.
+    """
+
+    space: SearchSpace
+    weights: Float
+    base: Float
+    pruning: bool = True
+    importances: bool = True
+    unused_below: float = 0.0
+    exact_shrink: bool = True
+    fails: Callable[[Bool], bool] = _never
+    undefined: Callable[[Bool], bool] = _never
+    known: dict[bytes, Record] = field(default_factory=dict)
+    interrupt_after: int | None = None
+    fits: int = 0
+    n_folds: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n_folds = len(self.base)
+
+    def fold_cost(self, mask: Bool, fold: int) -> float:
+        """True cost on one fold, whatever fails there."""
+        return float(self.base[fold] + np.sum(self.weights[fold] * mask))
+
+    def cost(self, mask: Bool) -> float:
+        """True cost, summed as :class:`Record` does."""
+        costs = [self.fold_cost(mask, fold) for fold in range(self.n_folds)]
+        return float(np.sum(np.array(costs))) / self.n_folds
+
+    def evaluate(
+        self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
+    ) -> Evaluations:
+        """Answer as :class:`swarm.evaluation.types.Evaluator` says."""
+        costs = incumbents if self.pruning else np.full(len(masks), np.inf)
+        limits = [limit_of(cost, race, row) for row, cost in enumerate(costs)]
+        keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
+        asked: dict[bytes, list[Limit]] = {}
+        for key, limit in zip(keys, limits, strict=True):
+            asked.setdefault(key, []).append(limit)
+        before, hits = self.fits, len(asked)
+        for mask, key in zip(masks, keys, strict=True):
+            if key in asked:
+                hits -= self._train(mask, key, fold_order, loosest_of(asked.pop(key)))
+        rows = [self.known[key] for key in keys]
+        strict = [limit_of(cost, race, row) for row, cost in enumerate(incumbents)]
+        work = Work(self.fits - before, hits)
+        return self._answer(masks, costs, limits, strict, fold_order, rows, work)
+
+    def _train(self, mask: Bool, key: bytes, fold_order: Int, limit: Limit) -> bool:
+        """Train the folds, in order, that settle the mask; say whether there were any."""
+        trained = False
+        blank = Record.unknown(self.n_folds, len(mask))
+        record = self.known.setdefault(key, blank)
+        while (fold := limit.next_fold(record.fold_costs, fold_order)) is not None:
+            if self.fits == self.interrupt_after:
+                raise KeyboardInterrupt
+            self.fits += 1
+            trained = True
+            record = self.known[key] = record.merge(self._fit(mask, fold))
+        return trained
+
+    def _fit(self, mask: Bool, fold: int) -> Record:
+        piece = Record.unknown(self.n_folds, len(mask))
+        last = fold == self.n_folds - 1
+        if last and self.undefined(mask):
+            names = ", ".join(self.space.subset(mask))
+            raise EvaluationError(f"the cost of the subset ({names}) is NaN on fold {fold}")
+        if last and self.fails(mask):
+            piece.fold_costs[fold] = np.inf
+            piece.used[fold] = mask
+            bits = "".join("01"[bit] for bit in mask.astype(int))
+            return replace(piece, error=f"Traceback (planted)\nValueError: cannot fit {bits}")
+        piece.fold_costs[fold] = self.fold_cost(mask, fold)
+        piece.used[fold] = mask & (np.abs(self.weights[fold]) > self.unused_below)
+        if self.importances:
+            piece.importances[fold] = np.abs(self.weights[fold]) * mask
+        return piece
+
+    def _answer(
+        self,
+        masks: Bool,
+        limits: Float,
+        rules: list[Limit],
+        strict: list[Limit],
+        fold_order: Int,
+        rows: list[Record],
+        work: Work,
+    ) -> Evaluations:
+        cost = np.array([row.cost if row.complete else np.inf for row in rows])
+        needed = np.array(
+            [
+                rule.needed_folds(row.fold_costs, fold_order)
+                for row, rule in zip(rows, rules, strict=True)
+            ]
+        )
+        # A failure counts where pruning would have reached it, so that it changes nothing.
+        reached = np.array(
+            [
+                rule.needed_folds(row.fold_costs, fold_order)
+                for row, rule in zip(rows, strict, strict=True)
+            ]
+        )
+        failed = (np.isinf([row.fold_costs for row in rows]) & reached).any(axis=1)
+        censored = ~failed & ~(needed.all(axis=1) & (cost <= limits))
+        told = np.isfinite(cost) & ~failed & ~censored
+        exact = told[:, None]
+        return Evaluations(
+            costs=np.where(told, cost, np.inf),
+            fold_costs=np.where(exact, [row.fold_costs for row in rows], np.nan),
+            importances=np.where(exact, [row.importance for row in rows], 0.0),
+            used=np.where(exact, masks & [row.used.any(axis=0) for row in rows], masks),
+            censored=censored,
+            failed=failed,
+            needed=needed,
+            exact_shrink=self.exact_shrink,
+            work=work,
+            first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
+        )
+
+
+def planted(
+    space: SearchSpace, seed: int = 0, *, n_folds: int = 3, helpful: int | None = None
+) -> Planted:
+    """Plant `helpful` units (default: a third) that lower the cost, and a unit used by no model."""
+    rng = np.random.default_rng([seed, space.n_units])
+    n_units = space.n_units
+    count = max(1, n_units // 3) if helpful is None else helpful
+    weight = rng.uniform(0.001, 0.01, n_units)
+    weight[rng.permutation(n_units)[:count]] *= -3
+    weights = weight + rng.normal(0, 0.0002, (n_folds, n_units))
+    if n_units > 3:
+        weights[:, rng.integers(n_units)] = 0.0
+    base = rng.uniform(0.005, 0.02, n_folds) - np.minimum(weights, 0).sum(axis=1)
+    return Planted(space, weights, base)
+
+
+def constant(space: SearchSpace, cost: float = 0.5) -> Planted:
+    """Every mask costs the same."""
+    return Planted(space, np.zeros((3, space.n_units)), np.full(3, cost))
+
+
+def plain_space(n_units: int, **constraints: Any) -> SearchSpace:
+    """Make a space of the columns x0, x1, ...; `constraints` as in :meth:`SearchSpace.build`."""
+    return SearchSpace.build([f"x{i}" for i in range(n_units)], **constraints)
+
+
+def hints_for(
+    space: SearchSpace, seed: int = 0, warm: Bool | None = None, weights: Float | None = None
+) -> Hints:
+    """Every hint there is, random but valid and read-only.
+
+    With `weights` of a planted problem the relevance tells, roughly, which units help, and the
+    units have little in common; a search that relies on relevance would be lost without.
+    """
+    rng = np.random.default_rng([seed, space.n_units, 99])
+    half = np.triu(rng.random((space.n_units, space.n_units)), 1)
+    clusters = rng.integers(max(1, space.n_units // 2), size=space.n_units)
+    labels = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
+    relevance = rng.random((space.n_units, 2))
+    shared = np.triu(rng.random((space.n_units, space.n_units)), 0)
+    if weights is not None:
+        helpful = np.maximum(-weights.mean(axis=0), 0.0)
+        relevance = 10.0 * (helpful[:, None] + 0.01 * relevance)
+        shared *= 0.01
+    hints = Hints(half + half.T, labels, relevance, np.maximum(shared, shared.T), warm)
+    for array in vars(hints).values():
+        if array is not None:
+            array.setflags(write=False)
+    return hints
+
+
+def make_search(
+    strategy: Strategy,
+    evaluator: Planted,
+    *,
+    seed: int = 0,
+    warm: Bool | None = None,
+    budget: Budget | None = None,
+    **limits: Any,
+) -> Search:
+    """Put a search on `evaluator` together; `limits` are those of the budget."""
+    budget = Budget(**limits) if budget is None else budget
+    hints = hints_for(evaluator.space, warm=warm, weights=evaluator.weights)
+    return Search(strategy, evaluator.space, evaluator, hints, seed, budget)
+
+
+def everything(result: SearchResult) -> str:
+    """All that must not differ between two runs of the same search."""
+    parts = [result.history.to_csv(), result.reason, str(result.state.counts)]
+    parts += [repr(record.particles.to_dict("list")) for record in result.records]
+    parts += [str(result.best_mask.tolist()), repr(result.cost)]
+    return "\n".join(parts)
+
+
+def all_masks(space: SearchSpace) -> Iterator[Bool]:
+    """Every mask that obeys the constraints of a small space."""
+    for bits in itertools.product((False, True), repeat=space.n_units):
+        mask = np.array(bits)
+        if space.obeys(mask[None, :])[0]:
+            yield mask
+
+
+@st.composite
+def spaces(draw: st.DrawFn, max_columns: int = 12) -> SearchSpace:
+    """Any space with groups, fixed and forbidden units and size bounds that fit together."""
+    columns = [f"x{i}" for i in range(draw(st.integers(1, max_columns)))]
+    owner = draw(st.lists(st.integers(-4, 2), min_size=len(columns), max_size=len(columns)))
+    groups = {
+        f"g{g}": [c for c, o in zip(columns, owner, strict=True) if o == g]
+        for g in range(3)
+        if g in owner
+    }
+    names = SearchSpace.build(columns, groups=groups).names
+    roles = draw(
+        st.lists(st.sampled_from("ffoooob"), min_size=len(names), max_size=len(names)).filter(
+            lambda roles: set(roles) != {"b"}
+        )
+    )
+    fixed = [name for name, role in zip(names, roles, strict=True) if role == "f"]
+    forbidden = [name for name, role in zip(names, roles, strict=True) if role == "b"]
+    allowed = len(names) - len(forbidden)
+    largest = draw(st.integers(max(1, len(fixed)), allowed))
+    return SearchSpace.build(
+        columns,
+        groups=groups,
+        fixed=fixed,
+        forbidden=forbidden,
+        min_size=draw(st.integers(1, largest)),
+        max_size=draw(st.sampled_from([None, largest])),
+    )
