@@ -280,7 +280,7 @@ def _options(command: Any) -> str:
 
 def _strategies() -> str:
     formulas = yaml.safe_load((DOCS / "formulas.yaml").read_text(encoding="utf-8"))
-    entries = catalogue()
+    entries = [entry for entry in catalogue() if entry.package is None]
     parts = [
         "# Strategies\n",
         "Every registered strategy with its rule, its parameters and its source. A mask is a row of"

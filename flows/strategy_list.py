@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from swarm.strategies.catalogue import StrategyEntry, catalogue, describe
@@ -17,7 +18,7 @@ def print_strategies(name: str | None = None) -> None:
     Raises
     ------
     ConfigError
-        If there is no strategy of that name.
+        If there is no strategy of that name, or it cannot be imported.
     """
     console = Console(highlight=False)
     if name is None:
@@ -32,13 +33,13 @@ def _print_all(console: Console, entries: tuple[StrategyEntry, ...]) -> None:
     table.columns[2].overflow = "fold"
     for entry in entries:
         given = ", ".join(f"{p.name}={_short(p.default)}" for p in entry.parameters)
-        table.add_row(f"[bold]{entry.name}[/bold]", entry.line, given or "none")
+        table.add_row(f"[bold]{entry.name}[/bold]", escape(_line(entry)), given or "none")
     console.print(table)
     console.print("What the parameters do: swarm strategies NAME")
 
 
 def _print_one(console: Console, entry: StrategyEntry) -> None:
-    console.print(f"[bold]{entry.name}[/bold]  {entry.line}")
+    console.print(f"[bold]{entry.name}[/bold]  {escape(_line(entry))}")
     for fact in entry.facts:
         console.print(f"- {fact}")
     if not entry.parameters:
@@ -48,6 +49,11 @@ def _print_one(console: Console, entry: StrategyEntry) -> None:
     for parameter in entry.parameters:
         table.add_row(parameter.name, _short(parameter.default), parameter.text)
     console.print(table)
+
+
+def _line(entry: StrategyEntry) -> str:
+    """Say what a strategy is, and which other package it is from."""
+    return entry.line + (f" (package {entry.package})" if entry.package else "")
 
 
 def _short(value: object) -> str:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from conf.load import from_yaml
 from flows.cli import app
-from swarm.strategies.catalogue import registry
+from swarm.strategies.catalogue import STRATEGIES
 from tests.pages import DOCS, GENERATED, ROOT, blocks, command_lines, links, pages
 
 BY_HAND = [page for page in pages() if page.name not in GENERATED]
@@ -44,7 +44,7 @@ def test_the_reference_pages_are_what_the_code_says(generate: ModuleType) -> Non
 
 def test_every_strategy_has_its_formula() -> None:
     formulas = yaml.safe_load((DOCS / "formulas.yaml").read_text(encoding="utf-8"))
-    assert set(formulas) == set(registry())
+    assert set(formulas) == set(STRATEGIES)
 
 
 def test_every_page_is_in_the_navigation_once() -> None:

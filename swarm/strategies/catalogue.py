@@ -1,10 +1,18 @@
-"""Strategies by name: to make one, and to look one up with its parameters."""
+"""Strategies by name: to make one, and to look one up with its parameters.
+
+A package adds a strategy by an entry point of the group :data:`GROUP`, ``name =
+"package.module:Class"``. Its code is imported when the strategy is asked for by its name, or
+when all are described.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from swarm.errors import ConfigError, nearest
@@ -31,6 +39,7 @@ from swarm.strategies.sfs import ForwardSelection
 from swarm.strategies.two_d import TwoD
 
 __all__ = [
+    "GROUP",
     "Parameter",
     "StrategyEntry",
     "catalogue",
@@ -41,8 +50,10 @@ __all__ = [
     "strategy_class",
 ]
 
+GROUP = "swarmselect.strategies"
 
-# A strategy is known once it has a line here.
+
+# A strategy of this package is known once it has a line here.
 STRATEGIES: dict[str, type[Strategy]] = {
     "ant_colony": AntColony,
     "bee_colony": BeeColony,
@@ -67,13 +78,83 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
+class _Registry(Mapping[str, type[Strategy]]):
+    """The strategies of this package and those that installed packages add, loaded when used."""
+
+    def __getitem__(self, name: str) -> type[Strategy]:
+        added = _added(tuple(sys.path)).get(name, ())
+        if name in STRATEGIES and not added:
+            return STRATEGIES[name]
+        if not added:
+            raise KeyError(name)
+        return _loaded(name, added)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*STRATEGIES, *_added(tuple(sys.path))}))
+
+    def __len__(self) -> int:
+        return len({*STRATEGIES, *_added(tuple(sys.path))})
+
+    def __contains__(self, name: object) -> bool:
+        return name in STRATEGIES or name in _added(tuple(sys.path))
+
+
+# To read the metadata of all installed packages takes tens of milliseconds.
+@lru_cache(maxsize=1)
+def _added(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+    """Entry points of the packages on a path, by name; nothing is imported."""
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for entry in entry_points(group=GROUP):
+        found[entry.name] = (*found.get(entry.name, ()), entry)
+    return found
+
+
+def _loaded(name: str, added: tuple[EntryPoint, ...]) -> type[Strategy]:
+    """Import a strategy that a package adds.
+
+    Raises
+    ------
+    ConfigError
+        If another package has a strategy of that name, or what is named is none.
+    """
+    packages = [_package(entry) for entry in added]
+    if name in STRATEGIES or len(added) > 1:
+        owners = " and ".join([*(["swarmselect"] if name in STRATEGIES else []), *packages])
+        raise ConfigError(
+            f"strategy {name!r} is in more than one package, {owners}; uninstall one of them, or "
+            "rename its entry point"
+        )
+    (entry,), (package,) = added, packages
+    try:
+        made_by = entry.load()
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(
+            f"strategy {name!r} of the package {package} cannot be imported ({reason}); repair "
+            "or uninstall it"
+        ) from error
+    if not (isinstance(made_by, type) and _is_strategy(made_by)):
+        raise ConfigError(
+            f"strategy {name!r} of the package {package} must be a dataclass derived from "
+            f"swarm.Strategy, got {entry.value}; repair or uninstall it"
+        )
+    return made_by
+
+
+def _package(entry: EntryPoint) -> str:
+    return "unknown" if entry.dist is None else entry.dist.name
+
+
 def _is_strategy(made_by: type) -> bool:
     return issubclass(made_by, Strategy) and dataclasses.is_dataclass(made_by)
 
 
 def registry() -> Mapping[str, type[Strategy]]:
-    """Every strategy by name: the class, whose fields are its parameters."""
-    return STRATEGIES
+    """Every strategy by name: the class, whose fields are its parameters.
+
+    Those of other installed packages are imported when they are looked up.
+    """
+    return _Registry()
 
 
 def strategy_class(strategy: str | Strategy) -> type[Strategy]:
@@ -176,17 +257,27 @@ class StrategyEntry:
     parameters : tuple of Parameter
     facts : tuple of str
         What the attributes of its class say.
+    package : str or None
+        The package that adds it; None for this one.
     """
 
     name: str
     line: str
     parameters: tuple[Parameter, ...]
     facts: tuple[str, ...] = ()
+    package: str | None = None
 
 
 def catalogue() -> tuple[StrategyEntry, ...]:
-    """Every registered strategy, by name."""
-    return tuple(describe(name) for name in registry())
+    """Every registered strategy, by name; one that cannot be imported says why in its line."""
+    return tuple(_described(name) for name in registry())
+
+
+def _described(name: str) -> StrategyEntry:
+    try:
+        return describe(name)
+    except ConfigError as error:
+        return StrategyEntry(name, str(error), ())
 
 
 def describe(name: str) -> StrategyEntry:
@@ -195,7 +286,7 @@ def describe(name: str) -> StrategyEntry:
     Raises
     ------
     ConfigError
-        If there is none of that name.
+        If there is none of that name, or it cannot be imported.
     """
     from docstring_parser import DocstringStyle, parse
 
@@ -212,7 +303,8 @@ def describe(name: str) -> StrategyEntry:
         Parameter(field.name, _default(field), texts.get(field.name, ""))
         for field in dataclasses.fields(made_by)  # type: ignore[arg-type]
     )
-    return StrategyEntry(name, line.rstrip("."), parameters, _facts(made_by))
+    package = None if name in STRATEGIES else _package(_added(tuple(sys.path))[name][0])
+    return StrategyEntry(name, line.rstrip("."), parameters, _facts(made_by), package)
 
 
 def _default(field: dataclasses.Field[Any]) -> object:

@@ -1,0 +1,191 @@
+"""Strategies from elsewhere: as objects, and by entry points of installed packages."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.naive_bayes import GaussianNB
+from typer.testing import CliRunner
+
+import swarm
+from flows.cli import app
+from swarm.errors import ConfigError
+from swarm.search.driver import run
+from swarm.strategies.bpso import BinaryPso
+from swarm.strategies.catalogue import catalogue
+from swarm.strategies.random import RandomSearch
+from swarm.strategies.sfs import ForwardSelection
+from swarm.testing.planted import everything, make_search, plain_space, planted
+
+DRAWS = """
+from dataclasses import dataclass
+
+from swarm.strategies.random import RandomSearch
+
+
+@dataclass(frozen=True)
+class Draws(RandomSearch):
+    \"\"\"Random subsets, from another package.\"\"\"
+"""
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Install a package as pip would: a module, and metadata with an entry point."""
+    number = iter(range(100))
+
+    def installed(name: str, *, package: str = "swarm-draws", module: str = DRAWS) -> str:
+        folder = tmp_path / package
+        title = f"draws_{next(number)}_{tmp_path.name.replace('-', '_')}"
+        info = folder / f"{package.replace('-', '_')}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(
+            f"[swarmselect.strategies]\n{name} = {title}:Draws\n"
+        )
+        (folder / f"{title}.py").write_text(module)
+        monkeypatch.syspath_prepend(str(folder))
+        return title
+
+    return installed
+
+
+@pytest.fixture(scope="module")
+def wine() -> tuple[Any, Any]:
+    return load_wine(return_X_y=True, as_frame=True)
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """No strategy: it is not derived from one."""
+
+
+class TestAnObject:
+    def test_it_gives_the_same_answer_as_its_name(self, wine: Any) -> None:
+        by_name = swarm.SubsetSelector(
+            GaussianNB(), strategy="bpso", strategy_params={"n_particles": 6}, epochs=3
+        )
+        by_object = swarm.SubsetSelector(GaussianNB(), strategy=BinaryPso(n_particles=6), epochs=3)
+        changed = swarm.SubsetSelector(
+            GaussianNB(), strategy=BinaryPso(), strategy_params={"n_particles": 6}, epochs=3
+        )
+        tables = [selector.fit(*wine).results_ for selector in (by_name, by_object, changed)]
+        assert tables[0].equals(tables[1])
+        assert tables[0].equals(tables[2])
+
+    def test_it_is_a_parameter_as_any_other(self) -> None:
+        selector = swarm.SubsetSelector(GaussianNB(), strategy=BinaryPso(n_particles=6))
+        assert clone(selector).get_params()["strategy"] == BinaryPso(n_particles=6)
+        assert selector.set_params(strategy="sfs").strategy == "sfs"
+        assert "BinaryPso(" in repr(swarm.SubsetSelector(GaussianNB(), strategy=BinaryPso()))
+
+    def test_one_that_ends_by_itself_is_run_to_its_end(self, wine: Any) -> None:
+        class Eager(RandomSearch):
+            ends_by_itself = True
+
+            def finished(self, state: Any) -> bool:
+                return bool(state.epoch == 33)
+
+        selector = swarm.SubsetSelector(GaussianNB(), strategy=Eager(batch_size=1)).fit(*wine)
+        assert len(selector.history_) == 33
+
+    def test_a_size_reaches_it_and_is_refused_twice(self, wine: Any) -> None:
+        selector = swarm.SubsetSelector(GaussianNB(), strategy=ForwardSelection(), size=2)
+        assert len(selector.fit(*wine).subset_) == 2
+        selector.set_params(strategy=ForwardSelection(size=3))
+        with pytest.raises(ConfigError, match="given twice, as 2 and in strategy as 3"):
+            selector.fit(*wine)
+
+    def test_a_search_takes_a_name_too(self) -> None:
+        searches = [
+            make_search(each, planted(plain_space(8)), epochs=3)  # type: ignore[arg-type]
+            for each in ("random", RandomSearch())
+        ]
+        assert everything(run(searches[0])) == everything(run(searches[1]))
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            (BinaryPso, r"got the class BinaryPso; give BinaryPso\(...\)"),
+            (Stranger(), r"derived from swarm.Strategy, got Stranger\(\)"),
+            (None, "got None"),
+            ("bspo", "did you mean 'bpso'"),
+        ],
+    )
+    def test_what_is_none_is_refused_in_a_sentence(self, given: Any, said: str, wine: Any) -> None:
+        with pytest.raises(ConfigError, match=said):
+            swarm.SubsetSelector(GaussianNB(), strategy=given).fit(*wine)
+
+
+class TestAnEntryPoint:
+    def test_it_makes_a_name_that_everything_knows(self, install: Install, wine: Any) -> None:
+        install("draws")
+        assert "draws" in swarm.registry()
+        assert type(swarm.make("draws", {"batch_size": 3})).__name__ == "Draws"
+        by_name = swarm.SubsetSelector(GaussianNB(), strategy="draws", epochs=2).fit(*wine)
+        same = swarm.SubsetSelector(GaussianNB(), strategy="random", epochs=2).fit(*wine)
+        assert by_name.results_.equals(same.results_)
+        assert "Random subsets, from another package (package swarm-draws)" in told("strategies")
+        assert "batch_size" in told("strategies", "draws")
+        named = ("config", "check", "default", "--set", "strategy.name=draws", "--set")
+        told(*named, "strategy.params={batch_size: 3}")
+        with pytest.raises(ConfigError, match="unknown parameter 'n_ants' of strategy 'draws'"):
+            told(*named, "strategy.params={n_ants: 3}")
+
+    def test_it_is_imported_when_it_is_asked_for_and_not_before(self, install: Install) -> None:
+        module = install("draws")
+        swarm.make("bpso")
+        assert list(swarm.registry()).count("draws") == 1
+        with pytest.raises(ConfigError, match="unknown strategy"):
+            swarm.make(f"{module}:Draws")
+        assert module not in sys.modules
+        swarm.make("draws")
+        assert module in sys.modules
+
+    @pytest.mark.parametrize(
+        ("module", "said"),
+        [
+            ("import nowhere_at_all", r"cannot be imported \(ModuleNotFoundError: No module named"),
+            ("raise RuntimeError('two\\nlines')", r"\(RuntimeError: two lines\)"),
+            ("Draws = 3", "must be a dataclass derived from swarm.Strategy"),
+            ("", r"\(AttributeError: "),
+        ],
+    )
+    def test_one_that_is_broken_says_so_and_leaves_the_others_alone(
+        self, module: str, said: str, install: Install
+    ) -> None:
+        install("draws", module=module)
+        with pytest.raises(ConfigError, match=f"'draws' of the package swarm-draws.*{said}"):
+            swarm.make("draws")
+        swarm.make("bpso")
+        lines = {entry.name: entry.line for entry in catalogue()}
+        assert "swarm-draws" in lines["draws"]
+        assert "swarm-draws" not in lines["bpso"]
+
+    def test_a_name_that_is_taken_is_refused(self, install: Install) -> None:
+        install("bpso", package="one")
+        install("draws", package="two")
+        install("draws", package="three")
+        with pytest.raises(
+            ConfigError, match="'bpso' is in more than one package, swarmselect and one"
+        ):
+            swarm.make("bpso")
+        with pytest.raises(ConfigError, match="'draws' is in more than one package, three and two"):
+            swarm.make("draws")
+        swarm.make("random")
+
+
+def told(*words: str) -> str:
+    """What a command prints, with its lines joined; its error is raised."""
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "300"}, catch_exceptions=False)
+    assert done.exit_code == 0
+    return " ".join(done.output.split())
