@@ -58,40 +58,75 @@ def test_ten_minutes_are_enough_from_a_table_to_a_report(tmp_path: Path) -> None
     assert time.monotonic() - began < 600
 
 
-def test_the_page_on_strategies_adds_one_that_keeps_the_contract(tmp_path: Path) -> None:
+def installed(page: Path, folder: Path) -> dict[str, str]:
+    """The package of the page on strategies in a folder, installed; returns the environment."""
+    for block in (block for block in blocks(page) if block.title and "/" not in block.title):
+        (folder / str(block.title)).write_text(block.text, encoding="utf-8")
+    # Not into this environment, and without an index: what it depends on is there.
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
+    do(["-m", "pip", "install", *options, "--target", str(folder / "site"), "."], folder)
+    return {"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder / "site")])}
+
+
+def test_the_page_on_strategies_adds_one_in_a_package_of_its_own(tmp_path: Path) -> None:
+    page = DOCS / "add-a-strategy.md"
+    environment = installed(page, tmp_path)
+    lines = [b.text.splitlines() for b in blocks(page) if b.language == "bash"]
+    install, record, contract = lines[0]
+    assert install == "python -m pip install ."
+    assert record.startswith("REFRESH_GOLDEN=1 python ")
+    # The folder has a copy of the module: tests are of the one that is installed.
+    (tmp_path / "swarm_climb.py").rename(tmp_path / "kept.py")
+    quiet = ["-p", "no:cacheprovider"]
+    do([*record.split()[2:], *quiet], tmp_path, REFRESH_GOLDEN="1", **environment)
+    said = do([*contract.split()[1:], *quiet], tmp_path, **environment)
+    assert int(re.search(r"(\d+) passed", said)[1]) >= 30  # type: ignore[index]
+    assert "skipped" not in said
+    code = (
+        "import swarm; from swarm_climb import Climb; from sklearn.datasets import load_wine\n"
+        "from sklearn.naive_bayes import GaussianNB\n"
+        "assert swarm.make('climb', {'flips': 2}) == Climb(flips=2)\n"
+        "X, y = load_wine(return_X_y=True, as_frame=True)\n"
+        "for given in ('climb', Climb()):\n"
+        "    print(swarm.SubsetSelector(GaussianNB(), strategy=given, epochs=3).fit(X, y).cost_)"
+    )
+    by_name, by_object = do(["-c", code], tmp_path, **environment).split()
+    assert by_name == by_object
+    assert "(package swarm-climb)" in do(
+        ["-m", "flows.cli", "strategies", "climb"], tmp_path, **environment
+    )
+    (select,) = command_lines(page)
+    few = ["--set", "budget.epochs=2"]
+    assert "cost" in do(["-m", "flows.cli", *select, *few], tmp_path, **environment)
+    (tmp_path / "kept.py").rename(tmp_path / "swarm_climb.py")
+    wide = ["--line-length", "100", "swarm_climb.py", "test_climb.py"]
+    do(["-m", "ruff", "check", *wide], tmp_path)
+    do(["-m", "ruff", "format", "--check", *wide], tmp_path)
+
+
+def test_the_same_file_and_a_line_add_a_strategy_to_this_repository(tmp_path: Path) -> None:
     page = DOCS / "add-a-strategy.md"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "swarm", tmp_path / "swarm", ignore=ignored)
-    shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=ignored)
+    for folder in ("swarm", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     # It asks for servers, which no strategy needs.
     (tmp_path / "tests" / "conftest.py").unlink()
-    file, registration = (block for block in blocks(page) if block.title)
-    assert file.title is not None
-    (tmp_path / file.title).write_text(file.text, encoding="utf-8")
-    imported, line = registration.text.split("\n\n")
-    known = tmp_path / str(registration.title)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    titled = {block.title: block.text for block in blocks(page) if block.title}
+    file = tmp_path / "swarm" / "strategies" / "climb.py"
+    file.write_text(titled["swarm_climb.py"], encoding="utf-8")
+    imported, line = titled["swarm/strategies/catalogue.py"].split("\n\n")
+    known = tmp_path / "swarm" / "strategies" / "catalogue.py"
     text = known.read_text(encoding="utf-8")
     first = "from swarm.strategies.ant_colony"
     known.write_text(
         text.replace(first, f"{imported}\n{first}").replace("}\n", f"{line}}}\n", 1),
         encoding="utf-8",
     )
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    lines = [
-        text
-        for block in blocks(page)
-        if block.language == "bash"
-        for text in block.text.splitlines()
-    ]
-    for line in lines:
-        words = re.findall(r'"[^"]*"|\S+', line)
-        environment = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
-        rest = [word.strip('"') for word in words if not re.match(r"[A-Z_]+=", word)]
-        assert rest.pop(0) == "python"
-        said = do([*rest, "-p", "no:cacheprovider"], tmp_path, **environment)
-    assert int(re.search(r"(\d+) passed", said)[1]) >= 25  # type: ignore[index]
-    do(["-m", "ruff", "check", str(file.title)], tmp_path)
-    do(["-m", "ruff", "format", "--check", str(file.title)], tmp_path)
+    arguments = ["tests/test_strategies_contract.py", "-k", "climb and (golden or seed)"]
+    said = do(["-m", "pytest", *arguments, "-p", "no:cacheprovider"], tmp_path, REFRESH_GOLDEN="1")
+    assert int(re.search(r"(\d+) passed", said)[1]) == 3  # type: ignore[index]
+    assert (tmp_path / "tests" / "golden" / "climb.json").exists()
 
 
 def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
