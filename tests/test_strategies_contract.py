@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 
 from swarm.strategies.catalogue import STRATEGIES, make
+from swarm.strategies.random import RandomSearch
+from swarm.strategies.rfe import RecursiveElimination
+from swarm.strategies.sfs import ForwardSelection
 from swarm.testing import StrategyContract, plain_space, planted
 from swarm.testing.trajectory import drive
 
@@ -44,6 +47,32 @@ class TestEveryStrategy(StrategyContract):
         self.golden = GOLDEN / f"{request.param}.json"
         for name, value in PROMISES.get(request.param, {}).items():
             setattr(self, name, value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute", "value", "test"),
+    [
+        (RandomSearch, "is_deterministic", True, "test_different_seeds_give_different_runs"),
+        (ForwardSelection, "is_deterministic", False, "test_different_seeds_give_different_runs"),
+        (RandomSearch, "ends_by_itself", True, "test_it_ends_by_itself"),
+        (ForwardSelection, "ends_by_itself", False, "test_it_ends_by_itself"),
+        (RandomSearch, "takes_warm_start", False, "test_warm_start_masks_are_proposed_first"),
+        (ForwardSelection, "takes_warm_start", True, "test_warm_start_masks_are_proposed_first"),
+        (RandomSearch, "size_parameter", "batch_size", "test_a_size_is_kept"),
+        (RandomSearch, "crosses_size_bounds", True, "test_a_size_is_kept"),
+        (RecursiveElimination, "uses_importances", False, "test_importances_that_it_does_not"),
+        (RandomSearch, "evaluations_in", lambda self, space: (0, 3), "test_it_asks_for_as_many"),
+        (ForwardSelection, "epochs_in", lambda self, space: 99, "test_it_asks_for_as_many"),
+    ],
+)
+def test_an_attribute_that_is_not_true_fails_the_contract(
+    kind: type, attribute: str, value: object, test: str
+) -> None:
+    liar = type("Liar", (kind,), {attribute: value})
+    contract = type("TestLiar", (StrategyContract,), {"strategy": liar()})()
+    (name,) = (each for each in dir(contract) if each.startswith(test))
+    with pytest.raises(AssertionError):
+        getattr(contract, name)()
 
 
 def test_random_search_draws_every_size_alike_whatever_is_fixed_or_forbidden() -> None:

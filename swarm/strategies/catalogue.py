@@ -40,6 +40,7 @@ from swarm.strategies.two_d import TwoD
 
 __all__ = [
     "GROUP",
+    "STRATEGIES",
     "Parameter",
     "StrategyEntry",
     "catalogue",
@@ -99,7 +100,7 @@ class _Registry(Mapping[str, type[Strategy]]):
         return name in STRATEGIES or name in _added(tuple(sys.path))
 
 
-# To read the metadata of all installed packages takes tens of milliseconds.
+# Cached, as reading the metadata of all installed packages takes tens of milliseconds.
 @lru_cache(maxsize=1)
 def _added(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
     """Entry points of the packages on a path, by name; nothing is imported."""

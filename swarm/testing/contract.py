@@ -50,7 +50,8 @@ from swarm.testing.trajectory import arrays, drive, nothing_but_failures, propos
 
 __all__ = ["StrategyContract"]
 
-SLOW = [HealthCheck.too_slow]
+# Several strategies go through the same inherited tests, and none keeps anything between them.
+SUPPRESSED = [HealthCheck.too_slow, HealthCheck.differing_executors]
 
 
 class StrategyContract:
@@ -80,7 +81,7 @@ class StrategyContract:
     distinct: int = 600
     widest: int = 60
 
-    @settings(deadline=None, max_examples=25, suppress_health_check=SLOW)
+    @settings(deadline=None, max_examples=25, suppress_health_check=SUPPRESSED)
     @given(space=spaces(), seed=st.integers(0, 2**32), exact=st.booleans())
     def test_every_mask_obeys_every_constraint(
         self, space: SearchSpace, seed: int, exact: bool
@@ -183,7 +184,7 @@ class StrategyContract:
         steps = drive(self.strategy, planted(plain_space(6)), epochs=1000 if ends else 50)
         assert self.strategy.finished(steps[-1].after) == ends
 
-    @settings(deadline=None, max_examples=10, suppress_health_check=SLOW)
+    @settings(deadline=None, max_examples=10, suppress_health_check=SUPPRESSED)
     @given(space=spaces(6))
     def test_it_asks_for_as_many_evaluations_and_epochs_as_it_says(
         self, space: SearchSpace
