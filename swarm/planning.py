@@ -24,14 +24,9 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race, limit_of
 from swarm.evaluation.settled import settle
 from swarm.evaluation.types import Evaluations, Work
-from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.driver import Search
 from swarm.storage.records import Record
-from swarm.strategies.base import Strategy
-from swarm.strategies.exhaustive import Exhaustive
-from swarm.strategies.operators.add_drop import FloatingSettings, SequentialSettings
-from swarm.strategies.operators.subset_size import answer_sizes
 
 __all__ = [
     "Machine",
@@ -39,7 +34,6 @@ __all__ = [
     "Span",
     "Timing",
     "make_plan",
-    "steps_of",
     "this_machine",
     "time_subsets",
 ]
@@ -142,7 +136,8 @@ class Plan:
     distances : int
         Bytes of the hints, part of `memory`.
     sequential : int or None
-        Evaluations of a sequential strategy without steps back, or of an exhaustive one.
+        Evaluations until the strategy is finished, steps back not counted; None where costs or
+        the budget decide.
     warnings, notes : tuple of str
     way : str
         Whether models are fitted, and why.
@@ -196,22 +191,6 @@ def this_machine() -> Machine:
         unit = 1 if sys.platform == "darwin" else 1024
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     return Machine(cpu_count(), os.cpu_count() or 1, min(limits, default=None), peak)
-
-
-def steps_of(strategy: Strategy, space: SearchSpace) -> int | None:
-    """Count the evaluations of an exhaustive search, or of a sequential one without steps back.
-
-    None for all others.
-    """
-    if isinstance(strategy, Exhaustive):
-        return strategy.count(space)
-    if not isinstance(strategy, SequentialSettings):
-        return None
-    lowest, highest = answer_sizes(strategy.size, space, tol=strategy.tol)
-    allowed, fixed = int((~space.forbidden).sum()), int(space.fixed.sum())
-    if strategy.forward:
-        return (fixed > 0) + sum(allowed - size for size in range(fixed, highest))
-    return 1 + sum(size - fixed for size in range(lowest + 1, allowed + 1))
 
 
 def time_subsets(search: Search, count: int = 6, patience: float = 15.0) -> Timing:
@@ -308,10 +287,7 @@ def make_plan(
     )
     if budget.seconds is not None:
         wall = wall.capped(budget.seconds + 2 * each.high * fits.high / typical.epochs + start)
-        if (
-            budget == Budget(seconds=budget.seconds)
-            and steps_of(search.strategy, search.space) is None
-        ):
+        if budget == Budget(seconds=budget.seconds) and _until_finished(search)[0] is None:
             # Nothing else ends it.
             least = budget.seconds
             wall = Span(least, max(least, wall.typical), max(least, wall.high))
@@ -338,7 +314,7 @@ def make_plan(
         archive=Span(*(count * row / n_folds for count in (fits.low, fits.typical, fits.high))),
         artifacts=Span(_REPORT / 4 + files / 3, _REPORT / 2 + files / 2, _REPORT + files),
         distances=sum(_bytes_of(hint) for hint in vars(search.hints).values()),
-        sequential=steps_of(search.strategy, search.space),
+        sequential=_until_finished(search)[0],
         warnings=(),
         notes=tuple(_notes(search, all(run.complete for run in runs), remote)),
         way=evaluator.way,
@@ -387,7 +363,7 @@ def _simulate(
     if not complete:
         done = {**vars(counts), "epochs": state.epoch, "seconds": seconds}
         ends = [limit / done[name] for name, limit in vars(budget).items() if limit is not None]
-        steps = steps_of(search.strategy, search.space)
+        steps, _ = _until_finished(search)
         growth = min(ends if steps is None else [*ends, steps / counts.evaluations])
     packed = np.frombuffer(b"".join(state.asked), dtype=np.uint8).reshape(len(state.asked), -1)
     return _Simulation(
@@ -465,13 +441,19 @@ class _SyntheticCosts:
         return np.where(used.any(axis=1, keepdims=True), used, masks)
 
 
+def _until_finished(search: Search) -> tuple[int | None, bool]:
+    """Evaluations until the strategy is finished, as far as known, and whether that is a bound."""
+    least, most = search.strategy.evaluations_in(search.space)
+    return (least or None, False) if most is None else (most, True)
+
+
 def _counts(search: Search, runs: Sequence[_Simulation]) -> tuple[Span, Span]:
     """Ranges of evaluations and of fits."""
     budget, n_folds = search.budget, search.evaluator.n_folds
     asked, needed = [run.evaluations for run in runs], [run.fits for run in runs]
     least, most, repeats = min(asked), max(asked), _REPEATS
-    steps = steps_of(search.strategy, search.space)
-    if isinstance(search.strategy, FloatingSettings) and steps is not None:
+    steps, bounded = _until_finished(search)
+    if steps is not None and not bounded:
         # How often a path turns back depends on the true costs; it may be never.
         least, needed, most = min(least, steps), [*needed, steps * n_folds], 2 * most
     elif steps is not None:
@@ -533,11 +515,11 @@ def _warnings(plan: Plan, params: Mapping[str, Any], remote: bool) -> list[str]:
 
 
 def _notes(search: Search, complete: bool, remote: bool) -> list[str]:
-    notes, steps = [], steps_of(search.strategy, search.space)
+    notes = []
+    steps, bounded = _until_finished(search)
     if steps is not None:
-        kind = "an exhaustive" if isinstance(search.strategy, Exhaustive) else "a sequential"
-        back = ", not counting steps back" if isinstance(search.strategy, FloatingSettings) else ""
-        notes.append(f"{kind} search to its end takes {steps:,} evaluations{back}")
+        more = "" if bounded else ", not counting steps back"
+        notes.append(f"evaluations until the search is finished: {steps:,}{more}")
     if not complete:
         notes.append("the simulation was stopped early, so these figures are extrapolated")
     if search.budget.patience is not None:
