@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= default
 
-.PHONY: help run test test-slow check fuzz faults browser docs docs-test install-test bench evidence ui lock audit clean
+.PHONY: help run test test-slow test-lowest test-pythons check fuzz faults browser docs docs-test install-test bench evidence ui lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -24,17 +24,38 @@ run: $(VENV)/installed  ## Select features of the embedded example (CONFIG=my.ya
 	$(BIN)/swarm select $(CONFIG)
 
 # Two processes, each with a Prefect server of its own; a file's tests stay together.
-test: $(VENV)/installed  ## Run the test suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not faults and not browser and not docs and not install"
+test: $(VENV)/installed  ## Run the test suite (COVERAGE=1 to measure what it covers)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not faults and not browser and not docs and not install" \
+		$(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 test-slow: $(VENV)/installed  ## Faults in their short form, the browser, the pages, the installation
 	$(BIN)/python -m pytest -m "faults or browser or docs or install"
 
-check: $(VENV)/installed  ## Lint, types, layers
+# Tests that need the library and nothing around it.
+LIBRARY := $(addprefix tests/test_,picks.py scoring_folds.py search.py selector.py sequential.py space.py)
+PYTHONS := 3.12 3.13
+
+test-lowest: $(VENV)/installed  ## The library with the lowest versions that pyproject.toml allows
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/lowest
+	$(BIN)/uv pip install --quiet --python build/lowest --resolution lowest-direct ".[report,testing]" "pytest-timeout>=2.3"
+	build/lowest/bin/python -m pytest --noconftest -p no:cacheprovider $(LIBRARY)
+
+test-pythons: $(VENV)/installed  ## The library on other versions of Python, where they are installed
+	@set -e; for version in $(PYTHONS); do \
+		if ! $(BIN)/uv python find --quiet --no-python-downloads $$version >/dev/null 2>&1; then \
+			echo "skipped: Python $$version is not installed here"; continue; \
+		fi; \
+		$(BIN)/uv venv --quiet --clear --no-python-downloads --python $$version build/python-$$version; \
+		$(BIN)/uv pip install --quiet --python build/python-$$version ".[report,testing]" "pytest-timeout>=2.3"; \
+		build/python-$$version/bin/python -m pytest --noconftest -p no:cacheprovider $(LIBRARY); \
+	done
+
+check: $(VENV)/installed  ## Lint, types, layers, prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/lint_prose.py
 
 fuzz: $(VENV)/installed  ## 5,000 random problems: fast paths against fitted models
 	SWARM_FUZZ_CASES=5000 $(BIN)/python -m pytest tests/test_fuzz_exact.py tests/test_fuzz_boosted.py
