@@ -1,10 +1,10 @@
-"""Wrapper feature selection: search strategies on one contract, and what they need.
+"""Wrapper feature selection: search strategies with a common interface.
 
-The first things to know: :class:`SubsetSelector` for one call, :class:`Problem`,
-:class:`Search` and :func:`run` for full control.
+Start with :class:`SubsetSelector`. :class:`Problem`, :class:`Search` and :func:`run` give full
+control.
 
-Names are imported when they are first used, so that ``import swarm`` and the command line's help
-do not wait for scikit-learn.
+Names are imported on first use, so that ``import swarm`` and the command line's help do not wait
+for scikit-learn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One way to check a parameter and to say what is wrong with it."""
+"""Validate parameters, with uniform error messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from swarm.errors import ConfigError
 
 __all__ = ["MAX_POPULATION", "require", "require_package"]
 
-# Masks that a strategy may propose at once: far above any use, far below what fills the memory.
+# Largest number of masks per proposal: far above any real use, far below what fills the memory.
 MAX_POPULATION = 100_000
 
 
@@ -52,14 +52,14 @@ def require(
 
 
 def require_package(module: str, extra: str, what: str) -> None:
-    """Raise :class:`swarm.errors.ConfigError` unless a package of an extra is installed.
+    """Raise :class:`swarm.errors.ConfigError` unless a package is installed.
 
     Parameters
     ----------
     module, extra : str
-        What is imported, and what to install to have it.
+        Module to import, and the extra of this distribution that installs it.
     what : str
-        Who needs it, as the start of a sentence.
+        What needs it: the subject of the error message.
     """
     if find_spec(module) is None:
         raise ConfigError(

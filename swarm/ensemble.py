@@ -1,4 +1,4 @@
-"""One model per subset, and one vote over all of them."""
+"""Ensemble of models, one per subset, combined by a vote."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ VOTES = ("auto", "hard", "soft", "any", "mean")
 
 
 def one_thread(estimator: BaseEstimator) -> BaseEstimator:
-    """Return a clone whose LightGBM models train on one thread, unless they name a number.
+    """Return a clone whose LightGBM models train on one thread, unless `n_jobs` is set.
 
-    Their default is every core at once, which many small models in parallel pay dearly for.
+    By default each of them uses every core, which oversubscribes the machine when many small
+    models are trained in parallel.
     """
     model = clone(estimator)
     parts = {"": model, **{f"{k}__": v for k, v in model.get_params(deep=True).items()}}
@@ -43,7 +44,7 @@ def one_thread(estimator: BaseEstimator) -> BaseEstimator:
 def plain_target(y: ArrayLike) -> AnyArray:
     """Return `y` as an array of a plain dtype, a single column as (n_rows,).
 
-    scikit-learn refuses numbers held as objects.
+    scikit-learn rejects numbers in an array of objects.
     """
     target = np.asarray(y)
     target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
@@ -55,22 +56,22 @@ def _classifies(ensemble: SubsetEnsemble) -> bool:
 
 
 class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
-    """Train a clone of one estimator on each subset of the columns, and let them vote.
+    """Train a clone of an estimator on each subset of the columns and combine them by a vote.
 
     Parameters
     ----------
     estimator : estimator
-        Classifier or regressor. LightGBM models get one thread unless they name a number.
+        Classifier or regressor. LightGBM models use one thread unless `n_jobs` is set.
     subsets : list of lists of str
-        Column names of each member. Each member sees its own columns only, as they are.
+        Column names of each member, which is trained on these columns only.
     vote : {"auto", "hard", "soft", "any", "mean"}, default="auto"
-        ``hard``: majority of the predicted classes, a tie goes to the first in the order of
-        `classes_`. ``soft``: the class of the highest mean probability. ``any``: two classes
-        only, the positive class as soon as one member predicts it. ``mean``: mean prediction,
-        for regressors. ``auto``: hard for classifiers, mean for regressors. With several
-        labels hard and any vote on each label by itself; soft is for one target.
+        ``hard``: majority vote; ties are broken by the order of `classes_`. ``soft``: the class
+        with the highest mean probability. ``any``: the positive class if at least one member
+        predicts it; binary classification only. ``mean``: mean prediction, for regressors.
+        ``auto``: hard for classifiers, mean for regressors. With a multi-label target, hard and
+        any vote on each label separately; soft does not support it.
     pos_label : class, default=None
-        The positive class of the ``any`` vote; None means ``classes_[1]``.
+        Positive class of the ``any`` vote. None means ``classes_[1]``.
 
     Attributes
     ----------
@@ -81,11 +82,11 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
     classes_ : array (n_classes,), or a list of arrays, one per label
         Classes in ascending order. Classifiers only.
     feature_names_in_ : array of str (n_features_in_,)
-        Columns of the table seen in `fit`. `predict` needs those of the subsets only.
+        Columns of the table seen in `fit`. `predict` requires only those of the subsets.
     n_features_in_ : int
-        Number of those columns.
+        Number of columns seen in `fit`.
     vote_ : str
-        The vote in use: `vote` with ``auto`` decided.
+        The vote in use: `vote` with ``auto`` resolved.
 
     Examples
     --------
@@ -121,19 +122,19 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : DataFrame (n_rows, n_features)
-            Table that has every column of the subsets.
+            Table that contains every column of the subsets.
         y : (n_rows,) or (n_rows, n_labels)
             Target.
         sample_weight : float (n_rows,), optional
-            Weights that each member is trained with.
+            Sample weights, passed to the fit of every member.
         rows : one int array per member, optional
             Positions of the rows that each member is trained on. Default: all rows.
 
         Raises
         ------
         InputError
-            If a subset is empty or repeats a column, the vote does not fit the estimator or the
-            target, or weights are given to an estimator that takes none.
+            If a subset is empty or repeats a column, the vote does not match the estimator or
+            the target, or the estimator does not support the weights.
         DataError
             If `X` is not a DataFrame or lacks a column.
         """
@@ -142,17 +143,18 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         self._check_subsets(X)
         target = plain_target(y)
         if len(target) != len(X):
-            raise DataError(f"X has {len(X)} rows but y has {len(target)}; give as many")
+            raise DataError(f"X has {len(X)} rows but y has {len(target)}; they must match")
         if _classifies(self):
             self._learn_classes(target)
         if sample_weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
             raise InputError(
-                f"{type(self.estimator).__name__} takes no sample weights; leave them out or "
-                "choose another estimator"
+                f"{type(self.estimator).__name__} does not support sample weights; leave them out "
+                "or choose another estimator"
             )
         if rows is not None and len(rows) != len(self.subsets_):
             raise InputError(
-                f"rows has {len(rows)} entries for {len(self.subsets_)} subsets; give one each"
+                f"rows has {len(rows)} entries for {len(self.subsets_)} subsets; give one per "
+                "subset"
             )
         model = one_thread(self.estimator)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -173,7 +175,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : DataFrame (n_rows, any)
-            Table that has every column of the subsets, in any order, among any others.
+            Table that contains every column of the subsets, in any order. Others are ignored.
 
         Returns
         -------
@@ -197,13 +199,13 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: pd.DataFrame) -> Any:
-        """Mean probability of each class (soft), or the share of members that vote for it.
+        """Return the mean probability of each class (soft), or the share of votes for it.
 
         Returns
         -------
         float64 (n_rows, n_classes), or a list of them, one per label
             Columns in the order of `classes_`. Under the ``any`` vote the positive class is
-            predicted wherever its share is above 0.
+            predicted where its share is above 0.
 
         Raises
         ------
@@ -219,19 +221,19 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         return [_shares(votes[:, :, i], classes) for i, classes in enumerate(self.classes_)]
 
     def score(self, X: pd.DataFrame, y: ArrayLike) -> float:
-        """Accuracy of a classifier, R2 of a regressor: scikit-learn's default scores."""
+        """Return the accuracy of a classifier or the R2 of a regressor, as scikit-learn does."""
         from sklearn.metrics import accuracy_score, r2_score
 
         metric = accuracy_score if _classifies(self) else r2_score
         return float(metric(plain_target(y), self.predict(X)))
 
     def decided_vote(self) -> str:
-        """Return the vote with ``auto`` decided.
+        """Return the vote with ``auto`` resolved.
 
         Raises
         ------
         InputError
-            If the vote is unknown or does not fit the estimator.
+            If the vote is unknown or does not match the estimator.
         """
         if self.vote not in VOTES:
             raise InputError(
@@ -246,7 +248,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             return "hard" if classifies else "mean"
         if classifies == (self.vote == "mean"):
             fitting = "hard, soft or any" if classifies else "mean"
-            raise InputError(f"the vote {self.vote!r} does not fit {name}; use {fitting}")
+            raise InputError(f"the vote {self.vote!r} is not supported for {name}; use {fitting}")
         if self.vote == "soft" and not hasattr(self.estimator, "predict_proba"):
             raise InputError(f"{name} has no predict_proba for the soft vote; use the hard vote")
         return self.vote
@@ -283,7 +285,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes if several else classes[0]
         if self.vote_ == "soft" and several:
             raise InputError(
-                f"the soft vote is for one target, but y has {len(classes)} labels; use hard"
+                f"the soft vote does not support a multi-label target, but y has {len(classes)} "
+                "labels; use hard"
             )
         if self.vote_ != "any":
             return
@@ -306,7 +309,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
     def _probabilities(self, X: pd.DataFrame) -> list[FloatArray]:
         aligned = []
         for model, subset in zip(self.models_, self.subsets_, strict=True):
-            # A member trained on part of the rows may not have met every class.
+            # The training rows of a member may lack a class.
             full = np.zeros((len(X), len(self.classes_)))
             full[:, np.searchsorted(self.classes_, model.classes_)] = model.predict_proba(X[subset])
             aligned.append(full)
@@ -330,7 +333,7 @@ def _shares(votes: AnyArray, classes: AnyArray) -> FloatArray:
 def _check_table(X: pd.DataFrame, subsets: Sequence[Sequence[str]]) -> None:
     if not isinstance(X, pd.DataFrame):
         raise DataError(
-            f"the ensemble finds its columns by name, got a {type(X).__name__}; give a DataFrame"
+            f"the ensemble selects columns by name, got a {type(X).__name__}; give a DataFrame"
         )
     known = set(X.columns)
     for subset in subsets:

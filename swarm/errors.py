@@ -1,16 +1,16 @@
-"""Every error the project raises on purpose.
+"""Exceptions of the project.
 
-Each message is one sentence: what is wrong, which value, what to do about it.
+Each message is one sentence: what is wrong, the value, and what to do about it.
 
 ::
 
     SwarmError (Exception)
-    |-- InputError (ValueError)           bad input, refused before any training; exit status 2
+    |-- InputError (ValueError)           invalid input, rejected before training; exit status 2
     |   |-- ConfigError                   a configuration key or value
     |   |-- DataError                     a table, a column, a target, a split
     |   `-- SpaceError                    constraints on the features that contradict each other
-    |-- EvaluationError (RuntimeError)    a cost that cannot be believed, or too many failed fits
-    `-- StoreError (OSError)              a store that is out of reach or not ours
+    |-- EvaluationError (RuntimeError)    an invalid cost, or too many failed fits
+    `-- StoreError (OSError)              a store that is unreachable or has another format
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = [
 
 
 class SwarmError(Exception):
-    """Base of every error raised on purpose."""
+    """Base class of all exceptions of the project."""
 
 
 class InputError(SwarmError, ValueError):
-    """Input that is refused before any model is trained."""
+    """Invalid input, rejected before any model is trained."""
 
 
 class ConfigError(InputError):
-    """A configuration key or value that cannot be used."""
+    """An invalid configuration key or value."""
 
 
 class DataError(InputError):
-    """A table, column, target or split that cannot be used."""
+    """An invalid table, column, target or split."""
 
 
 class SpaceError(InputError):
@@ -51,11 +51,11 @@ class SpaceError(InputError):
 
 
 class EvaluationError(SwarmError, RuntimeError):
-    """A cost that cannot be believed, or too many fits that failed."""
+    """An invalid cost, or too many failed fits."""
 
 
 class StoreError(SwarmError, OSError):
-    """An archive, database or tracking server that is out of reach or not ours."""
+    """An archive, database or tracking server that is unreachable or has another format."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Ctrl-C reaches the process a person looks at, not its helpers."""
+"""Deliver SIGINT (Ctrl-C) to the main process only, not to its child processes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["deaf_children", "quiet_pool"]
 
 @contextmanager
 def deaf_children() -> Iterator[None]:
-    """Start child processes that a Ctrl-C does not reach.
+    """Make child processes that are started in this context ignore SIGINT.
 
-    A terminal sends it to the whole process group: workers would die with a traceback each,
-    and a server in mid-answer. Children inherit the signal mask of the thread that starts
-    them, and whoever started them ends them.
+    A terminal sends SIGINT to the whole process group: every worker would exit with a traceback,
+    and a server in the middle of a response. Children inherit the signal mask of the thread that
+    starts them. The parent process has to terminate them.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     from multiprocessing import resource_tracker
 
-    # Up to Python 3.13 its first start unblocks the signal, so it has to be running before.
+    # Up to Python 3.13, starting the resource tracker unblocks the signal, so start it first.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -34,10 +34,10 @@ def deaf_children() -> Iterator[None]:
 
 @contextmanager
 def quiet_pool() -> Iterator[None]:
-    """Keep the pool's own thread from printing a traceback when an interrupt ends its work.
+    """Suppress the traceback of loky's executor manager thread when its tasks are cancelled.
 
-    Loky's manager may be handing out a task at the moment its tasks are taken away; it ends
-    as it should, but not silently.
+    The thread may be dispatching a task at that moment. It ends correctly, but prints an
+    exception.
     """
     before = threading.excepthook
 

@@ -1,4 +1,4 @@
-"""ML-kNN: the nearest neighbours decide about every label by Bayes' rule."""
+"""ML-kNN: multi-label k nearest neighbours with a Bayesian decision per label."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ __all__ = ["MLkNN", "label_evidence"]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# What the distances of one block of rows may take.
+# Memory for the distances of one block of rows.
 _BLOCK_BYTES = 2**26
 
 
 class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Multi-label k nearest neighbours.
 
-    For each label: how many of the k nearest training rows have it is counted, and the label is
-    predicted where, by the training rows and their own neighbours, that count is more probable
-    with the label than without. Distances are Euclidean; of rows equally far away those that
-    come first in the training data are taken. Where both are equally probable the label is not
-    predicted.
+    For each label, the number of the k nearest training rows that have it is counted. The label is
+    predicted where, according to the training rows and their own neighbours, that count is more
+    probable with the label than without; if both are equally probable, it is not predicted.
+    Distances are Euclidean. Ties are broken by the order of the training rows.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        k.
+        Number of neighbours, k.
     smoothing : float, default=1.0
-        s, rows that are added to every count; 1 is Laplace smoothing.
+        Pseudo-count s that is added to every count; 1 is Laplace smoothing.
 
     Attributes
     ----------
@@ -48,7 +47,7 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     References
     ----------
     Zhang and Zhou (2007), ML-KNN: A lazy learning approach to multi-label learning, Pattern
-    Recognition 40. Document 004 evaluates its subsets by it.
+    Recognition 40. Matijević (2022) evaluates subsets with it.
 
     Examples
     --------
@@ -68,7 +67,7 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.smoothing = smoothing
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn how often rows with each label have neighbours with it.
+        """Count how often rows with each label have neighbours with it.
 
         Parameters
         ----------
@@ -80,7 +79,7 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If a parameter or a value is out of range, or there are no more rows than neighbours.
+            If a parameter or a value is out of range, or there are not more rows than neighbours.
         """
         self._validate_params()
         rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
@@ -93,7 +92,7 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.rows_, self.labels_ = rows, labels
         self.classes_ = [np.array([0, 1]) for _ in range(labels.shape[1])]
-        # A training row is no neighbour of itself.
+        # A training row is not a neighbour of itself.
         counts = self._neighbours(rows, leave_out=True)
         with_label, without = label_evidence(counts, labels, k, s)
         self.decision_ = (with_label > without).astype(np.int64)
@@ -106,9 +105,9 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return predicted
 
     def predict_proba(self, X: ArrayLike) -> Float:
-        """Probability that each row has each label: float64 (n_rows, n_labels).
+        """Return the probability that each row has each label: float64 (n_rows, n_labels).
 
-        One column a label, unlike scikit-learn's lists of two columns for each.
+        One column per label, unlike scikit-learn, which returns a list of two-column arrays.
         """
         probability: Float = np.take_along_axis(self.probability_, self._counted(X), axis=0)
         return probability
@@ -127,12 +126,12 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._neighbours(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _neighbours(self, rows: Float, *, leave_out: bool = False) -> Int:
-        """How many of the nearest training rows have each label: int (n_rows, n_labels)."""
+        """Count the nearest training rows that have each label: int (n_rows, n_labels)."""
         counts = np.empty((len(rows), self.labels_.shape[1]), dtype=np.int64)
         labels = self.labels_.astype(np.float64)
         step = max(1, _BLOCK_BYTES // (8 * len(self.rows_)))
         for start in range(0, len(rows), step):
-            # Not by a matrix product: its rounding would part rows that are equally far.
+            # Not by a matrix product: its rounding would break ties between equal distances.
             distance = cdist(rows[start : start + step], self.rows_, "sqeuclidean")
             if leave_out:
                 own = np.arange(len(distance))
@@ -143,18 +142,18 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def label_evidence(counts: Int, labels: Int, k: int, smoothing: float) -> tuple[Float, Float]:
-    """Weigh, for every count of neighbours with a label, the label against its absence.
+    """Compute the evidence for and against each label, for every count of neighbours with it.
 
     Parameters
     ----------
     counts : int (n_rows, n_labels)
-        How many of the `k` neighbours of each training row have each label.
+        Number of the `k` neighbours of each training row that have each label.
     labels : int (n_rows, n_labels)
 
     Returns
     -------
     with_label, without : float64 (k + 1, n_labels)
-        In proportion to the posterior probabilities.
+        Proportional to the posterior probabilities.
 
     References
     ----------
@@ -164,15 +163,15 @@ def label_evidence(counts: Int, labels: Int, k: int, smoothing: float) -> tuple[
     missing = len(labels) - having
     seen_with, seen_without = _seen(counts, labels == 1, k), _seen(counts, labels == 0, k)
     s = smoothing
-    # Both sides of the comparison, times (2 s + n_rows) (s (k + 1) + having) and so on: for
-    # a whole s these are whole numbers, and a tie is a tie.
+    # Both sides of the comparison are multiplied by (2 s + n_rows) (s (k + 1) + having) and so
+    # on. For an integer s they are integers, so that ties are exact.
     with_label = (s + having) * (s + seen_with) * (s * (k + 1) + missing)
     without = (s + missing) * (s + seen_without) * (s * (k + 1) + having)
     return with_label, without
 
 
 def _seen(counts: Int, chosen: NDArray[np.bool_], k: int) -> Int:
-    """Chosen rows by how many neighbours have the label: int (k + 1, n_labels)."""
+    """Count the chosen rows by their number of neighbours with the label: int (k + 1, n_labels)."""
     n_labels = counts.shape[1]
     places = (counts * n_labels + np.arange(n_labels))[chosen]
     seen: Int = np.bincount(places, minlength=(k + 1) * n_labels).reshape(k + 1, n_labels)
@@ -184,10 +183,10 @@ def _checked_labels(y: ArrayLike, n_rows: int) -> Int:
     if labels.ndim != 2:
         raise ValueError(
             f"y must have one column of 0 and 1 per label, got the shape {labels.shape}; "
-            "ML-kNN is for several labels"
+            "ML-kNN is a multi-label classifier"
         )
     if len(labels) != n_rows:
-        raise ValueError(f"X has {n_rows} rows but y has {len(labels)}; give as many")
+        raise ValueError(f"X has {n_rows} rows but y has {len(labels)}; they must match")
     if not np.isin(labels, [0, 1]).all():
-        raise ValueError("y must have the values 0 and 1 only; encode each label so")
+        raise ValueError("y must contain only the values 0 and 1; encode each label this way")
     return labels.astype(np.int64)

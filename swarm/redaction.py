@@ -1,4 +1,4 @@
-"""Passwords and tokens in addresses: found, hidden, and kept out of errors."""
+"""Find passwords and tokens in URLs, and keep them out of logs and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEY = (
     r"|api_?key|access_?key|account_?key)[\w-]*|sig)"
 )
 _PLACEHOLDER = r"\$\{\w+\}"
-# A port is no password: http://host:5000/user@place.
+# A port is not a password: http://host:5000/user@place.
 _NOT_A_PORT = r"(?!\d{1,5}(?:[/?#]|$))"
 _WRITTEN_OUT = re.compile(
     rf"://[^/?#\s:@]*:(?!{_PLACEHOLDER}@){_NOT_A_PORT}\S*@"
@@ -24,7 +24,7 @@ _WRITTEN_OUT = re.compile(
 
 
 def redact(text: str) -> str:
-    """Return `text` with the passwords and tokens of every address in it replaced by ``***``.
+    """Return `text` with the passwords and tokens of every URL in it replaced by ``***``.
 
     Examples
     --------
@@ -37,19 +37,19 @@ def redact(text: str) -> str:
 
 
 def holds_secret(text: str) -> bool:
-    """Return whether an address has a password or token in it that is no ``${NAME}``."""
+    """Return whether a URL contains a password or token other than a ``${NAME}`` placeholder."""
     return _WRITTEN_OUT.search(text) is not None
 
 
 def secrets_of(url: str) -> list[str]:
-    """Return every password and token of one address, as written and as a driver would quote it."""
+    """Return every password and token of a URL, as written and as a driver would quote it."""
     found = []
     start = url.partition("://")[2]
     if user := re.match(r"([^/?#:@]*)(?::(.*))?@", start):
-        # Without a password the name itself is the token, as in https://TOKEN@host.
+        # Without a password, the user name is the token, as in https://TOKEN@host.
         found += [user[1] if user[2] is None else user[2]]
-    asked = url.partition("?")[2].replace(";", "&")
-    found += [value for key, value in parse_qsl(asked) if re.fullmatch(_KEY, key, re.IGNORECASE)]
+    query = url.partition("?")[2].replace(";", "&")
+    found += [value for key, value in parse_qsl(query) if re.fullmatch(_KEY, key, re.IGNORECASE)]
     forms = {
         form for each in found for form in (each, unquote(each), quote(unquote(each), safe=""))
     }
@@ -64,6 +64,6 @@ def scrub(message: str, secrets: Iterable[str]) -> str:
 
 
 def harmless(error: BaseException, secrets: Iterable[str]) -> BaseException | None:
-    """Return `error` as the cause to raise another one from, None if it tells a secret."""
-    told = "".join(traceback.format_exception(error))
-    return None if any(secret in told for secret in secrets) else error
+    """Return `error` as the cause of another exception, or None if its traceback has a secret."""
+    text = "".join(traceback.format_exception(error))
+    return None if any(secret in text for secret in secrets) else error

@@ -1,4 +1,4 @@
-"""One thread for the numerical libraries, at the price of a function call."""
+"""Limit the numerical libraries to one thread, with little overhead."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["one_thread"]
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """Keep BLAS and OpenMP to one thread while it lasts, as ``threadpool_limits(limits=1)``.
+    """Return a context that limits BLAS and OpenMP to one thread, as ``threadpool_limits(1)``.
 
-    To look for the libraries takes milliseconds, so it is done anew only after an import: that
-    is what loads another.
+    Finding the loaded libraries takes milliseconds, so the result is cached until a further
+    module is imported, which may load another library.
     """
     limiter: AbstractContextManager[Any] = _controller(len(sys.modules)).limit(limits=1)
     return limiter

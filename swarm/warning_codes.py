@@ -1,6 +1,6 @@
-"""The warnings of a run, each with a code that does not change from version to version.
+"""Warnings of a run, each with a code that is stable across versions.
 
-Numbers from 101 are about data and folds, from 201 about the search, from 301 about a champion.
+Codes from 101 concern data and folds, from 201 the search, from 301 a champion.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ __all__ = ["WARNINGS", "coded"]
 
 WARNINGS = MappingProxyType(
     {
-        "SWM101": "rows of one group are in both the training and the test rows",
-        "SWM102": "a class is missing from the training or from the test rows",
+        "SWM101": "a group has rows in both the training and the test set",
+        "SWM102": "a class is missing from the training or the test set",
         "SWM103": "the fold column has gaps",
-        "SWM104": "a class is missing from the training rows of a fold that tests it",
+        "SWM104": "a class occurs in the test rows of a fold but not in its training rows",
         "SWM201": "the proxy ranks subsets differently from the full model",
         "SWM301": "columns of the champion have drifted",
-        "SWM302": "the champion has no record of its training rows to compare with",
+        "SWM302": "the champion has no training statistics to compare with",
     }
 )
 
 
 def coded(code: str, text: str) -> str:
-    """Return a warning with its code in front.
+    """Prefix a warning with its code.
 
     Examples
     --------

@@ -270,7 +270,7 @@ RUNS: dict[str, Case] = {
     "value beyond any square": (
         changed(x3=HUGE),
         {"model": BAYES},
-        ["'x3'", "1e+308", "float32", "divide the column, clip it or drop it"],
+        ["'x3'", "1e+308", "float32", "rescale the column, clip it or drop it"],
     ),
     "value beyond any square, scaled": (
         changed(x3=HUGE),
@@ -400,7 +400,7 @@ RUNS: dict[str, Case] = {
     "archive in a place that cannot be made": (
         None,
         {"archive": {"url": "sqlite:////dev/null/archive.db"}},
-        ["archive", "/dev/null", "can be written"],
+        ["archive", "/dev/null", "writable"],
     ),
     "archive of another kind": (None, {"archive": {"url": "mysql://h/db"}}, ["'mysql'", "SQLite"]),
     "archive that is no database": (

@@ -225,7 +225,7 @@ def truncated(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (foreign_sqlite, "something else .it has the table 'experiments'.; name another archive"),
+        (foreign_sqlite, "not an archive .it has the table 'experiments'.; name another archive"),
         (lambda path: path.write_text("a,b\n1,2\n" * 50), "not a database"),
         (truncated, "malformed"),
     ],
@@ -278,7 +278,7 @@ def test_damage_is_found_by_a_check(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"cannot make the folder of the archive .*a\.db"):
+    with pytest.raises(StoreError, match=r"cannot create the folder of the archive .*a\.db"):
         Archive(f"sqlite:///{tmp_path / 'file' / 'a.db'}")
     (tmp_path / "folder.db").mkdir()
     with pytest.raises(StoreError, match=r"cannot open the archive .* unable to open") as caught:
@@ -306,7 +306,7 @@ def test_an_archive_that_became_read_only_says_so_when_written(tmp_path: Path) -
             "begin select raise(abort, 'disk is full'); end"
         )
     connection.close()
-    with pytest.raises(StoreError, match=r"cannot write to the archive .*disk is full; make"):
+    with pytest.raises(StoreError, match=r"cannot write to the archive .*disk is full; free"):
         part.add([(np.arange(N_UNITS) == 1, piece([0], 1.0))])
 
 
@@ -317,8 +317,8 @@ def test_an_archive_that_became_read_only_says_so_when_written(tmp_path: Path) -
         ("postgresql+nodriver://me:hush@127.0.0.1/db", "needs the driver"),
         ("postgresql:///db?password=hush", "db"),
         ("mysql://me:hush@127.0.0.1/db", "use SQLite or PostgreSQL"),
-        ("me:hush@127.0.0.1/db", "not named by a database URL"),
-        ("postgresql://me:hush@127.0.0.1:port/db", "not named by a database URL"),
+        ("me:hush@127.0.0.1/db", "not a database URL"),
+        ("postgresql://me:hush@127.0.0.1:port/db", "not a database URL"),
     ],
 )
 def test_a_database_out_of_reach_is_one_sentence_without_the_password(url: str, words: str) -> None:

@@ -139,7 +139,7 @@ def test_what_cannot_be_published_or_read_is_said_in_a_sentence(tmp_path: Path) 
     with pytest.raises(DataError, match="there is no features file at"):
         load_features(str(tmp_path / "none.json"))
     (tmp_path / "other.json").write_text("[1]")
-    with pytest.raises(DataError, match="is no features file"):
+    with pytest.raises(DataError, match="is not a features file"):
         load_features(str(tmp_path / "other.json"))
 
 

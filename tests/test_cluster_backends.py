@@ -94,7 +94,7 @@ def test_a_mask_that_kills_its_workers_is_given_up_and_what_was_finished_is_kept
     archive = Archive()
     with (
         nobody_left_behind(),
-        pytest.raises(EvaluationError, match="workers died 2 times over the same mask") as caught,
+        pytest.raises(EvaluationError, match="workers died 2 times on the same mask") as caught,
     ):
         evaluate(problem, n_jobs=2, backend=backend, archive=archive)
     assert "\n" not in str(caught.value)
@@ -217,11 +217,11 @@ def test_an_address_where_nobody_answers_is_one_sentence_in_time(
 def test_a_missing_extra_says_what_to_install(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swarm.evaluation.cluster.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=rf"run pip install 'swarmselect\[{backend}\]'"):
+    monkeypatch.setattr("swarm.checks.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=rf"pip install 'swarmselect\[{backend}\]'"):
         Workers(problem_of(GaussianNB()), backend=backend)
 
 
 def test_an_address_without_a_cluster_is_refused() -> None:
-    with pytest.raises(ConfigError, match="the worker backend 'loky' has no address"):
+    with pytest.raises(ConfigError, match="the worker backend 'loky' does not support an address"):
         Workers(problem_of(GaussianNB()), address="tcp://127.0.0.1:1")

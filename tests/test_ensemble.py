@@ -152,7 +152,7 @@ def test_weights_and_rows_reach_the_members(numbers: Any) -> None:
     ensemble = SubsetEnsemble(tree, [["a"], ["b"]]).fit(X, y, weight, rows)
     alone = clone(tree).fit(X[["b"]].iloc[30:], y.iloc[30:], sample_weight=weight[30:])
     assert (ensemble.models_[1].tree_.threshold == alone.tree_.threshold).all()
-    with pytest.raises(InputError, match="KNeighborsClassifier takes no sample weights"):
+    with pytest.raises(InputError, match="KNeighborsClassifier does not support sample weights"):
         SubsetEnsemble(KNeighborsClassifier(), [["a"]]).fit(X, y, weight)
 
 
@@ -202,8 +202,8 @@ def test_it_is_a_scikit_learn_estimator(numbers: Any) -> None:
         (Echo(), [["a", "a"]], "hard", "ab", "names the column 'a' twice"),
         (Echo(), [["a"]], "any", "abc", "needs exactly 2 classes, but y has 3"),
         (LinearSVC(), [["a"]], "soft", "ab", "LinearSVC has no predict_proba"),
-        (LinearRegression(), [["a"]], "hard", "ab", "'hard' does not fit LinearRegression"),
-        (Echo(), [["a"]], "mean", "ab", "'mean' does not fit Echo; use hard, soft or any"),
+        (LinearRegression(), [["a"]], "hard", "ab", "'hard' is not supported for LinearRegression"),
+        (Echo(), [["a"]], "mean", "ab", "'mean' is not supported for Echo; use hard, soft or any"),
         (Echo(), [["a"]], "sofd", "ab", "did you mean 'soft'"),
         (StandardScaler(), [["a"]], "auto", "ab", "neither a classifier nor a regressor"),
     ],

@@ -68,7 +68,7 @@ def test_a_fit_that_hangs_fails_and_everything_else_is_as_without_it(
         ), name
     assert late.first_error == (
         f"TimeoutError: the fit of fold 2 with a subset of {len(ONE.split())} units took longer "
-        "than 1 s and was ended with its worker"
+        "than 1 s and its worker was ended"
     )
     assert str(os.getpid()) not in {pid for (pid,) in notes(tmp_path, "fit")}
     again = evaluate(hanging, archive)
@@ -176,7 +176,7 @@ def test_a_full_disk_stops_the_search_and_it_goes_on_once_there_is_room(small_di
         if record.epoch == 2:
             filler = fill(small_disk)
 
-    words = r"cannot write to the archive .*full; make room"
+    words = r"cannot write to the archive .*full; free disk space"
     with pytest.raises(StoreError, match=words):
         run(search_of(archive), callbacks=[fills])
     archive.close()

@@ -100,13 +100,13 @@ def test_they_are_part_of_the_problem(data: Any) -> None:
     )
     assert len({plain, one, other}) == 3
     assert Problem.build(X, y, TREES, fit_params={}).fingerprint() == plain
-    with pytest.raises(ConfigError, match=r"GaussianNB.fit\(\) takes no parameter 'note'"):
+    with pytest.raises(ConfigError, match=r"GaussianNB.fit\(\) has no parameter 'note'"):
         Problem.build(X, y, GaussianNB(), fit_params={"note": 1})
 
 
 def test_a_cheaper_model_has_to_take_them_too(data: Any) -> None:
     selector = SubsetSelector(TREES, strategy="full", proxy=GaussianNB(), cv=3)
-    with pytest.raises(ConfigError, match="takes no parameter 'categorical_feature'"):
+    with pytest.raises(ConfigError, match="has no parameter 'categorical_feature'"):
         selector.fit(*data, categorical_feature=["kind"])
 
 

@@ -132,7 +132,7 @@ def test_it_behaves_as_a_classifier_of_scikit_learn() -> None:
         ({"smoothing": 0}, None, "'smoothing' parameter of MLkNN must be"),
         ({"n_neighbors": 30}, None, "below the 30 training rows, got 30; lower it"),
         ({}, [0, 1] * 15, "one column of 0 and 1 per label"),
-        ({}, [[0, 2]] * 30, "values 0 and 1 only"),
+        ({}, [[0, 2]] * 30, "only the values 0 and 1"),
         ({}, [[0, 1]] * 29, "X has 30 rows but y has 29"),
     ],
 )

@@ -168,7 +168,7 @@ def test_nothing_to_divide_by_is_zero_and_no_warning(kind: str, average: str) ->
 
 def test_scorers_of_labels_are_refused_elsewhere_and_listed_everywhere() -> None:
     assert {"subset_accuracy", "neg_hamming_loss"} <= set(scorer_names())
-    with pytest.raises(ConfigError, match="several labels but the target is binary; use 'acc"):
+    with pytest.raises(ConfigError, match="a multi-label target but the target is binary; use"):
         resolve_scoring("subset_accuracy", None, np.array([0, 1]), "binary")
     with pytest.raises(ConfigError, match=r"neg_hamming_loss, .* did you mean 'subset_accuracy'"):
         resolve_scoring("subset_acuracy", None, TARGET, "multilabel")

@@ -157,7 +157,7 @@ def test_an_address_needs_no_driver_in_it(postgres: Postgres) -> None:
     url = without_driver(postgres.database())
     table().to_sql("measured", sa.create_engine(url.replace(":", "+psycopg:", 1)), index=False)
     assert len(fetch("sql", url=url, query="SELECT * FROM measured", target="y").features) == 120
-    with pytest.raises(StoreError, match=r"something else .it has the table 'measured'"):
+    with pytest.raises(StoreError, match=r"not an archive .it has the table 'measured'"):
         Archive(url)
     Archive(without_driver(postgres.database())).check()
 

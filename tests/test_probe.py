@@ -80,7 +80,7 @@ def test_forbidden_features_are_left_out(notes: Path) -> None:
 def test_a_model_that_needs_its_iterations_is_tried_with_all_of_them(notes: Path) -> None:
     probe(posed(Noting(str(notes), least=500)))
     assert notes.read_text() == "30 a,b,c,d 10\n30 a,b,c,d 1000\n"
-    with pytest.raises(ConfigError, match="Noting cannot be fitted to the 30 training rows of "):
+    with pytest.raises(ConfigError, match="Noting cannot be fitted on the 30 training rows of "):
         probe(posed(Noting(str(notes), least=5000)))
 
 

@@ -133,12 +133,12 @@ BAD: dict[str, tuple[type[InputError], Callable[[], Any], list[str]]] = {
     "empty fold": (
         DataError,
         lambda: build(folds=[([], [1, 2]), ([1, 2], [3, 4])]),
-        ["fold 0 has no rows"],
+        ["fold 0 has no training or no test rows"],
     ),
     "fold beyond the rows": (
         DataError,
         lambda: build(folds=[([0, 1], [30, 2]), ([2, 3], [4, 5])]),
-        ["fold 0 names row 30", "30 rows"],
+        ["fold 0 has row 30", "30 rows"],
     ),
     "generator in a splitter": (
         ConfigError,
@@ -158,7 +158,7 @@ BAD: dict[str, tuple[type[InputError], Callable[[], Any], list[str]]] = {
     "date column": (
         DataError,
         lambda: build(X=table().assign(b=pd.Timestamp("2024-01-01"))),
-        ["'b' holds datetime64"],
+        ["'b' has datetime64"],
     ),
     "infinite value": (
         DataError,
@@ -178,7 +178,7 @@ BAD: dict[str, tuple[type[InputError], Callable[[], Any], list[str]]] = {
     "column without a value": (
         DataError,
         lambda: build(X=table().assign(c=np.nan), model=SpyLight()),
-        ["'c' has no value at all"],
+        ["'c' has no values"],
     ),
     "missing value the model cannot take": (
         DataError,
@@ -221,7 +221,7 @@ BAD: dict[str, tuple[type[InputError], Callable[[], Any], list[str]]] = {
     "space of another table": (
         DataError,
         lambda: build(space=SearchSpace.build(list("abce"))),
-        ["other columns"],
+        ["differ from those of the data"],
     ),
     "unknown scorer": (
         ConfigError,
@@ -258,7 +258,7 @@ BAD: dict[str, tuple[type[InputError], Callable[[], Any], list[str]]] = {
         lambda: build(
             model=make_pipeline(OneHotEncoder(), LogisticRegression()), importance="fold"
         ),
-        ["makes new columns", "'permutation'"],
+        ["creates new columns", "'permutation'"],
     ),
     "generator in the estimator": (
         ConfigError,
@@ -273,14 +273,14 @@ BAD: dict[str, tuple[type[InputError], Callable[[], Any], list[str]]] = {
     "weights of another length": (
         DataError,
         lambda: build(weight=np.ones(7)),
-        ["shape (7,)", "30 rows"],
+        ["shape (7,)", "(30,)"],
     ),
     "negative weight": (DataError, lambda: build(weight=-np.ones(30)), ["not negative"]),
     "weights of zero": (DataError, lambda: build(weight=np.zeros(30)), ["weight is zero"]),
     "weights the model cannot take": (
         ConfigError,
         lambda: build(model=NoWeights(), weight=np.ones(30)),
-        ["NoWeights takes no sample weights"],
+        ["NoWeights does not support sample weights"],
     ),
 }
 
@@ -368,7 +368,7 @@ def test_test_rows_of_one_class_are_refused_only_if_the_scorer_has_no_score_for_
     build(y=labels(), model=GaussianNB(), folds=LeaveOneOut(), scoring=lambda model, X, y: 0.5)
     with pytest.raises(DataError, match=r"test rows of fold 0 have the single class 0.*'roc_auc'"):
         build(y=labels(), model=GaussianNB(), folds=LeaveOneOut(), scoring="roc_auc")
-    with pytest.raises(DataError, match="'neg_log_loss' has no score"):
+    with pytest.raises(DataError, match="'neg_log_loss' is undefined"):
         build(y=y, model=GaussianNB(), folds=sorted_folds, scoring="neg_log_loss")
 
 

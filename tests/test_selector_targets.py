@@ -92,7 +92,7 @@ class TestWithoutATarget:
                 KMeans(2),
                 {"importance": "mutual_information"},
                 ConfigError,
-                "no estimate for the task 'unsupervised'",
+                "does not support the task 'unsupervised'",
             ),
         ],
     )
@@ -162,7 +162,7 @@ class TestScorersAndEstimators:
     @pytest.mark.parametrize("model", [PCA(1), make_pipeline(StandardScaler(), PCA(1))])
     def test_what_predicts_nothing_is_refused_before_any_fit(self, model: Any) -> None:
         X, y = make_classification(60, 6, random_state=0)
-        with pytest.raises(ConfigError, match="has no method 'predict', which a scorer needs"):
+        with pytest.raises(ConfigError, match="no method 'predict', which is needed to score"):
             SubsetSelector(model, **SFS).fit(X, y)
         chosen = SubsetSelector(model, scoring=_explained, **SFS).fit(X, y)
         assert len(chosen.subset_) == 2

@@ -92,7 +92,7 @@ def test_contradictions_are_refused_in_one_sentence(
 
 
 def test_no_columns_and_repeated_columns_are_refused() -> None:
-    with pytest.raises(SpaceError, match="no feature to choose from"):
+    with pytest.raises(SpaceError, match="no features to select from"):
         SearchSpace.build([])
     with pytest.raises(SpaceError, match="'a' appears more than once"):
         SearchSpace.build(["a", "b", "a"])

@@ -140,7 +140,7 @@ def test_every_number_of_clusters_up_to_d_is_met(d: int, n_clusters: int) -> Non
 
 
 def test_more_clusters_than_units_are_refused() -> None:
-    with pytest.raises(InputError, match="n_clusters 3 is above the 2 units"):
+    with pytest.raises(InputError, match="at most 2, the number of units, got 3"):
         clusters(np.zeros((2, 2)), 3)
     with pytest.raises(InputError, match="at least 1, got 0"):
         clusters(np.zeros((2, 2)), 0)
@@ -174,5 +174,5 @@ def test_relevance_names_an_unknown_task() -> None:
     table = pd.DataFrame({"a": [1.0, 2.0]})
     with pytest.raises(InputError, match="did you mean 'regression'"):
         relevance(table, pd.Series([1, 2]), "regresion", seed=0)
-    with pytest.raises(InputError, match="does not fit the task 'multilabel'"):
+    with pytest.raises(InputError, match="does not match the task 'multilabel'"):
         relevance(table, pd.Series([1, 2]), "multilabel", seed=0)

@@ -1,9 +1,9 @@
 """Train LightGBM without its scikit-learn wrapper, and bin every column once.
 
-Gives the very models of ``LGBMClassifier.fit`` and ``LGBMRegressor.fit``: the same trees, and so
-the same costs and importances. How LightGBM bins a column follows from the rows and from that
-column alone. So a column is binned once for each fold, as a Dataset of its own, and the Dataset
-of a subset is put together from those, unless columns could be bundled with a loss.
+The models are identical to those of ``LGBMClassifier.fit`` and ``LGBMRegressor.fit``: the same
+trees, and thus the same costs and importances. The bins of a column depend only on the rows and
+on that column. Therefore, each column is binned once per fold, as a separate Dataset, and the
+Dataset of a subset is assembled from these, unless feature bundling could lose values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Boosted", "boosted_path"]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Settings beyond the named ones of the wrapper that reach a model unchanged on either way.
+# Keyword arguments of the wrapper that are passed to LightGBM unchanged.
 _KNOWN = {
     *("deterministic", "verbosity", "verbose", "force_col_wise", "num_threads", "nthread"),
     *("max_bin", "min_data_in_bin", "bagging_seed", "scale_pos_weight", "is_unbalance", "seed"),
@@ -40,7 +40,7 @@ _OBJECTIVES = {
     "regression": {None, "regression", "regression_l1", "huber", "fair", "quantile", "mape"},
 }
 _WRAPPER_ONLY = ("importance_type", "n_estimators", "class_weight", "objective")
-# Copies of the data a worker may hold; beyond, what is saved is small against training.
+# Memory of a worker for copies of the data; for larger data, training dominates anyway.
 _MOST_BYTES = 2**28
 _FORBIDDEN_IN_NAMES = set('",:[]{}')
 
@@ -49,9 +49,9 @@ _making = threading.Lock()
 
 
 def boosted_path(problem: Problem) -> Boosted | None:
-    """Return the direct way to the LightGBM models of `problem`; None where there is none.
+    """Return the path that trains the LightGBM models of `problem` directly, or None.
 
-    It is made once for each problem and process, and goes with the problem.
+    It is created once per problem and process, and released with the problem.
     """
     with _making:
         if problem not in _paths:
@@ -64,7 +64,7 @@ def _allows(problem: Problem) -> bool:
     from lightgbm import LGBMClassifier, LGBMRegressor
 
     model, features = problem.estimator, problem.features
-    # A class of one's own may do anything in its fit.
+    # A subclass may override fit.
     if type(model) is not (LGBMRegressor if problem.task == "regression" else LGBMClassifier):
         return False
     given = model.get_params(deep=False)
@@ -78,7 +78,7 @@ def _allows(problem: Problem) -> bool:
         and not chooses_by_column(model)
         and problem.importance != "permutation"
         and not problem.fit_params
-        # A callable of one's own may look into the model.
+        # A custom scorer may inspect the model.
         and type(problem.scoring.scorer).__module__.startswith("sklearn.metrics.")
         and features.size * 8 <= _MOST_BYTES
         and all(_is_plain(dtype) for dtype in features.dtypes)
@@ -92,7 +92,7 @@ def _is_plain(dtype: Any) -> bool:
 
 
 def _names_pass(names: list[Any]) -> bool:
-    """Whether LightGBM takes the names: where it refuses them, it has to be heard."""
+    """Whether LightGBM accepts the names; if not, the wrapper has to raise its error."""
     if not all(isinstance(name, str) and not _FORBIDDEN_IN_NAMES & set(name) for name in names):
         return False
     return len({name.replace(" ", "_") for name in names}) == len(names)
@@ -104,20 +104,20 @@ def _targets_pass(problem: Problem) -> bool:
         return False
     if problem.task == "regression":
         return target.dtype.kind in "biuf"
-    # A fold without one of the classes has another objective.
+    # The objective is different in a fold where a class is missing.
     n_classes = len(np.unique(target))
     return all(len(np.unique(target[train])) == n_classes for train, _ in problem.folds)
 
 
 def _has_margins(model: Any) -> bool:
-    """Whether the wrapper has margins: scorers of ranks prefer them, and may find other ties."""
+    """Whether the wrapper has ``decision_function``: ranking scorers prefer it, with other ties."""
     from lightgbm import LGBMClassifier
 
     return hasattr(LGBMClassifier, "decision_function")
 
 
 class _Labels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A trained classifier as far as scorers look at it."""
+    """The interface of a trained classifier that scorers need."""
 
     def __init__(self, booster: Any, importances: NDArray[Any], classes: NDArray[Any]) -> None:
         self.booster_ = booster
@@ -139,7 +139,7 @@ class _Labels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _Values(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A trained regressor as far as scorers look at it."""
+    """The interface of a trained regressor that scorers need."""
 
     def __init__(self, booster: Any, importances: NDArray[Any]) -> None:
         self.booster_ = booster
@@ -156,8 +156,8 @@ class Boosted:
     Attributes
     ----------
     trusted : bool or None
-        Whether the first model was the wrapper's. None: there was no model yet. False: this
-        version of LightGBM does something else in one of the ways, and the wrapper decides.
+        Whether the first model was identical to the wrapper's. None: not compared yet. False:
+        they differ in this version of LightGBM, and the wrapper is used.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -171,24 +171,24 @@ class Boosted:
         self._params = {k: v for k, v in given.items() if k not in _WRAPPER_ONLY and v is not None}
         self._objective = given["objective"] or problem.task
         all_rows = np.arange(len(problem.target))
-        # The last set of rows is the one of a refit.
+        # The last set of rows is for the refit.
         self._rows = [*(train for train, _ in problem.folds), all_rows]
         stored = self._matrix.size * len(self._rows)
-        # Bundled columns may lose values to each other: the same that makes a shrink inexact.
+        # Feature bundling may lose values, under the same conditions that make a shrink inexact.
         self._shares = (
             given["subsample_for_bin"] >= len(all_rows)
             and stored <= _MOST_BYTES
             and (problem.exact_shrink or shrinks_exactly(model, problem.features))
         )
-        # Datasets of one column each, by rows and column.
+        # Datasets of one column each, by fold and column.
         self._columns: dict[tuple[int, int], Any] = {}
 
     def fit(self, positions: Sequence[int], fold: int) -> Any:
-        """Train on the training rows of `fold`, or on all rows where `fold` is -1.
+        """Train on the training rows of `fold`, or on all rows if `fold` is -1.
 
-        Returns an object with ``booster_``, ``feature_importances_`` and what scorers need:
-        ``predict`` and, for classes, ``predict_proba`` and ``classes_``. It takes matrices, see
-        :meth:`rows`. None where the training failed: the wrapper has to tell why.
+        Returns a model with ``booster_``, ``feature_importances_`` and the interface of scorers:
+        ``predict`` and, for classes, ``predict_proba`` and ``classes_``. It predicts matrices, see
+        :meth:`rows`. Returns None if the training failed; the wrapper then raises the error.
         """
         try:
             return self._fit(positions, fold % len(self._rows))
@@ -217,12 +217,12 @@ class Boosted:
         return _Labels(booster, importances, classes)
 
     def rows(self, positions: Sequence[int], rows: Int) -> Float:
-        """Return the rows that a model of these columns predicts: (n_rows, n_positions)."""
+        """Return rows as input of a model of these columns: (n_rows, n_positions)."""
         picked: Float = self._matrix[np.ix_(rows, np.asarray(positions))]
         return picked
 
     def trust(self, model: Any, wrapped: Any, rows: Float, table: pd.DataFrame) -> bool:
-        """Compare the first model with the wrapper's on test rows, and remember the outcome."""
+        """Compare the first model with the wrapper's on test rows, and store the result."""
         method = "predict" if self._task == "regression" else "predict_proba"
         try:
             found = getattr(model, method)(rows)
@@ -245,7 +245,7 @@ class Boosted:
             if key not in self._columns:
                 self._columns[key] = self._binned(position, fold, params)
             part = self._columns[key]
-            # The method add_features_from prints two lines about each column.
+            # The method add_features_from prints two lines per column.
             basic._safe_call(basic._LIB.LGBM_DatasetAddFeaturesFrom(whole._handle, part._handle))
         return whole
 

@@ -1,61 +1,61 @@
-"""Training on a cluster: what Dask and Ray have in common.
+"""Training on a cluster: the common part of Dask and Ray.
 
-A cluster takes jobs and gives back what its workers found, in any order. The problem travels
-through the cluster itself, once to each worker, so the workers may be on other machines; the
-same versions of this package and of the model's have to be installed there. Workers of a
-cluster of one's own should have one thread each, because a fit has one.
+Jobs are submitted to the cluster, and results arrive in any order. The problem is sent through
+the cluster, once to each worker, so that workers can run on other machines, with the same versions
+of this package and of the model's package. Each worker of an existing cluster should have one
+thread, because a fit uses one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from typing import Any, Protocol
 
-from swarm.errors import ConfigError, EvaluationError
+from swarm.checks import require_package
+from swarm.errors import EvaluationError
 from swarm.evaluation.fitting import Fitted, Job
 from swarm.problem.problem import Problem
 
 __all__ = ["CLUSTERS", "PATIENCE", "Cluster", "Shipment", "check_cluster", "open_cluster", "train"]
 
-# Backend: the module it needs, and what to install.
+# Backend: the module it needs, and the extra that installs it.
 CLUSTERS = {"dask": ("distributed", "dask"), "ray": ("ray", "ray")}
-# Seconds that a scheduler may take to answer, and a cluster may be without any worker.
+# Timeout, in seconds, of a connection, and of a cluster without workers.
 PATIENCE = 10.0
-# Jobs for each worker that are on their way or waiting there: one to do, one to do next.
+# Submitted jobs per worker: one running, one queued.
 _AHEAD = 2
 
 Key = tuple[int, int]
 
 
 class Cluster(Protocol):
-    """A connection to a cluster, and to the workers if it started them."""
+    """Interface of a connection to a cluster."""
 
     def width(self) -> int:
-        """Count the fits that run at the same time; at least 1."""
+        """Return the number of fits that run in parallel; at least 1."""
 
     def submit(self, key: Key, job: Job) -> None:
-        """Hand a job out."""
+        """Submit a job."""
 
     def next(self) -> tuple[Key, Fitted | None]:
-        """Wait for a job that was handed out: what was found, or None if its worker died."""
+        """Wait for a submitted job and return its result, or None if its worker died."""
 
     def forget(self) -> None:
-        """Take back what was handed out and is not finished."""
+        """Cancel submitted jobs that are not finished."""
 
     def close(self) -> None:
-        """End what this connection started, and nothing else."""
+        """Close the connection, and shut down workers that it started."""
 
 
 class Shipment:
-    """A problem that travels as one piece, pickled once and unpickled once by each worker."""
+    """A problem that is serialized once and deserialized once per worker."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Take estimators and scorers that were defined in a notebook along by value."""
+        """Serialize by cloudpickle, which supports classes defined in a notebook."""
         import cloudpickle
 
         return _unpacked, (cloudpickle.dumps(self.problem),)
@@ -68,22 +68,17 @@ def _unpacked(content: bytes) -> Shipment:
 
 
 def check_cluster(backend: str) -> None:
-    """Refuse a backend whose package is not installed."""
-    module, extra = CLUSTERS[backend]
-    if find_spec(module) is None:
-        raise ConfigError(
-            f"the worker backend {backend!r} needs the package {module!r}, which is not "
-            f"installed; run pip install 'swarmselect[{extra}]', or use 'loky'"
-        )
+    """Raise ConfigError if the package of a backend is not installed."""
+    require_package(*CLUSTERS[backend], f"the worker backend {backend!r}")
 
 
 def open_cluster(backend: str, problem: Problem, n_jobs: int, address: str | None) -> Cluster:
-    """Connect to the cluster at `address`, or start one of `n_jobs` processes here.
+    """Connect to the cluster at `address`, or start a local one with `n_jobs` processes.
 
     Raises
     ------
     ConfigError
-        If nothing answers at the address within 10 seconds, or no worker is there.
+        If the connection times out after 10 seconds, or the cluster has no workers.
     """
     if backend == "dask":
         from swarm.evaluation.dask_cluster import DaskCluster
@@ -95,7 +90,7 @@ def open_cluster(backend: str, problem: Problem, n_jobs: int, address: str | Non
 
 
 def train(cluster: Cluster, jobs: Sequence[Job], deaths: int) -> Iterator[Fitted]:
-    """Train every job; a mask whose worker died is trained again, up to `deaths` times."""
+    """Train every job; a mask whose worker died is retried, up to `deaths` deaths."""
     waiting = {(job.number, job.part): job for job in reversed(jobs)}
     out: dict[Key, Job] = {}
     died: Counter[Key] = Counter()
@@ -114,8 +109,8 @@ def train(cluster: Cluster, jobs: Sequence[Job], deaths: int) -> Iterator[Fitted
             if died[key] == deaths:
                 masks = len({number for number, _ in [*waiting, *out]})
                 raise EvaluationError(
-                    f"workers died {deaths} times over the same mask with {masks} masks left to "
-                    "train, perhaps out of memory; give each worker more"
+                    f"workers died {deaths} times on the same mask with {masks} masks left to "
+                    "train, perhaps out of memory; increase the memory of each worker"
                 )
             cluster.submit(key, out[key])
     finally:

@@ -1,4 +1,4 @@
-"""The generic evaluator: cross-validation of any estimator, remembered for ever."""
+"""The evaluator: cross-validation of any estimator, cached persistently."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Sums in another order differ in the last digits; a mask is dropped only beyond doubt.
+# A cost may be below its lower bound by rounding.
 _MARGIN = 1e-10
-# How long finished evaluations may wait for their commit.
+# Interval between commits of finished evaluations.
 _COMMIT_SECONDS = 0.2
 
 
 class CrossValidation:
-    """Cross-validate masks of a problem, asking the archive first.
+    """Cross-validate masks of a problem, with the archive as a cache.
 
     Parameters
     ----------
     problem : Problem
     archive : Archive, optional
-        Default: one in memory.
+        Default: an archive in memory.
     n_jobs, backend, address, timeout
         See :class:`swarm.evaluation.workers.Workers`.
     pruning : bool
-        Stop training a mask once it cannot reach its incumbent any more. Never changes
-        which masks win; off, the costs of losing masks are exact too.
+        Stop training a mask once its cost exceeds that of its incumbent. Never changes which
+        masks win. If False, the costs of losing masks are exact too.
     on_fit : callable, optional
-        Called with each :class:`Fitted` as it comes in, for progress.
+        Callback for progress, called with each :class:`Fitted`.
     importances : bool
-        Whether the strategy reads importances, see
+        Whether the strategy uses importances, see
         :class:`swarm.strategies.base.Strategy`; if not, mutual information is not computed.
     exact : bool
-        Spare the models where costs follow without them, see :mod:`swarm.fastpaths`.
+        Use a fast path if there is one, see :mod:`swarm.fastpaths`.
 
     Attributes
     ----------
     known : KnownEvaluations
-        The archive's part for this problem.
+        The evaluations of this problem in the archive.
     way : str
-        A sentence on whether models are fitted, and why.
+        Whether models are fitted, and why.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class CrossValidation:
         self.problem = problem
         self.archive = Archive() if archive is None else archive
         self.n_folds = problem.n_folds
-        # Without a lower bound on the fold costs a later fold could make up for the others.
+        # Without a lower bound on fold costs, a later fold could compensate for the others.
         self.pruning = pruning and problem.scoring.bounded
         self.workers = Workers(problem, n_jobs, backend, address, timeout)
         self._on_fit = on_fit
@@ -103,7 +103,7 @@ class CrossValidation:
         self.close()
 
     def close(self) -> None:
-        """End the workers."""
+        """Shut down the workers."""
         self.workers.close()
 
     def evaluate(
@@ -114,7 +114,7 @@ class CrossValidation:
         Raises
         ------
         EvaluationError
-            If a cost is NaN or below the bound its scorer promised, or workers keep dying.
+            If a cost is NaN or below the lower bound of its scorer, or workers keep dying.
         """
         started = time.perf_counter()
         limits = _limits(incumbents, self.pruning, race)
@@ -156,9 +156,9 @@ class CrossValidation:
         )
 
     def _compute(self, jobs: list[Job], records: list[Record]) -> tuple[list[Job], int]:
-        """Find fold costs without models where there is a way; return what is left to train.
+        """Compute fold costs by the fast path; return the jobs that are left to train.
 
-        All folds of a mask come at once: pruning would save less than it costs.
+        All folds of a mask are computed together: pruning would save less than it costs.
         """
         if self._path is None or not jobs:
             return jobs, 0
@@ -167,17 +167,17 @@ class CrossValidation:
         answers = find_answers(self._path, masks, self.workers.n_jobs)
         costs = answers.costs
         if self.problem.scoring.bounded:
-            # A cost that its scorer rules out is for a fitted model to confirm.
+            # A cost below its bound has to be confirmed by a fitted model.
             costs[costs < -_MARGIN] = np.nan
         seconds = (time.perf_counter() - started) / len(jobs)
         costs = np.where(np.isnan([job.fold_costs for job in jobs]), costs, np.nan)
-        told = ~np.isnan(costs)
+        found = ~np.isnan(costs)
         nothing: Float = np.broadcast_to(np.nan, (self.n_folds, masks.shape[1]))
         pieces = []
         for number, job in enumerate(jobs):
-            used, values = told[number][:, None] & job.mask, nothing
+            used, values = found[number][:, None] & job.mask, nothing
             if answers.importances is not None:
-                values = np.where(told[number][:, None], answers.importances[number], np.nan)
+                values = np.where(found[number][:, None], answers.importances[number], np.nan)
                 used &= values != 0
             piece = Record(costs[number], values, used, seconds)
             before = records[job.number]
@@ -191,18 +191,18 @@ class CrossValidation:
             for job, record, missing in zip(jobs, after, unsettled, strict=True)
             if missing
         ]
-        return left, int(told.sum())
+        return left, int(found.sum())
 
     def _train(self, jobs: list[Job], records: list[Record]) -> tuple[int, float]:
-        """Train the jobs, archive what comes in, and update `records` in place."""
+        """Train the jobs, archive their results, and update `records` in place."""
         fits, seconds = 0, 0.0
         waiting: list[tuple[Bool, Record]] = []
         committed = time.monotonic()
-        asked = {job.number: job for job in jobs}
+        by_number = {job.number: job for job in jobs}
         doubtful: list[Fitted] = []
         try:
             for fitted in self.workers.run(jobs):
-                mask = asked[fitted.number].mask
+                mask = by_number[fitted.number].mask
                 if self._nonsense(fitted) is not None:
                     doubtful.append(fitted)
                     if fitted.part == 0:
@@ -219,9 +219,9 @@ class CrossValidation:
                     self.known.add(waiting)
                     waiting, committed = [], time.monotonic()
             for fitted in doubtful:
-                self._refuse_if_needed(asked[fitted.number], records[fitted.number], fitted)
+                self._refuse_if_needed(by_number[fitted.number], records[fitted.number], fitted)
         finally:
-            # Also after Ctrl-C or an error: whatever was paid for is kept.
+            # Also after SIGINT or an error, so that no evaluation is lost.
             self.known.add(waiting)
         return fits, seconds
 
@@ -244,10 +244,10 @@ class CrossValidation:
         return next(((fold, cost) for fold, cost in pairs if not cost >= lowest), None)
 
     def _refuse_if_needed(self, job: Job, record: Record, fitted: Fitted) -> None:
-        """Refuse a cost that cannot be believed, unless the mask was settled without it.
+        """Raise EvaluationError for an invalid cost, unless pruning would skip its fold.
 
-        A fold that was handed out alone may be one that pruning would not have reached; the
-        same search on one worker would never have seen its cost.
+        A fold that was trained separately may be one that pruning would not have reached: the
+        same search with one worker would not compute its cost.
         """
         found = self._nonsense(fitted)
         if found is None or job.limit.next_fold(record.fold_costs, job.fold_order) is None:
@@ -275,14 +275,14 @@ class CrossValidation:
         exact = incumbents if self.pruning else np.full(n, np.inf)
         known = np.array([record.fold_costs for record in rows]).reshape(n, self.n_folds)
         needed = settle(rows, fold_order, limits).needed
-        # Only a failure that pruning would have reached counts, so that pruning does not change
-        # how many there are.
+        # A failure counts only if pruning would have reached it, so that the number of failures
+        # does not depend on pruning.
         reached = needed
         if bounded != self.pruning:
             reached = settle(rows, fold_order, _limits(incumbents, bounded, race)).needed
         failed = (np.isinf(known) & reached).any(axis=1)
         costs = costs_of_records(known)
-        # What an archive knows of a mask that lost its race must not change the answer.
+        # Archived costs of a mask that lost its race must not change the result.
         censored = ~failed & ~(needed.all(axis=1) & (costs <= exact))
         won = ~failed & ~censored & ~np.isinf(known).any(axis=1)
         importances, used = np.zeros(masks.shape), masks.copy()

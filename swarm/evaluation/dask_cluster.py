@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster."""
+"""Training on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from swarm.problem.problem import Problem
 
 __all__ = ["DaskCluster"]
 
-# A worker's death is told at once and counted here, and no worker holds jobs it does not do: a
-# mask is not blamed for the death of a worker where it only waited.
+# The death of a worker is reported at once and counted here. No worker queues jobs, so that a
+# death is never attributed to a mask that was only queued.
 _LOCAL = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-saturation": 1.0,
@@ -29,16 +29,16 @@ _POLL = 0.5
 
 
 class DaskCluster:
-    """A Dask cluster at an address, or one of processes that is started here.
+    """A Dask cluster at an address, or a local one of processes.
 
-    On a cluster of one's own its scheduler tries a mask whose worker died again by itself, as
-    ``distributed.scheduler.allowed-failures`` says, before it counts as one death here.
+    The scheduler of an existing cluster retries a mask whose worker died
+    ``distributed.scheduler.allowed-failures`` times, before it counts as one death here.
 
     Parameters
     ----------
     problem : Problem
     n_jobs : int
-        Processes to start where there is no address, one thread each.
+        Processes to start if there is no address, with one thread each.
     address : str or None
         ``tcp://host:8786``.
     """
@@ -52,7 +52,7 @@ class DaskCluster:
         self._finished: queue.SimpleQueue[tuple[Key, Any]] = queue.SimpleQueue()
         self._logger = logging.getLogger("distributed")
         self._level = self._logger.level
-        # What goes wrong ends here in a sentence; its log would repeat it, line by line.
+        # Failures are reported by exceptions; the log of Dask would repeat them.
         self._logger.setLevel(logging.CRITICAL + 1)
         try:
             self._client = self._connected(address) if address else self._started(n_jobs)
@@ -61,12 +61,12 @@ class DaskCluster:
             raise
 
     def width(self) -> int:
-        """Count the threads of all workers there are now."""
+        """Return the current number of threads of all workers."""
         threads: dict[str, int] = self._client.nthreads()
         return max(1, sum(threads.values()))
 
     def submit(self, key: Key, job: Job) -> None:
-        """Hand a job out; ship the problem again if no worker has it any more."""
+        """Submit a job; send the problem again if no worker has it."""
         if self._shipped is None or self._shipped.status != "finished":
             shipment = Shipment(self._problem)
             self._shipped = self._client.scatter(shipment, broadcast=True, hash=False)
@@ -75,7 +75,7 @@ class DaskCluster:
         future.add_done_callback(lambda done: self._finished.put((key, done)))
 
     def next(self) -> tuple[Key, Fitted | None]:
-        """Wait for a job; complain where there is nobody left to do it."""
+        """Wait for a job; raise EvaluationError if there are no workers left."""
         missed = None
         while True:
             try:
@@ -97,20 +97,20 @@ class DaskCluster:
                     raise error
                 fitted: Fitted = future.result()
             except self._dask.CancelledError:
-                # The worker had finished, and died with the result before it was fetched.
+                # The worker finished, but died before the result was fetched.
                 self._missed(None)
                 return key, None
             return key, fitted
 
     def forget(self) -> None:
-        """Cancel what is left; a fit that runs is finished and its result dropped."""
+        """Cancel the remaining jobs; running fits finish, and their results are dropped."""
         futures, self._futures = list(self._futures.values()), {}
         if futures and self._client.status == "running":
             with suppress(Exception):
                 self._client.cancel(futures, force=True)
 
     def close(self) -> None:
-        """Disconnect; end the workers that were started here."""
+        """Disconnect, and shut down a local cluster."""
         self.forget()
         self._shipped = None
         with warnings.catch_warnings():
@@ -121,15 +121,17 @@ class DaskCluster:
         self._logger.setLevel(self._level)
 
     def _missed(self, since: float | None) -> float | None:
-        """Return since when there has been no worker; None while there are some."""
+        """Return the time since which there have been no workers; None if there are some."""
         if self._client.status != "running":
-            raise EvaluationError("the Dask scheduler went away; start it again and resume")
+            raise EvaluationError(
+                "the connection to the Dask scheduler is lost; restart the scheduler and resume"
+            )
         if self._client.nthreads():
             return None
         since = time.monotonic() if since is None else since
         if time.monotonic() - since > PATIENCE:
             raise EvaluationError(
-                f"the Dask cluster has had no worker for {PATIENCE:g} seconds; start some and "
+                f"the Dask cluster has had no workers for {PATIENCE:g} seconds; start workers and "
                 "resume"
             )
         return since
@@ -149,7 +151,7 @@ class DaskCluster:
         except TimeoutError as error:
             client.close()
             raise ConfigError(
-                f"the Dask scheduler at evaluation.address {address!r} has had no worker for "
+                f"the Dask scheduler at evaluation.address {address!r} has had no workers for "
                 f"{PATIENCE:g} seconds; start one with 'dask worker {address} --nthreads 1'"
             ) from error
         return client
@@ -173,7 +175,7 @@ class DaskCluster:
             except RuntimeError as error:
                 raise EvaluationError(
                     f"the {n_jobs} Dask workers did not start; a script that starts them needs "
-                    "its work under if __name__ == '__main__'"
+                    "an if __name__ == '__main__' guard"
                 ) from error
             return self._dask.Client(self._cluster, timeout=PATIENCE, set_as_default=False)
 

@@ -1,9 +1,8 @@
-"""A time limit on a fit: a worker that hangs ends itself, and says over which fit.
+"""Timeout of a fit: a worker that hangs exits and leaves a file that identifies the fit.
 
-A fit that hangs inside compiled code hears neither an exception nor a signal handler. What ends
-it is a watchdog thread of the interpreter (:mod:`faulthandler`), which needs no lock of Python's:
-it writes into a file that was opened for this fit and ends the process. The file tells the
-parent, who sees no more than a worker that died.
+A fit that hangs in compiled code handles neither exceptions nor signals. The process is ended by
+the watchdog thread of :mod:`faulthandler`, which does not need the GIL: it writes into a file that
+was opened for this fit, and exits. From the file, the parent process identifies the fit.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class Deadline:
-    """How long a fit may take, and where a worker leaves word that one took longer.
+    """Timeout of a fit, and the folder where workers report fits that exceed it.
 
     Attributes
     ----------
     seconds : float
     folder : Path
     batch : int
-        Tells the words of this batch from those of a worker that was late in an earlier one.
+        Number of the batch, to ignore reports of earlier batches.
     """
 
     seconds: float
@@ -42,7 +41,7 @@ class Deadline:
 
     @contextmanager
     def watch(self, job: Job, fold: int) -> Iterator[None]:
-        """End this process if the fit inside is not done in time; `fold` may be ``REFIT``."""
+        """End this process if the fit in this context times out; `fold` may be ``REFIT``."""
         path = self.folder / f"late_{self.batch}_{job.number}_{job.part}_{fold}"
         with open(path, "w") as file:
             faulthandler.dump_traceback_later(self.seconds, exit=True, file=file)
@@ -53,7 +52,7 @@ class Deadline:
         path.unlink(missing_ok=True)
 
     def late(self) -> dict[Key, int]:
-        """Which fold of which job, by number and part, was not done in time; forgets it."""
+        """Return the fold that timed out, by number and part of the job, and delete the reports."""
         found: dict[Key, int] = {}
         for path in self.folder.glob("late_*"):
             batch, number, part, fold = (int(word) for word in path.name.split("_")[1:])
@@ -64,12 +63,12 @@ class Deadline:
 
 
 def given_up(job: Job, fold: int, seconds: float) -> tuple[Fitted, Job | None]:
-    """Return the failed fit of a job, and what is left to do of the job, None if nothing."""
+    """Return the failed fit of a job that timed out, and the rest of the job or None."""
     size = int(job.mask.sum())
     which = "on all rows" if fold == REFIT else f"of fold {fold}"
     error = (
         f"TimeoutError: the fit {which} with a subset of {size} units took longer than "
-        f"{seconds:g} s and was ended with its worker"
+        f"{seconds:g} s and its worker was ended"
     )
     if fold == REFIT:
         return Fitted(job.number, job.part, error=error), replace(job, refit=False)
@@ -78,6 +77,6 @@ def given_up(job: Job, fold: int, seconds: float) -> tuple[Fitted, Job | None]:
     fitted = Fitted(job.number, job.part, [fold], [np.inf], [None], [job.mask], error=error)
     fitted.seconds = seconds
     record = replace(Record.unknown(len(costs), len(job.mask)), fold_costs=costs)
-    # The folds before it were lost with the worker, and whether it counts depends on them.
+    # Earlier folds were lost with the worker, and whether the failure counts depends on them.
     again = job.limit.next_fold(record.fold_costs, job.fold_order) is not None
     return fitted, replace(job, fold_costs=costs) if again else None

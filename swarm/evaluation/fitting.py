@@ -1,4 +1,4 @@
-"""Train one mask on the folds it still needs. Runs inside a worker."""
+"""Train a mask on its remaining folds. Runs in a worker."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from swarm.storage.records import Record
 
 __all__ = ["REFIT", "Fitted", "Job", "fit_mask", "fit_model"]
 
-# In place of a fold: the model on all rows.
+# Fold number of the model on all rows.
 REFIT = -1
 Watch = Callable[[int], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One mask and what is left to train of it.
+    """A mask and its folds that are left to train.
 
     Attributes
     ----------
@@ -36,14 +36,14 @@ class Job:
         Row of the batch.
     mask : bool (n_units,)
     fold_costs : float64 (n_folds,)
-        Costs that are known already; NaN where not.
+        Known costs; NaN elsewhere.
     fold_order : int (n_folds,)
     limit : Limit
         When training may stop.
     part : int
-        0 for a whole mask; from 1 where its folds are handed out one by one.
+        0 for a whole mask; from 1 if its folds are separate jobs.
     refit : bool
-        Whether a problem that wants importances of a model on all rows may have one.
+        Whether to refit on all rows, if the importances of the problem require it.
     """
 
     number: int
@@ -55,7 +55,7 @@ class Job:
     refit: bool = True
 
     def by_fold(self) -> list[Job]:
-        """Return one job for each fold that is not known: together the same work, in any order."""
+        """Split the job into one job per unknown fold, which can run in any order."""
         unknown = [fold for fold in self.fold_order if np.isnan(self.fold_costs[fold])]
         return [
             replace(self, fold_order=np.array([fold]), part=part)
@@ -65,10 +65,10 @@ class Job:
 
 @dataclass
 class Fitted:
-    """What a worker found out: one entry a fold trained.
+    """Result of a job, with one entry per trained fold.
 
-    `importances` and `used` are float64 and bool (n_units,) each; `refit` is the importances
-    of one model on all rows.
+    `importances` and `used` are float64 and bool (n_units,) each; `refit` contains the
+    importances of the model on all rows.
     """
 
     number: int
@@ -87,15 +87,15 @@ def _unwatched(fold: int) -> AbstractContextManager[None]:
 
 
 def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Fitted:
-    """Train the folds of `job` in order, until its cost is known or known to be too high.
+    """Train the folds of `job` in order, until its cost is known or exceeds the limit.
 
-    A fit that raises makes the cost inf and ends the work on the mask; its traceback is kept.
-    Each fit runs inside ``watch(fold)``, with ``REFIT`` for a model on all rows.
+    A fit that raises sets the cost to inf and ends the job; its traceback is kept. Each fit runs
+    in the context ``watch(fold)``, with ``REFIT`` for the model on all rows.
 
     Raises
     ------
     MemoryError
-        It says something of this machine at this moment and nothing of the mask.
+        Not recorded as a failed fit, because it depends on the machine and not on the mask.
     """
     started = time.perf_counter()
     result = Fitted(job.number, job.part)
@@ -120,8 +120,8 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Fitted:
         if np.isnan(cost):
             break
         record.fold_costs[fold] = cost
-    believed = record.complete and not record.failed and record.cost <= job.limit.cost
-    if problem.importance == "refit" and believed and job.refit:
+    wins = record.complete and not record.failed and record.cost <= job.limit.cost
+    if problem.importance == "refit" and wins and job.refit:
         with watch(REFIT):
             _refit(problem, columns, positions, result)
     result.seconds = time.perf_counter() - started
@@ -161,7 +161,7 @@ def _fit_fold(
 def _trained(
     problem: Problem, columns: Any, positions: Sequence[int], fold: int
 ) -> tuple[Any, Any]:
-    """Return the model of a fold and the test rows in the form it takes."""
+    """Return the model of a fold, and the test rows as its input."""
     train, test = problem.folds[fold]
     path = boosted_path(problem)
     model = None if path is None else path.fit(positions, fold)
@@ -179,7 +179,7 @@ def _trained(
 def fit_model(
     problem: Problem, columns: Any, positions: Sequence[int], rows: NDArray[np.int64]
 ) -> Any:
-    """Fit a clone of the estimator to some rows of `columns`, with their weights."""
+    """Fit a clone of the estimator on some rows of `columns`, with their weights."""
     from sklearn.base import clone
 
     model = clone(problem.estimator, safe=False)

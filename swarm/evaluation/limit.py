@@ -1,4 +1,4 @@
-"""When the training of a mask may end: it cannot win any more, or hardly."""
+"""Pruning and racing: stop training a mask that cannot, or is unlikely to, win."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Sums in another order differ in the last digits; a mask is dropped only beyond doubt.
+# Sums in another order differ in the last digits; this tolerance keeps ties below the limit.
 _MARGIN = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """What a proposal races against.
+    """The incumbents that a proposal races against.
 
     Attributes
     ----------
     rivals : float64 (n, n_folds)
-        Fold costs of the incumbent of each mask; NaN rows where there is none to race.
+        Fold costs of the incumbent of each mask; NaN rows if a mask does not race.
     spread : float
-        Standard deviation, from fold to fold, of the difference of two masks.
+        Standard deviation over folds of the difference between two masks.
     chance : float
-        A mask is given up where its chance to win falls below this.
+        Training is stopped if the probability to win is below this threshold.
     """
 
     rivals: Float
@@ -43,22 +43,22 @@ class Race:
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """A rule that ends the training of a mask.
+    """Stopping rule for the training of a mask.
 
-    Exact: the folds seen put the mean above `cost`, as no fold costs less than nothing. Lossy,
-    only where there are rivals: the chance is low that the folds to come make up for the
-    difference to the incumbent's own costs on the folds seen. With ``j`` of ``n`` folds seen,
-    differences of mean ``m`` and standard deviation ``s``, the mean over all folds is normal
-    around ``m`` with variance ``s^2 (n - j) / (n j)``, and the chance is that of it being
-    negative.
+    Exact (pruning): the costs of the trained folds already put the mean above `cost`, as costs
+    are non-negative. Lossy (racing), only with rivals: the remaining folds are unlikely to
+    compensate for the difference to the incumbent on the trained folds. With ``j`` of ``n`` folds
+    trained, and differences of mean ``m`` and standard deviation ``s``, the mean difference over
+    all folds is normal around ``m`` with variance ``s^2 (n - j) / (n j)``; the rule compares the
+    probability that it is negative with `chance`.
 
     Attributes
     ----------
     cost : float
         inf for no limit.
     rivals : float64 (n_rivals, n_folds) or None
-        A mask that is asked for several times races against each incumbent, and is given up
-        where it is against all.
+        A mask that occurs several times in a batch races against each incumbent, and is stopped
+        only if it loses against all.
     spread, chance : float
         See :class:`Race`.
     """
@@ -69,7 +69,7 @@ class Limit:
     chance: float = 0.0
 
     def passed(self, total: float, n_folds: int) -> bool:
-        """Whether costs that sum up to `total` are above the limit, or a fit has failed."""
+        """Whether costs with the sum `total` exceed the limit, or a fit has failed."""
         return total / n_folds > self.cost or bool(np.isinf(total))
 
     def hopeless(self, costs: Float, seen: list[int]) -> bool:
@@ -78,7 +78,7 @@ class Limit:
         Parameters
         ----------
         costs : float64 (n_folds,)
-            Known where seen.
+            Known for the folds `seen`.
         """
         n_folds, j = len(costs), len(seen)
         if self.rivals is None or j == 0 or j == n_folds:
@@ -88,29 +88,24 @@ class Limit:
         return bool(behind / j > -NormalDist().inv_cdf(self.chance) * width)
 
     def next_fold(self, fold_costs: Float, fold_order: Int) -> int | None:
-        """Return the fold to train next to settle whether a mask is beyond the limit.
+        """Return the fold to train next, or None if it is decided whether a mask exceeds the limit.
 
-        Folds are taken in `fold_order`, whichever are known, so that what settles a mask is
-        a function of its true fold costs and not of what an archive happened to hold.
+        Folds are examined in `fold_order`, regardless of which are known, so that the decision
+        depends on the true fold costs and not on the contents of an archive.
 
         Parameters
         ----------
         fold_costs : float64 (n_folds,)
-            NaN where the fold was not trained.
+            NaN if the fold was not trained.
         fold_order : int (n_folds,)
-
-        Returns
-        -------
-        int or None
-            None where it is settled.
         """
         return self._walk(fold_costs, fold_order)[1]
 
     def needed_folds(self, fold_costs: Float, fold_order: Int) -> Bool:
-        """Which folds settle whether a mask is beyond the limit, trained in `fold_order`.
+        """Return the folds that decide whether a mask exceeds the limit, trained in `fold_order`.
 
-        A pure function of the mask's true fold costs, so that what a search is charged for
-        does not depend on what an archive happened to know.
+        A pure function of the true fold costs, so that the budget of a search does not depend on
+        the contents of an archive.
 
         Returns
         -------
@@ -121,7 +116,7 @@ class Limit:
         return needed
 
     def _walk(self, fold_costs: Float, fold_order: Int) -> tuple[list[int], int | None]:
-        """Folds that are looked at, and the one that is missing, None where it is settled."""
+        """Return the examined folds, and the missing fold or None if it is decided."""
         total, seen = 0.0, list[int]()
         for fold in fold_order.tolist():
             if self.passed(total, len(fold_costs)) or self.hopeless(fold_costs, seen):
@@ -134,7 +129,7 @@ class Limit:
 
 
 def limit_of(incumbent: float, race: Race | None = None, row: int = 0) -> Limit:
-    """Return the limit of a mask with this incumbent; a tie stays below it, however rounded."""
+    """Return the limit of a mask with this incumbent; a tie stays below it despite rounding."""
     cost = float(incumbent)
     if np.isfinite(cost):
         cost += _MARGIN * max(1.0, abs(cost))
@@ -144,7 +139,7 @@ def limit_of(incumbent: float, race: Race | None = None, row: int = 0) -> Limit:
 
 
 def loosest_of(limits: Sequence[Limit]) -> Limit:
-    """Join limits of the same mask: what none of them would end goes on."""
+    """Join limits of the same mask: training stops only if all of them would stop it."""
     cost = max(limit.cost for limit in limits)
     rivals = [limit.rivals for limit in limits if limit.rivals is not None]
     if len(rivals) < len(limits):

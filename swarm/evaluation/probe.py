@@ -1,4 +1,4 @@
-"""Try a model on one fold before a run is opened, so that what it refuses is one sentence."""
+"""Fit the model on one fold before a run starts, so that invalid settings fail early."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
 __all__ = ["probe"]
 
-# What limits the length of a fit in LightGBM, by its aliases, and in scikit-learn.
+# Parameters that limit the length of a fit, of LightGBM with aliases and of scikit-learn.
 _ROUNDS = {
     *("n_estimators", "max_iter", "num_iterations", "num_iteration", "n_iter", "num_tree"),
     *("num_trees", "num_round", "num_rounds", "nrounds", "num_boost_round"),
 }
 _FEW = 10
-# A process has to start and load its libraries before the time of its fit begins.
+# Time for a process to start and to import its libraries, before the fit begins.
 _START_SECONDS = 120.0
 
 
 def probe(problem: Problem, archive: Archive | None = None, timeout: float | None = None) -> None:
     """Fit and score the estimator on all features of the fold with the fewest training rows.
 
-    All features are what a run compares its answer with in the end, so a model that fails on
-    them would fail the run after the search. Trees and iterations are limited to ten; what fails
-    so is tried once more as configured, and only a second failure counts. Nothing is archived and
-    no fit is counted: a search is the same with and without its probe.
+    A run compares its result with all features at the end, so a model that fails on them would
+    fail the run after the search. Trees and iterations are limited to ten. A fit that fails is
+    retried as configured, and only a second failure counts. Nothing is archived and no fit is
+    counted, so that the probe does not affect the search.
 
     Parameters
     ----------
     problem : Problem
     archive : Archive, optional
-        Where it holds a fit of the problem, the model is known to work and nothing is fitted.
+        If it contains a fit of the problem, the model is known to work and the probe is skipped.
     timeout : float, optional
-        Seconds that the fit may take, in a process of its own. One that takes longer, or whose
-        process ends, is left to the search, which can go on without single fits.
+        Timeout of the fit in seconds; the fit then runs in a separate process. A timeout or a
+        crash is ignored here, because a search tolerates single failed fits.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def probe(problem: Problem, archive: Archive | None = None, timeout: float | Non
 
 
 def _trouble(problem: Problem) -> str | None:
-    """Say what goes wrong, or None; memory is for the workers to run out of."""
+    """Return the error message, or None. Running out of memory is left to the workers."""
     few = _with_few_rounds(problem.estimator)
     try:
         with warnings.catch_warnings(), one_thread(), _quiet_stderr():
@@ -92,7 +92,7 @@ def _attempt(problem: Problem) -> str | None:
         raise
     except Exception as error:
         return (
-            f"{named} cannot be fitted to the {rows}: {_reason(error)}; correct model.params, or "
+            f"{named} cannot be fitted on the {rows}: {_reason(error)}; correct model.params, or "
             "choose another model"
         )
     scorer = problem.scoring.name
@@ -115,7 +115,7 @@ def _attempt(problem: Problem) -> str | None:
 
 
 def _with_few_rounds(estimator: Any) -> Any | None:
-    """Clone with few trees or iterations; None where there is nothing to limit."""
+    """Return a clone with few trees or iterations, or None if there is nothing to limit."""
     from sklearn.base import clone
 
     long = {
@@ -139,8 +139,8 @@ def _watched(problem: Problem, timeout: float) -> str | None:
             pool = get_reusable_executor(max_workers=1, timeout=300)
             answer = pool.submit(_limited, problem, timeout)
         try:
-            told: str | None = answer.result(timeout=_START_SECONDS + 3 * timeout)
-            return told
+            trouble: str | None = answer.result(timeout=_START_SECONDS + 3 * timeout)
+            return trouble
         except (BrokenProcessPool, Late):
             return None
         finally:
@@ -148,7 +148,7 @@ def _watched(problem: Problem, timeout: float) -> str | None:
 
 
 def _limited(problem: Problem, seconds: float) -> str | None:
-    """Run in a process that ends itself where a fit hangs; see :mod:`.deadline`."""
+    """Run in a process that exits if the fit hangs; see :mod:`.deadline`."""
     import faulthandler
 
     with open(os.devnull, "w") as nowhere:
@@ -164,7 +164,7 @@ def _name(estimator: Any) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first sentence of an error, without the source line that LightGBM names."""
+    """Return the first sentence of an error, without the source location of LightGBM."""
     text = " ".join(str(error).split()) or type(error).__name__
     first = re.sub(r" at \S+, line \d+", "", text).rstrip(" .").split(". ")[0].replace("; ", ", ")
     return first if len(first) <= 300 else f"{first[:300]}..."
@@ -172,7 +172,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _quiet_stderr() -> Iterator[None]:
-    """Drop what compiled code writes: LightGBM prints each error before it raises it."""
+    """Discard output of compiled code: LightGBM prints each error before raising it."""
     sys.stderr.flush()
     try:
         kept = os.dup(2)

@@ -1,4 +1,4 @@
-"""Workers of a Ray cluster."""
+"""Training on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["RayCluster"]
 
 
 class RayCluster:
-    """A Ray cluster at an address, or one of processes that is started here.
+    """A Ray cluster at an address, or a local one of processes.
 
-    A process has one connection to Ray: where there is one already it is used, whatever the
-    address, and left open. Pools in several threads share what the first of them started.
+    A process has a single connection to Ray: an existing connection is used, regardless of the
+    address, and left open. Several threads share the connection that the first of them opened.
 
     Parameters
     ----------
     problem : Problem
     n_jobs : int
-        Processes to start where there is no address.
+        Processes to start if there is no address.
     address : str or None
         ``host:6379``, ``ray://host:10001`` or ``auto``.
     """
@@ -53,16 +53,16 @@ class RayCluster:
         self._keys: dict[Any, Key] = {}
 
     def width(self) -> int:
-        """Count the processors of all machines there are now."""
+        """Return the current number of CPUs of the cluster."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def submit(self, key: Key, job: Job) -> None:
-        """Hand a job out."""
-        # In a list, or else Ray would unpack the problem for every job anew.
+        """Submit a job."""
+        # In a list, because Ray would otherwise deserialize the problem for every job.
         self._keys[self._fit.remote([self._shipped], job)] = key
 
     def next(self) -> tuple[Key, Fitted | None]:
-        """Wait for a job; a worker that died, or a machine, has lost it."""
+        """Wait for a job; its result is None if its worker or machine died."""
         from ray import exceptions
 
         ready: list[Any] = []
@@ -81,14 +81,14 @@ class RayCluster:
         return key, fitted
 
     def forget(self) -> None:
-        """Cancel what is left."""
+        """Cancel the remaining jobs."""
         keys, self._keys = self._keys, {}
         for task in keys:
             with suppress(Exception):
                 self._ray.cancel(task)
 
     def close(self) -> None:
-        """Drop the problem; end Ray if it was started here and nobody else uses it."""
+        """Release the problem, and shut Ray down if it was started here and is not in use."""
         self.forget()
         self._shipped = None
         with RayCluster._lock:
@@ -117,7 +117,7 @@ def _start(ray: Any, n_jobs: int, address: str | None) -> None:
 
 
 def _reach(address: str, unreachable: ConfigError) -> None:
-    """Knock first: Ray itself would wait for minutes."""
+    """Test the connection first, because Ray itself would wait for minutes."""
     if address == "auto":
         return
     try:

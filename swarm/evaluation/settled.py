@@ -1,4 +1,4 @@
-"""Where the training of many masks ends, all at once."""
+"""Apply stopping rules to many masks at once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Int = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """What settles each mask of a batch, and whether it is known.
+    """Folds that decide about each mask of a batch, and whether they are known.
 
     Attributes
     ----------
     needed : bool (n, n_folds)
-        See :meth:`swarm.evaluation.types.Record.needed`.
+        See :meth:`swarm.evaluation.limit.Limit.needed_folds`.
     open : bool (n,)
-        Whether a fold is missing that :meth:`swarm.evaluation.limit.Limit.next_fold` names.
+        Whether a needed fold is missing, see :meth:`swarm.evaluation.limit.Limit.next_fold`.
     """
 
     needed: Bool
@@ -35,9 +35,9 @@ class Settled:
 
 
 def settle(records: Sequence[Record], fold_order: Int, limits: Sequence[Limit]) -> Settled:
-    """Walk along the folds of each record as far as its limit goes.
+    """Examine the folds of each record until its limit is exceeded.
 
-    Sums are formed in the order of the folds, as a walk along a single record does.
+    Costs are summed in `fold_order`, as for a single record.
     """
     n, n_folds = len(records), len(records[0].fold_costs) if records else 0
     needed = np.zeros((n, n_folds), dtype=bool)
@@ -64,7 +64,7 @@ def settle(records: Sequence[Record], fold_order: Int, limits: Sequence[Limit]) 
 
 
 def costs_of_records(fold_costs: Float) -> Float:
-    """Cost of each row of fold costs (n, n_folds), as :attr:`Record.cost`; NaN if unknown."""
+    """Return the cost of each row of fold costs (n, n_folds), as `Record.cost`; NaN if unknown."""
     failed = np.isinf(fold_costs).any(axis=1)
     with np.errstate(invalid="ignore"):
         mean = np.ascontiguousarray(fold_costs).sum(axis=1) / fold_costs.shape[1]

@@ -1,4 +1,4 @@
-"""What an evaluation is to a strategy."""
+"""Interface between evaluators and strategies."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ Int = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Work:
-    """What an evaluation really took on this machine; differs when an archive answers.
+    """Actual work of an evaluation; less if results are in the archive.
 
     Attributes
     ----------
     fits : int
-        Models trained.
+        Number of trained models.
     hits : int
-        Masks answered by the archive without any training.
+        Masks found in the archive, without any training.
     fallbacks : int
-        Masks that a fast path left to fitted models, because rounding decides their cost.
+        Masks for which a fast path falls back to fitted models, because rounding decides their
+        cost.
     seconds : float
         Wall time.
     training_seconds : float
@@ -44,22 +45,22 @@ class Work:
 
 @dataclass(frozen=True)
 class Evaluations:
-    """Answers to a proposal, row by row, the same whatever the workers or the archive.
+    """Results of a proposal, row by row; independent of the workers and of the archive.
 
     Attributes
     ----------
     costs : float64 (n,)
-        Exact where at most the incumbent; inf where worse (`censored`) or failed.
+        Exact if at most the incumbent's; inf if worse (`censored`) or failed.
     fold_costs : float64 (n, n_folds)
-        NaN rows where censored.
+        NaN rows if censored.
     importances : float64 (n, n_units)
-        Mean over the fold models; zeros where censored, failed or not available.
+        Mean over the fold models; zeros if censored, failed or not available.
     used : bool (n, n_units)
-        Units that some fold model used; the mask itself where that cannot be told.
+        Units that some fold model used; the mask itself if that is unknown.
     censored, failed : bool (n,)
-        Worse than the incumbent, or given up in a race; a fit raised.
+        Worse than the incumbent, or stopped in a race; a fit failed.
     needed : bool (n, n_folds)
-        The folds that settled each answer.
+        Folds that decided each result.
     exact_shrink : bool
         Whether units outside `used` can be dropped without changing any fold model.
     work : Work
@@ -94,7 +95,7 @@ class Evaluator(Protocol):
         Parameters
         ----------
         fold_order : int (n_folds,)
-            The order in which folds are trained, hardest first.
+            Order in which folds are trained, hardest first.
         race : Race, optional
-            Give up masks that hardly win any more; they are reported as worse than they must be.
+            Stop masks that are unlikely to win; they are reported as censored.
         """

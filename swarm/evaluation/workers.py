@@ -1,4 +1,4 @@
-"""Workers that train masks: one thread a fit, the data shipped once."""
+"""Worker pools that train masks, with one thread per fit and the data sent once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["BACKENDS", "Workers"]
 
 BACKENDS = ("loky", "threading", "sequential", *CLUSTERS)
 _DEATHS = 3
-# What each numerical library is told, as joblib tells the workers of its own pools.
+# Environment of the workers, as set by joblib for its own pools.
 _ONE_THREAD = {
     f"{library}_NUM_THREADS": "1"
     for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMBA", "NUMEXPR")
@@ -40,11 +40,11 @@ class Workers:
     backend : str
         ``loky`` (processes), ``threading``, ``sequential``, ``dask`` or ``ray``.
     address : str, optional
-        Scheduler of a Dask or Ray cluster to connect to, at once; its workers are used, however
-        many `n_jobs` says. Default: a cluster of `n_jobs` processes is started when needed.
+        Address of an existing Dask or Ray cluster, which is connected to at once; `n_jobs` is
+        ignored. Default: a local cluster of `n_jobs` processes is started when needed.
     timeout : float, optional
-        Seconds that one fit may take. A fit that takes longer fails, and its worker is replaced.
-        Needs ``loky``, and then one worker is a process too. Default: for ever.
+        Timeout of a fit in seconds. A fit that exceeds it fails, and its worker is replaced.
+        Requires ``loky``; a single worker is then a separate process too. Default: no timeout.
     """
 
     def __init__(
@@ -59,20 +59,20 @@ class Workers:
 
         if backend not in BACKENDS:
             listed = ", ".join(BACKENDS)
-            raise ConfigError(f"unknown worker backend {backend!r}; there are {listed}")
+            raise ConfigError(f"unknown worker backend {backend!r}; choose from {listed}")
         if n_jobs != -1 and n_jobs < 1:
             raise ConfigError(f"n_jobs must be -1 or at least 1, got {n_jobs}")
         if backend in CLUSTERS:
             check_cluster(backend)
         elif address is not None:
             raise ConfigError(
-                f"evaluation.address is {address!r}, but the worker backend {backend!r} has no "
-                "address; use 'dask' or 'ray', or set it to null"
+                f"evaluation.address is {address!r}, but the worker backend {backend!r} does not "
+                "support an address; use 'dask' or 'ray', or set it to null"
             )
         if timeout is not None and (backend != "loky" or not timeout > 0):
             raise ConfigError(
-                f"a fit can be ended after {timeout} s only where this is above 0 and the worker "
-                f"backend is 'loky', got {backend!r}; set evaluation.backend to 'loky', or "
+                f"a timeout must be above 0 and needs the worker backend 'loky', got {timeout} s "
+                f"and {backend!r}; set evaluation.backend to 'loky', or "
                 "evaluation.timeout_seconds to null"
             )
         self.problem, self.address, self.timeout = problem, address, timeout
@@ -86,11 +86,11 @@ class Workers:
             self._cluster = open_cluster(backend, problem, self.n_jobs, address)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Fitted]:
-        """Train every job; results come as they finish, in any order.
+        """Train every job and yield results as they finish, in any order.
 
-        A worker that dies loses its mask, which is trained again; results that were there
-        stay. After three deaths in one batch, on a cluster over one mask, it is given up. A
-        worker without memory counts as dead; one that was late counts not at all.
+        A mask whose worker died is trained again; finished results are kept. Three deaths in a
+        batch, or on a cluster with the same mask, raise an error. A worker that runs out of memory
+        counts as dead; a worker that timed out does not.
 
         Raises
         ------
@@ -137,14 +137,14 @@ class Workers:
                     ) from error
 
     def close(self) -> None:
-        """End the worker processes and remove what was shipped to them."""
+        """Shut down the worker processes and delete the problem that was sent to them."""
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
         if self._shipment is not None:
             from joblib.externals.loky import get_reusable_executor
 
-            # reuse: or else a pool of another size would be made first, only to be ended.
+            # Without reuse, a pool of another size would be created just to be shut down.
             get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
             shutil.rmtree(self._shipment, ignore_errors=True)
             self._shipment = None
@@ -157,11 +157,11 @@ class Workers:
         yield from train(self._cluster, self._in_turn(jobs, self._cluster.width()), _DEATHS)
 
     def _in_turn(self, jobs: Sequence[Job], n_workers: int | None = None) -> list[Job]:
-        """Order jobs so that no worker is idle while others are still busy at the end.
+        """Order jobs to balance the load of the workers at the end of a batch.
 
-        Largest first: a big mask that starts last would keep one core busy alone. The last
-        masks, one for each other worker, are handed out fold by fold. Their folds no longer
-        wait for each other, so pruning cannot save the last ones: a small price.
+        Largest first: a large mask that starts last would keep a single core busy. The last
+        masks, one fewer than there are workers, are split into folds. These are trained in
+        parallel, so that pruning cannot skip any of them, which is a small cost.
         """
         ordered = sorted(jobs, key=lambda job: -int(job.mask.sum()))
         n_workers = self.n_jobs if n_workers is None else n_workers
@@ -185,7 +185,7 @@ class Workers:
         return Deadline(self.timeout, Path(self._ship()), self._batches)
 
     def _late(self, left: dict[tuple[int, int], Job]) -> Iterator[Fitted]:
-        """Give up the fits that were late, in place, and tell of each."""
+        """Yield the fits that timed out, and update `left` in place."""
         deadline = self._deadline()
         for key, fold in (deadline.late() if deadline else {}).items():
             if key in left:
@@ -195,7 +195,7 @@ class Workers:
                 yield fitted
 
     def _watched(self, jobs: Sequence[Job], deadline: Deadline) -> Iterator[Fitted]:
-        """Train in processes, also where it is only one, which joblib would not start."""
+        """Train in processes, even a single one, which joblib would not start."""
         from concurrent.futures import as_completed
 
         from joblib.externals.loky import get_reusable_executor
@@ -208,7 +208,7 @@ class Workers:
             try:
                 yield from (answer.result() for answer in as_completed(answers))
             finally:
-                # Cancelled futures would end loky's manager, and with it nothing the workers.
+                # Cancelled futures would end loky's manager thread, but not the workers.
                 if not all(answer.done() for answer in answers):
                     pool.shutdown(wait=True, kill_workers=True)
 
@@ -231,27 +231,27 @@ class Workers:
                         answers = pool(delayed(_fit_shipped)(shipped, job) for job in jobs)
                     yield from _until_closed(answers)
             else:
-                # Filters belong to the process, and BLAS threads too: set them from one thread.
+                # Warning filters and BLAS threads are per process: set them from one thread.
                 with warnings.catch_warnings(), threadpool_limits(limits=1):
                     warnings.simplefilter("ignore")
                     answers = pool(delayed(fit_mask)(self.problem, job) for job in jobs)
                     yield from _until_closed(answers)
 
     def _ship(self) -> str:
-        """Write the problem where every worker reads it once; say where."""
+        """Write the problem to a folder from which each worker reads it once; return the folder."""
         if self._shipment is None:
             import cloudpickle
 
             folder = tempfile.mkdtemp(prefix="swarm-problem-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            # cloudpickle takes estimators and scorers that were defined in a notebook.
+            # cloudpickle supports classes defined in a notebook.
             (Path(folder) / "problem").write_bytes(cloudpickle.dumps(self.problem))
             self._shipment = folder
         return self._shipment
 
 
 def _until_closed(answers: Generator[Fitted, None, None]) -> Iterator[Fitted]:
-    """Pass answers on; given up early, without joblib's advice on how to iterate."""
+    """Yield the results; if closed early, suppress the warning of joblib."""
     try:
         for fitted in answers:  # noqa: UP028  (would close before the filter is set)
             yield fitted
@@ -266,7 +266,7 @@ def _fit_shipped(folder: str, job: Job, deadline: Deadline | None = None) -> Fit
 
 
 def _fit_quietly(problem: Problem, job: Job, deadline: Deadline | None = None) -> Fitted:
-    """Fit without warnings: they repeat for every mask of a search and reach nobody."""
+    """Fit without warnings, which would repeat for every mask of a search."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if deadline is None:

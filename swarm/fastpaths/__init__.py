@@ -1,4 +1,4 @@
-"""Evaluation without models, for estimators whose predictions follow from sums over features."""
+"""Fast paths: evaluate masks without fitting models, for estimators that sum over features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a path that spares the models tells of many masks."""
+"""Results of a fast path for many masks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Float = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Answers:
-    """Costs, and importances where the models that are spared would have had them.
+    """Costs, and importances if fitted models would have them.
 
     Attributes
     ----------
     costs : float64 (n, n_folds)
-        NaN where doubtful: a prediction that the order of rounding could change. That fold of
-        that mask is left to a fitted model.
+        NaN if rounding could change a prediction; a fitted model is then the fallback for this
+        mask and fold.
     importances : float64 (n, n_folds, n_units) or None
-        As :func:`swarm.problem.models.model_importances`, summed up by unit; NaN where the
-        cost is.
+        As :func:`swarm.problem.models.model_importances`, summed by unit; NaN where the cost is
+        NaN.
     """
 
     costs: Float
@@ -34,13 +34,14 @@ class Answers:
 def by_fold(
     costs: Callable[[NDArray[np.bool_], int], Float], masks: NDArray[np.bool_], n_folds: int
 ) -> Answers:
-    """Answer fold by fold, without importances."""
+    """Compute costs fold by fold, without importances."""
     return Answers(np.stack([costs(masks, fold) for fold in range(n_folds)], axis=1))
 
 
 def joined(parts: Sequence[Answers]) -> Answers:
-    """Put the answers to pieces of a batch together again."""
-    told = [part.importances for part in parts if part.importances is not None]
+    """Concatenate the results of parts of a batch."""
+    importances = [part.importances for part in parts if part.importances is not None]
     return Answers(
-        np.concatenate([part.costs for part in parts]), np.concatenate(told) if told else None
+        np.concatenate([part.costs for part in parts]),
+        np.concatenate(importances) if importances else None,
     )

@@ -1,4 +1,4 @@
-"""What Gaussian naive Bayes learns from the training rows of each fold."""
+"""Means, variances and priors of Gaussian naive Bayes in each fold."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Int = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Means and variances of some folds, and their test rows, filled up to the same number.
+    """Means and variances of some folds, and their test rows, padded to the same number.
 
     Attributes
     ----------
     classes : (n_classes,)
-        In order; some may be missing from the training rows of a fold.
+        Sorted; some may be missing from the training rows of a fold.
     mean, variance : float64 (n_folds, n_classes, n_columns)
-        0 and 1 where a class is missing.
+        0 and 1 if a class is missing.
     spread : float64 (n_folds, n_columns)
-        Variance over all classes together; the largest of a subset smooths its variances.
+        Variance over all classes; the largest of a subset determines its smoothing.
     log_prior : float64 (n_folds, n_classes)
-        -inf where a class is missing.
+        -inf if a class is missing.
     test : float64 (n_folds, n_columns, n_test)
-        Rows that are filled in are 0.
+        Padded with 0.
     truth : int (n_folds, n_test)
-        Classes of the test rows; -1 for a row that is filled in.
+        Classes of the test rows; padded with -1.
     sizes : int (n_folds,)
-        Test rows of each fold.
+        Number of test rows of each fold.
     """
 
     classes: NDArray[Any]
@@ -56,10 +56,10 @@ class Moments:
 
 
 def moments_of(problem: Problem, tables: list[FoldTable], first: int) -> Moments:
-    """Learn the moments of `tables`, the folds of `problem` from `first` on.
+    """Compute the moments of `tables`, the folds of `problem` from `first` on.
 
-    Every step is one of scikit-learn's, on arrays that lie in memory as its own do: the same
-    sums in the same order.
+    The steps are those of scikit-learn, on arrays of the same memory layout, so that sums are
+    computed in the same order.
     """
     classes = np.unique(problem.target)
     shape = (len(tables), len(classes), problem.space.n_columns)
@@ -85,10 +85,10 @@ def moments_of(problem: Problem, tables: list[FoldTable], first: int) -> Moments
 
 
 def as_models_do(problem: Problem) -> bool:
-    """Whether the moments of two columns or more are those of models to the last bit.
+    """Whether the moments of two columns or more are bit-identical to those of models.
 
-    The order of a sum depends on how an array lies in memory. Columns that are pieces of memory
-    of their own stay so when pandas picks some of them and some of the rows.
+    The order of a sum depends on the memory layout of an array. Contiguous columns stay
+    contiguous when pandas selects columns and rows.
     """
     if getattr(problem.estimator, "steps", None):
         return False
@@ -101,5 +101,5 @@ def _adds_exactly(column: Any) -> bool:
     if column.dtype not in (np.dtype(np.float64), np.dtype(np.int64)):
         return False
     values = column.to_numpy()
-    # Sums of whole numbers are the same in any order as long as they have all digits.
+    # Sums of integers are exact, and thus the same in any order, below this limit.
     return bool(values.dtype != np.int64 or np.abs(values.astype(np.float64)).sum() < 2.0**52)

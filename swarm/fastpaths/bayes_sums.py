@@ -1,4 +1,4 @@
-"""Smoothed variances of Gaussian naive Bayes, and sums over columns as models form them."""
+"""Variances of Gaussian naive Bayes after smoothing, and sums over columns in its order."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# A column farther from zero than this many standard deviations has lost the digits of its
-# distances: its sums are not to be had in another order.
+# In a column farther from zero than this many standard deviations, distances from the mean have
+# lost their digits, and sums depend on the order.
 _FARTHEST = 1e7
 
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """What log-likelihoods are made of.
+    """Terms of the log-likelihoods.
 
     Attributes
     ----------
     width : float64 (n_folds, n_classes, n_columns)
-        Smoothed variances.
+        Variances after smoothing.
     logs : float64 (n_folds, n_classes, n_columns)
-        Logarithms of 2 pi widths.
+        ``log(2 pi width)``.
     far : bool (n_folds, n_columns) or None
-        Columns whose sums are of no use here; None if there is none.
+        Columns whose sums depend on the order; None if there are none.
     """
 
     width: Float
@@ -49,12 +49,12 @@ def smoothed(learned: Moments, smoothing: Float) -> Smoothed:
 
 
 class Kept:
-    """Smoothed variances by their smoothing, the one unused for longest goes first.
+    """LRU cache of variances, keyed by their smoothing.
 
     Parameters
     ----------
     n_numbers : int
-        How many numbers they may have together.
+        Limit of the total number of elements.
     """
 
     def __init__(self, n_numbers: int) -> None:
@@ -62,23 +62,23 @@ class Kept:
         self._made: dict[bytes, Smoothed] = {}
 
     def get(self, learned: Moments, smoothing: Float) -> Smoothed:
-        """Return what is smoothed by `smoothing` (n_folds,), made anew if need be."""
+        """Return the terms for `smoothing` (n_folds,), from the cache if possible."""
         key = smoothing.tobytes()
         found = self._made.pop(key, None)
         if found is None:
             found = smoothed(learned, smoothing)
         self._made[key] = found
         if 2 * found.width.size * len(self._made) > self._n_numbers:
-            # Two threads may let go of the same one.
+            # Another thread may have removed the same entry.
             self._made.pop(next(iter(list(self._made)), b""), None)
         return found
 
 
 def exact_sums(learned: Moments, squares: Float, made: Smoothed, columns: Int) -> Float:
-    """Log-likelihoods of one mask, summed as a model does: float64 (n_folds, n_classes, n_test).
+    """Log-likelihoods of one mask, in the order of a model: float64 (n_folds, n_classes, n_test).
 
-    Squares are added column by column, as over rows that lie one beside the other; this holds of
-    two columns or more, in folds of two test rows or more.
+    Squares are summed column by column, as NumPy sums contiguous rows. This requires at least two
+    columns and at least two test rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which problems can be evaluated without fitting models, and why others cannot."""
+"""Choose the fast path of a problem, or explain why there is none."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["ExactPath", "exact_path"]
 
 
 class ExactPath(Protocol):
-    """Fold costs of many masks at once, equal to those of fitted models."""
+    """Interface of fast paths: fold costs of many masks, equal to those of fitted models."""
 
     def answers(self, masks: NDArray[np.bool_]) -> Answers:
         """Evaluate masks (n, n_units) on every fold.
 
-        What is found of a mask does not depend on the others. It is NaN where doubtful.
+        The result of a mask does not depend on the others. Doubtful costs are NaN.
         """
 
 
 def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
-    """Return the path that spares the models, or None, and a sentence on it either way."""
+    """Return the fast path of a problem or None, and a sentence that explains the choice."""
     last = last_step(problem.estimator)
     kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
     if kind not in _PATHS:
@@ -43,7 +43,7 @@ def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
 
 
 def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
-    """Say what stands in the way whatever the estimator is, or nothing."""
+    """Return a reason against any fast path that does not depend on the estimator, or ""."""
     from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
     for step in before:
@@ -52,12 +52,12 @@ def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
     if problem.weight is not None and not linear:
         return "rows have weights"
     if problem.fit_params:
-        return f"fit is given {min(problem.fit_params)!r}"
-    # Coefficients come out of a linear model that is solved; the others have no importances.
+        return f"fit has the parameter {min(problem.fit_params)!r}"
+    # Linear paths compute coefficients; the other paths have no importances.
     if problem.importance not in ("none", "mutual_information", *(["fold"] if linear else [])):
         return f"importances of the kind {problem.importance!r} come from models"
     if not asks_for_labels(problem.scoring):
-        return f"the scorer {problem.scoring.name!r} asks for more than predictions"
+        return f"the scorer {problem.scoring.name!r} needs more than predictions"
     for column, dtype in problem.features.dtypes.items():
         numeric = types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype)
         if not numeric or is_short_float(dtype):

@@ -1,4 +1,4 @@
-"""Costs of predictions that were made without a model."""
+"""Costs of predictions that were computed without a model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = [
 
 Float = NDArray[np.float64]
 
-# Mean errors below this share of the largest target have lost half of their digits.
+# Errors below this share of the largest target have lost half of their digits.
 _ROUNDING = 1e-7
 
 
 class _Answer(BaseEstimator):  # type: ignore[misc]
-    """Something that a scorer takes for a fitted estimator."""
+    """A fitted estimator with fixed predictions, for scorers."""
 
     def __init__(self, predicted: Any, classes: Any = None) -> None:
         self.predicted = predicted
@@ -50,7 +50,7 @@ class _Numbers(RegressorMixin, _Answer):  # type: ignore[misc]
 
 
 def is_accuracy(scoring: Scoring) -> bool:
-    """Whether the scorer is scikit-learn's accuracy: the share of rows that are all right."""
+    """Whether the scorer is scikit-learn's accuracy."""
     from sklearn.metrics import accuracy_score
 
     scorer = scoring.scorer
@@ -59,7 +59,7 @@ def is_accuracy(scoring: Scoring) -> bool:
 
 
 def _is_hamming(scoring: Scoring) -> bool:
-    """Whether the scorer is scikit-learn's Hamming loss: the share of labels that are wrong."""
+    """Whether the scorer is scikit-learn's Hamming loss: the share of wrong labels."""
     from sklearn.metrics import hamming_loss
 
     scorer = scoring.scorer
@@ -68,7 +68,7 @@ def _is_hamming(scoring: Scoring) -> bool:
 
 
 def scores_numbers(scoring: Scoring) -> bool:
-    """Whether the scorer is one of the usual measures of predicted numbers."""
+    """Whether the scorer is a common regression metric: R2, MAE, MSE or RMSE."""
     from sklearn import metrics
 
     known = (
@@ -81,10 +81,10 @@ def scores_numbers(scoring: Scoring) -> bool:
 
 
 def magnifies_rounding(scoring: Scoring) -> bool:
-    """Whether the scorer takes logarithms or divides by what was predicted.
+    """Whether the scorer takes logarithms of predictions, or divides by them.
 
-    Next to zero, the last bit of a prediction changes such a score by any amount, or makes the
-    difference between a score and an error.
+    Close to zero, the last bit of a prediction can change such a score by any amount, or make the
+    scorer raise.
     """
     from sklearn import metrics
 
@@ -100,14 +100,14 @@ def magnifies_rounding(scoring: Scoring) -> bool:
 
 
 def errors_are_rounding(predicted: Float, truth: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which predictions (n, n_test) of numbers are off by hardly more than rounding: bool (n,)."""
+    """Whether the errors of predictions (n, n_test) are close to rounding: bool (n,)."""
     errors = np.sqrt(np.square(predicted - truth).mean(axis=1))
     exact: NDArray[np.bool_] = errors <= _ROUNDING * np.abs(truth).max()
     return exact
 
 
 def asks_for_labels(scoring: Scoring) -> bool:
-    """Whether the scorer needs no more than what ``predict`` returns."""
+    """Whether the scorer only needs ``predict``."""
     scorer = scoring.scorer
     return getattr(scorer, "_response_method", None) == "predict"
 
@@ -115,15 +115,15 @@ def asks_for_labels(scoring: Scoring) -> bool:
 def costs_of(
     predicted: NDArray[Any], problem: Problem, fold: int, classes: NDArray[Any] | None
 ) -> Float:
-    """Cost of each of many predictions of the test rows of a fold: float64 (n,).
+    """Return the costs of predictions of the test rows of a fold: float64 (n,).
 
-    NaN where the scorer raises or scores infinity: a fitted model then fails, and reports why.
+    NaN if the scorer raises or returns infinity: the fitted model then fails with an error.
 
     Parameters
     ----------
     predicted : (n, n_test) or (n, n_test, n_labels)
     classes
-        Labels in order; None for numbers.
+        Sorted classes; None for regression.
     """
     rows = problem.folds[fold][1]
     truth, scoring = problem.target[rows], problem.scoring
@@ -131,7 +131,7 @@ def costs_of(
         right = predicted == truth
         if right.ndim == 3:
             right = right.all(axis=2)
-        # The score of scikit-learn is this mean, and the cost one minus it.
+        # The same operations as in scikit-learn, so that costs are bit-identical.
         shares: Float = (scoring.upper or 0.0) - right.mean(axis=1)
         return shares
     if predicted.ndim == 3 and _is_hamming(scoring):
@@ -151,7 +151,7 @@ def costs_of(
 
 
 def _measured(predicted: Float, truth: NDArray[Any], scoring: Scoring) -> Float | None:
-    """Costs by the usual measures of numbers, all at once; None for any other scorer."""
+    """Return the costs by a common regression metric, vectorized; None for any other scorer."""
     from sklearn import metrics
 
     scorer = scoring.scorer

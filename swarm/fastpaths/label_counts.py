@@ -1,7 +1,7 @@
-"""Labels among the nearest neighbours of every row in every fold, compiled.
+"""Count labels of the nearest neighbours of every row in every fold, compiled.
 
-Rows are as far from each other in one fold as in any other, so distances are measured once and
-each fold takes from the sorted neighbours of a row those it trains on.
+Distances between rows are the same in every fold. Therefore, they are computed once, and each fold
+takes its training rows from the sorted neighbours of a row.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
-# A count has a byte.
+# A count is stored in a byte.
 MOST_NEIGHBOURS = 255
 
 
 def packed(labels: Int) -> Words:
-    """Put the labels of a row, eight in a word, so that one sum counts eight: (n_rows, n_words)."""
+    """Pack eight labels of a row into a word, so that one sum counts eight: (n_rows, n_words)."""
     n_rows, n_labels = labels.shape
     bytes_ = np.zeros((n_rows, -(-n_labels // 8) * 8), dtype=np.uint8)
     bytes_[:, :n_labels] = labels
@@ -45,7 +45,7 @@ def label_counts(
 ) -> None:  # pragma: no cover
     """Count how many of the `k` nearest training rows of every row have each label.
 
-    A row is no neighbour of itself.
+    A row is not a neighbour of itself.
 
     Parameters
     ----------
@@ -54,16 +54,16 @@ def label_counts(
     labels : uint64 (n_rows, n_words)
         See :func:`packed`.
     trained, asked : bool (n_folds, n_rows)
-        The training rows of each fold, and the rows whose neighbours it asks for.
+        Training rows of each fold, and rows whose neighbours are needed.
     tolerance : float
-        How far off a squared distance may be.
+        Bound on the rounding error of a squared distance.
     counts : uint64 (n_folds, n_rows, n_words)
-        Receives the counts of the rows that are asked for, eight labels a word.
+        Output: counts for the rows in `asked`, eight labels per word.
     sure : bool (n_folds,)
-        Receives whether rounding leaves no doubt about them.
+        Output: whether rounding cannot change the counts.
     """
     n_folds, n_rows = trained.shape
-    # Of a fold's complement few are among the nearest; where they are many, all are looked at.
+    # Usually few of the nearest rows are outside the training rows; otherwise, all are examined.
     size = min(n_rows, k + 2 + k // 2 + 4)
     block, masked = np.empty((ROWS, n_rows)), np.empty(n_rows)
     best, who = np.empty(size), np.empty(size, np.int64)
@@ -97,9 +97,9 @@ def label_counts(
 def _take(
     best: Float, who: Int, trained: Bool, labels: Words, k: int, counts: Words
 ) -> tuple[int, float, float]:  # pragma: no cover
-    """Count labels of the first `k` training rows; return how many there are, up to k + 1.
+    """Count labels of the first `k` training rows.
 
-    Also the distances of the k-th and of the next.
+    Returns the number of training rows, up to k + 1, and the distances of the k-th and the next.
     """
     taken, bound, last = 0, 0.0, np.inf
     n_words = len(counts)
@@ -123,7 +123,7 @@ def _take(
 def _alike(
     work: Float, bound: float, tolerance: float, labels: Words, trained: Bool
 ) -> bool:  # pragma: no cover
-    """Whether all training rows that may be the k-th nearest have the same labels."""
+    """Whether all training rows that could be the k-th nearest have the same labels."""
     first = -1
     for i in range(len(work)):
         if not trained[i] or abs(work[i] - bound) > tolerance:

@@ -1,4 +1,4 @@
-"""The linear system of each fold, of which those of the masks are sub-blocks."""
+"""The linear system of each fold. The systems of masks are its sub-blocks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["System", "discriminant_system", "least_squares_system"]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
-# Values farther from zero than this many standard deviations have lost digits that another
-# order of summing loses differently.
+# Farther from zero than this many standard deviations, values lose digits, and the result depends
+# on the order of summation.
 _FARTHEST = 1e5
-# Means of whole numbers up to here have no rounding.
+# Means of integers up to this limit are exact.
 _LARGEST = 2.0**30
 
 
 @dataclass(frozen=True)
 class System:
-    """What a linear model learns from the training rows of a fold, for all columns at once.
+    """The linear system of the training rows of a fold, for all columns.
 
     Attributes
     ----------
@@ -32,13 +32,13 @@ class System:
     right : float64 (t, d)
         Right-hand sides.
     centre : float64 (d,)
-        Where the columns are centred.
+        Means of the columns.
     constant : float64 (t,)
-        Targets at the centre, or logarithms of the priors.
+        Means of the targets, or logarithms of the priors.
     test : float64 (d, n_test)
         Centred test rows.
     far : bool (d,)
-        Columns whose deviations are rounding, or nearly.
+        Columns whose deviations from the mean are mostly rounding.
     length : float
         Norm of the centred targets, or 1 for classes that differ in their means.
     classes : (n_classes,) or None
@@ -69,9 +69,9 @@ def least_squares_system(
     weight : float64 (n_train,) or None
         Weights of the rows.
     ridge : bool
-        Whether something is added to the diagonal, and the solver gives constant columns zeros.
+        Whether a penalty is added to the diagonal, so that constant columns get zeros.
     classes
-        Labels of a classifier; its targets are 1 for a row's own class and -1 elsewhere.
+        Classes of a classifier; its targets are 1 for the class of a row and -1 otherwise.
     """
     rows, n_train = table.train, table.train.shape[1]
     targets = _targets(table.train_target, classes)
@@ -98,12 +98,12 @@ def least_squares_system(
 
 
 def discriminant_system(table: FoldTable, *, centred: bool) -> System:
-    """Covariance within classes and the means of the classes.
+    """Within-class covariance and class means.
 
     Parameters
     ----------
     centred : bool
-        Whether the right-hand sides are the means less their weighted mean, or the means.
+        Whether to subtract the overall mean from the class means on the right-hand side.
     """
     classes, codes = np.unique(table.train_target, return_inverse=True)
     rows = table.train

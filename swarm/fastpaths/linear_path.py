@@ -1,4 +1,4 @@
-"""Linear models: the system of a mask is a sub-block of that of all columns."""
+"""Fast path of linear models: the system of a mask is a sub-block of that of all columns."""
 
 from __future__ import annotations
 
@@ -29,32 +29,33 @@ __all__ = ["LinearPath", "linear_path"]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
-# Two decisions closer than this share of the largest are left to a fitted model.
+# If two decisions are closer than this share of the largest, a fitted model decides.
 _MARGIN = 1e-7
-# A system of a higher condition loses more digits than two ways of solving it may differ by.
+# With a higher condition number, solvers differ by more than the tolerance.
 _WORST = 1e7
-# A column that moves the prediction by less than this share has a coefficient of rounding.
+# The coefficient of a column that changes predictions by less than this share is rounding.
 _MARGIN_OF_USE = 1e-9
-# Singular values up to 1e-15 are zero to the solver ``svd``, whatever the units.
+# The solver ``svd`` treats singular values up to 1e-15 as zero, regardless of the units.
 _SHORTEST = 1e-20
-# The systems of all folds may take this much memory.
+# Memory limit for the systems of all folds.
 _MOST_BYTES = 2**29
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """What tells the models apart once their systems are there.
+    """Differences between the models, given their linear systems.
 
     Attributes
     ----------
     added, shrinkage : float
         See :func:`.solve.solve_masks`.
     worst_given : float
-        The highest condition of the matrix as given; inf for a model that is solved by
-        Cholesky's method, which does not mind the units of the columns.
+        Highest condition number of the unscaled matrix; inf for the Cholesky solver, which does
+        not depend on the units of the columns.
     discriminant : bool
     smallest : float
-        Singular values that a discriminant model takes for zero; 0 where it does not look.
+        Threshold below which a discriminant model treats singular values as zero; 0 if it has
+        none.
     ignores_zeros : bool
         Whether columns of zeros get coefficients of exactly zero.
     """
@@ -69,7 +70,7 @@ class _Rule:
 
 @dataclass(frozen=True)
 class LinearPath:
-    """Costs and coefficients of scikit-learn's linear models from one matrix a fold.
+    """Costs and coefficients of scikit-learn's linear models from one matrix per fold.
 
     Attributes
     ----------
@@ -89,8 +90,8 @@ class LinearPath:
         chosen = chosen_columns(masks, self.belongs)
         shape = (len(masks), len(self.systems))
         costs = np.full(shape, np.nan)
-        told = self.problem.importance == "fold"
-        importances = np.full((*shape, self.belongs.shape[0]), np.nan) if told else None
+        explains = self.problem.importance == "fold"
+        importances = np.full((*shape, self.belongs.shape[0]), np.nan) if explains else None
         for fold, system in enumerate(self.systems):
             train, test = self.problem.folds[fold]
             sure, found = self._solved(masks, chosen, system, len(train))
@@ -98,7 +99,7 @@ class LinearPath:
             sure &= decided
             if system.classes is None:
                 sure &= ~errors_are_rounding(predicted, self.problem.target[test])
-            if told:
+            if explains:
                 sure &= self._uses_are_sure(chosen, system, found)
             if not sure.any():
                 continue
@@ -110,13 +111,13 @@ class LinearPath:
     def _solved(
         self, masks: Bool, chosen: Chosen, system: System, n_train: int
     ) -> tuple[Bool, Float]:
-        """Which masks have a system that all solvers agree on, and the weights (n, t, d)."""
+        """Return which masks have a well-conditioned system, and the weights (n, t, d)."""
         found = np.zeros((len(masks), *system.right.shape))
         bounds = np.empty((len(masks), 3))
         rule = self.rule
         given = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
         solve_masks(system.gram, system.right, *given, found, bounds)
-        # With fewer rows than columns, Ridge solves for the rows, where units of columns matter.
+        # With fewer rows than columns, Ridge solves the dual, which depends on the units.
         wide = np.diff(chosen.pointers) > n_train
         worst_given = np.where(wide, min(_WORST, rule.worst_given), rule.worst_given)
         sure = (bounds[:, 0] < _WORST) & (bounds[:, 1] < worst_given)
@@ -126,7 +127,7 @@ class LinearPath:
         return sure, found
 
     def _spread(self, chosen: Chosen, system: System, found: Float) -> Bool:
-        """Whether no direction between class means is so short that the model may drop it."""
+        """Whether no direction between class means is so short that the model could drop it."""
         n_classes = len(system.right)
         if n_classes == 2:
             return np.ones(len(found), dtype=bool)
@@ -139,11 +140,11 @@ class LinearPath:
         return far_apart
 
     def _predicted(self, chosen: Chosen, system: System, found: Float) -> tuple[NDArray[Any], Bool]:
-        """Predictions (n, n_test), and which masks have no doubtful one."""
+        """Return predictions (n, n_test), and which masks have no doubtful prediction."""
         weights, constant = found, system.constant
         if self.rule.discriminant:
             prior = np.exp(system.constant)
-            # The same for all classes, so that labels do not change, but digits are kept.
+            # Subtracting the same weights for all classes keeps the labels and saves digits.
             weights = found - np.einsum("k,mkd->md", prior, found)[:, None, :]
             aside = system.right - prior @ system.right
             constant = system.constant - 0.5 * np.einsum("mkd,kd->mk", weights, aside)
@@ -153,10 +154,10 @@ class LinearPath:
         decision += constant[..., None]
         if system.classes is None:
             return decision[:, 0], np.ones(n, dtype=bool)
-        # What the intercept of a model that does not centre its rows cancels.
+        # Cancelled by the intercept of a model that does not centre its rows.
         lost = (np.abs(weights) @ np.abs(system.centre)).max(axis=1)
-        # Targets and logarithms of priors are of the size of 1: decisions that are all far smaller
-        # are differences of those, and their signs are rounding.
+        # Targets and logarithms of priors are of order 1: if all decisions are much smaller, they
+        # are differences of these, and their signs are rounding.
         size = np.maximum(lost + np.abs(decision).max(axis=(1, 2)), 1.0)
         if n_sides == 1:
             labels, gap = (decision[:, 0] > 0).astype(np.int64), np.abs(decision[:, 0])
@@ -167,7 +168,7 @@ class LinearPath:
         return system.classes[labels], gap.min(axis=1) > _MARGIN * size
 
     def _uses_are_sure(self, chosen: Chosen, system: System, found: Float) -> Bool:
-        """Which masks have no coefficient that may be zero or rounding: bool (n,)."""
+        """Whether no coefficient of a mask could be zero or rounding: bool (n,)."""
         own = np.diag(system.gram)
         effect = self._sizes(found) * np.sqrt(own)
         least = _MARGIN_OF_USE * np.maximum(effect.max(axis=1), system.length)
@@ -179,14 +180,14 @@ class LinearPath:
         return sure
 
     def _sizes(self, found: Float) -> Float:
-        """Mean size of the coefficients over outputs: float64 (n, d)."""
+        """Mean absolute coefficients over outputs: float64 (n, d)."""
         if self.rule.discriminant and found.shape[1] == 2:
             found = found[:, 1:] - found[:, :1]
         size: Float = np.abs(found).mean(axis=1)
         return size
 
     def _importances(self, found: Float) -> Float:
-        """Mean size of the coefficients over outputs, by unit: float64 (n, n_units)."""
+        """Mean absolute coefficients over outputs, summed by unit: float64 (n, n_units)."""
         size = self._sizes(found)
         units = self.problem.space.units
         if len(units) == size.shape[1]:
@@ -195,7 +196,7 @@ class LinearPath:
 
 
 def linear_path(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:
-    """Prepare the systems of all folds, or say which setting needs a fitted model."""
+    """Compute the systems of all folds, or return the reason why models are fitted."""
     from threadpoolctl import threadpool_limits
 
     name = type(model).__name__
@@ -210,13 +211,13 @@ def linear_path(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:
         return None, f"{problem.scoring.name!r} magnifies the rounding of {name}"
     weight = problem.weight
     if weight is not None and not all(weight[train].any() for train, _ in problem.folds):
-        return None, "no training row of some fold has a weight"
+        return None, "all training rows of a fold have weight 0"
     size = 8 * problem.space.n_columns**2 * problem.n_folds
     if not reason and size > _MOST_BYTES:
-        reason = f"would need {size / 2**20:.0f} MiB for the matrices of all folds"
+        reason = f"needs {size / 2**20:.0f} MiB for the matrices of all folds"
     if reason:
         return None, f"{name} {reason}"
-    # The number of threads changes the last digits of a product.
+    # The last digits of a product depend on the number of threads.
     with threadpool_limits(limits=1):
         tables = fold_tables(problem)
         systems = (
@@ -225,7 +226,7 @@ def linear_path(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:
             else _least_squares(problem, model, tables)
         )
     path = LinearPath(problem, systems, _rule(model), membership(problem))
-    return path, f"{name} solves a sub-block of one matrix a fold"
+    return path, f"{name} solves a sub-block of one matrix per fold"
 
 
 def _least_squares(problem: Problem, model: Any, tables: list[FoldTable]) -> list[System]:
@@ -235,7 +236,7 @@ def _least_squares(problem: Problem, model: Any, tables: list[FoldTable]) -> lis
             table,
             None if problem.weight is None else problem.weight[train],
             intercept=model.fit_intercept,
-            # A decomposition gives a constant column a weight of rounding, not of nothing.
+            # With the solver svd, the weight of a constant column is rounding and not exactly 0.
             ridge=getattr(model, "alpha", 0.0) > 0 and model.solver != "svd",
             classes=np.unique(table.train_target) if "Classifier" in type(model).__name__ else None,
         )
@@ -253,9 +254,10 @@ def _discriminant(model: Any, table: FoldTable) -> System:
 
 
 def _share_of_rows(model: Any, n_rows: int, n_classes: int) -> float:
-    """What the covariance of the solver ``svd`` is to the mean over rows.
+    """Return the ratio of the covariance of the solver ``svd`` to the mean over rows.
 
-    Versions of scikit-learn divide by the rows, or by the rows less the classes: six rows tell.
+    Depending on its version, scikit-learn divides by the number of rows, or by the number of rows
+    minus the number of classes. A fit on six rows shows which.
     """
     from sklearn.base import clone
 
@@ -273,7 +275,7 @@ def _rule(model: Any) -> _Rule:
             return _Rule(discriminant=True, smallest=max(float(model.tol), 1e-15))
         return _Rule(shrinkage=float(model.shrinkage or 0.0), worst_given=1e8, discriminant=True)
     if name == "LinearRegression":
-        # It drops directions shorter than a share of the longest, in the units of the columns.
+        # It drops directions shorter than a share of the longest, which depend on the units.
         dropped = max(float(getattr(model, "tol", 0.0)), 1e-6)
         return _Rule(worst_given=0.25 / dropped**2)
     if model.solver == "svd":
@@ -283,13 +285,13 @@ def _rule(model: Any) -> _Rule:
 
 def _other_least_squares(model: Any) -> str:
     if model.positive:
-        return "is held positive"
+        return "has positive=True"
     if getattr(model, "solver", "auto") not in ("auto", "cholesky", "svd"):
         return f"has the solver {model.solver!r}, which stops before the solution"
     if np.ndim(getattr(model, "alpha", 0.0)) > 0:
         return "has several penalties"
     if getattr(model, "class_weight", None) is not None:
-        return "weighs its classes"
+        return "has class weights"
     return ""
 
 
@@ -297,9 +299,9 @@ def _other_discriminant(model: Any) -> str:
     if model.solver not in ("svd", "lsqr"):
         return f"has the solver {model.solver!r}"
     if model.priors is not None:
-        return "has priors of its own"
+        return "has given priors"
     if model.covariance_estimator is not None or isinstance(model.shrinkage, str):
-        return "estimates its covariance in another way"
+        return "has another covariance estimator"
     if model.solver == "svd" and model.shrinkage is not None:
         return "cannot shrink with the solver 'svd'"
     if model.n_components is not None:

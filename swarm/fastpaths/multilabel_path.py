@@ -1,4 +1,4 @@
-"""ML-kNN: neighbours of every row, test and training, without a model."""
+"""Fast path of ML-kNN: neighbours of all test and training rows, without a model."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# No two distances are as near to each other as this.
+# A tolerance below every difference of distances.
 _NO_DOUBT = -1.0
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Folds that see the same numbers: all of them, or one where steps before scale them.
+    """Folds with the same values: all folds, or a single one if earlier steps scale the data.
 
     Attributes
     ----------
     folds : list of int
     rows : float64 (n_columns, n_rows)
-        Every row of the data; zeros where the folds have no use for it.
+        Every row of the data; zeros if the folds do not use it.
     largest : float64 (n_columns,)
     whole : bool (n_columns,)
-        Columns of whole numbers, where every fold trains on rows in their order: then rows that
-        tie are told apart by it, as the model does.
+        Integer columns, if the training rows of every fold are in order: ties are then broken by
+        this order, as in the model.
     trained, asked : bool (len(folds), n_rows)
+        See :func:`.label_counts.label_counts`.
     """
 
     folds: list[int]
@@ -70,7 +71,7 @@ class MultiLabelPath:
     k : int
     smoothing : float
     trust : Trust
-        Whether rows that tie are told apart as the model does.
+        Whether ties are broken as in the model.
     """
 
     problem: Problem
@@ -93,19 +94,19 @@ class MultiLabelPath:
         sure = np.empty(costs.shape, dtype=bool)
         for part in self.parts:
             counts = np.empty((len(part.folds), *words.shape), dtype=np.uint64)
-            told = np.empty(len(part.folds), dtype=bool)
+            certain = np.empty(len(part.folds), dtype=bool)
             for m in range(len(masks)):
                 columns = chosen.of(m)
                 exact = sums_are_exact(part.whole, part.largest, columns)
-                believed = exact and self.trust.earned
-                tolerance = _NO_DOUBT if believed else rounding_of(part.largest, columns)
+                trusted = exact and self.trust.earned
+                tolerance = _NO_DOUBT if trusted else rounding_of(part.largest, columns)
                 which = (words, part.trained, part.asked)
-                label_counts(part.rows, columns, *which, self.k, tolerance, counts, told)
+                label_counts(part.rows, columns, *which, self.k, tolerance, counts, certain)
                 seen = counts.view(np.uint8)[..., :n_labels].astype(np.int64)
                 for place, fold in enumerate(part.folds):
                     here = self._predicted(seen[place], labels, fold)
                     predicted[fold][m] = here
-                    sure[m, fold] = told[place] or (exact and self._holds(columns, fold, here))
+                    sure[m, fold] = certain[place] or (exact and self._holds(columns, fold, here))
         for fold, found in enumerate(predicted):
             known = sure[:, fold]
             if known.any():
@@ -114,7 +115,7 @@ class MultiLabelPath:
         return Answers(costs)
 
     def _holds(self, columns: Int, fold: int, predicted: Int) -> bool:
-        """Whether to believe predictions that hang on which of tied rows are neighbours."""
+        """Whether to trust predictions that depend on tie-breaking."""
         return self.trust.holds(
             len(predicted), lambda: self._model_agrees(columns, fold, predicted)
         )
@@ -128,11 +129,11 @@ class MultiLabelPath:
             try:
                 model = clone(self.problem.estimator)
                 model.fit(features.iloc[train], self.problem.target[train])
-                told = model.predict(features.iloc[test])
+                expected = model.predict(features.iloc[test])
             except (TypeError, ValueError):
-                # A model that cannot be asked confirms nothing.
+                # A model that fails confirms nothing.
                 return False
-        return np.array_equal(told, predicted)
+        return np.array_equal(expected, predicted)
 
     def _predicted(self, counts: Int, labels: Int, fold: int) -> Int:
         train, test = self.problem.folds[fold]
@@ -143,16 +144,16 @@ class MultiLabelPath:
 
 
 def multilabel_path(problem: Problem, model: Any) -> tuple[MultiLabelPath | None, str]:
-    """Prepare the rows, or say why the model has to be fitted."""
+    """Prepare the rows, or return the reason why models are fitted."""
     k = int(model.n_neighbors)
     n_rows = len(problem.target)
     if k > MOST_NEIGHBOURS:
-        return None, f"MLkNN asks for more than {MOST_NEIGHBOURS} neighbours"
+        return None, f"MLkNN has more than {MOST_NEIGHBOURS} neighbours"
     for train, test in problem.folds:
         if k >= len(train) - 1:
-            return None, "MLkNN asks for as many neighbours as there are rows"
+            return None, "MLkNN has as many neighbours as there are rows"
         if len(np.unique(np.concatenate([train, test]))) < len(train) + len(test):
-            return None, "a fold has a row twice"
+            return None, "a fold contains a row twice"
     scaled = bool(steps_before(problem.estimator))
     parts = []
     for fold, table in enumerate(fold_tables(problem)) if scaled else ():
@@ -165,7 +166,7 @@ def multilabel_path(problem: Problem, model: Any) -> tuple[MultiLabelPath | None
         every = list(range(problem.n_folds))
         parts.append(_rows(problem, every, np.ascontiguousarray(values.T)))
     path = MultiLabelPath(problem, parts, membership(problem), k, float(model.smoothing))
-    return path, "squared distances of nearest neighbours add up over features"
+    return path, "squared distances of nearest neighbours are sums over features"
 
 
 def _rows(problem: Problem, folds: list[int], rows: Float) -> _Rows:

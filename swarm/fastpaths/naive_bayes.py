@@ -1,4 +1,4 @@
-"""Gaussian naive Bayes: log-likelihoods of features add up."""
+"""Fast path of Gaussian naive Bayes: log-likelihoods are sums over features."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Two classes closer than this share of their log-likelihood are looked at again. Sums in another
-# order differ by some 1e-15 of it, distances from a mean that is far away by more.
+# If two classes are closer than this share of their log-likelihood, the sums are computed again in
+# the order of the model. Sums in another order differ by about 1e-15 of it, or by more if a mean is
+# far from zero.
 _MARGIN = 1e-7
-# Numbers that are worked on at a time, 64 MiB, and those that are kept, twice 128 MiB.
+# Elements of a chunk, 64 MiB, and of each of the two caches, 128 MiB.
 _CHUNK = 1 << 23
 _KEPT = 1 << 24
 
 
 @dataclass
 class _Block:
-    """Folds that are worked on together.
+    """Folds that are evaluated together.
 
     Attributes
     ----------
     first : int
-        The first of them.
+        Number of the first fold.
     squares : float64 (n_folds, n_classes, n_columns, n_test) or None
-        See :meth:`.bayes_moments.Moments.squares`; None where they are too many to keep.
+        See :meth:`.bayes_moments.Moments.squares`; None if they exceed the cache.
     kept : Kept
-        Smoothed variances that were made before.
+        Cache of variances.
     """
 
     first: int
@@ -51,10 +52,10 @@ class _Block:
 
 @dataclass
 class NaiveBayesPath:
-    """Costs of :class:`sklearn.naive_bayes.GaussianNB` by one matrix product a fold and class.
+    """Costs of :class:`sklearn.naive_bayes.GaussianNB` by one matrix product per fold and class.
 
-    Where the order of a sum could change a prediction, the sum is formed anew in the order of
-    the models; if that is not to be known, the fold is left to a fitted model.
+    If the order of a sum could change a prediction, the sum is computed again in the order of
+    the model; if that order is unknown, the fallback is a fitted model.
 
     Attributes
     ----------
@@ -63,7 +64,7 @@ class NaiveBayesPath:
     membership : bool (n_units, n_columns)
     smoothing : float
     exact : bool or None
-        Whether sums in the order of models are those of models; None until a model was asked.
+        Whether sums in the order of the model are bit-identical; None until compared.
     """
 
     problem: Problem
@@ -78,7 +79,7 @@ class NaiveBayesPath:
         return Answers(np.concatenate([self._costs(columns, b) for b in self.blocks], axis=1))
 
     def _costs(self, columns: Bool, block: _Block) -> Float:
-        """Cost of each set of columns (n, n_columns) on each fold of a block."""
+        """Return the cost of each set of columns (n, n_columns) on each fold of a block."""
         learned = block.moments
         squares = learned.squares() if block.squares is None else block.squares
         smoothing = self.smoothing * _widest(columns, learned.spread)
@@ -105,15 +106,15 @@ class NaiveBayesPath:
                 open_ = doubtful[:, row] & (learned.sizes >= 2)
                 if len(chosen) >= 2 and open_.any():
                     joint = exact_sums(learned, squares, made[row], chosen)
-                    told = self._told(joint, chosen, open_, block)
-                    labels[told, row] = joint[told].argmax(axis=1)
-                    doubtful[told, row] = False
+                    settled = self._told(joint, chosen, open_, block)
+                    labels[settled, row] = joint[settled].argmax(axis=1)
+                    doubtful[settled, row] = False
         costs = self._costs_of(labels, block)
         costs[doubtful.T] = np.nan
         return costs
 
     def _costs_of(self, labels: Int, block: _Block) -> Float:
-        """Cost of predicted classes (n_folds, n, n_test) on each fold: float64 (n, n_folds)."""
+        """Return the cost of predicted classes (n_folds, n, n_test): float64 (n, n_folds)."""
         learned = block.moments
         if is_accuracy(self.problem.scoring):
             right = (labels == learned.truth[:, None]).sum(axis=2)
@@ -128,7 +129,7 @@ class NaiveBayesPath:
         return np.stack(found, axis=1)
 
     def _told(self, joint: Float, columns: Int, open_: Bool, block: _Block) -> Bool:
-        """Which of the open folds of one mask are settled by sums in the order of models."""
+        """Return the open folds of a mask that are decided by sums in the order of the model."""
         learned = block.moments
         open_ = open_ & np.isfinite(joint.max(axis=1)).all(axis=1)
         if self.exact is None and open_.any():
@@ -138,7 +139,7 @@ class NaiveBayesPath:
         return open_ & bool(self.exact)
 
     def _agrees(self, joint: Float, columns: Int, fold: int) -> bool:
-        """Whether a fitted model has the same log-likelihoods to the last bit."""
+        """Whether the log-likelihoods of a fitted model are bit-identical."""
         from sklearn.base import clone
 
         features = self.problem.features.iloc[:, columns.tolist()]
@@ -146,12 +147,12 @@ class NaiveBayesPath:
         target = self.problem.target[train]
         model = clone(self.problem.estimator).fit(features.iloc[train], target)
         there = np.isin(np.unique(self.problem.target), model.classes_)
-        told = model.predict_joint_log_proba(features.iloc[test])
-        return bool(np.array_equal(joint[there], told.T))
+        expected = model.predict_joint_log_proba(features.iloc[test])
+        return bool(np.array_equal(joint[there], expected.T))
 
 
 def _widest(columns: Bool, spread: Float) -> Float:
-    """Largest variance within each set of columns (n, n_columns), by fold: float64 (n, n_folds)."""
+    """Return the largest variance in each set of columns (n, n_columns): float64 (n, n_folds)."""
     found = np.empty((len(columns), len(spread)))
     for fold, variance in enumerate(spread):
         order = np.argsort(-variance, kind="stable")
@@ -160,7 +161,7 @@ def _widest(columns: Bool, spread: Float) -> Float:
 
 
 def _joint(made: list[Smoothed], columns: Bool, learned: Moments, squares: Float) -> Float:
-    """Log-likelihoods of all masks: float64 (n_folds, n_classes, n, n_test)."""
+    """Return the log-likelihoods of all masks: float64 (n_folds, n_classes, n, n_test)."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         width = np.stack([one.width for one in made], axis=2)
         far = [one.far is not None for one in made]
@@ -178,7 +179,7 @@ def _finite(logs: Float) -> Float:
 
 
 def _labels(joint: Float, learned: Moments) -> tuple[Int, Bool]:
-    """Classes, int (n_folds, n, n_test), and which are doubtful somewhere, bool (n_folds, n)."""
+    """Return classes (n_folds, n, n_test), and which masks have a doubtful one (n_folds, n)."""
     best = joint[:, 0].copy()
     labels, second = np.zeros(best.shape, dtype=np.int64), np.full(best.shape, -np.inf)
     for label in range(1, joint.shape[1]):
@@ -194,11 +195,11 @@ def _labels(joint: Float, learned: Moments) -> tuple[Int, Bool]:
 
 
 def naive_bayes_path(problem: Problem, model: Any) -> tuple[NaiveBayesPath | None, str]:
-    """Learn the moments of every fold, or say why that is not enough."""
+    """Compute the moments of every fold, or return the reason why models are fitted."""
     if model.priors is not None:
-        return None, "GaussianNB has priors of its own"
+        return None, "GaussianNB has given priors"
     tables = fold_tables(problem)
-    # All folds at once, unless that is more than can be kept, or mostly filled in.
+    # All folds together, unless they exceed the cache or would be mostly padding.
     sizes = [table.test.shape[1] for table in tables]
     numbers = max(sizes) * len(sizes) * problem.space.n_columns * len(np.unique(problem.target))
     keep = numbers <= _KEPT
@@ -210,4 +211,4 @@ def naive_bayes_path(problem: Problem, model: Any) -> tuple[NaiveBayesPath | Non
         blocks.append(_Block(first, learned, learned.squares() if keep else None, kept))
     belongs, exact = membership(problem), None if as_models_do(problem) else False
     path = NaiveBayesPath(problem, blocks, belongs, float(model.var_smoothing), exact)
-    return path, "log-likelihoods of naive Bayes add up over features"
+    return path, "log-likelihoods of naive Bayes are sums over features"

@@ -1,4 +1,4 @@
-"""k nearest neighbours: distances add up over features, see :mod:`.neighbours`."""
+"""Fast path of k nearest neighbours: squared distances are sums, see :mod:`.neighbours`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["NearestPath", "nearest_path"]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
-# Relative error of a squared distance that may weigh.
+# Highest relative error of a squared distance that is used as a weight.
 _MARGIN = 1e-9
 
 
@@ -51,7 +51,7 @@ class NearestPath:
         Classes of the training rows of each fold.
     k : int
     weighted : bool
-        Whether neighbours weigh by the inverse of their distance.
+        Whether neighbours are weighted by the inverse of their distance.
     ties : Ties
     """
 
@@ -81,7 +81,7 @@ class NearestPath:
         return Answers(costs)
 
     def _labels(self, chosen: Chosen, fold: int) -> tuple[NDArray[Any], Bool]:
-        """Predictions (n, n_test), and which masks have no doubtful one: bool (n,)."""
+        """Return predictions (n, n_test), and which masks have no doubtful one: bool (n,)."""
         assert self.classes is not None
         table, n = self.tables[fold], len(chosen.pointers) - 1
         labels = np.empty((n, table.test.shape[1]), dtype=np.int64)
@@ -120,9 +120,9 @@ class NearestPath:
     def _weights_are_sure(
         self, chosen: Chosen, distance: Float, table: FoldTable, fold: int
     ) -> Bool:
-        """Which masks have inverse distances that a model has too: bool (n,).
+        """Whether the inverse distances of a mask are those of a model: bool (n,).
 
-        Where the model computes all distances, small ones lose digits and large weights with them.
+        With brute force, the model loses digits of small distances, and thus of large weights.
         """
         sure: Bool = np.all(distance > 0, axis=(1, 2))
         for m in np.flatnonzero(sure).tolist():
@@ -134,18 +134,18 @@ class NearestPath:
 
 
 def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]:
-    """Prepare the folds, or say which setting needs a fitted model."""
+    """Prepare the folds, or return the reason why models are fitted."""
     name = type(model).__name__
     euclidean = model.metric == "euclidean" or (model.metric == "minkowski" and model.p == 2)
     if not euclidean or model.metric_params is not None:
         return None, f"{name} does not use the Euclidean distance"
     if model.weights not in ("uniform", "distance"):
-        return None, f"{name} has weights of its own"
+        return None, f"{name} has custom weights"
     if problem.target.ndim > 1:
         return None, f"{name} predicts several columns"
     tables = fold_tables(problem)
     if any(model.n_neighbors >= table.train.shape[1] for table in tables):
-        return None, f"{name} asks for as many neighbours as there are rows"
+        return None, f"{name} has as many neighbours as there are rows"
     if hasattr(model, "classes_") or "Classifier" in name:
         classes = np.unique(problem.target)
         codes = [np.searchsorted(classes, table.train_target) for table in tables]
@@ -159,4 +159,4 @@ def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]
     belongs, k = membership(problem), int(model.n_neighbors)
     ties = ties_of(problem, model, tables, largest)
     path = NearestPath(problem, model, tables, largest, belongs, classes, codes, k, weighted, ties)
-    return path, "squared distances of nearest neighbours add up over features"
+    return path, "squared distances of nearest neighbours are sums over features"

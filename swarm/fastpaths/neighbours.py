@@ -1,9 +1,9 @@
 """Nearest neighbours of many masks, compiled.
 
-Squared Euclidean distances add up over features, so a mask costs one product of its columns and
-no model. They are formed as ``|x|^2 - 2xy + |y|^2``, as scikit-learn forms some of its own. That
-loses digits: wherever rounding of that kind, in its sums or in these, could change who is a
-neighbour in a way that changes the answer, the row is called doubtful.
+Squared Euclidean distances are sums over features, so that a mask takes one product of its columns
+and no model. They are computed as ``|x|^2 - 2xy + |y|^2``, as in parts of scikit-learn. This loses
+digits: a row is doubtful if rounding, here or in scikit-learn, could change its neighbours in a way
+that changes the result.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ __all__ = [
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Rows whose distances are found at a time.
+# Rows whose distances are computed together.
 ROWS = 64
-# Numbers that are looked through at a time for one that is small.
+# Block size of the search for small values.
 _BLOCK = 16
 
 
 def largest_squares(test: Float, train: Float) -> Float:
-    """Largest square of each column of test rows, plus that of training rows: (n_columns,)."""
+    """Return the largest square of each column in test rows plus that in training rows."""
     found: Float = (test**2).max(axis=1) + (train**2).max(axis=1)
     return found
 
 
 def widened(largest: Float, n_train: int) -> Float:
-    """Allow for scales that models sum in another order, see :func:`.tables.scales_are_exact`.
+    """Allow for scales summed in another order, see :func:`.tables.scales_are_exact`.
 
-    A sum over n rows is off by at most n u, relative, and so is a variance and the square of a
-    scaled distance.
+    The relative error of a sum over n rows is at most n u, and so is that of a variance and of
+    the square of a scaled distance.
     """
     return largest * (1.0 + n_train / 4.0)
 
 
 @njit(nogil=True, cache=True)
 def rounding_of(largest: Float, columns: Int) -> float:  # pragma: no cover
-    """Return how far apart two squared distances over `columns` are that keep their order.
+    """Return the difference of two squared distances above which rounding keeps their order.
 
-    With unit roundoff u, ``n`` columns and norms of at most N together, either way of summing
-    is off by at most ``2 (n + 3) u N``. Two distances of ours and the same two of
-    scikit-learn's make four times that, ``8.9e-16 (n + 3) N``.
+    With unit roundoff u, ``n`` columns and norms of at most N in total, the error of either
+    summation is at most ``2 (n + 3) u N``. For two distances, here and in scikit-learn, the bound
+    is four times that, ``8.9e-16 (n + 3) N``.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def rounding_of(largest: Float, columns: Int) -> float:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
-    """Training rows for :func:`measure`: -2 times the columns, and a last row of their norms.
+    """Return the second operand of :func:`measure`: -2 times the columns, and a row of norms.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def queries(test: Float, columns: Int, start: int, stop: int) -> Float:  # pragma: no cover
-    """Some test rows for :func:`measure`, each with a last 1: (stop - start, n_chosen + 1).
+    """Return the first operand of :func:`measure`: test rows, each with a final 1.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def queries(test: Float, columns: Int, start: int, stop: int) -> Float:  # pragm
 
 @njit(nogil=True, cache=True)
 def measure(rows: Float, train: Float, work: Float) -> None:  # pragma: no cover
-    """Find ``|y|^2 - 2xy``: squared distances less the norm of the row that asks.
+    """Compute ``|y|^2 - 2xy``: squared distances minus the norm of the query row.
 
     Parameters
     ----------
@@ -122,14 +122,14 @@ def measure(rows: Float, train: Float, work: Float) -> None:  # pragma: no cover
     train : float64 (n_chosen + 1, n_train)
         See :func:`reference`.
     work : float64 (n_rows, n_train)
-        Receives them.
+        Output.
     """
     np.dot(rows, train, work)
 
 
 @njit(nogil=True, cache=True)
 def norm_of(row: Float) -> float:  # pragma: no cover
-    """Sum of squares of a row of :func:`queries`."""
+    """Return the sum of squares of a row of :func:`queries`."""
     norm = 0.0
     for place in range(len(row) - 1):
         norm += row[place] * row[place]
@@ -138,24 +138,23 @@ def norm_of(row: Float) -> float:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def nearest_of_all(work: Float, k: int, best: Float, who: Int) -> None:  # pragma: no cover
-    """Find the `k` + 1 smallest numbers of each row of `work`: into (n_rows, k + 1) each."""
+    """Find the `k` + 1 smallest values of each row of `work`, see :func:`smallest`."""
     for row in range(work.shape[0]):
         smallest(work[row], k, best[row], who[row])
 
 
 @njit(nogil=True, cache=True)
 def smallest(work: Float, k: int, best: Float, who: Int) -> None:  # pragma: no cover
-    """Find the `k` + 1 smallest numbers of `work`, smallest first; inf and -1 where it has fewer.
+    """Find the `k` + 1 smallest values of `work`, in order; inf and -1 if there are fewer.
 
-    Which numbers are small is a coin toss to the processor, so steps that are taken for each
-    number have no branch to guess.
+    Branches on the values would be unpredictable, so that the inner loops are branch-free.
     """
     n, n_blocks = len(work), (len(work) + _BLOCK - 1) // _BLOCK
     lows = np.empty(n_blocks)
     for b in range(n_blocks):
         lows[b] = _least(work[b * _BLOCK : (b + 1) * _BLOCK])
-    # The k + 1 lowest blocks have a number each up to the highest of their minima: with that
-    # for a bound most numbers are passed over by whole blocks.
+    # Each of the k + 1 blocks with the lowest minima has a value up to the highest of these
+    # minima. With this bound, most blocks are skipped.
     best[:] = np.inf
     for b in range(n_blocks):
         value = lows[b]
@@ -183,7 +182,7 @@ def smallest(work: Float, k: int, best: Float, who: Int) -> None:  # pragma: no 
 
 @njit(nogil=True, cache=True)
 def _insert(best: Float, who: Int, k: int, value: float, number: int) -> None:  # pragma: no cover
-    """Put a value in its place, after those equal to it."""
+    """Insert a value into the sorted values, after those equal to it."""
     place = k
     while place > 0 and value < best[place - 1]:
         best[place] = best[place - 1]

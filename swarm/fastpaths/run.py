@@ -1,4 +1,4 @@
-"""Run an exact path over masks, on several threads."""
+"""Run a fast path over masks, on several threads."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from swarm.threads import one_thread
 
 __all__ = ["find_answers", "fold_costs"]
 
-# Pieces of work for each thread, and the fewest masks that are worth a piece.
+# Chunks per thread, and the smallest number of masks of a chunk.
 _PIECES = 2
 _FEWEST = 8
 
 
 def find_answers(path: ExactPath, masks: NDArray[np.bool_], n_threads: int = 1) -> Answers:
-    """Evaluate masks (n, n_units); what is found does not depend on the number of threads.
+    """Evaluate masks (n, n_units); the result does not depend on the number of threads.
 
-    The compiled parts let other threads run, so threads are enough to use every core.
+    Compiled code releases the GIL, so that threads can use all cores.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -34,6 +34,6 @@ def find_answers(path: ExactPath, masks: NDArray[np.bool_], n_threads: int = 1) 
 def fold_costs(
     path: ExactPath, masks: NDArray[np.bool_], n_folds: int, n_threads: int = 1
 ) -> NDArray[np.float64]:
-    """Cost of each mask (n, n_units) on each fold: float64 (n, n_folds), NaN where doubtful."""
+    """Return the costs of masks (n, n_units): float64 (n, n_folds), NaN if doubtful."""
     costs = find_answers(path, masks, n_threads).costs
     return costs.reshape(len(masks), n_folds)

@@ -1,4 +1,4 @@
-"""Linear systems of many masks, compiled: each is a sub-block of one matrix."""
+"""Solve the linear systems of many masks, which are sub-blocks of one matrix; compiled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["predict_masks", "solve_masks"]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# A pivot of a matrix with a diagonal of ones below this is rounding.
+# In a matrix with unit diagonal, a smaller pivot is rounding.
 _SMALLEST_PIVOT = 1e-13
 
 
@@ -28,8 +28,8 @@ def solve_masks(
 ) -> None:  # pragma: no cover
     """Solve ``((1 - s) G + (a + s mean(diag G)) I) x = b`` on the columns of each mask.
 
-    The matrix is brought to a diagonal of ones before it is factorised, which is what makes
-    Cholesky's method indifferent to the units of the columns.
+    The matrix is scaled to a unit diagonal before its Cholesky factorisation, so that the result
+    does not depend on the units of the columns.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ def solve_masks(
     added, shrinkage : float
         a and s.
     found : float64 (n, t, d)
-        Zeros; receives the solutions.
+        Zeros on input; the solutions on output.
     bounds : float64 (n, 3)
-        Receives upper bounds of the condition of the scaled and of the given matrix, and the
-        trace of the inverse of the scaled one; inf where there is no solution.
+        Output: upper bounds of the condition numbers of the scaled and of the unscaled matrix,
+        and the trace of the inverse of the scaled matrix; inf if there is no solution.
     """
     widest = 0
     for m in range(len(pointers) - 1):
@@ -95,7 +95,7 @@ def solve_masks(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _factorise(factor: Float, n: int) -> bool:  # pragma: no cover
-    """Cholesky's R in place of the upper half, ``A = R' R``; False where A is singular."""
+    """Replace the upper triangle by the Cholesky factor, ``A = R' R``; False if A is singular."""
     for k in range(n):
         if not factor[k, k] > _SMALLEST_PIVOT:
             return False
@@ -113,7 +113,7 @@ def _factorise(factor: Float, n: int) -> bool:  # pragma: no cover
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _invert(factor: Float, inverse: Float, n: int) -> None:  # pragma: no cover
-    """Inverse of R', a lower triangle."""
+    """Invert R', a lower triangular matrix."""
     for i in range(n):
         for j in range(i):
             inverse[i, j] = 0.0
@@ -134,14 +134,14 @@ def _invert(factor: Float, inverse: Float, n: int) -> None:  # pragma: no cover
 def predict_masks(
     test: Float, found: Float, pointers: Int, columns: Int, predicted: Float
 ) -> None:  # pragma: no cover
-    """Add up the columns of `test` by weights, in an order that other masks do not change.
+    """Compute weighted sums of the rows of `test`, in an order independent of other masks.
 
     Parameters
     ----------
     test : float64 (d, n_test)
     found : float64 (n, t, d)
     predicted : float64 (n, t, n_test)
-        Receives the sums.
+        Output.
     """
     for m in range(len(pointers) - 1):
         for k in range(found.shape[1]):

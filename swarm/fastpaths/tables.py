@@ -1,4 +1,4 @@
-"""The numbers of each fold, as the last step of the estimator would get them."""
+"""The data of each fold, as input of the last step of the estimator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Int = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Chosen:
-    """Columns of many masks, one after the other.
+    """Columns of many masks, concatenated.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class FoldTable:
-    """One fold, a row for each column of the data.
+    """Data of one fold, transposed: a row for each column.
 
     Attributes
     ----------
@@ -64,16 +64,16 @@ class FoldTable:
 
 
 def fold_tables(problem: Problem) -> list[FoldTable]:
-    """Cut the data into folds, scaled as the steps before the last do it.
+    """Split the data into folds, and scale them as the pipeline does.
 
-    Scalers treat each column by itself, so all columns are scaled at once. They are fitted on
-    rows of the DataFrame, as the models fit theirs: an array with another memory layout is
-    summed in another order, and the last bit of a scale decides between tied neighbours.
+    Scalers work on each column separately, so that all columns are scaled at once. They are
+    fitted on rows of the DataFrame, as in the models: an array with another memory layout is
+    summed in another order, and the last bit of a scale can break a tie between neighbours.
     """
     from sklearn.base import clone
 
     scalers = steps_before(problem.estimator)
-    # A model refuses some column names; here they do not matter.
+    # Scalers reject some column names, which do not matter here.
     names = [f"x{position}" for position in range(problem.space.n_columns)]
     features = problem.features.set_axis(names, axis=1)
     made = []
@@ -87,18 +87,18 @@ def fold_tables(problem: Problem) -> list[FoldTable]:
 
 
 def scales_are_exact(problem: Problem) -> bool:
-    """Whether :func:`fold_tables` scales every subset as its models do, to the last bit.
+    """Whether :func:`fold_tables` scales subsets bit-identically to the models.
 
-    Minima and maxima do not depend on the order of the rows. The sums of a StandardScaler do:
-    where columns are contiguous in memory, pandas keeps them so in every subset, and NumPy sums
-    each of them alike; a table stored row by row may change its layout with the subset.
+    Minima and maxima do not depend on the order of the rows, but the sums of a StandardScaler do.
+    If columns are contiguous in memory, pandas keeps them contiguous in every subset, and NumPy
+    sums them in the same order; the layout of a row-wise table may change with the subset.
     """
     standardized = any(type(step) is StandardScaler for step in steps_before(problem.estimator))
     return not standardized or columns_are_contiguous(problem)
 
 
 def columns_are_contiguous(problem: Problem) -> bool:
-    """Whether the values of each column lie next to each other in memory."""
+    """Whether each column is contiguous in memory."""
     columns = (problem.features.iloc[:, j].to_numpy() for j in range(problem.space.n_columns))
     return all(values.strides == (values.itemsize,) for values in columns)
 
@@ -108,7 +108,7 @@ def _by_column(rows: Any) -> Float:
 
 
 def membership(problem: Problem) -> Bool:
-    """Which columns belong to which unit: bool (n_units, n_columns)."""
+    """Return the columns of each unit: bool (n_units, n_columns)."""
     belongs = np.zeros((problem.space.n_units, problem.space.n_columns), dtype=bool)
     for unit, positions in enumerate(problem.space.units):
         belongs[unit, list(positions)] = True
@@ -117,13 +117,13 @@ def membership(problem: Problem) -> Bool:
 
 def columns_of(masks: Bool, belongs: Bool) -> Bool:
     """Return the columns of masks (n, n_units) as flags: bool (n, n_columns)."""
-    # Numbers are what matrix products are fast for; no sum here is beyond their digits.
+    # Matrix products of floats are fast, and these sums are small enough to be exact.
     flags: Bool = masks.astype(np.float32) @ belongs.astype(np.float32) > 0.5
     return flags
 
 
 def chosen_columns(masks: Bool, belongs: Bool) -> Chosen:
-    """List the columns of masks (n, n_units) for the compiled parts."""
+    """Return the columns of masks (n, n_units) for compiled code."""
     flags = columns_of(masks, belongs)
     pointers = np.zeros(len(masks) + 1, dtype=np.int64)
     np.cumsum(flags.sum(axis=1), out=pointers[1:])

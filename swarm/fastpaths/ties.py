@@ -1,9 +1,9 @@
-"""Which of equally distant rows scikit-learn takes as neighbours.
+"""Tie-breaking between equally distant rows as in scikit-learn.
 
-A tree answers for itself, see :mod:`.trees`. Where scikit-learn computes all distances, those of
-whole numbers are exact, so its choice follows from its algorithm: float64 values pass one after
-the other through a heap of size k, integer tables through :func:`numpy.argpartition`. Every
-choice is compared with fitted models at first, see :class:`.whole.Trust`.
+Trees are queried directly, see :mod:`.trees`. With brute force, distances of integers are exact,
+so that tie-breaking follows from the algorithm: float64 values go through a heap of size k, one
+after the other, and integer tables through :func:`numpy.argpartition`. The first results are
+compared with fitted models, see :class:`.whole.Trust`.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Distances that are kept at a time, 8 MiB.
+# Elements of a chunk of distances, 8 MiB.
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Ties:
-    """Neighbours among tied rows, as the estimator of a problem chooses them.
+    """Neighbours among tied rows, as chosen by the estimator of a problem.
 
     Attributes
     ----------
     problem : Problem
     model : KNeighborsClassifier or KNeighborsRegressor
     exact_scales : bool
-        See :func:`.tables.scales_are_exact`; False leaves all ties to fitted models.
-    largest, whole : list of (n_columns,), one a fold
+        See :func:`.tables.scales_are_exact`; if False, fitted models break all ties.
+    largest, whole : list of (n_columns,), one per fold
         See :func:`.whole.sums_are_exact`.
     kinds : list (n_columns,)
-        Types of the columns.
+        Dtypes of the columns.
     trust : dict of str to Trust
-        One for each algorithm.
+        One per algorithm.
     """
 
     problem: Problem
@@ -74,14 +74,14 @@ class Ties:
         Returns
         -------
         (int, float64) (n_rows, k) each, or None
-            Neighbours in no order, and their weights unless uniform. None where only a fitted
-            model can tell.
+            Neighbours in any order, and their weights unless uniform. None if only a fitted
+            model can break the ties.
         """
         if not self.exact_scales:
             return None
         if queries_tree(self.model, table.train.shape[1], len(columns)):
             return self._from_tree(table, fold, columns, rows)
-        # The weights depend on the order in which the model sums them.
+        # The sum of the weights depends on their order in the model.
         who = None if self._weighted else self._from_distances(table, fold, columns, rows)
         return None if who is None else (who, None)
 
@@ -95,8 +95,8 @@ class Ties:
         if self.trust["tree"].broken:
             return None
         tree = tree_of(self.model, np.ascontiguousarray(table.train[columns].T))
-        asked = np.ascontiguousarray(table.test[np.ix_(columns, rows)].T)
-        distance, who = tree.query(asked, self.k)
+        query = np.ascontiguousarray(table.test[np.ix_(columns, rows)].T)
+        distance, who = tree.query(query, self.k)
         if not self._confirmed("tree", fold, columns, rows, who):
             return None
         return who, inverse_distances(distance) if self._weighted else None
@@ -127,7 +127,7 @@ class Ties:
         )
 
     def _way(self, columns: Int) -> str | None:
-        """How the model would look through distances over these columns, by their type."""
+        """Return the algorithm of the model for these columns, which depends on their dtypes."""
         kinds = {self.kinds[j] for j in columns.tolist()}
         if not all(isinstance(kind, np.dtype) and kind != np.uint64 for kind in kinds):
             return None
@@ -144,40 +144,40 @@ class Ties:
 
         features = self.problem.features.iloc[:, columns.tolist()]
         train, test = self.problem.folds[fold]
-        asked = features.iloc[test[rows]]
-        # The limit of OpenMP is one of the thread that sets it.
+        query = features.iloc[test[rows]]
+        # The OpenMP limit applies to the thread that sets it.
         with one_thread():
             try:
                 model = clone(self.problem.estimator)
                 model.fit(features.iloc[train], self.problem.target[train])
                 for step in steps_before(model):
-                    asked = step.transform(asked)
+                    query = step.transform(query)
                 last = model[-1] if hasattr(model, "steps") else model
-                told = last.kneighbors(asked, return_distance=False)
+                expected = last.kneighbors(query, return_distance=False)
             except (TypeError, ValueError):
-                # A model that cannot be asked confirms nothing.
+                # A model that fails confirms nothing.
                 return False
-        return np.array_equal(np.sort(told, axis=1), np.sort(who, axis=1))
+        return np.array_equal(np.sort(expected, axis=1), np.sort(who, axis=1))
 
 
 def ties_of(problem: Problem, model: Any, tables: list[FoldTable], largest: list[Float]) -> Ties:
-    """Look for the columns of whole numbers in each fold."""
+    """Find the integer columns of each fold."""
     whole = [whole_columns(table.test, table.train) for table in tables]
     kinds = problem.features.dtypes.tolist()
     return Ties(problem, model, scales_are_exact(problem), largest, whole, kinds)
 
 
 def most_votes(codes: Int, weight: Float | None, n_classes: int) -> Int:
-    """Classes (n_rows,) with the most votes of neighbours (n_rows, k), the first of equal ones."""
+    """Return the classes (n_rows,) with the most votes of neighbours (n_rows, k), first on ties."""
     share = np.ones(codes.shape) if weight is None else weight
-    # Summed as scikit-learn sums them, so that shares that tie but for rounding tie alike.
+    # Summed as in scikit-learn, so that ties up to rounding are broken equally.
     votes = [np.where(codes == label, share, 0.0).sum(axis=1) for label in range(n_classes)]
     first: Int = np.argmax(votes, axis=0)
     return first
 
 
 def mean_of(values: Float, weight: Float | None) -> Float:
-    """Mean (n_rows,) of the targets of neighbours (n_rows, k)."""
+    """Return the mean (n_rows,) of the targets of neighbours (n_rows, k)."""
     if weight is None:
         means: Float = values.mean(axis=1)
         return means
@@ -187,17 +187,16 @@ def mean_of(values: Float, weight: Float | None) -> Float:
 
 @njit(nogil=True, cache=True)
 def first_come(distance: Float, who: Int) -> None:  # pragma: no cover
-    """Pass the distances of each row to a heap that keeps the k smallest.
+    """Push the distances of each row through a max-heap of the k smallest.
 
-    What is not below the largest kept is passed over. Otherwise the largest, at the top, gives
-    way, and the newcomer sinks below whatever is larger: of two larger children that are alike
-    the left one rises.
+    A value that is not below the root is skipped. Otherwise it replaces the root and is sifted
+    down; of two equal children, the left one moves up.
 
     Parameters
     ----------
     distance : float64 (n_rows, n_train)
     who : int (n_rows, k)
-        Receives the numbers of those that are kept, in the order of the heap.
+        Output: positions of the k smallest, in heap order.
     """
     k = who.shape[1]
     kept = np.empty(k)

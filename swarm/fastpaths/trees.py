@@ -1,4 +1,4 @@
-"""Tied neighbours as scikit-learn's own trees choose them."""
+"""Tie-breaking by scikit-learn's own trees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_COLUMNS = 15
 
 
 def queries_tree(model: Any, n_rows: int, n_columns: int) -> bool:
-    """Whether the estimator builds a tree; otherwise it computes all distances.
+    """Whether the estimator builds a tree; otherwise it uses brute force.
 
     Parameters
     ----------
@@ -35,8 +35,7 @@ def tree_of(model: Any, train: Float) -> Any:
     Parameters
     ----------
     train : float64 (n_train, n_chosen)
-        Which of several training rows at the same distance a query returns depends on the tree
-        alone, not on the other rows of the query.
+        The tie-breaking of a query depends only on the tree, not on the other rows of the query.
     """
     from sklearn.neighbors import BallTree, KDTree
 
@@ -45,7 +44,7 @@ def tree_of(model: Any, train: Float) -> Any:
 
 
 def inverse_distances(distance: Float) -> Float:
-    """Weights ``1 / distance``; neighbours at distance 0 get weight 1, and the others of the row 0.
+    """Return ``1 / distance``; in rows with a distance 0, weights are 1 there and 0 elsewhere.
 
     Parameters
     ----------

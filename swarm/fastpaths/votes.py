@@ -1,4 +1,4 @@
-"""What the nearest neighbours of many masks answer, compiled.
+"""Votes of the nearest neighbours for many masks, compiled.
 
 Every function takes the columns of all masks, see :class:`.tables.Chosen`, so that a batch is
 one call.
@@ -39,10 +39,10 @@ def vote(
     k: int,
     labels: Int,
 ) -> None:  # pragma: no cover
-    """Let the `k` nearest training rows of every test row vote, the first class winning ties.
+    """Majority vote of the `k` nearest training rows of every test row, first class on ties.
 
-    Where rows are as far away as the k-th within rounding, the answer is given if it is the same
-    whichever of them vote.
+    If other rows are at the distance of the k-th within rounding, the result is certain only if
+    it does not depend on which of them vote.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def vote(
     codes : int (n_train,)
         Classes of the training rows, from 0.
     labels : int (n, n_test)
-        Receives the class of each test row by each mask, -1 where it is doubtful.
+        Output: class of each test row by each mask, -1 if doubtful.
     """
     n_train = train.shape[1]
     block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
@@ -79,7 +79,7 @@ def vote(
 def _sure(
     work: Float, bound: float, tolerance: float, codes: Int, n_classes: int, k: int
 ) -> int:  # pragma: no cover
-    """Class that wins whichever of the rows as far away as `bound` vote, or -1."""
+    """Return the class that wins regardless of which rows at distance `bound` vote, or -1."""
     sure, maybe = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64)
     left = k
     for i in range(len(work)):
@@ -93,7 +93,7 @@ def _sure(
 
 @njit(nogil=True, cache=True)
 def _most(votes: Int) -> int:  # pragma: no cover
-    """Class with the most votes, the first of equal ones."""
+    """Return the class with the most votes, the first one on ties."""
     first = 0
     for label in range(1, len(votes)):
         if votes[label] > votes[first]:
@@ -103,7 +103,7 @@ def _most(votes: Int) -> int:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def _winner(sure: Int, maybe: Int, left: int) -> int:  # pragma: no cover
-    """Class that wins whichever `left` of the `maybe` rows vote besides the sure ones, or -1."""
+    """Return the class that wins regardless of which `left` of the `maybe` rows vote, or -1."""
     total = maybe.sum()
     if left == 0:
         return _most(sure)
@@ -132,9 +132,9 @@ def weighted_vote(
     k: int,
     labels: Int,
 ) -> None:  # pragma: no cover
-    """As :func:`vote`, each neighbour with a weight of one over its distance.
+    """As :func:`vote`, with each neighbour weighted by the inverse of its distance.
 
-    Neighbours at no distance leave the others without a say.
+    If there are neighbours at distance 0, only these vote.
     """
     n_train = train.shape[1]
     block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
@@ -157,7 +157,7 @@ def weighted_vote(
 def _weighed(
     best: Float, who: Int, codes: Int, k: int, tolerance: float, weight: Float
 ) -> int:  # pragma: no cover
-    """Class of the greatest weight, or -1 where it is doubtful."""
+    """Return the class with the largest weight, or -1 if doubtful."""
     if best[k] - best[k - 1] <= tolerance:
         return -1
     weight[:] = 0.0
@@ -173,7 +173,7 @@ def _weighed(
             weight[codes[who[place]]] += share
             error += share * (tolerance / best[place] + 1e-14)
     if touching > 0:
-        # Rounding decides whether they are at no distance or very near: either way they win.
+        # Rounding decides whether their distance is 0 or tiny; they win in both cases.
         if agreed and weight.sum() < 0.5 / np.sqrt(tolerance):
             return here  # type: ignore[no-any-return]
         return -1
@@ -202,9 +202,9 @@ def neighbours_of(
     Parameters
     ----------
     who : int (n, n_test, k), distance : float64 (n, n_test, k)
-        Receive their rows and distances.
+        Output: their positions and distances.
     sure : bool (n,)
-        Receives whether rounding leaves no doubt about who they are.
+        Output: whether rounding cannot change the neighbours.
     """
     n_train = train.shape[1]
     block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
@@ -220,7 +220,7 @@ def neighbours_of(
             for row in range(len(here)):
                 sure[m] = sure[m] and best[row, k] - best[row, k - 1] > tolerance
                 who[m, start + row] = found[row, :k]
-                # Their distances weigh, so they are summed without losing digits.
+                # Distances are used as weights, so they are summed without losing digits.
                 for place in range(k):
                     total = 0.0
                     for j in columns:

@@ -1,4 +1,4 @@
-"""Whole numbers: sums without rounding, so that rows as far away as each other are told apart."""
+"""Integer columns, whose distances are exact, and trust in a tie-breaking rule."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Whole numbers up to here are all float64.
+# Integers up to this limit are exact in float64.
 _EXACT = 2.0**53
-# Rows whose neighbours a model has to confirm before it is believed without being asked.
+# Rows that fitted models have to confirm before a rule is trusted.
 _ENOUGH = 64
 
 
 def whole_columns(*tables: Float) -> Bool:
-    """Which columns of tables (n_columns, n_rows) hold whole numbers only: bool (n_columns,)."""
+    """Whether columns of tables (n_columns, n_rows) contain only integers: bool (n_columns,)."""
     whole: Bool = np.all([(table == np.rint(table)).all(axis=1) for table in tables], axis=0)
     return whole
 
 
 def sums_are_exact(whole: Bool, largest: Float, columns: Int) -> bool:
-    """Whether squared distances over `columns` are exact in whatever order they are summed.
+    """Whether squared distances over `columns` are exact in any order of summation.
 
-    No part of ``|x|^2 - 2xy + |y|^2`` or of ``(x - y)^2`` exceeds twice the norms together.
+    No term of ``|x|^2 - 2xy + |y|^2`` or of ``(x - y)^2`` exceeds twice the sum of the norms.
 
     Parameters
     ----------
@@ -43,16 +43,16 @@ def sums_are_exact(whole: Bool, largest: Float, columns: Int) -> bool:
 
 @dataclass
 class Trust:
-    """How far a rule on ties is believed: as long as fitted models have confirmed it.
+    """Trust in a tie-breaking rule, earned by comparison with fitted models.
 
-    Both attributes go one way only, so that threads may share them.
+    Both attributes change in one direction only, so that threads can share them.
 
     Attributes
     ----------
     confirmed : int
-        Rows of which a model said the same.
+        Number of rows with the same result as a fitted model.
     broken : bool
-        Whether a model ever said something else: the rule is not used again.
+        Whether a result ever differed from a fitted model; the rule is then disabled.
     """
 
     confirmed: int = 0
@@ -60,11 +60,11 @@ class Trust:
 
     @property
     def earned(self) -> bool:
-        """Whether no model has to be asked any more."""
+        """Whether comparisons with fitted models are no longer needed."""
         return not self.broken and self.confirmed >= _ENOUGH
 
     def holds(self, n_rows: int, agrees: Callable[[], bool]) -> bool:
-        """Whether to believe what the rule says of `n_rows` rows; at first a model is asked."""
+        """Whether to trust the results of `n_rows` rows; compares with a model until earned."""
         if self.broken or self.earned:
             return not self.broken
         if agrees():

@@ -1,1 +1,1 @@
-"""What is searched: the data, the space of subsets, folds, the scorer, hints."""
+"""Definition of a problem: data, search space, folds, scorer and hints."""

@@ -1,4 +1,4 @@
-"""The folds of a problem: made once, then fixed."""
+"""Cross-validation folds, generated once per problem."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def make_folds(
     ----------
     kind
         ``stratified``, ``random``, ``group``, ``stratified_group``, ``time`` (expanding
-        window over rows ordered by `time`) or ``column`` (the values of `column` name the
-        fold a row is tested in; rows where it is missing are trained on in every fold, so that a
-        single value makes a hold-out).
-        ``stratified`` keeps the shares of the classes, or of every label by itself.
+        window over rows ordered by `time`) or ``column`` (each value of `column` is the fold in
+        which a row is tested; rows with a missing value are in the training rows of every fold,
+        so that a single value gives a hold-out).
+        ``stratified`` preserves the share of each class, or of each label separately.
     target : (n_rows,) or (n_rows, n_labels)
     shuffle
-        Whether rows are shuffled, by `seed`, before they are split.
+        Whether to shuffle the rows, with `seed`, before splitting.
 
     Returns
     -------
     list of (train, test)
-        Row positions, int64, ascending for all kinds but ``time``.
+        Row positions, int64, ascending for all kinds except ``time``.
 
     Raises
     ------
     DataError
         If there are fewer rows, groups or members of a class than folds.
     ConfigError
-        If the kind is unknown, or does not suit the target.
+        If the kind is unknown, or does not support the target.
     """
     if kind not in _KINDS:
         raise ConfigError(
@@ -62,7 +62,7 @@ def make_folds(
         )
     n_rows = len(target)
     if kind != "column" and n_folds < 2:
-        raise ConfigError(f"a cost needs at least 2 folds, got {n_folds}")
+        raise ConfigError(f"cross-validation needs at least 2 folds, got {n_folds}")
     if kind != "column" and n_rows < n_folds:
         raise DataError(f"{n_rows} rows cannot make {n_folds} folds; use fewer folds or more rows")
     if kind == "column":
@@ -144,8 +144,8 @@ def _from_column(column: NDArray[Any] | None) -> list[Fold]:
         raise DataError("the fold column is empty; name the fold of the rows to test on")
     if len(names) == 1 and not missing.any():
         raise DataError(
-            f"the fold column has the single value {names.tolist()[0]!r}, which leaves no rows to"
-            " train on; it needs two, or rows without one"
+            f"the fold column has the single value {names.tolist()[0]!r}, which leaves no training"
+            " rows; it needs a second value, or rows without a value"
         )
     tests = [np.asarray(column == name) & ~missing for name in names]
     return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]

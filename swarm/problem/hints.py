@@ -1,4 +1,4 @@
-"""Prepare what strategies start from: distances, clusters, information, warm-start masks."""
+"""Hints for strategies: distances, clusters, mutual information, warm-start masks."""
 
 from __future__ import annotations
 
@@ -25,32 +25,33 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Beyond this many columns no matrix of all distances is made: it would take 200 MB here, and
-# 80 GB at 100,000 columns.
+# Above this number of columns, the full distance matrix is not computed: it takes 200 MB at this
+# size, and 80 GB at 100,000 columns.
 MOST_DENSE_COLUMNS = 5000
 
 _HINTS = ("distance", "clusters", "relevance", "redundancy")
-# Those that are made of the target.
+# Hints that are computed from the target.
 TARGET_HINTS = frozenset({"relevance", "redundancy"})
 
 
 @dataclass(frozen=True)
 class Hints:
-    """What was prepared from the training data before the search.
+    """Statistics of the training data that are computed before the search.
 
     Attributes
     ----------
     distance : float64 (n_units, n_units), Distances or None
-        ``1 - |Spearman correlation|``: a matrix, or for wide tables what sums it over subsets.
+        ``1 - |Spearman correlation|``: a matrix, or for wide tables an object that sums
+        distances over subsets.
     clusters : int (n_units,) or None
         Cluster label of each unit.
     relevance : float64 (n_units, n_labels) or None
         Mutual information of each unit with each label, in nats; one label unless the target is
         multi-label.
     redundancy : float64 (n_units, n_units) or None
-        Mutual information of each pair of units, in nats, by the same bins as `relevance`.
+        Mutual information of each pair of units, in nats, with the same bins as `relevance`.
     warm : bool (n, n_units) or None
-        Masks to start from, best first.
+        Masks for a warm start, best first.
     """
 
     distance: Float | Distances | None = None
@@ -60,15 +61,15 @@ class Hints:
     warm: Bool | None = None
 
     def need(self, name: str, strategy: str) -> Any:
-        """Return the hint called `name`, or say which strategy misses it."""
+        """Return the hint `name`, or raise InputError if it is missing."""
         value = getattr(self, name)
         if value is None:
-            raise InputError(f"strategy {strategy!r} needs the hint {name!r}, which was not given")
+            raise InputError(f"strategy {strategy!r} needs the hint {name!r}, got None")
         return value
 
 
 def default_clusters(n_units: int) -> int:
-    """Return ``min(50, ceil(2 sqrt(n_units)))``: 50 as in document 000, fewer for narrow tables."""
+    """Return ``min(50, ceil(2 sqrt(n_units)))``: 50 as in the source of multiswarm, or fewer."""
     return min(n_units, 50, math.ceil(2 * math.sqrt(n_units)))
 
 
@@ -82,12 +83,13 @@ def prepare_hints(
     warm: NDArray[np.bool_] | None = None,
     needs: Sequence[str] = ("distance", "clusters"),
 ) -> Hints:
-    """Compute the hints of a search from training rows only, and no others than asked for.
+    """Compute the requested hints of a search, from training rows only.
 
-    Up to :data:`MOST_DENSE_COLUMNS` columns the distances are a matrix, and clusters come from
-    complete linkage. Beyond, they are
-    :class:`swarm.statistics.lazy_distance.LazyDistances`, and clusters come from
-    :func:`swarm.statistics.line_clusters.line_clusters`: time and memory are linear in columns.
+    Up to :data:`MOST_DENSE_COLUMNS` columns, the distances are a matrix, and the clusters are
+    computed by complete linkage. Above, the distances are
+    :class:`swarm.statistics.lazy_distance.LazyDistances`, and the clusters are computed by
+    :func:`swarm.statistics.line_clusters.line_clusters`, in time and memory linear in the number
+    of columns.
 
     Parameters
     ----------
@@ -96,21 +98,21 @@ def prepare_hints(
     target : (n_rows,) or (n_rows, n_labels), optional
         For relevance and redundancy.
     task : str, optional
-        Default: what :func:`swarm.problem.target.task_of` tells of the target.
+        Default: inferred by :func:`swarm.problem.target.task_of`.
     n_clusters : int, optional
         Default: :func:`default_clusters`.
     warm : bool (n, n_units), optional
-        Masks to start from.
+        Masks for a warm start.
     needs
-        Among ``"distance"``, ``"clusters"``, ``"relevance"`` and ``"redundancy"``; the `needs`
-        of a strategy.
+        Hints to compute: ``"distance"``, ``"clusters"``, ``"relevance"``, ``"redundancy"``. See
+        the `needs` of a strategy.
 
     Raises
     ------
     ConfigError
         If there are more clusters than units.
     InputError
-        If a hint is unknown, or needs a target and there is none.
+        If a hint is unknown, or needs a target and none is given.
     """
     for name in needs:
         if name not in _HINTS:
@@ -118,11 +120,13 @@ def prepare_hints(
                 f"unknown hint {name!r} (there are {', '.join(_HINTS)}){nearest(name, _HINTS)}"
             )
         if name in TARGET_HINTS and target is None:
-            raise InputError(f"the hint {name!r} needs a target, got None; give the training rows'")
+            raise InputError(
+                f"the hint {name!r} needs a target, got None; pass that of the training rows"
+            )
     count = default_clusters(space.n_units) if n_clusters is None else n_clusters
     if not 1 <= count <= space.n_units:
         raise ConfigError(
-            f"n_clusters must be from 1 to the {space.n_units} units there are, got {count}"
+            f"n_clusters must be from 1 to {space.n_units}, the number of units, got {count}"
         )
     distance: NDArray[np.float64] | Distances | None = None
     labels = relevance = redundancy = None
@@ -137,7 +141,7 @@ def prepare_hints(
 def _closeness(
     features: pd.DataFrame, space: SearchSpace, n_clusters: int | None
 ) -> tuple[NDArray[np.float64] | Distances, NDArray[np.int64] | None]:
-    """Distances, and cluster labels where `n_clusters` is given."""
+    """Compute distances, and cluster labels if `n_clusters` is given."""
     labels = None
     distance: NDArray[np.float64] | Distances
     if features.shape[1] <= MOST_DENSE_COLUMNS:

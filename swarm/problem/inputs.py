@@ -1,4 +1,4 @@
-"""Refuse what no model can be trained on, in one sentence, before any training."""
+"""Validate data, estimator, folds and weights before any training."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 _NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}\n\r\0')
-# The range of float32, which trees compute in; sums of squares of float64 stay finite within it.
+# Trees compute in float32. Within its range, sums of squares in float64 stay finite.
 _LARGEST = float(np.finfo(np.float32).max)
 _PREDICTS = ("predict", "predict_proba", "decision_function")
 
 
 def check_estimator(estimator: Any, scoring: object = None, task: str = "") -> None:
-    """Refuse what is no estimator, or one that predicts nothing where `scoring` is by name."""
+    """Reject an object that is not an estimator, or that a scorer given by name cannot score."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ConfigError(
             f"the estimator must be an object with fit and predict, got {estimator!r}; "
@@ -49,20 +49,19 @@ def check_estimator(estimator: Any, scoring: object = None, task: str = "") -> N
     methods = ("score",) if task == "unsupervised" else _PREDICTS
     if not any(hasattr(estimator, method) for method in methods):
         raise ConfigError(
-            f"{type(estimator).__name__} has no method {methods[0]!r}, which "
-            f"{'its own score' if task == 'unsupervised' else 'a scorer'} needs; give an estimator "
-            "that has, or a callable as scoring"
+            f"{type(estimator).__name__} has no method {methods[0]!r}, which is needed to score "
+            "it; give an estimator that has it, or a callable as scoring"
         )
 
 
 def check_task(estimator: Any, target: Any, task: str) -> None:
-    """Refuse a classifier for a target of numbers, whose every fit would fail."""
+    """Reject a classifier for a regression target, because every fit would fail."""
     if _is_classifier(estimator) and task == "regression":
         named = getattr(target, "name", None)
         raise DataError(
-            f"the target{'' if named is None else f' {named!r}'} holds numbers, "
-            f"{len(pd.unique(np.ravel(target)))} different ones, but {type(estimator).__name__} "
-            "is a classifier; use a regressor, or a target of classes"
+            f"the target{'' if named is None else f' {named!r}'} is continuous, with "
+            f"{len(pd.unique(np.ravel(target)))} different values, but "
+            f"{type(estimator).__name__} is a classifier; use a regressor, or a target of classes"
         )
 
 
@@ -73,50 +72,50 @@ def _is_classifier(estimator: Any) -> bool:
 
 
 def check_target_range(estimator: Any, target: NDArray[Any]) -> None:
-    """Refuse numbers to predict whose squares, or float32 forms, are infinite."""
+    """Reject regression targets whose squares, or float32 values, are infinite."""
     if target.dtype.kind != "f" or _is_classifier(estimator):
         return
     largest = float(np.max(np.abs(target)))
     if largest > _LARGEST:
         value = target.ravel()[int(np.argmax(np.abs(target)))]
         raise DataError(
-            f"the target holds {value:.6g}, beyond the range of float32 ({_LARGEST:.3g}), which "
-            "models compute in; divide it, take logarithms or drop such rows"
+            f"the target contains {value:.6g}, outside the range of float32 ({_LARGEST:.3g}) in "
+            "which models compute; rescale it, take logarithms or drop such rows"
         )
 
 
 def check_fit_params(estimator: Any, names: Iterable[str]) -> None:
-    """Refuse parameters that the estimator's ``fit`` does not take."""
+    """Reject parameters that the estimator's ``fit`` does not accept."""
     for name in names:
         if not takes_fit_param(estimator, name):
             step = " as step__name" if getattr(estimator, "steps", None) else ""
             raise ConfigError(
-                f"{type(estimator).__name__}.fit() takes no parameter {name!r}{step}; leave it out"
+                f"{type(estimator).__name__}.fit() has no parameter {name!r}{step}; leave it out"
             )
 
 
 def takes_fit_param(estimator: Any, name: str) -> bool:
-    """Whether ``fit`` takes a parameter of that name, in a pipeline ``step__name``."""
+    """Whether ``fit`` accepts a parameter; in a pipeline, ``step__name``."""
     steps = getattr(estimator, "steps", None)
     if steps:
         step, _, inner = name.partition("__")
         return bool(inner) and step in dict(steps) and takes_fit_param(dict(steps)[step], inner)
     try:
         taken = inspect.signature(estimator.fit).parameters
-    except (AttributeError, TypeError, ValueError):  # "passthrough", or fit is not Python's
+    except (AttributeError, TypeError, ValueError):  # "passthrough", or a fit in compiled code
         return not isinstance(estimator, str)
     return name in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())
 
 
 def check_rows(features: pd.DataFrame, target: NDArray[Any], task: str | None = None) -> None:
-    """Refuse a table and a target that do not fit together or hold nothing to learn."""
+    """Reject features and target of different lengths, and a target that cannot be learned."""
     if len(features) != len(target):
         raise DataError(
             f"there are {len(features)} rows of features but {len(target)} of the target; "
-            "give one target a row"
+            "they must match"
         )
     if len(features) == 0:
-        raise DataError("the table has no rows; give at least as many as folds")
+        raise DataError("the table has no rows; it needs at least one per fold")
     missing = int(pd.isna(target).sum())
     if missing:
         raise DataError(f"the target is missing in {missing} rows; drop or fill them first")
@@ -130,12 +129,12 @@ def check_rows(features: pd.DataFrame, target: NDArray[Any], task: str | None = 
 
 
 def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = False) -> None:
-    """Refuse columns that the model cannot take, and say what would help.
+    """Reject columns that the model does not support.
 
     Parameters
     ----------
     categories
-        Whether the model takes categories, whatever can be seen of it.
+        Whether the model supports categories, regardless of its tags and parameters.
     """
     steps = getattr(estimator, "steps", None)
     lightgbm = is_lightgbm(estimator)
@@ -143,24 +142,27 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
     allows_nan = allows_missing(estimator)
     for name, column in features.items():
         if column.isna().all():
-            raise DataError(f"column {name!r} has no value at all; drop it")
+            raise DataError(f"column {name!r} has no values; drop it")
         if lightgbm and set(str(name)) & _NOT_IN_LIGHTGBM_NAMES:
             raise DataError(
-                f'column {name!r} has one of the characters ",:[]{{}} or a line end in its name, '
-                "which LightGBM does not take; rename it"
+                f'the name of column {name!r} has one of the characters ",:[]{{}} or a line break, '
+                "which LightGBM does not support; rename it"
             )
         if lightgbm and name == "":
-            raise DataError("a column has an empty name, which LightGBM does not take; rename it")
+            raise DataError(
+                "a column has an empty name, which LightGBM does not support; rename it"
+            )
         if isinstance(column.dtype, pd.CategoricalDtype):
             if not takes_categories:
                 raise DataError(
-                    f"column {name!r} is categorical but {type(estimator).__name__} takes numbers; "
-                    "encode it in a Pipeline, drop it, or set categorical_support if it does not"
+                    f"column {name!r} is categorical but {type(estimator).__name__} needs numbers; "
+                    "encode it in a Pipeline, drop it, or set categorical_support if the "
+                    "estimator supports categories"
                 )
         elif not pd.api.types.is_numeric_dtype(column):
             if steps is None:
                 raise DataError(
-                    f"column {name!r} holds {column.dtype} values, not numbers; "
+                    f"column {name!r} has {column.dtype} values, not numbers; "
                     "declare it categorical (data.categorical), encode it or drop it"
                 )
         elif column.dtype.kind == "f":
@@ -170,12 +172,12 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
         if not allows_nan and column.isna().any():
             raise DataError(
                 f"column {name!r} has {int(column.isna().sum())} missing values, which "
-                f"{type(estimator).__name__} cannot take; impute in a Pipeline or use LightGBM"
+                f"{type(estimator).__name__} does not support; impute in a Pipeline or use LightGBM"
             )
 
 
 def _check_range(name: str, values: NDArray[np.float64], lightgbm: bool) -> None:
-    """Refuse infinite values, and those that overflow in a model; LightGBM only compares them."""
+    """Reject infinite values, and values that overflow in float32 unless LightGBM is used."""
     sizes = np.abs(values)
     largest = float(np.fmax.reduce(sizes))
     if np.isinf(largest):
@@ -184,15 +186,15 @@ def _check_range(name: str, values: NDArray[np.float64], lightgbm: bool) -> None
     if largest > _LARGEST and not lightgbm:
         value = values[int(np.nanargmax(sizes))]
         raise DataError(
-            f"column {name!r} holds {value:.6g}, beyond the range of float32 ({_LARGEST:.3g}), "
-            "which models compute in; divide the column, clip it or drop it"
+            f"column {name!r} contains {value:.6g}, outside the range of float32 ({_LARGEST:.3g}) "
+            "in which models compute; rescale the column, clip it or drop it"
         )
 
 
 def resolve_folds(
     folds: Any, features: pd.DataFrame, target: NDArray[Any], task: str, seed: int, groups: Any
 ) -> list[Fold]:
-    """Make folds of a number, of a splitter, or take ready pairs."""
+    """Return the folds of a number of folds, a splitter, or pairs of row positions."""
     if isinstance(folds, (int, np.integer)):
         kind = "stratified" if task in ("binary", "multiclass", "multilabel") else "random"
         return make_folds(kind, target, task, n_folds=int(folds), seed=seed)
@@ -216,7 +218,7 @@ def _split(
     elif not isinstance(state, (int, np.integer)):
         raise ConfigError(
             f"random_state of {type(splitter).__name__} must be an integer, got {state!r}; "
-            "generators never repeat"
+            "a generator is not reproducible"
         )
     labels = None if groups is None else np.asarray(groups)
     try:
@@ -227,7 +229,7 @@ def _split(
 
 
 def checked_weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64] | None:
-    """Return the weights as float64 (n_rows,), or refuse them."""
+    """Return the weights as float64 (n_rows,), or raise if they are invalid."""
     if weight is None:
         return None
     from sklearn.utils.validation import has_fit_parameter
@@ -235,7 +237,7 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64]
     weights = np.asarray(weight, dtype=np.float64)
     if weights.shape != (n_rows,):
         raise DataError(
-            f"weights have the shape {weights.shape}; give one for each of {n_rows} rows"
+            f"weights have the shape {weights.shape}; give one weight per row, ({n_rows},)"
         )
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise DataError("weights must be finite and not negative; drop or fill such rows")
@@ -243,28 +245,28 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64]
         raise DataError("every sample weight is zero; leave the weights out")
     if not float(weights.max()) * len(weights) <= _LARGEST:
         raise DataError(
-            f"the largest sample weight is {weights.max():.6g}, so that sums of weights leave the "
-            f"range of float32 ({_LARGEST:.3g}); divide all weights by their mean"
+            f"the largest sample weight is {weights.max():.6g}, so that sums of weights exceed "
+            f"the range of float32 ({_LARGEST:.3g}); divide all weights by their mean"
         )
     last = last_step(model)
     if not has_fit_parameter(last, "sample_weight"):
-        raise ConfigError(f"{type(last).__name__} takes no sample weights; drop them")
+        raise ConfigError(f"{type(last).__name__} does not support sample weights; drop them")
     return weights
 
 
 def check_fold_weights(folds: Sequence[Fold], weights: NDArray[np.float64] | None) -> None:
-    """Refuse weights that leave a fold nothing to train on."""
+    """Reject weights that are zero in all training rows of a fold."""
     for number, (train, _) in enumerate(folds):
         if weights is not None and not weights[train].any():
             raise DataError(
-                f"every training row of fold {number} has the sample weight 0, "
-                f"{int(np.count_nonzero(weights))} of {len(weights)} rows have another; give more "
-                "rows a weight, or use other folds"
+                f"every training row of fold {number} has the sample weight 0; only "
+                f"{int(np.count_nonzero(weights))} of {len(weights)} rows have a positive weight; "
+                "weight more rows, or use other folds"
             )
 
 
 def missing_classes(folds: Sequence[Fold], target: NDArray[Any], task: str) -> list[Any]:
-    """Return the classes that some fold has in its test rows and not in its training rows."""
+    """Return the classes that occur in the test rows of a fold but not in its training rows."""
     if task not in ("binary", "multiclass"):
         return []
     classes, codes = np.unique(target, return_inverse=True)
@@ -279,16 +281,16 @@ def missing_classes(folds: Sequence[Fold], target: NDArray[Any], task: str) -> l
 def check_folds(
     folds: Sequence[Fold], target: NDArray[Any], task: str, estimator: Any, scoring: Scoring
 ) -> None:
-    """Refuse folds on which a model cannot be trained or measured."""
+    """Reject folds on which a model cannot be trained or scored."""
     if not folds:
-        raise DataError("a cost needs at least 1 fold, got none; name the rows of one")
+        raise DataError("cross-validation needs at least 1 fold, got none; give the rows of one")
     classes = task in ("binary", "multiclass") and not _predicts_numbers(estimator)
     for number, (train, test) in enumerate(folds):
         if len(train) == 0 or len(test) == 0:
-            raise DataError(f"fold {number} has no rows to train or test on; use fewer folds")
+            raise DataError(f"fold {number} has no training or no test rows; use fewer folds")
         last = max(np.max(train), np.max(test))
         if last >= len(target):
-            raise DataError(f"fold {number} names row {last} but there are {len(target)} rows")
+            raise DataError(f"fold {number} has row {last} but there are only {len(target)} rows")
         if not classes:
             continue
         trained, tested = np.unique(target[train]), np.unique(target[test])
@@ -300,7 +302,7 @@ def check_folds(
         if len(tested) == 1 and not scores_truth(scoring, target[test], trained):
             raise DataError(
                 f"the test rows of fold {number} have the single class {tested.tolist()[0]!r}, "
-                f"for which the scorer {scoring.name!r} has no score; use fewer or stratified "
+                f"for which the scorer {scoring.name!r} is undefined; use fewer or stratified "
                 "folds, or another scorer"
             )
 

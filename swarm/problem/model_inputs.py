@@ -1,4 +1,4 @@
-"""What a model of one subset is given: rows of its columns, and parameters of ``fit``."""
+"""Inputs of the model of a subset: rows of its columns, and parameters of ``fit``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _BY_COLUMN = ("categorical_feature", "cat_features", "categorical_features")
 
 
 def rows_for_model(columns: pd.DataFrame, rows: NDArray[np.int64], as_array: bool) -> Any:
-    """Return rows of the columns of a subset as a table, or as an array where X was one.
+    """Return rows of the columns of a subset as a table, or as an array if X was an array.
 
-    The array has the layout that scikit-learn would find in the table, so that its sums, and the
-    costs, are the same to the last bit.
+    The array has the memory layout of the table, so that sums, and thus costs, are bit-identical.
     """
     part = columns.iloc[rows]
     if not as_array:
@@ -44,13 +43,13 @@ def fit_params_of(
     positions: Sequence[int],
     rows: NDArray[np.int64],
 ) -> dict[str, Any]:
-    """Return the parameters of ``fit`` for some columns and rows.
+    """Restrict the parameters of ``fit`` to some columns and rows.
 
     Parameters
     ----------
     params
-        As given for all columns and rows. A sequence of `n_rows` values has one for each row;
-        ``categorical_feature`` and ``cat_features`` name columns; the rest is passed as it is.
+        Parameters for all columns and rows. A sequence of length `n_rows` has one value per row;
+        ``categorical_feature`` and ``cat_features`` list columns; the rest is passed unchanged.
     columns
         Names of all columns.
     positions : (n_columns,)
@@ -74,9 +73,9 @@ def names_columns(name: str, value: object) -> bool:
 
 
 def column_params(estimator: Any) -> tuple[str, ...]:
-    """Names of an estimator's own parameters that are lists of columns.
+    """Return the names of an estimator's constructor parameters that are lists of columns.
 
-    LightGBM's are left as they are: they are settings of its training, see
+    Those of LightGBM are excluded: they are training settings, see
     :func:`swarm.problem.models.chooses_by_column`.
     """
     if is_lightgbm(estimator) or not hasattr(estimator, "get_params"):
@@ -86,9 +85,9 @@ def column_params(estimator: Any) -> tuple[str, ...]:
 
 
 def for_columns(estimator: Any, columns: Sequence[str], positions: Sequence[int]) -> Any:
-    """Return the estimator with the parameters that name columns narrowed to those of a subset.
+    """Restrict the parameters that list columns to the columns of a subset.
 
-    It is changed in place: give a copy.
+    The estimator is modified in place and returned.
     """
     names = column_params(estimator)
     if not names:
@@ -100,7 +99,7 @@ def for_columns(estimator: Any, columns: Sequence[str], positions: Sequence[int]
 
 
 def narrowed(value: Any, columns: Sequence[str], positions: Sequence[int]) -> list[Any]:
-    """Return those of the columns in `value` that a subset has, by name or by their new place.
+    """Return the columns in `value` that are in a subset, by name or by their new position.
 
     Parameters
     ----------

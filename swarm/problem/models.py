@@ -1,4 +1,4 @@
-"""What has to be known of an estimator: determinism, importances, exactness of a shrink."""
+"""Properties of an estimator: determinism, importances, supported inputs, exact shrinking."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = [
     "used_by",
 ]
 
-# LightGBM settings under which the features a tree may split on, or how they are binned,
-# depend on the other features, so that dropping an unused one could change a model.
+# LightGBM settings under which the candidate features of a split, or their bins, depend on the
+# other features, so that dropping an unused feature could change a model.
 _COLUMN_SAMPLING = {
     "colsample_bytree": 1.0,
     "feature_fraction": 1.0,
@@ -54,27 +54,27 @@ _BY_FEATURE = (
     "use_quantized_grad",
 )
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads")
-# With fewer bins than this one bin may hold several frequent values.
+# With fewer bins than this, one bin may contain several frequent values.
 _FINE_BINS = 16
-# LightGBM bundles columns that are non-zero together in at most rows // 10,000 rows.
+# LightGBM bundles columns that are non-zero together in at most n_rows // 10,000 rows.
 _ROWS_OF_A_CONFLICT = 10_000
 _BIN_SAMPLES = ("subsample_for_bin", "bin_construct_sample_cnt")
 
 
 def made_deterministic(estimator: Any, seed: int) -> Any:
-    """Clone `estimator` so that equal data give equal models, whatever the machine does.
+    """Clone `estimator` so that equal data give equal models.
 
-    Every ``random_state`` left at None becomes `seed`; LightGBM models get
+    Every ``random_state`` of None is replaced by `seed`. LightGBM models get
     ``deterministic=True``, ``force_col_wise=True``, one thread and no output, unless set.
 
     Raises
     ------
     ConfigError
-        If a ``random_state`` is a generator, which would advance from fit to fit.
+        If a ``random_state`` is a generator, whose state changes from fit to fit.
     """
     from sklearn.base import clone
 
-    # What has no get_params is copied as it is.
+    # An object without get_params is copied.
     clean = clone(estimator, safe=False)
     fixed: dict[str, object] = {}
     params = clean.get_params(deep=True) if hasattr(clean, "get_params") else {}
@@ -84,11 +84,11 @@ def made_deterministic(estimator: Any, seed: int) -> Any:
                 fixed[name] = seed
             elif not isinstance(value, (int, np.integer)):
                 raise ConfigError(
-                    f"{name} must be an integer, got {value!r}; generators never repeat"
+                    f"{name} must be an integer, got {value!r}; a generator is not reproducible"
                 )
         owner, _, last = name.rpartition("__")
         if last == "n_jobs":
-            # In scikit-learn None is one already, and some classes warn of any other value.
+            # In scikit-learn, None already means 1, and some classes warn about any other value.
             ours = type(params.get(owner, clean)).__module__.startswith("sklearn.")
             if not (ours and value is None):
                 fixed[name] = 1
@@ -100,7 +100,7 @@ def made_deterministic(estimator: Any, seed: int) -> Any:
 
 
 def is_a(kind: Callable[[Any], bool], estimator: Any) -> bool:
-    """Ask scikit-learn's ``is_classifier`` or ``is_regressor`` of any object with ``fit``."""
+    """Call scikit-learn's ``is_classifier`` or ``is_regressor`` on any object with ``fit``."""
     try:
         return bool(kind(estimator))
     except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
@@ -108,7 +108,7 @@ def is_a(kind: Callable[[Any], bool], estimator: Any) -> bool:
 
 
 def tags_of(estimator: Any) -> Any:
-    """Tags of an estimator, None where it has none: not derived from scikit-learn's classes."""
+    """Return the tags of an estimator; None if it does not derive from scikit-learn's classes."""
     from sklearn.utils import get_tags
 
     try:
@@ -118,7 +118,7 @@ def tags_of(estimator: Any) -> Any:
 
 
 def allows_missing(estimator: Any) -> bool:
-    """Whether an estimator may be given missing values; a pipeline may have an imputer."""
+    """Whether an estimator supports missing values. Assumed of a pipeline, which may impute."""
     if is_lightgbm(estimator) or getattr(estimator, "steps", None) is not None:
         return True
     tags = tags_of(estimator)
@@ -126,10 +126,10 @@ def allows_missing(estimator: Any) -> bool:
 
 
 def takes_categorical(estimator: Any) -> bool:
-    """Whether an estimator takes columns of categories, by its tags or its parameters.
+    """Whether an estimator supports categorical columns, by its tags or its parameters.
 
     LightGBM and scikit-learn's histogram models do, XGBoost with ``enable_categorical``, and
-    CatBoost with ``cat_features``; a pipeline may encode them.
+    CatBoost with ``cat_features``. Assumed of a pipeline, which may encode them.
     """
     if is_lightgbm(estimator) or getattr(estimator, "steps", None) is not None:
         return True
@@ -141,7 +141,7 @@ def takes_categorical(estimator: Any) -> bool:
 
 
 def is_lightgbm(estimator: object) -> bool:
-    """Whether `estimator` is one of LightGBM's, or of a class derived from them."""
+    """Whether the class of `estimator` is one of LightGBM's, or derived from one."""
     if isinstance(estimator, type):
         return False
     return any(cls.__module__.startswith("lightgbm") for cls in type(estimator).__mro__)
@@ -158,38 +158,38 @@ def _lightgbm_settings(estimator: Any) -> dict[str, object]:
 
 
 def has_importances(model: Any) -> bool:
-    """Whether a fitted model tells importances or coefficients, one for each column."""
+    """Whether a fitted model has importances or coefficients."""
     return hasattr(last_step(model), "feature_importances_") or hasattr(last_step(model), "coef_")
 
 
 def keeps_columns(
     model: Any, features: pd.DataFrame, target: NDArray[Any], as_array: bool = False
 ) -> bool:
-    """Whether the last step of a pipeline gets the columns that went in, in their order."""
+    """Whether the last step of a pipeline receives the input columns, in their order."""
     from sklearn.base import clone
 
     if len(getattr(model, "steps", ())) < 2:
         return True
-    # Only tables with text for names pass them on.
+    # Feature names are passed on only if all of them are strings.
     features = features.set_axis([str(name) for name in features.columns], axis=1)
     given = features.to_numpy() if as_array else features
     try:
         before = clone(model[:-1]).fit(given, target)
     except Exception:
-        # What is wrong with the data is told better by the fit that fails.
+        # The real fit raises a clearer error.
         return True
     try:
         return list(before.get_feature_names_out()) == list(features.columns)
     except (AttributeError, ValueError):
-        # A step without names, such as a logarithm, is trusted if it keeps their number.
+        # A step without feature names, such as a logarithm, is trusted if it keeps their number.
         return bool(np.shape(before.transform(given))[1:] == (features.shape[1],))
 
 
 def model_importances(model: Any, n_columns: int) -> NDArray[np.float64]:
-    """Importances of a fitted model in float64: float64 (n_columns,).
+    """Return the importances of a fitted model: float64 (n_columns,).
 
-    ``feature_importances_``, or the mean over outputs of ``|coef_|``. They are never rounded:
-    a gain below one is still a gain.
+    ``feature_importances_``, or the mean over outputs of ``|coef_|``. They are not rounded, so
+    that gains below one are kept.
     """
     last = last_step(model)
     if hasattr(last, "feature_importances_"):
@@ -200,7 +200,7 @@ def model_importances(model: Any, n_columns: int) -> NDArray[np.float64]:
     if values.shape != (n_columns,):
         raise ConfigError(
             f"the model has {values.size} importances for {n_columns} features; "
-            "use importance 'permutation' for a pipeline that makes new columns"
+            "use importance 'permutation' for a pipeline that creates new columns"
         )
     return values
 
@@ -215,17 +215,17 @@ def used_by(model: Any, importances: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
-    """Whether dropping columns that no tree splits on leaves a model bit for bit the same.
+    """Whether dropping columns that no tree splits on gives a bit-identical model.
 
-    True for LightGBM without column sampling and without settings by feature, on data whose
-    columns cannot lose values to each other: LightGBM bundles columns that are rarely
-    non-zero together, and where they are, the bundle keeps the value of one. Below 10,000
-    rows it bundles only columns that never are, which loses nothing.
+    True for LightGBM without column sampling and without per-feature settings, on data where
+    feature bundling loses no values. LightGBM bundles columns that are rarely non-zero together;
+    in the rows where they are, the bundle keeps the value of one column. Below 10,000 rows, it
+    bundles only columns that are never non-zero together, which is lossless.
 
     Parameters
     ----------
     features : DataFrame (n_rows, n_columns)
-        The rows a model is trained on.
+        Training rows of the model.
     """
     if not is_lightgbm(estimator):
         return False
@@ -240,7 +240,7 @@ def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
 
 
 def chooses_by_column(estimator: Any) -> bool:
-    """Whether a LightGBM model samples columns, or has settings that name or count them."""
+    """Whether a LightGBM model samples columns, or has per-feature settings."""
     params = estimator.get_params(deep=False)
     if any(params.get(name, off) not in (off, None) for name, off in _COLUMN_SAMPLING.items()):
         return True
@@ -259,7 +259,7 @@ def _could_be_bundled(features: pd.DataFrame) -> bool:
 
 
 def describe(estimator: Any) -> object:
-    """Describe an estimator by plain JSON values, equal for equal settings.
+    """Describe an estimator by JSON values that are equal for equal settings.
 
     Raises
     ------
@@ -301,12 +301,12 @@ def last_step(estimator: Any) -> Any:
 
 
 def steps_before(estimator: Any) -> list[Any]:
-    """Return the steps of a pipeline before the last one that do something."""
+    """Return the steps of a pipeline before the last one, without ``passthrough`` steps."""
     steps = getattr(estimator, "steps", None) or []
     return [step for _, step in steps[:-1] if step not in ("passthrough", None)]
 
 
 def is_short_float(dtype: Any) -> bool:
-    """Whether models may compute with less precision than the float64 of the fast paths."""
+    """Whether models may compute in lower precision than the float64 of the fast paths."""
     kind = getattr(dtype, "numpy_dtype", dtype)
     return isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize != 8

@@ -1,4 +1,4 @@
-"""The problem a search solves, and the fingerprint that names it."""
+"""The problem that a search solves, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from swarm.problem.unsupervised import scoring_without_target
 
 __all__ = ["IMPORTANCES", "Importance", "Problem"]
 
-# Counts the corrections of costs, see :mod:`swarm.problem.revised`.
+# Incremented whenever costs are corrected, see :mod:`swarm.problem.revised`.
 _REVISION = 2
 
 Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
@@ -53,41 +53,41 @@ IMPORTANCES = ("auto", "fold", "refit", "permutation", "mutual_information", "no
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Data, estimator, scorer, folds and units: everything a cost depends on.
+    """Data, estimator, scorer, folds and units: everything that a cost depends on.
 
-    Use :meth:`build`; the constructor expects checked values.
+    Use :meth:`build`; the constructor expects validated values.
 
     Attributes
     ----------
     features : DataFrame (n_rows, n_columns)
     target : (n_rows,) or (n_rows, n_labels)
-        Zeros where there is none.
+        Zeros if there is no target.
     task : str
         ``binary``, ``multiclass``, ``regression``, ``multilabel``, ``multioutput_classes``,
         ``multioutput_regression`` or ``unsupervised``.
     estimator : estimator
-        Deterministic, one thread.
+        Deterministic, with one thread.
     scoring : Scoring
     folds : tuple of (train, test)
         Row positions.
     space : SearchSpace
     importance : str
-        Where importances come from: ``fold``, ``refit``, ``permutation``,
+        Source of the importances: ``fold``, ``refit``, ``permutation``,
         ``mutual_information`` or ``none``.
     weight : float64 (n_rows,) or None
         Sample weights, passed to ``fit``.
     seed : int
-        Of the noise that breaks ties in the estimates of mutual information.
+        Seed of the noise that breaks ties in the estimates of mutual information.
     exact_shrink : bool
-        Whether units that no fold model used can be dropped without changing any model.
+        Whether units that no fold model uses can be dropped without changing any model.
     fit_params : dict
-        What else is passed to ``fit``, see :func:`swarm.problem.model_inputs.fit_params_of`.
+        Further parameters of ``fit``, see :func:`swarm.problem.model_inputs.fit_params_of`.
     as_array : bool
-        Whether models are given arrays in place of tables.
+        Whether models receive arrays instead of tables.
     by_column : tuple of str
-        Parameters of the estimator that name columns, and are narrowed to those of a subset.
+        Parameters of the estimator that list columns and are restricted to those of a subset.
     categorical_support : bool
-        Whether the user says that the estimator takes categories.
+        Whether the user declared that the estimator supports categories.
     """
 
     features: pd.DataFrame
@@ -126,59 +126,59 @@ class Problem:
         categorical_support: bool = False,
         seed: int = 0,
     ) -> Problem:
-        """Check everything and build the problem.
+        """Validate the input and build the problem.
 
         Parameters
         ----------
         features : DataFrame (n_rows, n_columns)
         target : (n_rows,) or (n_rows, n_labels), or None
-            None: the estimator learns without one, and is measured by its own ``score`` or a
-            callable ``(estimator, X)``.
+            None: unsupervised, scored by the estimator's own ``score`` or a callable
+            ``(estimator, X)``.
         estimator
             Any scikit-learn estimator.
         space
-            Units and constraints; default: every column for itself, no constraint.
+            Units and constraints. Default: one unit per column, no constraints.
         scoring, pos_label
             See :func:`swarm.problem.scoring.resolve_scoring`.
         folds
-            A number of folds (stratified for classes and labels, shuffled by `seed`), ready
-            folds, or a scikit-learn splitter.
+            Number of folds (stratified for classes and labels, shuffled with `seed`), pairs of
+            row positions, or a scikit-learn splitter.
         groups, weight : (n_rows,)
             Groups for the splitter; sample weights.
         importance
-            ``auto``: of the fold models, or mutual information where models have none.
+            ``auto``: importances of the fold models, or mutual information if models have none.
         fit_params
-            What else is passed to ``fit``. Values with one entry for each row are split with
-            the rows; ``categorical_feature`` and ``cat_features`` name columns of the table, by
-            name or by position, and are narrowed to those of a subset.
+            Further parameters of ``fit``. Values with one entry per row are split with the rows;
+            ``categorical_feature`` and ``cat_features`` list columns of the table, by name or by
+            position, and are restricted to those of a subset.
         as_array
-            Whether models are given arrays: `features` has one dtype, and names that the data
-            did not have.
+            Whether models receive arrays. Then `features` has a single dtype and generated
+            column names.
         task
-            Default: what :func:`swarm.problem.target.task_of` tells of the target.
+            Default: inferred by :func:`swarm.problem.target.task_of`.
         categorical_support
-            Whether the estimator takes columns of categories though neither its tags nor its
-            parameters say so.
+            Declare that the estimator supports categorical columns, if neither its tags nor its
+            parameters show it.
         seed
-            Seed of shuffled folds and of every random state left open.
+            Seed of shuffled folds and of every ``random_state`` of None.
 
         Raises
         ------
         DataError, ConfigError
-            For anything that would make a fit fail or a cost meaningless.
+            If a fit would fail, or a cost would be meaningless.
         """
         if target is None:
             target, task = np.zeros(len(features), dtype=np.int8), "unsupervised"
         labels = np.asarray(target)
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
-        # A table keeps its dtypes, which tell the task; a list or a column becomes an array.
+        # The task is inferred from the dtypes of a table; a list or a column becomes an array.
         target = target if isinstance(target, (pd.Series, pd.DataFrame)) else labels
         check_estimator(estimator, scoring, task or "")
         check_rows(features, labels, task)
         space = space or SearchSpace.build(list(features.columns))
         if list(space.columns) != list(features.columns):
-            raise DataError("the space was built for other columns than the data has")
+            raise DataError("the columns of the search space differ from those of the data")
         features = features.reset_index(drop=True)
         task = task or task_of(target, estimator)
         check_columns(features, estimator, categorical_support)
@@ -223,9 +223,9 @@ class Problem:
 
     @cached_property
     def relevance(self) -> NDArray[np.float64] | None:
-        """Mutual information of each unit with the target, None for other importances.
+        """Mutual information of each unit with the target; None for other importances.
 
-        Computed when first read: estimates for many labels take longer than many searches.
+        Computed on first access: for many labels, the estimates can take longer than a search.
         """
         if self.importance != "mutual_information":
             return None
@@ -238,7 +238,7 @@ class Problem:
     def with_estimator(
         self, estimator: Any, *, importance: Importance = "auto", seed: int = 0
     ) -> Problem:
-        """Pose the same problem to another estimator: same data, folds, scorer and units."""
+        """Return the problem with another estimator and the same data, folds, scorer and units."""
         check_estimator(estimator, self.scoring)
         check_columns(self.features, estimator, self.categorical_support)
         check_fit_params(estimator, self.fit_params)
@@ -256,11 +256,11 @@ class Problem:
         )
 
     def fingerprint(self) -> str:
-        """Name the problem: 32 hex digits, equal for equal problems, on any machine.
+        """Return 32 hexadecimal digits that are equal for equal problems, on any machine.
 
         Covers data, target, weights, folds, estimator and the version of its package, scorer,
-        importances and units. Constraints do not change a cost, so searches that differ only
-        in them share their evaluations.
+        importances and units. Constraints do not affect costs, so searches that differ only
+        in their constraints share evaluations.
         """
         digest = hashlib.sha256()
         for part in (self._recipe(), *_column_bytes(self.features)):
@@ -283,19 +283,19 @@ class Problem:
             "importance": self.importance,
             "units": self.space.units,
         }
-        # Named only where there are any, as all problems without them were archived before.
+        # Added only if set, so that older fingerprints stay valid.
         if self.fit_params:
             recipe["fit_params"] = describe(_plain(self.fit_params))
         if self.as_array:
             recipe["as_array"] = True
         if costs_were_wrong(self):
-            # Costs that earlier versions archived may not be those of the models.
+            # Earlier versions may have archived wrong costs.
             recipe["revision"] = _REVISION
         return json.dumps(recipe, sort_keys=True).encode()
 
 
 def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables and series as arrays, which have a description."""
+    """Convert tables and series to arrays, which `describe` supports."""
     return {
         name: value.to_numpy() if hasattr(value, "to_numpy") else value
         for name, value in params.items()
@@ -303,7 +303,7 @@ def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _package_version(estimator: Any) -> str:
-    """Name and version of the package of an estimator, and of this one if it makes a step."""
+    """Return name and version of an estimator's package, and of this one if a step is from it."""
     inside = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
     names = [_package(estimator)]
     if any(_package(part) == "swarm" for part in inside) and "swarm" not in names:
@@ -361,7 +361,7 @@ def _importance_kind(
     has_estimate = task in ("binary", "multiclass", "regression", "multilabel")
     if importance == "mutual_information" and not has_estimate:
         raise ConfigError(
-            f"importance 'mutual_information' has no estimate for the task {task!r}; "
+            f"importance 'mutual_information' does not support the task {task!r}; "
             "use 'auto', 'permutation' or 'none'"
         )
     if importance not in ("auto", "fold", "refit"):
@@ -370,13 +370,13 @@ def _importance_kind(
     if not _tells_importances(model):
         reason = f"{type(model).__name__} has none"
     elif not keeps_columns(model, features, target, as_array):
-        reason = "the pipeline makes new columns"
+        reason = "the pipeline creates new columns"
     if importance == "auto":
         without = "mutual_information" if has_estimate else "none"
         return without if reason else "fold"
     if reason:
         raise ConfigError(
-            f"importance {importance!r} was asked but {reason}; "
+            f"importance {importance!r} is not available: {reason}; "
             "use 'permutation' or 'mutual_information'"
         )
     return importance
@@ -389,7 +389,7 @@ def _exact(kind: str, model: Any, features: pd.DataFrame, folds: Sequence[Fold])
 
 
 def _tells_importances(estimator: Any) -> bool:
-    """Fit on four rows: some classes promise importances for some of their settings only."""
+    """Fit on a few rows: some classes have importances only with some of their settings."""
     from sklearn.base import clone
 
     if is_lightgbm(estimator):

@@ -1,4 +1,4 @@
-"""Problems of which earlier versions may have archived costs that are not those of models."""
+"""Problems for which earlier versions may have archived wrong costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["costs_were_wrong"]
 
-# What version 0.1.0 evaluated without models, whatever has a fast path today.
+# Estimators with a fast path in version 0.1.0, independent of the current fast paths.
 _NEIGHBOURS = {"sklearn.KNeighborsClassifier", "sklearn.KNeighborsRegressor", "swarm.MLkNN"}
 _LINEAR = {
     "sklearn.Ridge",
@@ -28,9 +28,9 @@ _FAST_PATHS = {*_NEIGHBOURS, *_LINEAR, "sklearn.GaussianNB"}
 def costs_were_wrong(problem: Problem) -> bool:
     """Whether version 0.1.0 may have archived wrong costs of a problem.
 
-    Its fast paths scaled neighbours by sums in another order, computed float32 columns in
-    float64, and left too few linear systems to their models. Its averaged scorers failed on two
-    classes neither of which is 1.
+    Its fast paths scaled neighbours with sums in another order, computed float32 columns in
+    float64, and used fitted models for too few linear systems. Its averaged scorers failed on
+    binary targets without a class 1.
     """
     averaged = averages_classes(problem.scoring) and problem.task == "binary"
     if averaged and 1 not in np.unique(problem.target).tolist():

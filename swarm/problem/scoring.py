@@ -1,4 +1,4 @@
-"""From a scorer to a cost that is minimised."""
+"""Convert scores into costs to be minimized."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from swarm.errors import ConfigError, nearest
 
 __all__ = ["Scoring", "averages_classes", "resolve_scoring", "scorer_names", "scores_truth"]
 
-# Scorers that take one class as positive, and fail without it on string labels.
+# Scorers of a single positive class, which fail on string labels if it is not set.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
-# Scorers of scikit-learn that have no highest score.
+# Scorers of scikit-learn without an upper bound.
 _UNBOUNDED = ("positive_likelihood_ratio", "mutual_info_score")
-# Scorers of several labels that scikit-learn has no name for, or another.
+# Multi-label scorers that scikit-learn does not provide under these names.
 _SEVERAL_LABELS = ("neg_hamming_loss", "subset_accuracy")
-# What scikit-learn averages over labels or rows, one of which may have nothing to divide by.
+# Scorers that scikit-learn averages over classes or rows; terms may have a zero denominator.
 _AVERAGED = tuple(
     f"{name}_{average}"
     for name in _ONE_CLASS
@@ -30,7 +30,7 @@ _AVERAGED = tuple(
 
 @dataclass(frozen=True)
 class Scoring:
-    """A scorer and how its score becomes a cost.
+    """A scorer, and the conversion of its score into a cost.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class Scoring:
     scorer : callable ``(estimator, X, y) -> float``
         Higher is better, as in scikit-learn.
     upper : float or None
-        The highest score there is: 1 gives ``cost = 1 - score``, 0 gives ``cost = -score``;
-        both are at least 0, which exact pruning needs. None: ``cost = -score``, no bound.
+        Upper bound of the score: 1 gives ``cost = 1 - score``, 0 gives ``cost = -score``;
+        both are at least 0, as exact pruning requires. None: ``cost = -score``, no bound.
     pos_label : str, int or None
-        The class that counts as positive.
+        Positive class.
     quiet : callable, optional
-        Gives the same scores as `scorer` without its warnings.
+        Variant of `scorer` with the same scores and without warnings.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Scoring:
 
     @property
     def bounded(self) -> bool:
-        """Whether a cost is never below zero."""
+        """Whether costs are non-negative."""
         return self.upper is not None
 
     def cost(self, estimator: Any, features: Any, target: Any) -> float:
-        """Cost of a fitted estimator on test rows."""
+        """Return the cost of a fitted estimator on test rows."""
         score = float((self.quiet or self.scorer)(estimator, features, target))
         return (self.upper or 0.0) - score
 
@@ -75,21 +75,21 @@ def resolve_scoring(
     Parameters
     ----------
     scoring
-        Scikit-learn's name of a scorer, ``"subset_accuracy"`` (accuracy of whole rows of
-        labels) or ``"neg_hamming_loss"`` (its cost is the share of wrong labels), a callable
-        ``(estimator, X, y) -> float``, or a ready :class:`Scoring`. None: accuracy, which is
-        subset accuracy for several labels, or r2 for regression.
+        Name of a scikit-learn scorer, ``"subset_accuracy"`` (share of rows with all labels
+        correct), ``"neg_hamming_loss"`` (its cost is the share of wrong labels), a callable
+        ``(estimator, X, y) -> float``, or a :class:`Scoring`. None: r2 for regression, accuracy
+        otherwise, which is subset accuracy for multi-label targets.
     target : (n_rows,) or (n_rows, n_labels)
     task
         ``"binary"``, ``"multiclass"``, ``"regression"`` or ``"multilabel"``.
     pos_label
-        Positive class of f1, jaccard, precision and recall, by default 1; other scorers have
-        none, and pass it on to votes and test figures only.
+        Positive class of f1, jaccard, precision and recall, by default 1. Other scorers ignore
+        it; votes and test figures still use it.
 
     Raises
     ------
     ConfigError
-        For an unknown name, or a scorer that does not fit the target.
+        If the name is unknown, or the scorer does not support the target.
     """
     if isinstance(scoring, Scoring):
         return scoring
@@ -115,7 +115,7 @@ def resolve_scoring(
 
 
 def _refuse_other_task(name: str, scorer: Any, task: str) -> None:
-    """Refuse scorers that would make every fit fail."""
+    """Reject scorers that would make every fit fail."""
     measures = getattr(getattr(scorer, "_score_func", None), "__module__", "")
     if task == "regression" and measures.endswith(("_classification", "_ranking")):
         raise ConfigError(
@@ -129,14 +129,14 @@ def _refuse_other_task(name: str, scorer: Any, task: str) -> None:
 
 
 def scorer_names() -> list[str]:
-    """Names of all scorers, in alphabetical order."""
+    """Return the names of all scorers, in alphabetical order."""
     from sklearn.metrics import get_scorer_names
 
     return sorted([*get_scorer_names(), *_SEVERAL_LABELS])
 
 
 class _Truth(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A fitted classifier that is always right."""
+    """A fitted classifier whose predictions are always correct."""
 
     def __init__(self, truth: Any, classes: Any) -> None:
         self.truth = truth
@@ -159,7 +159,7 @@ class _Truth(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def scores_truth(
     scoring: Scoring, truth: np.ndarray[Any, Any], classes: np.ndarray[Any, Any]
 ) -> bool:
-    """Whether a scorer of scikit-learn has a score for perfect predictions of some test rows.
+    """Whether a scikit-learn scorer is defined for perfect predictions of the test rows.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def scores_truth(
         Classes of the training rows.
     """
     if not type(scoring.scorer).__module__.startswith("sklearn.metrics."):
-        # A function of one's own may look into the model.
+        # A custom scorer may inspect the model.
         return True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -180,7 +180,7 @@ def scores_truth(
 
 
 def averages_classes(scoring: Scoring) -> bool:
-    """Whether a score is an average of f1, jaccard, precision or recall over the classes."""
+    """Whether a score averages f1, jaccard, precision or recall over the classes."""
     return scoring.name in _AVERAGED and scoring.quiet is not None
 
 
@@ -203,9 +203,9 @@ def _one_class(
     classes = np.unique(target).tolist()
     label = 1 if pos_label is None else pos_label
     if label not in classes:
-        said = "no pos_label is set" if pos_label is None else f"pos_label is {pos_label!r}"
+        given = "no pos_label is set" if pos_label is None else f"pos_label is {pos_label!r}"
         raise ConfigError(
-            f"scorer {name!r} needs the positive class but {said}; "
+            f"scorer {name!r} needs the positive class but {given}; "
             f"set pos_label to one of {', '.join(map(repr, classes))}"
         )
     function = getattr(metrics, f"{name}_score")
@@ -218,7 +218,7 @@ def _several_labels(name: str, task: str) -> Scoring:
 
     if task != "multilabel":
         raise ConfigError(
-            f"scorer {name!r} is for several labels but the target is {task}; use 'accuracy'"
+            f"scorer {name!r} needs a multi-label target but the target is {task}; use 'accuracy'"
         )
     if name == "subset_accuracy":
         return Scoring(name, metrics.make_scorer(metrics.accuracy_score), upper=1.0)
@@ -227,7 +227,7 @@ def _several_labels(name: str, task: str) -> Scoring:
 
 
 def _quiet(name: str) -> Callable[..., float] | None:
-    """Score 0 where there is nothing to divide by, as scikit-learn does after its warning.
+    """Return a scorer that gives 0 for a zero denominator without scikit-learn's warning.
 
     An average has no positive class: with the default of 1, targets without that label fail.
     """

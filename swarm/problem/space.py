@@ -1,4 +1,4 @@
-"""What can be chosen: units, and the constraints every strategy obeys."""
+"""The search space: units, and constraints on their subsets."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def _read_only(array: NDArray[np.generic]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SearchSpace:
-    """The units of a problem and which sets of them are allowed.
+    """Units of a problem, and constraints on the subsets of them.
 
-    Use :meth:`build`; the constructor expects checked arrays.
+    Use :meth:`build`; the constructor expects validated arrays.
 
     Attributes
     ----------
     columns : tuple of str
         Feature names in the order of the data.
     names : tuple of str
-        Unit names: the feature, or the group of features that go together.
+        Unit names: the feature, or the group of features that are selected together.
     units : tuple of tuple of int
         Column positions of each unit.
     fixed, forbidden : bool (n_units,)
-        Units that are in every subset, and in none.
+        Units that are in every subset, and in no subset.
     min_size, max_size : int
         Bounds on the number of units of a subset.
     """
@@ -68,20 +68,20 @@ class SearchSpace:
         columns
             Feature names, unique, in the order of the data.
         groups
-            Group name to the features that are chosen together, or a list of such groups,
-            which are named after their features: ``x0+x2``. Features in no group are units
-            of their own. A group stands where its first feature stands.
+            Mapping of group names to features that are selected together, or a list of groups,
+            which are named after their features: ``x0+x2``. Features without a group are units
+            of their own. A group has the position of its first feature.
         fixed, forbidden
-            Features, or groups by name, that are always in, or never in. Here and in groups
-            a whole number is the position of a column, from 0.
+            Features, or names of groups, that are always, or never, selected. Here and in
+            groups, an integer is the position of a column, from 0.
         min_size, max_size
-            Bounds on the number of units (a group counts once). Default: 1 and all.
+            Bounds on the number of units (a group counts once). Default: 1 and all units.
 
         Raises
         ------
         SpaceError
-            If names or positions are unknown or repeated, a group is split by a constraint,
-            or no mask can satisfy all constraints together.
+            If names or positions are unknown or repeated, a constraint splits a group, or no
+            mask satisfies all constraints.
         """
         columns = tuple(columns)
         _refuse_repeats(columns)
@@ -128,19 +128,19 @@ class SearchSpace:
         return len(self.columns)
 
     def positions(self, mask: BoolArray) -> list[int]:
-        """Column positions that `mask` (n_units,) stands for, ascending."""
+        """Return the column positions of `mask` (n_units,), ascending."""
         return sorted(p for unit in np.flatnonzero(mask) for p in self.units[unit])
 
     def subset(self, mask: BoolArray) -> list[str]:
-        """Feature names that `mask` (n_units,) stands for, in the order of the data."""
+        """Return the feature names of `mask` (n_units,), in the order of the data."""
         return [self.columns[p] for p in self.positions(mask)]
 
     def mask(self, names: Iterable[str]) -> BoolArray:
-        """Mask (n_units,) of the named features or groups; the inverse of :meth:`subset`."""
+        """Return the mask (n_units,) of features or groups; the inverse of :meth:`subset`."""
         return _unit_mask("subset", names, self.columns, self.names, self.units)
 
     def by_unit(self, values: NDArray[np.float64], positions: Sequence[int]) -> NDArray[np.float64]:
-        """Sum column values up to unit values.
+        """Sum the values of columns by unit.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class SearchSpace:
         Returns
         -------
         float64 (n_units,)
-            Zero for units that have none of the columns.
+            Zero for units without any of the columns.
         """
         full = np.zeros(self.n_columns)
         full[list(positions)] = values
@@ -159,16 +159,16 @@ class SearchSpace:
         return np.array([full[list(unit)].sum() for unit in self.units])
 
     def repair(self, masks: BoolArray, rng: np.random.Generator) -> BoolArray:
-        """Return the masks changed as little as possible so that they obey every constraint.
+        """Return the masks with the fewest changes that satisfy every constraint.
 
-        Fixed units are switched on and forbidden ones off; then units drawn at random are
-        added up to `min_size` or dropped down to `max_size`. A mask that obeys stays as it is.
+        Fixed units are added and forbidden units dropped; then random units are added up to
+        `min_size` or dropped down to `max_size`. A feasible mask is returned unchanged.
 
         Parameters
         ----------
         masks : bool (n, n_units)
         rng
-            Draws one number per unit of each mask that has a wrong size, none otherwise.
+            Draws one number per unit for each mask of a wrong size, none otherwise.
         """
         repaired: BoolArray = (masks | self.fixed) & ~self.forbidden
         size = repaired.sum(axis=1)
@@ -188,7 +188,7 @@ class SearchSpace:
         return repaired
 
     def obeys(self, masks: BoolArray) -> BoolArray:
-        """Which of the masks (n, n_units) obey every constraint: bool (n,)."""
+        """Whether each of the masks (n, n_units) satisfies every constraint: bool (n,)."""
         size = masks.sum(axis=1)
         inside = (size >= self.min_size) & (size <= self.max_size)
         result: BoolArray = (
@@ -199,7 +199,7 @@ class SearchSpace:
 
 def _refuse_repeats(columns: tuple[str, ...]) -> None:
     if not columns:
-        raise SpaceError("there is no feature to choose from; give at least one column")
+        raise SpaceError("there are no features to select from; give at least one column")
     seen: set[str] = set()
     for name in columns:
         if name in seen:
@@ -208,7 +208,7 @@ def _refuse_repeats(columns: tuple[str, ...]) -> None:
 
 
 def _named_groups(groups: Groups | None, columns: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return groups by name, and their features by name."""
+    """Return the feature names of each group, by group name."""
     if groups is None:
         return {}
     if isinstance(groups, Mapping):
@@ -228,7 +228,7 @@ def _named_groups(groups: Groups | None, columns: tuple[str, ...]) -> dict[str, 
 
 
 def _as_names(role: str, given: object, columns: tuple[str, ...]) -> list[str]:
-    """Return features by name, where some are given by their positions."""
+    """Replace column positions by feature names."""
     names: list[Any] = []
     for feature in [] if given is None else _as_list(role, given, "a list of features"):
         if isinstance(feature, str) or feature in columns:
@@ -286,7 +286,7 @@ def _unit_mask(
     unit_names: tuple[str, ...],
     units: tuple[tuple[int, ...], ...],
 ) -> BoolArray:
-    """Mask of the units that `names` cover; a group must be covered whole."""
+    """Return the mask of the units that `names` cover; a group must be covered completely."""
     place = {name: position for position, name in enumerate(columns)}
     unit_place = {name: index for index, name in enumerate(unit_names)}
     chosen: set[int] = set()

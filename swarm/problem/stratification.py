@@ -1,4 +1,4 @@
-"""Folds that keep the share of every label, where rows have several."""
+"""Stratified folds for multi-label targets."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Int = NDArray[np.int64]
 def iterative_stratification(
     target: NDArray[Any], n_folds: int, rng: np.random.Generator | None
 ) -> Int:
-    """Tell the fold of each row: the rarest label first, each row to the fold that lacks it most.
+    """Assign each row to a fold, rarest label first, to the fold that lacks this label most.
 
-    A tie goes to the fold that lacks most rows, then by chance. A label with fewer rows than
-    folds is not to be had in all of them, which is no error.
+    Ties are broken by the number of rows that a fold lacks, then at random. A label with fewer
+    rows than folds is missing from some folds, which is not an error.
 
     Parameters
     ----------
     target : (n_rows, n_labels)
         0 or 1.
     rng
-        Shuffles rows and breaks ties; None: rows in their order, ties to the first fold.
+        Shuffles rows and breaks ties. None: rows in their order, ties to the first fold.
 
     Returns
     -------
@@ -34,12 +34,12 @@ def iterative_stratification(
     References
     ----------
     Sechidis, Tsoumakas and Vlahavas (2011), On the stratification of multi-label data, ECML
-    PKDD. The packages that have it are no longer looked after.
+    PKDD. The packages that implement it are no longer maintained.
     """
     n_rows, n_labels = target.shape
     order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
     chance = np.zeros((n_rows, n_folds)) if rng is None else rng.random((n_rows, n_folds))
-    # The last column stands for all rows: what a fold lacks of it is rows of any kind.
+    # The last column marks all rows: its deficit is the number of rows that a fold lacks.
     labels = np.column_stack([target[order] != 0, np.ones(n_rows, dtype=bool)])
     lacking = np.repeat(labels.sum(axis=0)[:, None] / n_folds, n_folds, axis=1)
     placed = np.full(n_rows, -1, dtype=np.int64)

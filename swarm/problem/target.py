@@ -1,4 +1,4 @@
-"""What kind of problem a target poses."""
+"""Infer the task from the target."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ Task = Literal["binary", "multiclass", "regression", "multilabel"]
 
 
 def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic], estimator: Any = None) -> Task:
-    """Tell the task from the values of the target, and from the estimator where it decides.
+    """Infer the task from the values of the target and, for integers, from the estimator.
 
-    The rule: several 0/1 columns are ``multilabel``; floats with fractions are ``regression``;
-    whole numbers with more than 20 different values that make up more than 20 % of the rows are
-    ``regression``, unless the estimator is a classifier; everything else (text, booleans,
-    categories, other whole numbers) is ``binary`` up to two different values and ``multiclass``
-    above.
+    Several 0/1 columns are ``multilabel``; floats with fractions are ``regression``; integers
+    with more than 20 distinct values, and more distinct values than 20 % of the rows, are
+    ``regression`` unless the estimator is a classifier; anything else (text, booleans,
+    categories, other integers) is ``binary`` up to two distinct values and ``multiclass`` above.
 
     Parameters
     ----------
     target : (n_rows,) or (n_rows, n_labels)
         Without missing values.
     estimator : estimator, optional
-        Whole numbers are classes to a classifier, however many there are.
+        For a classifier, integers are classes, regardless of their number.
 
     Raises
     ------
     DataError
-        If values are missing, or of a kind no model can predict (dates, mixed types).
+        If values are missing, or of an unsupported type (dates, mixed types).
 
     Examples
     --------
@@ -58,7 +57,7 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic], estimator: A
     if values.dtype.kind in "mM":
         raise DataError(f"a target of type {values.dtype} cannot be predicted; use numbers")
     with warnings.catch_warnings():
-        # "more classes than half of the samples": true of a short table, and no one's mistake.
+        # "more classes than half of the samples" is normal for a short table.
         warnings.simplefilter("ignore", UserWarning)
         # Sums of very large numbers overflow; their range is checked later.
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -81,7 +80,7 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic], estimator: A
 
 
 def _counts(values: NDArray[np.generic]) -> bool:
-    """Whole numbers that measure rather than name."""
+    """Whether integers are quantities rather than class labels."""
     if values.dtype.kind == "f" and not (np.floor(values) == values).all():
         return False
     distinct = len(np.unique(values))

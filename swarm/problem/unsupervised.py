@@ -1,4 +1,4 @@
-"""Measure estimators that learn without a target."""
+"""Scorers for unsupervised estimators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["WithoutTarget", "scoring_without_target"]
 
 @dataclass(frozen=True)
 class WithoutTarget:
-    """A scorer that is not given a target.
+    """A scorer without a target.
 
     Attributes
     ----------
@@ -32,12 +32,12 @@ class WithoutTarget:
 
 
 def scoring_without_target(scoring: str | Callable[..., float] | Scoring | None) -> Scoring:
-    """Turn a callable ``(estimator, X) -> float`` into a :class:`Scoring`; its costs have no bound.
+    """Turn a callable ``(estimator, X) -> float`` into a :class:`Scoring`; its costs are unbounded.
 
     Raises
     ------
     ConfigError
-        For a scorer by name, all of which compare predictions with a target.
+        If the scorer is given by name: all of these compare predictions with a target.
     """
     if isinstance(scoring, Scoring):
         return scoring

@@ -1,4 +1,4 @@
-"""Clusters of units that are close to each other."""
+"""Complete-linkage clustering of units."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from swarm.errors import InputError
 
-__all__ = ["clusters"]
+__all__ = ["clusters", "renumbered"]
 
 
 def clusters(distance: NDArray[np.float64], n_clusters: int) -> NDArray[np.intp]:
-    """Cut the units into clusters by agglomeration with complete linkage.
+    """Cluster units by agglomerative clustering with complete linkage.
 
     Parameters
     ----------
@@ -35,19 +35,21 @@ def clusters(distance: NDArray[np.float64], n_clusters: int) -> NDArray[np.intp]
         raise InputError(f"n_clusters must be at least 1, got {n_clusters}")
     if n_clusters > n_units:
         raise InputError(
-            f"n_clusters {n_clusters} is above the {n_units} units there are; "
-            f"ask for at most {n_units}"
+            f"n_clusters must be at most {n_units}, the number of units, got {n_clusters}"
         )
     if n_clusters in (1, n_units):
-        # Also the case of one unit, which AgglomerativeClustering refuses.
+        # Includes the case of one unit, which AgglomerativeClustering rejects.
         return np.arange(n_units) if n_clusters == n_units else np.zeros(n_units, dtype=np.intp)
     from sklearn.cluster import AgglomerativeClustering
 
     model = AgglomerativeClustering(n_clusters, metric="precomputed", linkage="complete")
-    _, first, labels = np.unique(
-        model.fit_predict(distance), return_index=True, return_inverse=True
-    )
+    return renumbered(model.fit_predict(distance))
+
+
+def renumbered(labels: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Number clusters from 0 in the order in which they first occur."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     number = np.empty_like(first)
     number[np.argsort(first)] = np.arange(len(first))
-    renumbered: NDArray[np.intp] = number[labels]
-    return renumbered
+    found: NDArray[np.intp] = number[inverse]
+    return found

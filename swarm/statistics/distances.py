@@ -1,4 +1,4 @@
-"""Distances between units as a strategy asks for them: summed over subsets."""
+"""Distances between units, summed over subsets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Float = NDArray[np.float64]
 
 @runtime_checkable
 class Distances(Protocol):
-    """Distances between units, wherever they come from."""
+    """Interface of distances between units."""
 
     def total(self, subsets: Bool) -> Float:
         """Sum ``d_total(S, j)^2 = sum_{i in S} d(i, j)^2`` for every subset S and unit j.
@@ -33,7 +33,7 @@ class Distances(Protocol):
 
 @dataclass(frozen=True)
 class DenseDistances:
-    """Distances that are all there.
+    """Distances as a full matrix.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class DenseDistances:
 
 
 def as_distances(given: Float | Distances) -> Distances:
-    """Wrap a bare distance matrix (n_units, n_units); leave anything else as it is."""
+    """Wrap a distance matrix (n_units, n_units); return anything else unchanged."""
     return DenseDistances(np.square(given)) if isinstance(given, np.ndarray) else given
 
 
@@ -68,8 +68,8 @@ def total_squared_distance(subsets: Bool, squared_distance: Float) -> Float:
     -------
     float64 (n, n_units)
     """
-    # A matrix product would round by its blocking: differently for equal columns, and for
-    # another number of BLAS threads. Added row by row, equal units tie, on any machine.
+    # The rounding of a matrix product depends on its blocking and on the number of BLAS threads,
+    # and may differ for equal columns. With sums row by row, equal units tie on any machine.
     total = np.zeros(subsets.shape)
     for row, subset in enumerate(subsets):
         total[row] = squared_distance[subset].sum(axis=0)

@@ -1,4 +1,4 @@
-"""Columns of any dtype as numbers, for statistics that need numbers."""
+"""Encode columns of any dtype as numbers, for statistics."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["as_numbers", "is_nominal"]
 
 
 def as_numbers(features: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the table as float64 (n_rows, n_columns), missing cells as NaN.
+    """Return the table as float64 (n_rows, n_columns), with NaN for missing cells.
 
-    Numbers stay as they are and bool becomes 0 and 1. Dates become numbers in their order.
-    Category columns become their category codes and strings the position of their first
-    occurrence: such an order is arbitrary unless the categories are ordered.
+    Numbers are unchanged, and bool becomes 0 and 1. Dates become numbers in their order.
+    Categories become their codes, and strings are numbered by first occurrence; this order is
+    arbitrary unless the categories are ordered.
 
     Raises
     ------
     DataError
-        If a column is of a dtype that has no such form.
+        If the dtype of a column is not supported.
     """
     if all(
         types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype)
@@ -36,7 +36,7 @@ def as_numbers(features: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def is_nominal(dtype: object) -> bool:
-    """Whether the codes of a column stand for names (category, string, bool), not amounts."""
+    """Whether a column is nominal: category, string or bool."""
     return bool(
         isinstance(dtype, pd.CategoricalDtype)
         or types.is_bool_dtype(dtype)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Mutual information of all pairs of columns at once, from their values in bins."""
+"""Mutual information of all pairs of columns, from binned values."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 
 from swarm.errors import DataError, InputError
 from swarm.statistics.encoding import as_numbers, is_nominal
+from swarm.statistics.units import columns_of_units
 
 __all__ = ["mutual_information", "unit_information"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# A column of more codes than this is counted by sorting: its indicator columns would fill memory.
+# Columns with more codes are counted by sorting, because their indicators would fill memory.
 _MOST_CODES = 256
-# What the indicators and the counts of one block may take.
+# Memory for the indicators and the counts of one block.
 _BLOCK_BYTES = 2**28
 _MOST_INDICATORS = 2048
-# Whole numbers up to here are exact in float32, which is twice as fast.
+# Integers up to this limit are exact in float32, which is twice as fast.
 _EXACT_FLOAT32 = 2**24
 
 
@@ -33,30 +34,30 @@ def mutual_information(
     *,
     n_bins: int = 10,
 ) -> tuple[Float, Float]:
-    """Mutual information, in nats, of all pairs of features and of each with each label.
+    """Mutual information, in nats, of all pairs of features, and of each feature with each label.
 
-    ``I(f, h) = H(f) + H(h) - H(f, h)`` of the values in bins. A column of numbers is cut into
-    `n_bins` intervals of equal width; columns of names, and of at most `n_bins` different
-    values, are taken by their values, and so are classes and labels. The missing cells of a
-    column are a bin of their own. A constant column has information 0 with all others.
+    ``I(f, h) = H(f) + H(h) - H(f, h)`` of the binned values. Numeric columns are binned into
+    `n_bins` intervals of equal width; nominal columns, columns with at most `n_bins` distinct
+    values, classes and labels have one bin per value. Missing cells are a separate bin. The
+    information of a constant column is 0.
 
-    The counts of all pairs of bins are one matrix product over the indicators of the bins,
-    made block by block so that thousands of columns need no more than some 100 MiB beside the
-    result. Counts are whole numbers, their logarithms are computed from elementary operations
-    and summed as whole numbers: the result is the same to the last bit on any machine.
+    The counts of all pairs of bins are a matrix product of the indicators of the bins, computed
+    block by block, so that thousands of columns need only about 100 MiB besides the result.
+    Counts are integers, and their logarithms are computed from elementary operations and summed
+    as integers, so that the result is bit-identical on any machine.
 
     Parameters
     ----------
     features : DataFrame (n_rows, d)
     target : (n_rows,) or (n_rows, n_labels)
     task : str
-        ``"regression"`` bins the target as the features; any other takes it by its values.
+        ``"regression"`` bins the target like the features; otherwise each value is a bin.
     n_bins : int
 
     Returns
     -------
     redundancy : float64 (d, d)
-        Symmetric, at least 0, read-only; the diagonal holds the entropies.
+        Symmetric, at least 0, read-only; the diagonal contains the entropies.
     relevance : float64 (d, n_labels)
         At least 0, read-only.
 
@@ -65,11 +66,11 @@ def mutual_information(
     InputError
         If there are fewer than 2 bins, or features and target differ in length.
     DataError
-        If a column has no form as numbers, or infinite values.
+        If the dtype of a column is not supported, or values are infinite.
 
     References
     ----------
-    Document 004, equation 4 and section 5 ("dividing the interval into 10 bins").
+    Matijević (2022), equation 4 and section 5 ("dividing the interval into 10 bins").
     """
     if n_bins < 2:
         raise InputError(f"n_bins must be at least 2, got {n_bins}")
@@ -77,7 +78,7 @@ def mutual_information(
     if len(labels) != len(features):
         raise InputError(
             f"there are {len(features)} rows of features but {len(labels)} of the target; "
-            "give one target a row"
+            "they must match"
         )
     codes = np.hstack([_codes(features, n_bins), _codes(labels, n_bins, task != "regression")])
     between = _information(codes)
@@ -98,7 +99,7 @@ def unit_information(
     redundancy : float64 (d, d)
     relevance : float64 (d, n_labels)
     units : n_units sequences of int
-        Column positions of each unit. With one unit per column everything stays as it is.
+        Column positions of each unit. With one unit per column, the values are unchanged.
 
     Returns
     -------
@@ -112,24 +113,19 @@ def unit_information(
     InputError
         If a unit has no column.
     """
-    sizes = np.array([len(unit) for unit in units])
-    if not sizes.all():
-        empty = int(np.argmin(sizes))
-        raise InputError(f"unit {empty} has no column; give every unit at least one")
-    columns = np.concatenate([np.asarray(unit, dtype=np.intp) for unit in units])
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    columns, starts, sizes = columns_of_units(units)
     pairs = np.add.reduceat(redundancy[np.ix_(columns, columns)], starts, axis=0)
     sums = np.add.reduceat(pairs, starts, axis=1)
-    # The two halves are summed in different orders, so they may differ in the last bit.
-    shared: Float = (sums + sums.T) / (2.0 * sizes[:, None] * sizes[None, :])
-    told: Float = np.add.reduceat(relevance[columns], starts, axis=0) / sizes[:, None]
-    for array in (shared, told):
+    # Both triangles are summed in different orders, so they may differ in the last bit.
+    between: Float = (sums + sums.T) / (2.0 * sizes[:, None] * sizes[None, :])
+    own: Float = np.add.reduceat(relevance[columns], starts, axis=0) / sizes[:, None]
+    for array in (between, own):
         array.setflags(write=False)
-    return shared, told
+    return between, own
 
 
 def _codes(table: pd.DataFrame, n_bins: int, by_value: bool = False) -> Int:
-    """Bin of every cell, from 0 without gaps: int (n_rows, d)."""
+    """Return the bin of every cell, from 0 without gaps: int (n_rows, d)."""
     values = as_numbers(table)
     infinite = np.isinf(values).any(axis=0)
     if infinite.any():
@@ -139,17 +135,17 @@ def _codes(table: pd.DataFrame, n_bins: int, by_value: bool = False) -> Int:
     order = np.argsort(values, axis=0, kind="stable")
     ranked = np.take_along_axis(values, order, axis=0)
     steps = np.zeros(values.shape, dtype=np.int64)
-    # Missing cells come last; they get their code below.
+    # Missing cells are sorted last; they get their code below.
     steps[1:] = ranked[1:] > ranked[:-1]
     distinct = np.cumsum(steps, axis=0)
     nominal = np.array([by_value or is_nominal(dtype) for dtype in table.dtypes], dtype=bool)
     few = nominal | (distinct[-1] < n_bins)
     codes = np.empty(values.shape, dtype=np.int64)
     np.put_along_axis(codes, order, distinct, axis=0)
-    # A column that is missing altogether has no value to be cut by.
+    # Columns without any value are among the few.
     many = np.flatnonzero(~few)
     low, high = np.nanmin(values[:, many], axis=0), np.nanmax(values[:, many], axis=0)
-    # Halves, as the width of a column may exceed the largest float.
+    # Halved, because the range of a column may exceed the largest float.
     place = (values[:, many] / 2 - low / 2) / (high / 2 - low / 2)
     cut = np.floor(np.where(missing[:, many], 0.0, place) * n_bins)
     codes[:, many] = np.minimum(cut, n_bins - 1).astype(np.int64)
@@ -167,7 +163,7 @@ def _information(codes: Int) -> Float:
     for number, first in enumerate(blocks):
         ones = first.indicators(codes)
         for second in blocks[number:]:
-            # The same array twice: half of the product is enough then, and BLAS knows.
+            # Passing the same array twice lets BLAS compute only half of the product.
             others = ones if second is first else second.indicators(codes)
             counts = (ones.T @ others).astype(np.int64)
             part = np.add.reduceat(table[counts], first.starts, axis=0)
@@ -177,7 +173,7 @@ def _information(codes: Int) -> Float:
     for column in np.flatnonzero(n_codes > _MOST_CODES):
         sums[column] = sums[:, column] = _by_sorting(codes, int(column), table)
     own = np.diag(sums)
-    # H(f) = (table[n] - own) / n, and so on; the whole numbers of a constant column cancel.
+    # H(f) = (table[n] - own) / n, and so on; for a constant column, the integers cancel.
     total = table[n_rows] + sums - own[:, None] - own[None, :]
     information: Float = np.maximum(total / (scale * n_rows), 0.0)
     return information
@@ -185,7 +181,7 @@ def _information(codes: Int) -> Float:
 
 @dataclass(frozen=True)
 class _Block:
-    """Columns whose indicators are made together."""
+    """Columns whose indicators are computed together."""
 
     columns: Int
     starts: Int
@@ -213,7 +209,7 @@ def _blocks(codes: Int, n_codes: Int, columns: Int) -> Iterator[_Block]:
 
 
 def _by_sorting(codes: Int, column: int, table: Int) -> Int:
-    """Sums of `table` over the counts of one column with each, whatever its number of codes."""
+    """Sum `table` over the joint counts of one column with every other, for any number of codes."""
     n_rows, m = codes.shape
     sums = np.empty(m, dtype=np.int64)
     most = max(1, _BLOCK_BYTES // (32 * n_rows))
@@ -230,10 +226,11 @@ def _by_sorting(codes: Int, column: int, table: Int) -> Int:
 
 
 def _count_logs(n_rows: int) -> tuple[Int, float]:
-    """``c ln c`` for c from 0 to `n_rows` as whole multiples of 1 / scale.
+    """Return ``c ln c`` for c from 0 to `n_rows` as integer multiples of 1 / scale.
 
-    The largest sum of them is that of one count of all rows, which is below 2^62. The logarithm
-    is ``ln(m 2^e) = e ln 2 + 2 artanh((m - 1) / (m + 1))``: libraries differ in its last bit.
+    Their largest sum is that of a single count of all rows, which is below 2^62. The logarithm is
+    computed as ``ln(m 2^e) = e ln 2 + 2 artanh((m - 1) / (m + 1))``, because libraries differ in
+    its last bit.
     """
     count = np.arange(n_rows + 1, dtype=np.float64)
     mantissa, exponent = np.frexp(np.maximum(count, 1.0))

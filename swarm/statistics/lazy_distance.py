@@ -1,8 +1,8 @@
-"""Distances of wide tables, computed row by row when a subset asks, and never all at once.
+"""Distances of wide tables, computed lazily row by row.
 
-``d_total(S, j)^2`` needs the correlations of the members of S with every column: one product
-of ranks, ``|S| x n_rows x n_columns``. Between epochs subsets change little, so the rows that
-were computed last are kept, up to a fixed number of bytes.
+``d_total(S, j)^2`` requires the correlations of the members of S with every column: a product
+of ranks, ``|S| x n_rows x n_columns``. Subsets change little between epochs, so the most recently
+used rows are cached, up to a fixed number of bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import pandas as pd
 from numba import njit
 from numpy.typing import NDArray
 
-from swarm.errors import InputError
 from swarm.statistics.encoding import as_numbers
 from swarm.statistics.spearman import centred_ranks
+from swarm.statistics.units import columns_of_units
 
 __all__ = ["LazyDistances", "spread_order"]
 
@@ -27,31 +27,31 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Ranks = NDArray[np.int16]
 
-# Bytes of rows that are kept between two calls.
+# Bytes of the cache of rows.
 _KEPT = 512 << 20
-# A larger subset is stood for by this many of its members.
+# A larger subset is sampled to this many members.
 _MEMBERS = 256
-# More rows of the table are stood for by this many: |rho| is then known to within 0.014.
+# A longer table is sampled to this many rows: the standard error of rho is then 0.014.
 _ROWS = 5000
-# Rows and columns of one product: what is worked on at a time.
+# Rows and columns of one product.
 _BLOCK, _PANEL = 256, 2048
 
 
 class LazyDistances:
     """Distances ``1 - |rho|`` between units, rho being Spearman's rank correlation.
 
-    Rows are the same, to the last bit, as those of
-    :func:`swarm.statistics.spearman.spearman_distance`: ranks are centred on integers, so that
-    products are sums of integers below 2^53, exact for any BLAS and number of threads; what
-    follows is done element by element, and totals are added in the order of the units. Units of
-    several columns agree with :func:`swarm.statistics.spearman.unit_distance` to 1e-12.
+    Rows are bit-identical to those of :func:`swarm.statistics.spearman.spearman_distance`: ranks
+    are centred on integers, so that products are sums of integers below 2^53, exact for any BLAS
+    and number of threads; later steps are element-wise, and totals are summed in the order of the
+    units. Units of several columns agree with :func:`swarm.statistics.spearman.unit_distance` to
+    1e-12.
 
-    Two limits keep the work of an epoch bounded, both deterministic:
+    Two deterministic limits bound the work of an epoch:
 
-    - a subset of more than `members` units is stood for by `members` of them, the first in
-      :func:`spread_order`, and its totals are scaled up. As the order is one for all, large
-      subsets share the rows that have to be computed;
-    - of a table of more than `rows` rows, the first `rows` in :func:`spread_order` are ranked.
+    - a subset of more than `members` units is sampled to the first `members` in
+      :func:`spread_order`, and its totals are scaled up. The order is common to all subsets, so
+      that large subsets share rows;
+    - a table of more than `rows` rows is sampled to the first `rows` in :func:`spread_order`.
 
     Parameters
     ----------
@@ -59,8 +59,9 @@ class LazyDistances:
     units : n_units sequences of int
         Column positions of each unit: a partition of the columns.
     kept : int
-        Bytes of rows that are kept between calls.
+        Bytes of the cache of rows.
     members, rows : int
+        Sample sizes of subsets and of rows.
 
     Raises
     ------
@@ -79,30 +80,25 @@ class LazyDistances:
         members: int = _MEMBERS,
         rows: int = _ROWS,
     ) -> None:
-        sizes = np.array([len(unit) for unit in units], dtype=np.int64)
-        if not sizes.all():
-            empty = int(np.argmin(sizes))
-            raise InputError(f"unit {empty} has no column; give every unit at least one")
+        order, self._starts, sizes = columns_of_units(units)
         self.n_units = len(units)
         self.members = members
         self._sizes = sizes
         self._single = bool((sizes == 1).all())
-        order = np.fromiter((column for unit in units for column in unit), dtype=np.int64)
-        #: int (n_columns, n_rows): centred ranks, columns of a unit next to each other.
+        #: int (n_columns, n_rows): centred ranks; columns of a unit are adjacent.
         self.ranks = _ranks(features, order, rows)
-        self._starts = np.cumsum(sizes) - sizes
         self._norm = _norms(self.ranks)
         self._capacity = max(1, min(self.n_units, kept // (8 * self.n_units)))
         self._blank()
 
     @property
     def reserved(self) -> int:
-        """Bytes set aside for rows that are kept; written only as far as they are needed."""
+        """Bytes reserved for cached rows. Memory is used only for rows that were written."""
         return int(self._rows.nbytes)
 
     @property
     def starts(self) -> Int:
-        """Where the columns of each unit start in `ranks`: int (n_units,)."""
+        """Position in `ranks` of the first column of each unit: int (n_units,)."""
         return self._starts
 
     @property
@@ -114,17 +110,17 @@ class LazyDistances:
         """Sum the squared distances; see :class:`swarm.statistics.distances.Distances`."""
         chosen = _thinned(subsets, self.members)
         total = np.zeros(subsets.shape)
-        asked = np.flatnonzero(chosen.any(axis=0))
+        needed = np.flatnonzero(chosen.any(axis=0))
         with self._lock:
-            # What this call asks for is not given up in it: a round over more rows than are kept
-            # would else find none of them.
+            # Rows of this call are not evicted during it: a pass over more rows than the cache
+            # holds would otherwise never hit.
             self._clock += 1
-            slot = self._slot[asked]
+            slot = self._slot[needed]
             self._used[slot[slot >= 0]] = self._clock
-            # Parts of as many rows as one product makes; units in their order, kept or not, so
-            # that a total does not depend on what was kept.
+            # Each part has as many uncached rows as one product computes. Units stay in order,
+            # cached or not, so that a total does not depend on the cache.
             part = np.maximum(np.cumsum(slot < 0) - 1, 0) // _BLOCK
-            for units in np.split(asked, np.flatnonzero(np.diff(part)) + 1):
+            for units in np.split(needed, np.flatnonzero(np.diff(part)) + 1):
                 self._add(total, chosen, units)
         size, counted = subsets.sum(axis=1), chosen.sum(axis=1)
         large = size > counted
@@ -132,7 +128,7 @@ class LazyDistances:
         return total
 
     def between(self, units: Int) -> Float:
-        """Return the distances among some units: float64 (n, n)."""
+        """Return the distances between some units: float64 (n, n)."""
         columns = self._columns_of(units)
         part = object.__new__(LazyDistances)
         part.n_units, part._single = len(units), self._single
@@ -140,12 +136,12 @@ class LazyDistances:
         part._sizes = self._sizes[units]
         part._starts = np.cumsum(part._sizes) - part._sizes
         squared = part._squared(np.arange(len(units)))
-        # The two halves of grouped units are summed in different orders.
+        # Both triangles of grouped units are summed in different orders.
         distance: Float = np.sqrt((squared + squared.T) / 2.0)
         return distance
 
     def _add(self, total: Float, chosen: Bool, units: Int) -> None:
-        """Add the rows of some units to the totals of the subsets they are in."""
+        """Add the rows of some units to the totals of their subsets."""
         slot = self._slot[units]
         new = units[slot < 0]
         fresh = self._squared(new) if new.size else np.empty((0, self.n_units))
@@ -159,7 +155,7 @@ class LazyDistances:
         self._slot[kept], self._unit[place], self._used[place] = place, kept, self._clock
 
     def _squared(self, units: Int) -> Float:
-        """Squared distances of units to all units: float64 (n, n_units)."""
+        """Return the squared distances of units to all units: float64 (n, n_units)."""
         if self._single:
             return self._squared_columns(units)
         sizes = self._sizes[units]
@@ -174,14 +170,14 @@ class LazyDistances:
         return sums
 
     def _columns_of(self, units: Int) -> Int:
-        """Rows of `ranks` that belong to units, unit by unit."""
+        """Return the rows of `ranks` of some units, unit by unit."""
         sizes = self._sizes[units]
         before = np.cumsum(sizes) - sizes
         found: Int = np.repeat(self._starts[units] - before, sizes) + np.arange(sizes.sum())
         return found
 
     def _squared_columns(self, columns: Int) -> Float:
-        """Squared distances of columns to all columns: float64 (n, n_columns)."""
+        """Return the squared distances of columns to all columns: float64 (n, n_columns)."""
         n_columns = len(self.ranks)
         squares = np.empty((len(columns), n_columns))
         rows = self.ranks[columns].astype(np.float64)
@@ -195,14 +191,14 @@ class LazyDistances:
     def _blank(self) -> None:
         self._lock = threading.Lock()
         self._clock = 0
-        # Pages that were never written take no memory.
+        # Pages that are never written use no memory.
         self._rows = np.empty((self._capacity, self.n_units))
         self._slot = np.full(self.n_units, -1)
         self._unit = np.full(self._capacity, -1)
         self._used = np.full(self._capacity, -1)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what can be computed again."""
+        """Exclude the lock and the cache."""
         kept = ("_lock", "_clock", "_rows", "_slot", "_unit", "_used")
         return {name: value for name, value in vars(self).items() if name not in kept}
 
@@ -212,15 +208,15 @@ class LazyDistances:
 
 
 def spread_order(n: int) -> Int:
-    """Return a fixed order of ``range(n)`` whose every beginning is spread over all of it.
+    """Return a fixed order of ``range(n)`` whose every prefix is spread evenly over the range.
 
-    Multiples of the golden ratio, modulo one: neighbours are far apart in the order.
+    Sorted by the multiples of the golden ratio, modulo one (Fibonacci hashing).
     """
     return np.argsort(np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
 def _thinned(subsets: Bool, members: int) -> Bool:
-    """Keep of each subset at most `members` units, the first in the order of all."""
+    """Sample each subset to at most `members` units, the first in the spread order."""
     order = spread_order(subsets.shape[1])
     inside = subsets[:, order]
     chosen = np.zeros_like(subsets)
@@ -229,7 +225,7 @@ def _thinned(subsets: Bool, members: int) -> Bool:
 
 
 def _ranks(features: pd.DataFrame, order: Int, most: int) -> Ranks:
-    """Centred ranks, int (n_columns, n_rows), of at most `most` rows; a block at a time."""
+    """Return centred ranks, int (n_columns, n_rows), of at most `most` rows, block by block."""
     n_rows = len(features)
     taken = np.arange(n_rows) if n_rows <= most else np.sort(spread_order(n_rows)[:most])
     # Twice a centred rank is at most the number of rows.
@@ -255,9 +251,9 @@ def _norms(ranks: Ranks) -> Float:
 def _add_rows(
     total: Float, chosen: Bool, slot: Int, kept: Float, fresh: Float
 ) -> None:  # pragma: no cover
-    """Add one row after the other to the subsets (n, n_rows) that have it.
+    """Add rows, one after the other, to the totals of the subsets (n, n_rows) that contain them.
 
-    Its row is `slot` of `kept`, or, where that is negative, ``-1 - slot`` of `fresh`.
+    A row is ``kept[slot]``, or ``fresh[-1 - slot]`` if `slot` is negative.
     """
     for number in range(len(slot)):
         row = kept[slot[number]] if slot[number] >= 0 else fresh[-1 - slot[number]]
@@ -269,10 +265,10 @@ def _add_rows(
 
 @njit(nogil=True, cache=True)
 def _square(products: Float, norm: Float, other: Float, squared: Float) -> None:  # pragma: no cover
-    """Write ``(1 - |rho|)^2`` for products (n, m) of columns with these sums of squares."""
+    """Write ``(1 - |rho|)^2``, given products (n, m) of columns and their sums of squares."""
     for row in range(products.shape[0]):
         for column in range(products.shape[1]):
             scale = np.sqrt(norm[row] * other[column])
-            # A constant column has only zero products; any divisor gives rho 0.
+            # The products of a constant column are zero; any divisor gives rho 0.
             distance = 1.0 - abs(products[row, column]) / (scale if scale != 0.0 else 1.0)
             squared[row, column] = max(0.0, distance) ** 2

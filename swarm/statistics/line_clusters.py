@@ -1,4 +1,4 @@
-"""Clusters of the columns of wide tables, in time and memory linear in the columns."""
+"""Clustering of the columns of wide tables, in time and memory linear in the columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.errors import InputError
-from swarm.statistics.clusters import clusters
+from swarm.statistics.clusters import clusters, renumbered
 from swarm.statistics.lazy_distance import LazyDistances, spread_order
 
 __all__ = ["line_clusters"]
@@ -14,27 +14,26 @@ __all__ = ["line_clusters"]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Units that are clustered by complete linkage to start from, and rounds after it.
+# Sample size of the initial complete linkage, and number of k-means rounds after it.
 _SAMPLE, _ROUNDS = 1000, 5
-# Units of one product, and the largest whole number in a centre: products stay below 2^53.
+# Columns of one product, and the largest integer in a centre: products stay below 2^53.
 _PANEL, _LARGEST = 2048, float(2**20)
 
 
 def line_clusters(distances: LazyDistances, n_clusters: int) -> Int:
-    """Cluster units by k-means on ranks whose sign does not matter.
+    """Cluster units by sign-invariant k-means on ranks.
 
-    A cluster is a line through the origin: the sum of the centred ranks of its members, each
-    turned to the side of the centre of the round before. A unit joins the centre with the
-    largest mean rho^2 over its columns. Rounds end when no unit moves, or after 5: chance
-    correlations of noise would go on moving it.
+    A cluster is a line through the origin: the sum of the centred ranks of its members, each with
+    the sign of its correlation with the previous centre. A unit is assigned to the centre with
+    the largest mean rho^2 over its columns. The rounds end when no unit moves, or after 5 rounds,
+    because chance correlations keep moving noise.
 
-    The first centres come from a sample of 1,000 units, spread over the table, that is cut by
-    complete linkage as a narrow table is. A centre that lost all its units takes the one that
-    suits its own centre least. Constant columns correlate with nothing: where there are any
-    they are one cluster, and the others share what is left.
+    The initial centres are computed by complete linkage, as for narrow tables, from a sample of
+    1,000 units that is spread over the table. An empty cluster is given the unit that fits its own
+    centre least. Constant columns correlate with nothing and form a separate cluster.
 
-    Ranks and centres are whole numbers and their products exact, so the labels are the same
-    for any BLAS and number of threads.
+    Ranks and centres are integers and their products exact, so that the labels do not depend on
+    BLAS or the number of threads.
 
     Parameters
     ----------
@@ -54,7 +53,7 @@ def line_clusters(distances: LazyDistances, n_clusters: int) -> Int:
 
     References
     ----------
-    Cutting et al. (1992), Scatter/Gather (a sample clustered to start k-means from); Kriegel
+    Cutting et al. (1992), Scatter/Gather (k-means initialized from a clustered sample); Kriegel
     et al. (2009), Clustering high-dimensional data (clusters around lines).
     """
     n_units = distances.n_units
@@ -66,11 +65,11 @@ def line_clusters(distances: LazyDistances, n_clusters: int) -> Int:
     if n_lines < 1:
         return np.zeros(n_units, dtype=np.int64)
     labels[varies] = _on_lines(distances, np.flatnonzero(varies), n_lines)
-    return _renumbered(labels)
+    return renumbered(labels).astype(np.int64)
 
 
 def _on_lines(distances: LazyDistances, units: Int, n_lines: int) -> Int:
-    """Labels of some units: int (n,)."""
+    """Return the labels of non-constant units: int (n,)."""
     sample = units[spread_order(len(units))[: max(_SAMPLE, n_lines)]]
     cut = clusters(distances.between(sample), n_lines)
     leaders = np.unique(cut, return_index=True)[1]
@@ -108,13 +107,13 @@ def _joined(distances: LazyDistances, centres: Float) -> tuple[Int, Float]:
 
 
 def _fill_empty(labels: Int, fit: Float, units: Int, n_lines: int) -> None:
-    """Give each cluster without units one that fits its own cluster least."""
+    """Move the units that fit their cluster least into the empty clusters."""
     size = np.bincount(labels[units], minlength=n_lines)
     empty = np.flatnonzero(size == 0)
     if not empty.size:
         return
     worst = units[np.argsort(fit[units], kind="stable")]
-    # The best unit of each cluster stays, so that none is emptied to fill another.
+    # The best unit of each cluster stays, so that no other cluster becomes empty.
     order = np.lexsort((-fit[units], labels[units]))
     keeps = units[order[np.unique(labels[units][order], return_index=True)[1]]]
     free = worst[~np.isin(worst, keeps)]
@@ -122,7 +121,7 @@ def _fill_empty(labels: Int, fit: Float, units: Int, n_lines: int) -> None:
 
 
 def _moved(distances: LazyDistances, labels: Int, centres: Float) -> Float:
-    """Sum the ranks of each cluster, every column turned to the side of its centre before."""
+    """Sum the ranks of each cluster, each with the sign of its product with the old centre."""
     sums = np.zeros(centres.shape)
     n_columns = len(distances.ranks)
     sizes = np.diff(np.append(distances.starts, n_columns))
@@ -132,19 +131,11 @@ def _moved(distances: LazyDistances, labels: Int, centres: Float) -> Float:
         inside = np.flatnonzero(own >= 0)
         ranks = distances.ranks[start : start + _PANEL][inside].astype(np.float64)
         cluster = own[inside]
-        # A product of 0 has to fall to one side: any, but always the same.
+        # A product of 0 needs a fixed sign; which one does not matter.
         side = np.where(np.einsum("ij,ij->i", ranks, centres[cluster]) < 0, -1.0, 1.0)
         signs = np.zeros((len(centres), len(inside)))
         signs[cluster, np.arange(len(inside))] = side
         sums += signs @ ranks
     largest = np.abs(sums).max(axis=1, keepdims=True)
-    # Rounded to whole numbers of a bounded size, so that all products are exact.
+    # Rounded to integers of bounded size, so that all products are exact.
     return np.rint(sums * (_LARGEST / np.where(largest > 0, largest, 1.0)))
-
-
-def _renumbered(labels: Int) -> Int:
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    number = np.empty_like(first)
-    number[np.argsort(first)] = np.arange(len(first))
-    found: Int = number[inverse].astype(np.int64)
-    return found

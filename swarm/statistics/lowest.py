@@ -1,4 +1,4 @@
-"""The lowest values of each row, without a doubt about ties."""
+"""The lowest values of each row, with deterministic tie-breaking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["lowest"]
 
 
 def lowest(values: NDArray[Any], count: int) -> NDArray[np.bool_]:
-    """Mark the `count` lowest values of each row; among equal values the first ones.
+    """Mark the `count` lowest values of each row; ties are broken by position.
 
     Parameters
     ----------
@@ -21,13 +21,13 @@ def lowest(values: NDArray[Any], count: int) -> NDArray[np.bool_]:
     Returns
     -------
     bool (n, m)
-        At most `count` in a row: fewer where fewer are finite.
+        At most `count` per row; fewer if fewer are finite.
     """
     n_columns = values.shape[1]
     if count >= n_columns:
         finite: NDArray[np.bool_] = np.isfinite(values)
         return finite
-    # Which of several equal values a partition puts first is left to the library.
+    # The order of equal values in a partition is unspecified.
     limit = np.partition(values, count - 1, axis=1)[:, [count - 1]]
     marked: NDArray[np.bool_] = (values <= limit) & np.isfinite(values)
     tied = np.flatnonzero(marked.sum(axis=1) > count)

@@ -1,4 +1,4 @@
-"""Relevance of each feature by its mutual information with the target."""
+"""Relevance of features: mutual information with the target."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def relevance(
 ) -> FloatArray:
     """Mutual information of each feature with the target, in nats.
 
-    The k-nearest-neighbour estimates of scikit-learn. Category, string and bool columns, and
-    integer columns of at most 20 distinct values, are taken as discrete; a constant column
-    has relevance 0. Missing values are replaced by the lower median of their column, for this
-    purpose only. With several labels: the mean over the labels.
+    Uses the k-nearest-neighbour estimators of scikit-learn. Category, string and bool columns,
+    and integer columns with at most 20 distinct values, are treated as discrete; the relevance of
+    a constant column is 0. Missing values are replaced by the lower median of their column. For
+    multi-label targets, the result is the mean over the labels.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def relevance(
     Raises
     ------
     InputError
-        If the task is unknown, or does not fit the shape of the target.
+        If the task is unknown, or does not match the shape of the target.
     DataError
-        If a column can neither be ranked nor coded.
+        If the dtype of a column is not supported.
     """
     from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
@@ -64,7 +64,7 @@ def relevance(
         wanted = wanted[:, 0]
     if (wanted.ndim == 2) != (task == "multilabel"):
         raise InputError(
-            f"a target of shape {wanted.shape} does not fit the task {task!r}; "
+            f"a target of shape {wanted.shape} does not match the task {task!r}; "
             "give one column, or the task 'multilabel' for several"
         )
     labels = wanted.T if wanted.ndim == 2 else wanted[None, :]
@@ -74,14 +74,14 @@ def relevance(
     total = np.zeros(values.shape[1])
     for label in labels:
         total += estimate(values, label, discrete_features=discrete, random_state=seed)
-    # A constant column tells nothing; the estimators leave rounding errors of 1e-16.
+    # The estimates of constant columns are rounding errors of about 1e-16.
     constant = (values == values[0]).all(axis=0)
     result: FloatArray = np.where(constant, 0.0, total / len(labels))
     return result
 
 
 def _filled(values: FloatArray) -> FloatArray:
-    """Missing cells replaced by the lower median, which is a value that occurs."""
+    """Replace missing cells by the lower median, which is a value of the column."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
         median = np.nanquantile(values, 0.5, axis=0, method="lower")

@@ -1,8 +1,8 @@
-"""The archive: every evaluation ever paid for, keyed by problem and mask.
+"""The archive: a persistent cache of all evaluations, keyed by problem and mask.
 
-The only durable state of a search. Rows are added and never changed: a mask that was
-trained on two folds and later on the other three has two rows, which are merged when read.
-See :mod:`swarm.storage.record_rows` for what a row holds.
+The archive is the only durable state of a search. It is append-only: a mask that was trained on
+two folds and later on the other three has two rows, which are merged on reading. See
+:mod:`swarm.storage.record_rows` for the contents of a row.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Bool = NDArray[np.bool_]
 
 _FORMAT = "swarm-archive-1"
 _CHUNK = 400
-# Memory for records that were read and cannot change any more.
+# Bytes of the in-memory cache of final records.
 _RECALLED = 1 << 26
-# The first half of the key of an advisory lock on PostgreSQL; the problem is the other.
+# First half of the key of an advisory lock on PostgreSQL; the second is the problem.
 _LOCK = 0x5A4B
 _META = sa.MetaData()
 _ABOUT = sa.Table(
@@ -69,7 +69,7 @@ _EVALUATIONS = sa.Table(
     sa.Column("error", sa.Text),
     sa.UniqueConstraint("problem", "mask", "folds").ddl_if(dialect="sqlite"),
 )
-# PostgreSQL refuses keys above 2.7 kB, which is a mask of 21,000 units.
+# PostgreSQL rejects keys above 2.7 kB, the size of a mask of 21,000 units.
 _DIGEST = sa.func.sha256(_EVALUATIONS.c.mask, type_=sa.LargeBinary)
 _UNIQUE = sa.Index(
     "archive_evaluations_key",
@@ -81,7 +81,7 @@ _UNIQUE = sa.Index(
 
 
 def _rows_among(key: sa.ColumnElement[bytes]) -> sa.Select[Any]:
-    """Rows of a problem with one of many keys, so that an index answers it."""
+    """Select the rows of a problem with one of many keys, using an index."""
     return (
         sa.select(_EVALUATIONS)
         .where(_EVALUATIONS.c.problem == sa.bindparam("number"))
@@ -95,33 +95,33 @@ _BY_DIGEST = _rows_among(_DIGEST)
 
 
 class Archive:
-    """Durable store of evaluations.
+    """Persistent cache of evaluations.
 
     Parameters
     ----------
     url : str
-        SQLAlchemy URL: SQLite or PostgreSQL. Default: in memory, gone with the process.
+        SQLAlchemy URL of a SQLite or PostgreSQL database. Default: in memory.
 
     Raises
     ------
     StoreError
-        If the database is out of reach, or holds something else.
+        If the database is unreachable, or is not an archive.
     """
 
     def __init__(self, url: str = "sqlite://") -> None:
         try:
             self._url = sa.make_url(url)
         except (sa.exc.ArgumentError, ValueError):
-            # Neither the value nor the parser's words are repeated: they may hold a password.
+            # Neither the value nor the parser's message is repeated: both may contain a password.
             raise StoreError(
-                "the archive is not named by a database URL; use e.g. sqlite:///archive.db"
+                "the address of the archive is not a database URL; use e.g. sqlite:///archive.db"
             ) from None
         self._name = redact(self._url.render_as_string(hide_password=True))
         self._secrets = secrets_of(self._url.render_as_string(hide_password=False))
         if "@" in (self._url.host or ""):
             raise StoreError(
-                "the user or password in the address of the archive has an '@' in it; "
-                "write %40 in its place"
+                "the user or password in the address of the archive contains an '@'; "
+                "write %40 instead"
             )
         self._engine = self._connect()
         try:
@@ -136,7 +136,7 @@ class Archive:
             raise
 
     def open_problem(self, problem: Problem) -> KnownEvaluations:
-        """Return what is known of `problem`, creating its entry where it is new."""
+        """Return the known evaluations of `problem`; a new problem is added to the archive."""
         about = {
             "rows": len(problem.target),
             "columns": problem.space.n_columns,
@@ -164,7 +164,7 @@ class Archive:
         )
 
     def has_evaluations(self, problem: Problem) -> bool:
-        """Whether a fit of `problem` that did not fail is known; nothing is written."""
+        """Whether the archive contains a successful evaluation of `problem`; nothing is written."""
         found = (
             sa.select(_EVALUATIONS.c.id)
             .join(_PROBLEMS, _PROBLEMS.c.id == _EVALUATIONS.c.problem)
@@ -176,27 +176,28 @@ class Archive:
             return connection.execute(found).first() is not None
 
     def check(self) -> None:
-        """Raise StoreError unless the database says that it is whole."""
+        """Raise StoreError if the integrity check of a SQLite database fails."""
         if self._url.get_backend_name() != "sqlite":
             return
         with self._told("check"), self._engine.connect() as connection:
             verdict = connection.execute(sa.text("PRAGMA integrity_check")).scalar_one()
         if verdict != "ok":
-            raise StoreError(f"the archive {self._name} is damaged: {verdict}; restore a copy")
+            raise StoreError(f"the archive {self._name} is damaged: {verdict}; restore a backup")
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
-    def _told(self, deed: str) -> Iterator[None]:
-        """Turn what the driver says into one sentence."""
+    def _told(self, action: str) -> Iterator[None]:
+        """Convert errors of the database driver into StoreError."""
         try:
             yield
         except sa.exc.DBAPIError as error:
             raise StoreError(
-                f"cannot {deed} the archive {self._name}: {scrub(_reason(error), self._secrets)}; "
-                "make room, restore access or restore a copy, then resume"
+                f"cannot {action} the archive {self._name}: "
+                f"{scrub(_reason(error), self._secrets)}; "
+                "free disk space, restore access or restore a backup, then resume"
             ) from harmless(error, self._secrets)
 
     @property
@@ -214,7 +215,8 @@ class Archive:
         except ConfigError:
             if not self._in_memory:
                 raise
-            # Nothing that lasts can be mistaken for it, so a lambda may be used here.
+            # Nothing is persisted, so that a problem without a stable name, e.g. with a lambda,
+            # is allowed.
             return uuid.uuid4().hex
 
     def _connect(self) -> sa.Engine:
@@ -236,8 +238,8 @@ class Archive:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(
-                f"cannot make the folder of the archive {self._name}: {error.strerror}; "
-                "name a place that can be written"
+                f"cannot create the folder of the archive {self._name}: {error.strerror}; "
+                "use a writable location"
             ) from error
         engine = sa.create_engine(self._url, connect_args={"timeout": 60})
         sa.event.listen(engine, "connect", _tune_sqlite)
@@ -258,11 +260,11 @@ class Archive:
             tables = set(sa.inspect(connection).get_table_names())
         if tables and _ABOUT.name not in tables:
             raise StoreError(
-                f"{self._name} is a database of something else "
+                f"the database {self._name} is not an archive "
                 f"(it has the table {min(tables)!r}); name another archive"
             )
         if self._url.get_backend_name() == "sqlite":
-            # Only now that it is known to be ours: the mode is written into the file.
+            # Set only after the format check, because the mode is written into the file.
             with self._engine.connect() as connection:
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         self._create_tables()
@@ -278,7 +280,7 @@ class Archive:
     def _create_tables(self) -> None:
         with self._engine.begin() as connection:
             if self._on_server:
-                # There two processes collide in spite of IF NOT EXISTS.
+                # Concurrent processes can collide on PostgreSQL despite IF NOT EXISTS.
                 self._wait_for_turn(connection, 0)
             for table in _META.sorted_tables:
                 connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
@@ -286,11 +288,11 @@ class Archive:
                 connection.execute(sa.schema.CreateIndex(_UNIQUE, if_not_exists=True))
 
     def _wait_for_turn(self, connection: sa.Connection, problem: int) -> None:
-        """Be the only writer of a problem until the transaction ends; PostgreSQL only."""
+        """Lock a problem for writing until the transaction ends; PostgreSQL only."""
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK, problem)))
 
     def _insert(self, table: sa.Table) -> Any:
-        """An INSERT that can skip rows which are there already."""
+        """Return an INSERT that supports ON CONFLICT DO NOTHING."""
         if self._on_server:
             from sqlalchemy.dialects import postgresql
 
@@ -301,17 +303,17 @@ class Archive:
 
 
 class KnownEvaluations:
-    """The part of an archive that belongs to one problem. Made by :meth:`Archive.open_problem`.
+    """The evaluations of one problem in an archive, see :meth:`Archive.open_problem`.
 
     Parameters
     ----------
     late_importances : bool
-        Whether a mask may get importances after all of its folds.
+        Whether importances of a mask may be added after all of its folds.
 
     Attributes
     ----------
     blank : Record
-        What :meth:`lookup` answers where nothing is known.
+        Record that :meth:`lookup` returns for unknown masks.
     """
 
     def __init__(
@@ -333,9 +335,9 @@ class KnownEvaluations:
             array.setflags(write=False)
 
     def lookup(self, masks: Bool) -> list[Record]:
-        """Return what is known of each of the masks (n, n_units); blank records for new ones.
+        """Return the record of each of the masks (n, n_units); `blank` for unknown masks.
 
-        The arrays of a record that comes up again are read-only: it may be from memory.
+        The arrays of cached records are read-only.
         """
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
         known = {key: self._recall.get(key) for key in keys}
@@ -354,23 +356,23 @@ class KnownEvaluations:
         query = _BY_DIGEST if self._archive._on_server else _BY_MASK
         with self._archive._told("read"), self._archive._engine.connect() as connection:
             for start in range(0, len(keys), _CHUNK):
-                asked = keys[start : start + _CHUNK]
+                chunk = keys[start : start + _CHUNK]
                 if self._archive._on_server:
-                    asked = [hashlib.sha256(key).digest() for key in asked]
-                for row in connection.execute(query, {"number": self._number, "keys": asked}):
+                    chunk = [hashlib.sha256(key).digest() for key in chunk]
+                for row in connection.execute(query, {"number": self._number, "keys": chunk}):
                     _, record = decode(row, self._n_folds, self._n_units)
                     known = found.get(bytes(row.mask))
                     found[bytes(row.mask)] = record if known is None else known.merge(record)
         return found
 
     def _is_final(self, record: Record) -> bool:
-        """Whether rows that others may still add have nothing to say about the mask."""
+        """Whether further rows cannot change the record."""
         if record.error is not None or not record.known.all() or record.failed:
             return False
         return not self._late_importances or not np.isnan(record.importances).any()
 
     def add(self, evaluations: Sequence[tuple[Bool, Record]]) -> None:
-        """Add what was found out of masks; a row that is there already stays as it is."""
+        """Add evaluations of masks; existing rows stay unchanged."""
         rows = [{"problem": self._number, **encode(*one)} for one in evaluations]
         if not rows:
             return
@@ -379,12 +381,12 @@ class KnownEvaluations:
         insert = self._archive._insert(_EVALUATIONS).on_conflict_do_nothing()
         with self._archive._told("write to"), self._archive._engine.begin() as connection:
             if self._archive._on_server:
-                # Two writers with the same masks in another order would lock each other out.
+                # Two writers with the same masks in another order would deadlock.
                 self._archive._wait_for_turn(connection, self._number)
             connection.execute(insert, rows)
 
     def all(self) -> Iterator[tuple[Bool, Record]]:
-        """Every mask (n_units,) with its record, in the order of the first evaluation."""
+        """Yield every mask (n_units,) and its record, in the order of the first evaluation."""
         table = _EVALUATIONS
         query = sa.select(table).where(table.c.problem == self._number).order_by(table.c.id)
         found: dict[bytes, tuple[Bool, Record]] = {}
@@ -399,12 +401,12 @@ class KnownEvaluations:
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:
-    """With the write-ahead log, safe against a kill at any moment, and not slow."""
+    """Set ``synchronous=NORMAL``, which is fast and, with a write-ahead log, safe against kills."""
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
 
 
 def _reason(error: sa.exc.DBAPIError) -> str:
-    """The driver's own words, first line only: the rest repeats the statement."""
+    """Return the first line of the driver's message; the rest repeats the statement."""
     return str(error.orig).strip().splitlines()[0] if error.orig else str(error).splitlines()[0]

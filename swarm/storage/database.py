@@ -1,4 +1,4 @@
-"""Databases by their URL, with a driver that is installed and a bounded first contact."""
+"""Create database engines, with an installed driver and a connection timeout."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import sqlalchemy as sa
 __all__ = ["open_engine", "postgres_driver", "with_driver"]
 
 _POSTGRES_DRIVERS = ("psycopg", "psycopg2")
-# The system's own patience with a silent address is minutes.
+# The default of the operating system is minutes.
 _CONNECT_SECONDS = 15
 
 
 def open_engine(url: sa.URL, **options: Any) -> sa.Engine:
-    """Make an engine; nothing is connected yet.
+    """Create an engine, without connecting.
 
     Parameters
     ----------
     url : URL
-        Any database; PostgreSQL with or without a driver.
+        URL of any database; PostgreSQL with or without a driver.
     **options
-        For :func:`sqlalchemy.create_engine`.
+        Passed to :func:`sqlalchemy.create_engine`.
 
     Raises
     ------
     ImportError
         If the driver is not installed.
     ArgumentError
-        If the URL names an unknown one.
+        If the driver in the URL is unknown.
     """
     url = with_driver(url)
     if url.get_driver_name() in _POSTGRES_DRIVERS and "connect_timeout" not in url.query:
@@ -38,15 +38,15 @@ def open_engine(url: sa.URL, **options: Any) -> sa.Engine:
 
 
 def with_driver(url: sa.URL) -> sa.URL:
-    """Return the URL with a driver that is installed, where it names PostgreSQL and no driver.
+    """Add an installed driver to a PostgreSQL URL without one.
 
-    SQLAlchemy has a driver of its own choice for ``postgresql://``, which differs by its version
-    and need not be there. The URL is unchanged where no driver is there at all.
+    SQLAlchemy's default driver for ``postgresql://`` depends on its version and may not be
+    installed. If no driver is installed, the URL is returned unchanged.
     """
     driver = postgres_driver() if url.drivername == "postgresql" else None
     return url.set(drivername=f"postgresql+{driver}") if driver else url
 
 
 def postgres_driver() -> str | None:
-    """Name a driver for PostgreSQL that is installed."""
+    """Return the name of an installed PostgreSQL driver, or None."""
     return next((name for name in _POSTGRES_DRIVERS if find_spec(name) is not None), None)

@@ -1,4 +1,4 @@
-"""The file by which others read which features to use."""
+"""Read the published list of selected features."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ FORMAT = "swarm-features-1"
 
 
 def load_features(uri: str) -> list[str]:
-    """Read the features that a champion, or a run, uses.
+    """Read the features of a champion or of a run.
 
     Parameters
     ----------
     uri : str
-        Path or fsspec URL of a ``features.json``: the one that a refresh publishes, or the
-        artifact of a run.
+        Path or fsspec URL of a ``features.json``, published by a refresh or an artifact of a run.
 
     Returns
     -------
@@ -30,7 +29,7 @@ def load_features(uri: str) -> list[str]:
     Raises
     ------
     DataError
-        If the file cannot be read, or is no list of features.
+        If the file cannot be read, or does not contain a list of features.
 
     Examples
     --------
@@ -41,7 +40,7 @@ def load_features(uri: str) -> list[str]:
 
 
 def read_published(uri: str) -> dict[str, Any]:
-    """Read a whole features file; see :func:`load_features`."""
+    """Read a complete features file; see :func:`load_features`."""
     import fsspec
 
     shown = redact(str(uri))
@@ -53,12 +52,12 @@ def read_published(uri: str) -> dict[str, Any]:
             f"there is no features file at {shown!r}; publish one with `swarm refresh`"
         ) from None
     except (OSError, ValueError, ImportError) as error:
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         secrets = secrets_of(str(uri))
         raise DataError(
-            f"cannot read features from {shown!r} ({scrub(told, secrets)}); give a features.json"
+            f"cannot read features from {shown!r} ({scrub(reason, secrets)}); give a features.json"
         ) from harmless(error, secrets)
     names = found.get("features") if isinstance(found, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{shown!r} is no features file; give one that `swarm refresh` published")
+        raise DataError(f"{shown!r} is not a features file; give one published by `swarm refresh`")
     return dict(found)

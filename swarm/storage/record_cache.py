@@ -1,4 +1,4 @@
-"""Records that were read last, kept in memory."""
+"""In-memory LRU cache of records."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from swarm.storage.records import Record
 
 __all__ = ["Recall"]
 
-# What a record takes besides its numbers.
+# Bytes of a record besides its arrays.
 _OVERHEAD = 1000
 
 
 class Recall:
-    """Records by the key of their mask, as many as fit; the one unused for longest goes first.
+    """LRU cache of records, keyed by mask.
 
     Parameters
     ----------
     n_bytes : int
-        About how much memory they may take.
+        Approximate limit of its memory.
     """
 
     def __init__(self, n_bytes: int) -> None:
@@ -27,14 +27,14 @@ class Recall:
         self._records: dict[bytes, Record] = {}
 
     def get(self, key: bytes) -> Record | None:
-        """Return the record of a mask, if it is here."""
+        """Return the record of a mask, or None."""
         record = self._records.pop(key, None)
         if record is not None:
             self._records[key] = record
         return record
 
     def keep(self, key: bytes, record: Record) -> None:
-        """Take a record in, read-only from now on."""
+        """Add a record and make its arrays read-only."""
         self.forget(key)
         for array in (record.fold_costs, record.importances, record.used):
             array.setflags(write=False)
@@ -44,7 +44,7 @@ class Recall:
             self.forget(oldest)
 
     def forget(self, key: bytes) -> None:
-        """Let go of a record, if it is here."""
+        """Remove a record, if present."""
         record = self._records.pop(key, None)
         if record is not None:
             self._free += _size(record)
@@ -56,6 +56,6 @@ def _size(record: Record) -> int:
 
 
 def _own_bytes(array: NDArray[np.generic]) -> int:
-    """Bytes of an array; the rows of a broadcast one are all the same memory."""
+    """Return the bytes of an array; the rows of a broadcast array share memory."""
     repeated = array.ndim > 1 and array.strides[0] == 0
     return array.nbytes // max(1, len(array)) if repeated else array.nbytes

@@ -1,4 +1,4 @@
-"""Records as rows of an archive: arrays as plain little-endian bytes, nothing pickled."""
+"""Serialize records as rows of an archive: arrays as little-endian bytes, without pickle."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Bool = NDArray[np.bool_]
 
 
 def encode(mask: Bool, record: Record) -> dict[str, Any]:
-    """Make a row of a record of a mask (n_units,): numbers of known folds and chosen units only."""
+    """Return the row of a mask (n_units,): values of known folds and selected units only."""
     known = record.known
-    told = ~np.isnan(record.importances).any(axis=1)
+    explained = ~np.isnan(record.importances).any(axis=1)
     return {
         "mask": np.packbits(mask).tobytes(),
         "folds": np.packbits(known).tobytes(),
         "fold_costs": record.fold_costs[known].astype("<f8").tobytes(),
         "used": np.packbits(record.used[known][:, mask]).tobytes(),
-        "importance_folds": np.packbits(told).tobytes(),
-        "importances": record.importances[told][:, mask].astype("<f8").tobytes(),
+        "importance_folds": np.packbits(explained).tobytes(),
+        "importances": record.importances[explained][:, mask].astype("<f8").tobytes(),
         "seconds": record.seconds,
-        # PostgreSQL has no text with this character.
+        # PostgreSQL text cannot contain this character.
         "error": record.error and record.error.replace("\0", "?"),
     }
 
@@ -34,11 +34,11 @@ def encode(mask: Bool, record: Record) -> dict[str, Any]:
 def decode(row: Any, n_folds: int, n_units: int) -> tuple[Bool, Record]:
     """Return the mask (n_units,) of a row, and its record.
 
-    Rows of an array that are all the same may be one memory, which cannot be written.
+    Arrays of the record may be broadcast, and thus read-only.
     """
     mask = _unpack(row.mask, n_units)
     known = _unpack(row.folds, n_folds)
-    told = _unpack(row.importance_folds, n_folds)
+    explained = _unpack(row.importance_folds, n_folds)
     size = int(mask.sum())
     fold_costs = np.full(n_folds, np.nan)
     fold_costs[known] = np.frombuffer(row.fold_costs, dtype="<f8")
@@ -49,11 +49,11 @@ def decode(row: Any, n_folds: int, n_units: int) -> tuple[Bool, Record]:
         used = np.zeros((n_folds, n_units), dtype=bool)
         used[np.ix_(known, mask)] = flags.reshape(-1, size)
     importances: NDArray[np.float64] = np.broadcast_to(np.nan, (n_folds, n_units))
-    if told.any():
+    if explained.any():
         importances = importances.copy()
-        importances[told] = 0.0
+        importances[explained] = 0.0
         values = np.frombuffer(row.importances, dtype="<f8").reshape(-1, size)
-        importances[np.ix_(told, mask)] = values
+        importances[np.ix_(explained, mask)] = values
     return mask, Record(fold_costs, importances, used, row.seconds, row.error)
 
 

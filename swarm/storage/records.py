@@ -1,4 +1,4 @@
-"""What is known of the cost of a mask."""
+"""Evaluation record of a mask."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Int = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Record:
-    """All that is known of one mask: some of its folds, or all.
+    """Results of one mask on some folds, or on all.
 
     Attributes
     ----------
     fold_costs : float64 (n_folds,)
-        NaN where the fold was not trained; inf where its fit failed.
+        NaN if the fold was not trained; inf if its fit failed.
     importances : float64 (n_folds, n_units)
-        NaN rows where unknown.
+        NaN rows if unknown.
     used : bool (n_folds, n_units)
-        Units the fold model uses.
+        Units that the fold model uses.
     seconds : float
-        Training time of all that is recorded.
+        Total training time.
     error : str or None
-        Traceback of a fit that failed.
+        Traceback of a failed fit.
     """
 
     fold_costs: Float
@@ -40,7 +40,7 @@ class Record:
 
     @classmethod
     def unknown(cls, n_folds: int, n_units: int) -> Record:
-        """Nothing is known yet."""
+        """Return a record without results."""
         return cls(
             np.full(n_folds, np.nan),
             np.full((n_folds, n_units), np.nan),
@@ -55,17 +55,17 @@ class Record:
 
     @property
     def complete(self) -> bool:
-        """Whether the cost is known: every fold trained, or one failed."""
+        """Whether the cost is known: every fold was trained, or one failed."""
         return bool(self.known.all()) or self.failed
 
     @property
     def failed(self) -> bool:
-        """Whether a fit raised."""
+        """Whether a fit failed."""
         return bool(np.isinf(self.fold_costs).any())
 
     @property
     def cost(self) -> float:
-        """Mean of the fold costs, summed in fold order whatever the order of training."""
+        """Mean of the fold costs, summed in fold order regardless of the order of training."""
         return float("inf") if self.failed else float(np.sum(self.fold_costs)) / self.n_folds
 
     @property
@@ -75,7 +75,7 @@ class Record:
 
     @property
     def importance(self) -> Float:
-        """Mean over the fold models that have importances: float64 (n_units,), zeros if none."""
+        """Mean over the folds with importances: float64 (n_units,), zeros if there are none."""
         rows = self.importances[~np.isnan(self.importances).any(axis=1)]
         if len(rows) == 0:
             return np.zeros(self.importances.shape[1])
@@ -83,7 +83,7 @@ class Record:
         return mean
 
     def merge(self, other: Record) -> Record:
-        """Add what `other` knows of the same mask; where both know, this one stays."""
+        """Add the results of `other` for the same mask; known values take precedence."""
         new = other.known & ~self.known
         fresh = np.isnan(self.importances).any(axis=1, keepdims=True)
         return Record(
