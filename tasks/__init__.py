@@ -1,1 +1,1 @@
-"""Steps of the flows: thin wrappers around the library, and all that talks to MLflow."""
+"""Prefect tasks: thin wrappers around the library, data sources, and all code that uses MLflow."""

@@ -1,4 +1,4 @@
-"""The answer of a search as files: the same bytes whenever the search is run again."""
+"""The result of a search as artifacts, byte-identical whenever the search is run again."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["answer_files", "evaluation_table", "judgement_files"]
 
 
 def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -> dict[str, bytes]:
-    """Features, subsets, history and evaluations of a search, by artifact path.
+    """Return features, subsets, history and evaluations of a search, by artifact path.
 
-    ``features.json``, ``subsets.csv`` and ``history.parquet`` depend on configuration, seed
-    and data alone; ``archive.parquet`` holds all that is known of the problem, from other
-    searches too.
+    ``features.json``, ``subsets.csv`` and ``history.parquet`` depend only on configuration, seed
+    and data; ``archive.parquet`` contains all archived evaluations of the problem, including
+    those of other searches.
     """
     masks, costs = result.best_members(n_models)
     features = {
@@ -44,9 +44,9 @@ def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -
 
 
 def evaluation_table(known: KnownEvaluations, space: SearchSpace) -> pd.DataFrame:
-    """One row per distinct mask evaluated: size, cost, fold costs, seconds, features.
+    """Return one row per distinct evaluated mask: size, cost, fold costs, seconds, features.
 
-    `cost` is missing where pruning ended the training before all folds.
+    `cost` is missing if pruning skipped some of the folds.
     """
     rows = [
         {
@@ -64,7 +64,7 @@ def evaluation_table(known: KnownEvaluations, space: SearchSpace) -> pd.DataFram
 
 
 def judgement_files(judgement: Judgement) -> dict[str, bytes]:
-    """``evaluation.json`` and ``predictions.parquet``."""
+    """Return ``evaluation.json`` and ``predictions.parquet``."""
     return {
         "evaluation.json": _json(judgement.as_dict()),
         "predictions.parquet": parquet(judgement.predictions.reset_index(drop=True)),
@@ -72,9 +72,9 @@ def judgement_files(judgement: Judgement) -> dict[str, bytes]:
 
 
 def _subsets(result: SearchResult) -> pd.DataFrame:
-    """Pbest positions and costs, a column of 0 and 1 per unit, best first.
+    """Return pbest positions and costs, a column of 0 and 1 per unit, best first.
 
-    A unit named as one of the first two columns has ``feature_`` before its name.
+    A unit with the name of one of the first two columns gets the prefix ``feature_``.
     """
     members = result.state.strategy.members
     order = np.lexsort((members.masks.sum(axis=1), members.costs))

@@ -1,14 +1,14 @@
-"""Champions: registered models that the alias ``champion`` points at, and how they came to it.
+"""Champions: registered model versions with the alias ``champion``, and their history.
 
-The alias is the only thing that decides. Why and when a version was promoted, and over which
-other, are tags of the version, written before the alias moves.
+The alias alone decides which version is the champion. Reason and time of a promotion, and the
+version that it replaced, are tags of the version, which are written before the alias is moved.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import InputError, StoreError
+from tasks.secrets import reason
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
 
@@ -33,15 +34,15 @@ class Champion:
     Attributes
     ----------
     name, version : str
-        In the registry.
+        Name and version in the registry.
     run_id : str
-        The run that made it.
+        Run that created it.
     since, why : str
-        When it was promoted, in UTC, and the reason; empty where the alias was set by hand.
+        Time of its promotion, in UTC, and the reason; empty if the alias was set by hand.
     over : str or None
-        The version that was the champion before.
+        Version of the previous champion.
     published : str or None
-        Where its features were published.
+        Location where its features were published.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Champion:
 
     @property
     def uri(self) -> str:
-        """Address of the model."""
+        """URI of the model."""
         return f"models:/{self.name}/{self.version}"
 
 
@@ -71,7 +72,7 @@ class Champions:
         self._client = tracking.client
 
     def current(self, name: str) -> Champion | None:
-        """Return the champion of that name, None where there is none yet."""
+        """Return the champion of that name, or None if there is none yet."""
         with self._told(f"look up the champion {name!r}"):
             found = self._or_none(lambda: self._client.get_model_version_by_alias(name, ALIAS))
         return None if found is None else self._champion(found)
@@ -87,7 +88,7 @@ class Champions:
         found = self.current(name)
         if found is None:
             raise InputError(
-                f"there is no champion {name!r} in {self.tracking.label}; make one with"
+                f"there is no champion {name!r} in {self.tracking.label}; create one with"
                 " `swarm refresh`"
             )
         return found
@@ -95,38 +96,38 @@ class Champions:
     def promote(
         self, name: str, version: str, *, why: str, when: str, published: str | None
     ) -> Champion:
-        """Make a version the champion; what it replaces is remembered."""
+        """Make a version the champion, and record the version that it replaces."""
         before = self.current(name)
         over = None if before is None else before.version
-        told = {"since": when, "why": why, "over": over or "", "published": published or ""}
+        tags = {"since": when, "why": why, "over": over or "", "published": published or ""}
         with self._told(f"promote version {version} of {name!r}"):
-            for key, value in told.items():
+            for key, value in tags.items():
                 self._client.set_model_version_tag(name, version, _TAG + key, value)
             self._client.set_registered_model_alias(name, ALIAS, version)
         return Champion(name, version, self._run_of(name, version), when, why, over, published)
 
     def roll_back(self, name: str, *, to: str | None, when: str) -> tuple[Champion, Champion]:
-        """Move the alias back to the champion before, or to a version.
+        """Move the alias back to the previous champion, or to a given version.
 
         Returns
         -------
         Champion, Champion
-            The one before the call, and the one after it.
+            The champion before and after the call.
 
         Raises
         ------
         InputError
-            If there is no champion, none before it, or no such version.
+            If there is no champion, no previous one, or no such version.
         """
         now = self.required(name)
         target = to or now.over
         if not target:
             raise InputError(
-                f"version {now.version} of {name!r} is its first champion; there is none to go"
-                " back to, name a version with --to"
+                f"version {now.version} of {name!r} is its first champion, there is no previous"
+                " one; name a version with --to"
             )
         if target == now.version:
-            raise InputError(f"version {target} of {name!r} is the champion already")
+            raise InputError(f"version {target} of {name!r} is already the champion")
         with self._told(f"look up version {target} of {name!r}"):
             found = self._or_none(lambda: self._client.get_model_version(name, target))
         if found is None:
@@ -138,24 +139,24 @@ class Champions:
         return now, self._champion(found)
 
     def answer(self, champion: Champion) -> dict[str, Any]:
-        """Return the ``features.json`` of the run that made a champion."""
+        """Return the ``features.json`` of the run that created a champion."""
         path = self.tracking.download(champion.run_id, "features.json")
         return dict(json.loads(path.read_text(encoding="utf-8")))
 
     def reference(self, champion: Champion) -> dict[str, Any] | None:
-        """Return the summary of the columns it was trained on, None for an older run."""
+        """Return the summary of its training columns, None for a run of an older version."""
         if not self.tracking.find_artifact(champion.run_id, "reference.json"):
             return None
         path = self.tracking.download(champion.run_id, "reference.json")
         return dict(json.loads(path.read_text(encoding="utf-8")))
 
     def predict(self, champion: Champion, features: pd.DataFrame) -> np.ndarray:
-        """Ask the registered model itself, as a consumer would.
+        """Predict with the registered model, loaded as a consumer would load it.
 
         Raises
         ------
         StoreError
-            If the model cannot be loaded, or not asked about these rows.
+            If the model cannot be loaded, or cannot predict these rows.
         """
         mlflow = load_mlflow()
         with self._told(f"load the champion {champion.uri}"):
@@ -173,14 +174,13 @@ class Champions:
         try:
             return np.asarray(model.predict(features))
         except Exception as error:
-            told = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise StoreError(
-                f"the champion {champion.uri} cannot be asked about these rows ({told}); set "
-                "champion.on_missing to replace, or mend the table"
+                f"the champion {champion.uri} cannot predict these rows ({reason(error)}); set "
+                "champion.on_missing to replace, or correct the table"
             ) from error
 
     def runs_of(self, name: str, status: str) -> list[Any]:
-        """Runs of earlier refreshes of a champion in a status, the latest first."""
+        """Return the earlier refresh runs of a champion with this status, the latest first."""
         with self._told(f"look up earlier refreshes of {name!r}"):
             return list(
                 self._client.search_runs(
@@ -194,17 +194,17 @@ class Champions:
     def _champion(self, version: Any) -> Champion:
         tags = {key: value for key, value in version.tags.items() if key.startswith(_TAG)}
 
-        def told(key: str) -> str:
+        def tag(key: str) -> str:
             return str(tags.get(_TAG + key, ""))
 
         return Champion(
             version.name,
             str(version.version),
             str(version.run_id or self._run_of(version.name, str(version.version))),
-            told("since"),
-            told("why"),
-            told("over") or None,
-            told("published") or None,
+            tag("since"),
+            tag("why"),
+            tag("over") or None,
+            tag("published") or None,
         )
 
     def _run_of(self, name: str, version: str) -> str:
@@ -216,15 +216,15 @@ class Champions:
             return str(self._client.get_logged_model(source.removeprefix("models:/")).source_run_id)
 
     @contextlib.contextmanager
-    def _told(self, deed: str) -> Iterator[None]:
-        with store_errors(self.tracking.uri, deed):
+    def _told(self, doing: str) -> Iterator[None]:
+        with store_errors(self.tracking.uri, doing):
             yield
 
-    def _or_none(self, ask: Any) -> Any:
+    def _or_none(self, look_up: Callable[[], Any]) -> Any:
         from mlflow.exceptions import MlflowException
 
         try:
-            return ask()
+            return look_up()
         except MlflowException as error:
             if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                 return None

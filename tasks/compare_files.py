@@ -1,4 +1,4 @@
-"""What a comparison leaves behind: tables, a page and figures, as artifacts by their path."""
+"""Artifacts of a comparison: tables, pages and figures, by path."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SECONDS = ("seconds_algorithm", "seconds_evaluation")
 
 
 def cells_table(results: Sequence[CellResult]) -> pd.DataFrame:
-    """One row per search, in the order given."""
+    """Return one row per search, in the given order."""
     return pd.DataFrame([result.row() for result in results])
 
 
 def table_files(cells: pd.DataFrame, comparison: Comparison) -> dict[str, bytes]:
-    """CSV files; times are in files of their own, as nothing else depends on the machine."""
+    """Return CSV files; only the separate files with times depend on the machine."""
     keys = ["dataset", "strategy", "seed"]
     summary = comparison.summary
     frames = {
@@ -51,9 +51,10 @@ def write_comparison(
     everything: Mapping[str, tuple[float, int]],
     cost_labels: Mapping[str, str],
 ) -> dict[str, bytes]:
-    """Make every table, the pages and the figures.
+    """Write all tables, the pages and the figures.
 
-    ``comparison.json`` holds all that the page shows: `swarm report` renders it again.
+    ``comparison.json`` contains everything that the page shows, so that `swarm report` can render
+    it again.
     """
     histories: dict[str, dict[str, list[pd.DataFrame]]] = {}
     for result in results:
@@ -75,13 +76,13 @@ def write_comparison(
 
 
 def _versions() -> dict[str, str]:
-    """Versions of what a cost depends on."""
+    """Return the versions of the packages that a cost depends on."""
     packages = ("swarmselect", "lightgbm", "scikit-learn", "numpy", "pandas", "scipy")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 def parent_metrics(comparison: Comparison) -> dict[str, float]:
-    """Mean ranks and costs: ``rank/bpso``, ``mean_cost/wine/bpso``."""
+    """Return mean ranks and costs: ``rank/bpso``, ``mean_cost/wine/bpso``."""
     ranks = comparison.ranks["average"]
     metrics = {f"rank/{name}": float(rank) for name, rank in ranks.items()}
     for row in comparison.summary.to_dict("records"):

@@ -1,4 +1,4 @@
-"""What a refresh decides, and what it leaves behind: record, features file, artifact, event."""
+"""The decision of a refresh and its outputs: record, features file, artifact and event."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def publish_features(
     *,
     only_if_stale: bool = False,
 ) -> None:
-    """Publish the features of a champion, unless they are there already and that is enough."""
+    """Publish the features of a champion; with `only_if_stale` unless they are already there."""
     if location is None:
         return
     location = expand(location, "address to publish to")
@@ -71,7 +71,7 @@ def publish_features(
 
 
 def decision_files(record: Mapping[str, Any], drift: pd.DataFrame) -> dict[str, bytes]:
-    """``decision.json`` and ``drift.csv``, as artifacts of a run."""
+    """Return the artifacts ``decision.json`` and ``drift.csv``."""
     text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     return {
         "decision.json": text.encode(),
@@ -80,9 +80,9 @@ def decision_files(record: Mapping[str, Any], drift: pd.DataFrame) -> dict[str, 
 
 
 def announce(record: Mapping[str, Any]) -> None:
-    """Show the decision in Prefect's UI, and emit an event where the champion changed.
+    """Show the decision in Prefect's UI, and emit an event if the champion changed.
 
-    Neither may fail a refresh that has done its work.
+    A failure of either is ignored: the refresh itself is complete.
     """
     from prefect.events import emit_event
 

@@ -1,8 +1,8 @@
-"""One refresh of a champion at a time, whoever starts it and wherever.
+"""Lock that allows one refresh of a champion at a time, on any machine.
 
-The lock is kept by what every refresh of a champion shares, its archive: a file beside an SQLite
-one, an advisory lock of a PostgreSQL server. Both are let go when the process that holds them
-ends, however it ends.
+All refreshes of a champion share its archive, so the lock belongs to the archive: a lock file
+beside an SQLite file, an advisory lock of a PostgreSQL server. Both are released when the process
+that holds them ends, even if it is killed.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def champion_lock(archive_url: str, name: str, wait_seconds: float) -> Iterator[
     name : str
         Name of the champion in the registry.
     wait_seconds : float
-        How long to wait for another refresh to end; 0 to decline at once.
+        Timeout for another refresh to end; 0 does not wait.
 
     Raises
     ------
     StoreError
-        If another refresh holds it for longer, or the store is out of reach.
+        If another refresh holds the lock for longer, or the database cannot be reached.
     """
     url = sa.make_url(archive_url)
     if url.get_backend_name() == "postgresql":
@@ -65,7 +65,7 @@ def champion_lock(archive_url: str, name: str, wait_seconds: float) -> Iterator[
 
 
 def _beside(url: sa.URL, name: str) -> Path:
-    """Where the lock file of an SQLite archive is."""
+    """Return the path of the lock file of an SQLite archive."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
     in_memory = not url.database or url.database == ":memory:"
     if in_memory:
@@ -77,33 +77,33 @@ def _beside(url: sa.URL, name: str) -> Path:
 
 @contextmanager
 def _advisory(url: sa.URL, name: str, wait_seconds: float) -> Iterator[None]:
-    # A key is a signed number of 64 bits.
+    # The key of an advisory lock is a signed 64-bit integer.
     digest = hashlib.sha256(f"swarm-champion:{name}".encode()).digest()
     key = int.from_bytes(digest[:8], "big", signed=True)
     engine = open_engine(url, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
-    asked, deadline = sa.text("select pg_try_advisory_lock(:key)"), time.monotonic() + wait_seconds
+    try_lock = sa.text("select pg_try_advisory_lock(:key)")
+    deadline = time.monotonic() + wait_seconds
     with contextlib.ExitStack() as held:
         held.callback(engine.dispose)
         try:
             connection = held.enter_context(engine.connect())
-            while not connection.execute(asked, {"key": key}).scalar_one():
+            while not connection.execute(try_lock, {"key": key}).scalar_one():
                 if time.monotonic() >= deadline:
                     raise _taken(name, wait_seconds)
                 time.sleep(_POLL_SECONDS)
         except sa.exc.DBAPIError as error:
             address = url.render_as_string(hide_password=False)
-            told = reason(error.orig or error, secrets_of(address))
+            why = reason(error.orig or error, secrets_of(address))
             raise StoreError(
-                f"cannot lock the champion {name!r} in {redact(address)}: {told}; check the"
-                " database"
+                f"cannot lock the champion {name!r} in {redact(address)}: {why}; check the database"
             ) from None
-        # What fails from here on is not the lock's.
+        # Outside the try block, as errors of the caller are not errors of the lock.
         yield
 
 
 def _taken(name: str, waited: float) -> StoreError:
     after = f" after {waited:g} s" if waited else ""
     return StoreError(
-        f"another refresh of {name!r} still runs{after}; start again when it has ended, or set "
-        "champion.wait_seconds higher"
+        f"another refresh of {name!r} is still running{after}; try again when it has ended, or "
+        "increase champion.wait_seconds"
     )

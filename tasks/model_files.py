@@ -1,4 +1,4 @@
-"""An ensemble as plain files: LightGBM's text, skops and JSON; never a pickle."""
+"""An ensemble as plain files: LightGBM text, skops and JSON, without pickle."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import StoreError
+from tasks.secrets import reason
 
 __all__ = ["serialisation", "storable", "write_ensemble"]
 
@@ -19,13 +20,13 @@ TRUSTED_TYPES = (
     "collections.defaultdict",
     "pandas.DataFrame",
     "pandas.Series",
-    # The one estimator of this project: a model of it needs the project's package.
+    # The estimator of this project: such a model needs the project's package.
     "swarm.multilabel.MLkNN",
 )
 
 
 def storable(estimator: Any) -> bool:
-    """Whether an estimator, with the steps of a pipeline, is of a package that files may hold."""
+    """Whether an estimator and its pipeline steps belong to packages that can be stored."""
     steps = [step for _, step in getattr(estimator, "steps", [])]
     parts = [part for part in (estimator, *steps) if not isinstance(part, str) and part is not None]
     names = [f"{type(part).__module__.partition('.')[0]}.{type(part).__name__}" for part in parts]
@@ -34,21 +35,21 @@ def storable(estimator: Any) -> bool:
 
 
 def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[str]:
-    """Write a fitted ensemble into `folder` and return the packages that reading it needs.
+    """Write a fitted ensemble into `folder` and return the packages needed to load it.
 
     Parameters
     ----------
     ensemble : SubsetEnsemble
         Fitted.
     example : DataFrame (n_rows, n_features)
-        Rows of the training table, for the dtypes and categories of its columns.
+        Rows of the training table; the dtypes and categories of its columns are stored.
     folder : Path
         An existing, empty folder.
 
     Raises
     ------
     StoreError
-        If a member, a class label or a category has no safe form in a file.
+        If a member, a class label or a category cannot be stored safely.
     """
     packages: list[str] = []
     members = []
@@ -69,7 +70,7 @@ def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[s
 
 
 def serialisation(ensemble: Any) -> str:
-    """Return in which form the members are kept: ``lightgbm``, ``skops`` or both."""
+    """Return the format of the members: ``lightgbm``, ``skops`` or ``lightgbm+skops``."""
     forms = {"lightgbm" if _is_plain_lightgbm(model) else "skops" for model in ensemble.models_}
     return "+".join(sorted(forms))
 
@@ -113,14 +114,14 @@ def _plain(labels: Any, what: str) -> list[Any]:
     for label in plain:
         if not isinstance(label, (str, bool, int, float)):
             raise StoreError(
-                f"the {what} {label!r} is a {type(label).__name__}, which the model's files "
-                "cannot hold; use text, whole numbers or booleans"
+                f"the {what} {label!r} is a {type(label).__name__}, which cannot be stored in the "
+                "model's files; use text, whole numbers or booleans"
             )
     return plain
 
 
 def _is_plain_lightgbm(model: Any) -> bool:
-    """Refuse a subclass or an own objective: it may predict in a way the text does not hold."""
+    """Whether the text format is complete: not for subclasses and custom objectives."""
     kind = type(model)
     own = callable(getattr(model, "objective", None))
     return (
@@ -163,8 +164,7 @@ def _write_skops(model: Any, file: Path) -> list[str]:
         skops.io.dump(model, file)
         needed = [str(found) for found in skops.io.get_untrusted_types(file=file)]
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise StoreError(f"skops cannot store {name} ({reason.rstrip('.')}); {advice}") from error
+        raise StoreError(f"skops cannot store {name} ({reason(error)}); {advice}") from error
     strange = [
         found
         for found in needed
@@ -172,15 +172,14 @@ def _write_skops(model: Any, file: Path) -> list[str]:
     ]
     if strange:
         raise StoreError(
-            f"{name} holds {strange[0]}, which is not of a package that may be loaded "
-            f"from a model's file; {advice}"
+            f"{name} contains {strange[0]}, whose package is not trusted when a model is loaded; "
+            f"{advice}"
         )
     try:
         skops.io.load(file, trusted=needed)
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise StoreError(
-            f"skops stored {name} but cannot load it again ({reason.rstrip('.')}); {advice}"
+            f"skops stored {name} but cannot load it again ({reason(error)}); {advice}"
         ) from error
     return needed
 

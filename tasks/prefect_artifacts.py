@@ -1,8 +1,7 @@
-"""What Prefect's UI shows of a run beside its tasks: how far it is, its figures, its answer.
+"""Prefect artifacts of a run: progress, test metrics and the result.
 
-None of it may cost the run anything: nothing is done outside a flow run, nor where Prefect runs on
-a private server, which has no pages; a server that is slow or away is given up on after
-a moment.
+Artifacts never delay or fail a run. They are skipped outside a flow run and on a private server,
+which has no UI; requests to a slow or unavailable server time out after a few seconds.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from swarm.validation.contenders import CONTENDERS
 from tasks.tracking import Tracking
 from tasks.tracking.store import first_line, within
 
-__all__ = ["figure_rows", "run_link", "show_answer", "show_markdown", "show_progress", "show_table"]
+__all__ = ["figure_rows", "run_link", "show_answer", "show_progress", "show_table"]
 
-# Between two updates of the progress.
+# Interval between two updates of the progress.
 _EVERY_SECONDS = 3.0
-# For which a run waits for a server that is slow or away.
+# Timeout for a slow or unavailable server.
 _PATIENCE_SECONDS = 5.0
 _MOST_FEATURES = 100
 
@@ -49,16 +48,21 @@ Row = Mapping[Any, Any]
 def show_progress(
     budget: Budget, every: float = _EVERY_SECONDS
 ) -> Iterator[Callable[[EpochRecord], None]]:
-    """Show how much of the budget of a search is spent; call what is given after each epoch.
+    """Show how much of the budget of a search is spent.
 
-    A thread tells the server, so that the search never waits for it.
+    A background thread sends the updates, so that the search never waits for the server.
 
     Parameters
     ----------
     budget : Budget
-        The limit that is nearest counts.
+        The progress is that of the limit closest to being reached.
     every : float
         Seconds between two updates.
+
+    Yields
+    ------
+    callable
+        Callback to call with the record of each epoch.
     """
     run = _flow_run()
     if run is None:
@@ -71,35 +75,32 @@ def show_progress(
 
 
 def show_table(key: str, rows: Sequence[Row], description: str) -> bool:
-    """Show rows, each a mapping of column to value; False where there was no server to take them.
+    """Create a table artifact; return False if it was not sent.
 
     Parameters
     ----------
     key : str
-        Artifacts of one key are versions of each other. What Prefect does not allow in it is
-        replaced.
+        Artifacts with the same key are versions of each other. Characters that Prefect does not
+        allow are replaced.
+    rows : sequence of mappings
+        Values by column.
     description : str
-        In Markdown.
+        Description in Markdown.
     """
     return _made(_table(key, rows, description))
-
-
-def show_markdown(key: str, text: str, description: str) -> bool:
-    """Show a text in Markdown; else as :func:`show_table`."""
-    return _made(_markdown(key, text, description))
 
 
 def show_answer(
     name: str, result: SearchResult, judgement: Judgement, tracking: Tracking, run_id: str
 ) -> bool:
-    """Show the test figures as a table, and the answer as a text.
+    """Show the test metrics as a table, and the result as Markdown.
 
     Parameters
     ----------
     name : str
-        Name of the configuration, from which the keys are made: ``NAME-figures``, ``NAME-answer``.
+        Name of the configuration; the keys are ``NAME-figures`` and ``NAME-answer``.
     tracking : Tracking
-        Where the run `run_id` is, which the text links to.
+        Store of the run `run_id`, which the text links to.
     """
     if _flow_run() is None:
         return False
@@ -122,7 +123,7 @@ def show_answer(
             "",
         ]
     )
-    figures = f"On {judgement.n_rows} rows that no search saw, with {judgement.level:.0%} intervals"
+    figures = f"On {judgement.n_rows} unseen rows, with {judgement.level:.0%} intervals"
     return _made(
         _table(f"{name}-figures", figure_rows(judgement), figures),
         _markdown(f"{name}-answer", text, judgement.verdict()),
@@ -130,7 +131,7 @@ def show_answer(
 
 
 def figure_rows(judgement: Judgement) -> list[dict[str, str]]:
-    """One row per contender: a column per metric, the value with its interval."""
+    """Return one row per contender: a column per metric, the value with its interval."""
     rows = []
     for contender, figures in judgement.table.groupby("contender", sort=False):
         row = {"": CONTENDERS.get(str(contender), str(contender))}
@@ -141,11 +142,11 @@ def figure_rows(judgement: Judgement) -> list[dict[str, str]]:
 
 
 def run_link(tracking: Tracking, run_id: str) -> str:
-    """Markdown that leads to a run of MLflow: a link where there is a server to open."""
+    """Return Markdown that names an MLflow run, with a link if the store is a server."""
     parts = urlsplit(tracking.uri)
     if parts.scheme not in ("http", "https"):
         return f"MLflow run {_code(run_id)} in {_code(tracking.label)}; `swarm ui` shows it."
-    # A link with a name and a password in it would show both.
+    # Without user name and password.
     host = parts.netloc.rpartition("@")[2]
     page = f"/experiments/{tracking.experiment_id}/runs/{run_id}"
     address = urlunsplit((parts.scheme, host, parts.path.rstrip("/") + "/", "", page))
@@ -153,17 +154,17 @@ def run_link(tracking: Tracking, run_id: str) -> str:
 
 
 class _Bar:
-    """Tells the server the latest progress, in a thread of its own and not too often."""
+    """Progress artifact that a background thread updates at a limited rate."""
 
     def __init__(self, run: UUID, every: float) -> None:
         self._run = run
         self._every = every
-        self._latest = (0.0, "no epoch has ended yet")
+        self._latest = (0.0, "no epoch has finished yet")
         self._ended = threading.Event()
-        # Settings such as the address of the server are kept in the context.
+        # Settings such as the address of the server are context variables.
         work = contextvars.copy_context().run
         self._thread = threading.Thread(
-            target=work, args=(self._tell,), name="prefect-progress", daemon=True
+            target=work, args=(self._run_updates,), name="prefect-progress", daemon=True
         )
         self._thread.start()
 
@@ -175,27 +176,27 @@ class _Bar:
         self._ended.set()
         self._thread.join(_PATIENCE_SECONDS)
 
-    def _tell(self) -> None:
+    def _run_updates(self) -> None:
         try:
-            self._keep_telling()
+            self._update()
         except Exception as error:
             _complain("progress", error)
 
-    def _keep_telling(self) -> None:
-        told = self._latest
+    def _update(self) -> None:
+        sent = self._latest
         with _client() as client:
             made = client.create_artifact(
                 ArtifactCreate(
-                    type="progress", data=told[0], description=told[1], flow_run_id=self._run
+                    type="progress", data=sent[0], description=sent[1], flow_run_id=self._run
                 )
             )
             last = False
             while not last:
                 last = self._ended.wait(self._every)
-                if self._latest != told:
-                    told = self._latest
+                if self._latest != sent:
+                    sent = self._latest
                     client.update_artifact(
-                        made.id, ArtifactUpdate(data=told[0], description=told[1])
+                        made.id, ArtifactUpdate(data=sent[0], description=sent[1])
                     )
 
 
@@ -218,7 +219,7 @@ def _spent(budget: Budget, record: EpochRecord, seconds: float) -> tuple[float, 
 
 
 def _flow_run() -> UUID | None:
-    """Give the flow run that is to be shown, None for nobody looking."""
+    """Return the id of the current flow run, None if there is no run or no UI."""
     if not PREFECT_API_URL.value() or not PREFECT_UI_ENABLED.value():
         return None
     context = FlowRunContext.get()
@@ -226,7 +227,7 @@ def _flow_run() -> UUID | None:
 
 
 def _table(key: str, rows: Sequence[Row], description: str) -> ArtifactCreate:
-    # Neither NaN nor infinity is JSON.
+    # JSON has neither NaN nor infinity.
     table = [
         {
             name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
@@ -262,13 +263,13 @@ def _made(*artifacts: ArtifactCreate) -> bool:
 
 
 def _client() -> SyncPrefectClient:
-    # With settings of its own it is not the client of the flow, which is for one thread.
+    # Passing settings creates a new client: that of the flow must stay in its thread.
     return get_client(httpx_settings={"timeout": _PATIENCE_SECONDS}, sync_client=True)
 
 
 def _complain(what: str, error: Exception) -> None:
     reason = first_line(error) if str(error) else "no answer in time"
-    get_logger("swarm").warning("Prefect did not take what was to be shown, %s (%s)", what, reason)
+    get_logger("swarm").warning("Prefect did not accept an artifact, %s (%s)", what, reason)
 
 
 def _key(text: str) -> str:
@@ -276,7 +277,7 @@ def _key(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """As code, so that nothing in a name is taken for Markdown."""
+    """Format a name as inline code, so that it is not parsed as Markdown."""
     return "`" + " ".join(text.replace("`", "'").split()) + "`"
 
 

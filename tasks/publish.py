@@ -1,4 +1,4 @@
-"""Put a features file where others read it: whole, or not at all."""
+"""Atomic publishing of a features file."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from pathlib import Path
 from typing import Any
 
 from swarm.errors import DataError, StoreError
-from swarm.redaction import harmless, redact, scrub, secrets_of
+from swarm.redaction import harmless, redact, secrets_of
 from swarm.storage.features_file import FORMAT, read_published
+from tasks.secrets import reason
 
 __all__ = ["publish", "published_version"]
 
 
 def publish(location: str, content: Mapping[str, Any]) -> None:
-    """Write a features file; a reader finds the one before or this one, never half of either.
+    """Write a features file atomically: readers find the previous file or the new one.
 
     Parameters
     ----------
     location : str
         Path or fsspec URL.
     content : mapping
-        With the key ``features``.
+        Content of the file, with the key ``features``.
 
     Raises
     ------
     StoreError
-        If it cannot be written; what was there stays.
+        If the file cannot be written; the previous one is kept.
     """
     text = json.dumps({"format": FORMAT, **content}, indent=2, ensure_ascii=False) + "\n"
     try:
@@ -38,17 +39,16 @@ def publish(location: str, content: Mapping[str, Any]) -> None:
             _remote(location, text)
         else:
             _local(Path(location.removeprefix("file://")).expanduser(), text)
-    except Exception as error:  # every fsspec backend has exceptions of its own
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except Exception as error:  # every fsspec backend has its own exceptions
         secrets = secrets_of(location)
         raise StoreError(
-            f"cannot publish to {redact(location)!r} ({scrub(told, secrets)}); check"
+            f"cannot publish to {redact(location)!r} ({reason(error, secrets)}); check"
             " champion.publish"
         ) from harmless(error, secrets)
 
 
 def published_version(location: str) -> str | None:
-    """Return the version of the model whose features are published; None where nothing is."""
+    """Return the version of the model whose features are published, None if there is none."""
     try:
         return str(read_published(location).get("version"))
     except DataError:
@@ -72,7 +72,7 @@ def _local(path: Path, text: str) -> None:
 
 
 def _remote(location: str, text: str) -> None:
-    """An object store shows an object when it is whole; others get a file that is moved."""
+    """Write to a temporary object and move it: uploads of some stores are not atomic."""
     import fsspec
     from fsspec.implementations.local import LocalFileSystem
 

@@ -1,4 +1,4 @@
-"""Save the ensemble of a run as a model of that run, and register it."""
+"""Saving and registering the ensemble of a run as an MLflow model."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class ModelInfo:
     Attributes
     ----------
     uri : str
-        ``models:/NAME/VERSION`` if registered, else ``models:/MODEL_ID``.
+        ``models:/NAME/VERSION`` if registered, otherwise ``models:/MODEL_ID``.
     version : str or None
         Version in the registry.
     serialisation : str
         ``lightgbm``, ``skops`` or ``lightgbm+skops``.
     model_id : str
-        Id of the model on the run's page.
+        Id of the logged model.
     """
 
     uri: str
@@ -57,32 +57,32 @@ def log_ensemble(
     registered_name: str | None,
     description: str | None = None,
 ) -> ModelInfo:
-    """Save a fitted ensemble as a model of a run, check it, and register it.
+    """Save a fitted ensemble as a model of a run, verify it, and register it.
 
-    The model loads with ``mlflow.pyfunc.load_model`` where neither this project nor pickles are
-    allowed, takes a table of any width and order, and needs the columns of its members only.
+    The model is loaded by ``mlflow.pyfunc.load_model``, without this project and without pickle.
+    It accepts additional columns in any order, and needs only the columns of its members.
 
     Parameters
     ----------
     tracking : Tracking
-        Where the run is.
+        Store of the run.
     run_id : str
-        The run.
+        Id of the run.
     ensemble : SubsetEnsemble
         Fitted.
     example : DataFrame (n_rows, n_features)
-        Some rows of the training table with all its columns and dtypes. The saved model must
-        predict the same on them; the first five become the input example.
+        Rows of the training table with all columns and dtypes. The saved model is verified on
+        them; the first five become the input example.
     registered_name : str or None
         Name in the registry, created if new; None saves without registering.
     description : str, optional
-        Text of the registered version.
+        Description of the registered version.
 
     Raises
     ------
     StoreError
-        If a member has no safe form in a file, the saved model predicts differently, or the
-        store does not take it.
+        If a member cannot be stored safely, the predictions of the saved model differ, or the
+        store does not accept the model.
     """
     load_mlflow()
     with tempfile.TemporaryDirectory(prefix="ensemble-") as held:
@@ -124,7 +124,7 @@ def _save(
     model: Any,
     run_id: str,
 ) -> None:
-    """Write the model's folder and make sure that it predicts what the ensemble predicts."""
+    """Write the folder of the model, and verify that its predictions match the ensemble."""
     import mlflow
     from mlflow.models import Model
 
@@ -136,7 +136,7 @@ def _save(
         model_id=model.model_id,
     )
     with warnings.catch_warnings():
-        # Hints for authors of models, and what MLflow has not yet adapted to its dependencies.
+        # Hints for authors of models, and deprecations in the dependencies of MLflow.
         warnings.simplefilter("ignore")
         mlflow.pyfunc.save_model(
             path=str(folder),
@@ -159,13 +159,13 @@ def _save(
     )
     if served.shape != expected.shape or not same:
         raise StoreError(
-            "the saved model does not predict what the ensemble predicts, so it is not "
+            "the predictions of the saved model differ from those of the ensemble, so it is not "
             "registered; use an estimator of scikit-learn or LightGBM"
         )
 
 
 def _forget_local_paths(record: Any, folder: Path) -> None:
-    """Only names are read when the model is loaded; where it was written is nobody's business."""
+    """Remove local paths from the record, as loading needs only the names."""
     flavor = record.flavors["python_function"]
     flavor["model_code_path"] = Path(flavor["model_code_path"]).name
     for artifact in flavor["artifacts"].values():
@@ -181,10 +181,10 @@ def _signature(ensemble: Any, example: pd.DataFrame, expected: np.ndarray) -> An
     used = {name for subset in ensemble.subsets_ for name in subset}
     columns: list[Any] = []
     for name in example.columns:
-        # MLflow refuses int64 where it expects double and floats where it expects long, and it
-        # knows no categories. Whole numbers are int64 or float64 as their gaps have it, so only
-        # fractions are declared double; any other column takes any value, and the served model
-        # turns it into the dtype of training.
+        # MLflow accepts neither int64 for double nor floats for long, and has no categories.
+        # Whole numbers are int64, or float64 if values are missing, so only columns with
+        # fractions are declared double. Any other column accepts any value, and the served model
+        # casts it to the dtype of training.
         kind = DataType.double if _has_fractions(example[name]) else AnyType()  # type: ignore[no-untyped-call]
         columns.append(ColSpec(kind, name=str(name), required=name in used))
     outputs = {"b": DataType.boolean, "i": DataType.long, "u": DataType.long, "f": DataType.double}
@@ -203,7 +203,7 @@ def _has_fractions(values: pd.Series) -> bool:
 
 
 def _requirements(packages: list[str]) -> list[str]:
-    """Pinned by hand: MLflow would find out by loading the model in a process of its own."""
+    """Pin the packages here: MLflow would infer them by loading the model in a subprocess."""
     names = ["mlflow", "numpy", "pandas", *packages]
     return [f"{name}=={version(name)}" for name in dict.fromkeys(names)]
 
@@ -231,7 +231,7 @@ def _register(
         )
     model = client.get_logged_model(model_id)
     known = json.loads(model.tags.get("mlflow.modelVersions", "[]"))
-    # A server has noted the version by itself, as a number; a database has not.
+    # A tracking server adds this tag itself, with a number; a database store does not.
     if (name, str(created.version)) not in {(k["name"], str(k["version"])) for k in known}:
         entry = {"name": name, "version": created.version}
         tags = {"mlflow.modelVersions": json.dumps([*known, entry])}
@@ -241,7 +241,7 @@ def _register(
 
 @contextlib.contextmanager
 def _default_store(uri: str) -> Iterator[None]:
-    """Let MLflow find our store where it looks the model up without asking the client for it."""
+    """Set the store as MLflow's default, which it uses to look up the model."""
     from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 
     chosen = os.environ.get("MLFLOW_TRACKING_URI")

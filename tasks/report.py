@@ -1,4 +1,4 @@
-"""The report of a select run, as artifacts."""
+"""The report of a select run as artifacts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ __all__ = ["costs_on_test", "final_metrics", "report_data", "run_facts", "write_
 def write_report(data: ReportData) -> dict[str, bytes]:
     """Render the HTML page and the figures: bytes by artifact path.
 
-    ``report.json`` holds all that the page shows: `swarm report` renders it again.
+    ``report.json`` contains everything that the page shows, so that `swarm report` can render it
+    again.
     """
     drawings = draw_figures(data)
     files = {
@@ -46,7 +47,7 @@ def write_report(data: ReportData) -> dict[str, bytes]:
 
 
 def costs_on_test(problem: Problem, ensemble: SubsetEnsemble, test: Table) -> list[float]:
-    """Cost of each model of a fitted ensemble on the test rows, as the search counts costs."""
+    """Return the cost of each model of a fitted ensemble on the test rows."""
     return [
         problem.scoring.cost(model, test.features[subset], test.target)
         for model, subset in zip(ensemble.models_, ensemble.subsets_, strict=True)
@@ -68,7 +69,7 @@ def report_data(
     facts: Mapping[str, object],
     subset_test_costs: Sequence[float] = (),
 ) -> ReportData:
-    """Collect what the report shows from a search and its judgement."""
+    """Collect the data of the report from a search and its evaluation on the test rows."""
     space = result.space
     masks, costs = result.best_members(n_models)
     finished = [(mask, record) for mask, record in known.all() if record.complete]
@@ -80,7 +81,7 @@ def report_data(
         }
     )
     distance = None
-    # Of a wide table there is no matrix to draw.
+    # A wide table has no distance matrix.
     if isinstance(hints.distance, np.ndarray) and space.n_units == space.n_columns:
         names = list(space.columns)
         distance = pd.DataFrame(hints.distance, index=names, columns=names)
@@ -114,23 +115,23 @@ def report_data(
 
 
 def _picks(result: SearchResult, finished: Sequence[Finished]) -> list[Pick]:
-    """What each rule picks, among all subsets that are allowed and have a cost."""
+    """Pick subsets by each rule among all feasible subsets with a known cost."""
     known = {mask.tobytes() for mask, _ in finished}
-    # A pbest that was shrunk has the cost of the subset it was shrunk from, fold by fold.
+    # A shrunk pbest has the fold costs of the subset that it was shrunk from.
     shrunk = [(m, _origin(m, c, finished)) for m, c in zip(*result.best_members(), strict=True)]
     rows = [*finished, *((m, r) for m, r in shrunk if r is not None and m.tobytes() not in known)]
     if not rows:
         return []
     masks = np.array([mask for mask, _ in rows])
     folds = np.array([record.fold_costs for _, record in rows])
-    # Where one fold failed the others may be unknown: the cost is inf all the same.
+    # If one fold failed, the cost is inf even if other folds are unknown.
     folds[[record.failed for _, record in rows]] = np.inf
     allowed = result.space.obeys(masks)
     return pick_by_rules(result.best_mask, masks[allowed], folds[allowed], result.space.subset)
 
 
 def _agreement(result: SearchResult, finished: Sequence[Finished], high: float) -> Agreement:
-    """Agreement of the subsets that the strategy holds at its end."""
+    """Measure the agreement of the final subsets of the strategy."""
     space = result.space
     held, _ = result.best_members()
     near = [mask for mask, record in finished if record.cost <= high]
@@ -140,7 +141,7 @@ def _agreement(result: SearchResult, finished: Sequence[Finished], high: float) 
 
 
 def _origin(mask: Mask, cost: float, finished: Sequence[Finished]) -> Record | None:
-    """Find the evaluation that a subset was found in or shrunk from."""
+    """Return the evaluation of a subset, or of the subset that it was shrunk from."""
     for wider, record in finished:
         if record.cost == cost and not (mask & ~wider).any():
             return record
@@ -148,7 +149,7 @@ def _origin(mask: Mask, cost: float, finished: Sequence[Finished]) -> Record | N
 
 
 def _importances(result: SearchResult, finished: Sequence[Finished]) -> pd.Series | None:
-    """Importances of the best subset, from the evaluation it was found or shrunk from."""
+    """Return the importances of the best subset from its evaluation, None if unknown."""
     useful = [(mask, record) for mask, record in finished if record.importance.any()]
     origin = _origin(result.best_mask, result.cost, useful)
     if origin is None:
@@ -159,7 +160,7 @@ def _importances(result: SearchResult, finished: Sequence[Finished]) -> pd.Serie
 
 
 def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object]:
-    """What a run with these tags searched, and the work it needed."""
+    """Return the facts of the report: what was searched, and the work that it needed."""
     work, counts = result.work, result.state.counts
     training = float(work["training_seconds"].sum())
     versions = {key: value for key, value in tags.items() if key.startswith("version.")}
@@ -181,7 +182,7 @@ def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object
 
 
 def final_metrics(judgement: Judgement) -> dict[str, float]:
-    """Test figures: ``test_f1`` of the ensemble, ``baseline_f1_all_features`` and so on."""
+    """Return the test metrics: ``test_f1``, ``baseline_f1_all_features`` and so on."""
     metrics: dict[str, float] = {}
     for row in judgement.table.to_dict("records"):
         name = f"test_{row['metric']}"

@@ -1,4 +1,4 @@
-"""One search of several: which it is, what it found, and the task that runs it."""
+"""One search of a comparison: its identity, its result, and the task that runs it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ __all__ = [
 
 
 class Stopped(SwarmError):
-    """Someone asked all searches to end; what was evaluated is in the archive."""
+    """The searches were interrupted; finished evaluations are in the archive."""
 
 
 def search_worth_retrying(task: object, run: object, state: Any) -> bool:
-    """Neither bad input nor the wish to stop is a passing fault."""
+    """Retry condition: neither invalid input nor an interruption is retried."""
     try:
         state.result(raise_on_failure=True)
     except Stopped:
@@ -60,29 +60,28 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Name of its run."""
+        """Name of the MLflow run of the search."""
         return run_title(self.dataset, self.strategy, self.seed)
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """What one search found; all but the seconds follows from configuration and data.
+    """Result of one search; except for the times it depends only on configuration and data.
 
     Attributes
     ----------
     cost, size, features
-        Of the best subset; `size` counts features.
+        Cost, number of features and feature names of the best subset.
     test_cost : float or None
-        Cost of a model of the best subset on the rows kept aside.
+        Cost of a model of the best subset on the held-out rows.
     epochs, evaluations, distinct, fits : int
-        What was spent, the same whatever the archive knew.
+        Budget spent, archived evaluations included.
     reason : str
-        What ended the search.
+        Why the search ended.
     seconds_algorithm : float
-        T1 of document 002: processor time of the search without its evaluations.
+        T1 of Hafiz et al. (2018): processor time of the search without its evaluations.
     seconds_evaluation : float
-        T2: training time of the folds that its answers needed, as the archive has it, whichever
-        search trained them.
+        T2: training time of the folds that the search needed, archived ones included.
     history : DataFrame
         One row per epoch.
     """
@@ -104,7 +103,7 @@ class CellResult:
     history: pd.DataFrame
 
     def files(self) -> dict[str, bytes]:
-        """Artifacts that :meth:`read` reads back as the same."""
+        """Return the artifacts from which :meth:`read` restores the result."""
         facts = {**vars(self.cell), **vars(self)}
         del facts["cell"], facts["history"]
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
@@ -119,7 +118,7 @@ class CellResult:
         return cls(cell=cell, history=table, **facts)
 
     def row(self) -> dict[str, Any]:
-        """Its row in the table of all cells."""
+        """Return the row of the search in the table of all cells."""
         names = ("cost", "size", "evaluations", "distinct", "fits", "epochs", "reason")
         return {
             **asdict(self.cell),
@@ -133,7 +132,7 @@ class CellResult:
 
 @step("all-features")
 def cost_of_all(problem: Problem, archive: str) -> float:
-    """Cost of every feature there is: what an improvement is measured against."""
+    """Return the cost of all features, the baseline of improvements."""
     everything = np.ones((1, problem.space.n_units), dtype=bool)
     order = np.arange(problem.n_folds)
     with closing(Archive(archive)) as opened, CrossValidation(problem, opened) as evaluator:
@@ -150,23 +149,23 @@ def cost_of_all(problem: Problem, archive: str) -> float:
 def run_cell(
     cell: Cell, plan: SearchPlan, archive: str, stop: Path, test: Table | None = None
 ) -> CellResult:
-    """Run one search from its first epoch to its last; the archive answers what it knows.
+    """Run one search; evaluations that are in the archive are not repeated.
 
     Parameters
     ----------
     cell : Cell
     plan : SearchPlan
     archive : str
-        URL with its secrets.
+        URL of the archive, with secrets.
     stop : Path
-        Once this file is there, the search ends.
+        The search ends when this file exists.
     test : Table, optional
-        Rows kept aside.
+        Held-out rows.
 
     Raises
     ------
     Stopped
-        If the searches were asked to end.
+        If the searches were interrupted.
     """
     return search_cell(cell, plan, archive, stop, test)[0]
 
@@ -180,14 +179,14 @@ def search_cell(
 ) -> tuple[CellResult, SearchResult]:
     """Run one search outside Prefect; see :func:`run_cell`."""
 
-    def heed(*_: object) -> None:
+    def check_stop(*_: object) -> None:
         if stop is not None and stop.exists():
             raise Stopped("the comparison was interrupted")
 
-    heed()
+    check_stop()
     with closing(Archive(archive)) as opened:
-        hooks = SearchHooks(epochs=[heed], fits=heed)
-        # What a search finds must not depend on the hints of its rivals.
+        hooks = SearchHooks(epochs=[check_stop], fits=check_stop)
+        # The result must not depend on hints that only other strategies need.
         finished = run_search(plan.with_own_hints(), opened, hooks)
     if finished.result.interrupted:
         raise Stopped("the search was interrupted")
@@ -219,7 +218,7 @@ def _result(
 
 
 def _test_cost(problem: Problem, features: list[str], test: Table | None) -> float | None:
-    """Cost of one model on all rows that were searched on, on the rows kept aside."""
+    """Return the cost on the held-out rows of one model trained on all search rows."""
     if test is None:
         return None
     from sklearn.base import clone

@@ -1,4 +1,4 @@
-"""Environment variables in addresses, and keeping what they hold out of messages."""
+"""Environment variables in addresses, and redaction of their values in messages."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["expand", "reason"]
 def expand(text: str, what: str, quote: Callable[[int, str], str] | None = None) -> str:
     """Replace each ``${VAR}`` by its value from the environment.
 
-    `quote` gets the position of the placeholder and the value, and gives what is put there. By
-    default a value is escaped where it is a user, a password or a query value of a URL.
-    Raises DataError naming the variable if it is not set.
+    `quote` receives the position of the placeholder and the value, and returns the replacement.
+    By default a value is percent-encoded if it is a user, a password or a query value of a URL.
+    Raises DataError with the name of the variable if it is not set.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -36,14 +36,14 @@ def expand(text: str, what: str, quote: Callable[[int, str], str] | None = None)
 
 
 def _escaped_at(before: str, after: str) -> bool:
-    """Whether what stands between the two parts of a URL is unescaped by those who read it."""
+    """Whether the text between the two parts of a URL is percent-decoded by its readers."""
     _, scheme, start = before.partition("://")
     in_user = "/" not in start and "@" in after
     return bool(scheme) and (in_user or "?" in start)
 
 
 def reason(error: BaseException, secrets: Iterable[str] = ()) -> str:
-    """Say in part of a sentence why something failed, without secrets."""
+    """Return the first line of an error message, without secrets and final punctuation."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = scrub(lines[0] if lines else type(error).__name__, secrets)
     return text.rstrip(".;: ")

@@ -1,8 +1,8 @@
-"""The ensemble as it is served: needs neither the search nor this project, only its own files.
+"""The served ensemble: needs only its own files, not this project.
 
 MLflow copies this file into the registered model and runs it wherever the model is loaded. The
-model's folder holds ``ensemble.json`` (columns, subsets, classes, vote) and one file per member:
-LightGBM's own text format, or skops. Nothing is unpickled.
+folder of the model contains ``ensemble.json`` (columns, subsets, classes, vote) and one file per
+member: LightGBM's own text format, or skops. Nothing is unpickled.
 """
 
 import json
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 
 class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, misc]
-    """Predict the vote of all members from a table that has at least their columns."""
+    """Predict the vote of all members, from a table with at least their columns."""
 
     def load_context(self, context: Any) -> None:
-        """Read the members from the model's folder."""
+        """Read the members from the folder of the model."""
         folder = Path(context.artifacts["ensemble"])
         self.spec = json.loads((folder / "ensemble.json").read_text(encoding="utf-8"))
         self.members = [_Member(folder, member) for member in self.spec["members"]]
@@ -28,7 +28,7 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> NDArray[Any]:
-        """Return the predictions, one per row (one row of labels where there are several)."""
+        """Return one prediction per row, a row of labels for a multi-label target."""
         used = dict.fromkeys(name for member in self.members for name in member.subset)
         missing = [name for name in used if name not in model_input.columns]
         if missing:
@@ -100,7 +100,7 @@ class _Member:
 
 
 def _as_trained(values: pd.Series, column: dict[str, Any]) -> pd.Series:
-    """Give a column the dtype of training; whole numbers with gaps stay floats."""
+    """Cast a column to the dtype of training; whole numbers with missing values stay floats."""
     dtype, kind = column["dtype"], column["kind"]
     if column["categories"] is not None:
         levels = pd.Index(column["categories"], dtype=column["category_dtype"])
@@ -114,7 +114,7 @@ def _as_trained(values: pd.Series, column: dict[str, Any]) -> pd.Series:
         numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"the column {column['name']!r} holds what is not a number ({error})"
+            f"the column {column['name']!r} has a value that is not a number ({error})"
         ) from None
     same = numbers if kind == "f" else np.where(np.isnan(numbers), 0, numbers)
     with np.errstate(invalid="ignore", over="ignore"):

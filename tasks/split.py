@@ -1,4 +1,4 @@
-"""Split the rows of a table into those a search may see and those it never sees."""
+"""Train/test split: rows for the search, and test rows that it never sees."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Classes = pd.Series | None
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Two sets of rows that together are the table.
+    """Training and test rows of a table.
 
     Attributes
     ----------
     train, test : int (n_train,), int (n_test,)
         Row positions, ascending, disjoint, neither empty.
     warning : str or None
-        One sentence on what makes the test figures doubtful.
+        One sentence on what makes the test metrics doubtful.
     """
 
     train: Rows
@@ -47,20 +47,20 @@ def split(
     Parameters
     ----------
     table
-        With a target, and groups, time or part where the kind needs them.
+        With groups, time or part if the kind needs them.
     kind
         ``"random"``; ``"stratified"``: equal class shares on both sides; ``"group"``: the rows
-        of a group stay on one side, and for classes the fold that keeps every class on both
-        sides at the most similar share is taken; ``"time"``: the latest rows are the test, rows
-        of one time stay on one side; ``"column"``: as the part column says.
+        of a group stay on one side, in a classification with class shares as similar as
+        possible; ``"time"``: the latest rows are the test rows, rows with the same time stay on
+        one side; ``"column"``: given by the part column.
     test_size
-        Share of the rows in the test set, between 0 and 1. Approximate for ``"group"`` (for
-        classes it is one of ``round(1 / test_size)`` folds, for numbers a share of the groups)
+        Share of the rows in the test set, between 0 and 1. Approximate for ``"group"`` (one of
+        ``round(1 / test_size)`` folds in a classification, a share of the groups in a regression)
         and ``"time"``, ignored by ``"column"``.
     seed
-        Same table, kind, size and seed: same split.
+        Seed of the split.
     estimator
-        That is going to be fitted, which may decide whether the target has classes; see
+        Estimator to be fitted, which may decide whether the target has classes; see
         :func:`swarm.problem.target.task_of`.
 
     Returns
@@ -98,7 +98,7 @@ def split(
 
 
 def _classes(table: Table, estimator: Any) -> Classes:
-    """Give the target if it is one of classes."""
+    """Return the target of a classification, None otherwise."""
     target = table.target
     if isinstance(target, pd.Series) and task_of(target, estimator) in ("binary", "multiclass"):
         return target
@@ -147,7 +147,7 @@ def _group(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
         raise DataError(f"split 'group' needs two groups, {table.groups.name!r} has one")
     if classes is not None:
         return _stratified_group(pd.factorize(classes)[0], groups, test_size, seed)
-    # scikit-learn refuses a share that rounds to no group.
+    # scikit-learn refuses a share that rounds to 0 groups.
     n_test = min(max(round(test_size * n_groups), 1), n_groups - 1)
     splitter = GroupShuffleSplit(n_splits=1, test_size=n_test, random_state=seed)
     _, test = next(splitter.split(groups, groups=groups))
@@ -155,17 +155,17 @@ def _group(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
 
 
 def _stratified_group(classes: Rows, groups: Rows, test_size: float, seed: int) -> Rows:
-    """Take the fold that loses the fewest classes and keeps their shares most similar."""
+    """Return the fold that loses the fewest classes and has the most similar class shares."""
     from sklearn.model_selection import StratifiedGroupKFold
 
-    # Above a half the fold is the train side, or two folds could not tell 0.6 from 0.9.
+    # Above a half the fold is the training side: 0.6 and 0.9 would both give two folds.
     small = min(test_size, 1 - test_size)
     n_folds = min(round(1 / small), int(groups.max()) + 1, int(np.bincount(classes).max()))
     splitter = StratifiedGroupKFold(max(n_folds, 2), shuffle=True, random_state=seed)
     share = np.bincount(classes) / len(classes)
     best: tuple[tuple[int, float], Rows] | None = None
     with warnings.catch_warnings():
-        # A class with fewer rows than folds: the ranking below deals with it.
+        # A class with fewer rows than folds: the ranking below handles it.
         warnings.simplefilter("ignore", UserWarning)
         folds = list(splitter.split(classes, classes, groups))
     for rest, fold in folds:
@@ -209,7 +209,7 @@ def _leak(table: Table, classes: Classes, test: NDArray[np.bool_]) -> str | None
         "SWM101",
         f"this split puts rows of one group on both sides ({len(shared)} of "
         f"{table.groups.nunique()} groups in {table.groups.name!r} are shared), so test figures "
-        "are too good; use split kind 'group'",
+        "are optimistic; use split kind 'group'",
     )
 
 
@@ -222,6 +222,6 @@ def _lost_class(table: Table, classes: Classes, test: NDArray[np.bool_]) -> str 
             return coded(
                 "SWM102",
                 f"no {side} row is of class {sorted(map(str, lost))[0]!r}, whose groups cannot "
-                "be on both sides; test figures say nothing about it",
+                "be on both sides; the test figures do not cover it",
             )
     return None

@@ -1,4 +1,4 @@
-"""Many searches of one configuration: the rows each is given, and what they say together."""
+"""Stability of repeated searches of one configuration: resampling and assessment."""
 
 from __future__ import annotations
 
@@ -32,27 +32,28 @@ __all__ = ["Assessment", "assess", "assessment_files", "scheme_of", "subsample"]
 
 @dataclass(frozen=True)
 class Assessment:
-    """What many searches say together.
+    """Stability of repeated searches.
 
     Attributes
     ----------
     by_seed, by_rows : Stability or None
-        Nogueira's index of the searches that differ in their seed alone, and of those that
-        differ in seed and rows; None where there were none.
+        Nogueira's index of the searches that differ only in their seed, and of those that
+        differ in seed and rows; None without such searches.
     basis : str
-        The searches that frequencies, classes and consensus come from: ``"resamples"`` where
-        there are any, else ``"seeds"``.
+        Searches on which frequencies, classes and consensus are based: ``"resamples"`` if there
+        are any, otherwise ``"seeds"``.
     names : tuple of str
-        Units that could be chosen or left out.
+        Units that are neither fixed nor forbidden.
     found : Frequencies
+        Selection frequencies of the units.
     classes : tuple of str
         ``"core"``, ``"optional"`` or ``"noise"`` for each unit.
     thresholds : (float, float)
-        Shares at and above which a unit is core, and at and below which it is noise.
+        Shares from which a unit is core, and up to which it is noise.
     consensus : tuple of str
-        Features of more than half of the searches, with those that are fixed.
+        Features of more than half of the searches, and the fixed ones.
     table : DataFrame
-        One row per unit, the most frequent first.
+        One row per unit, by decreasing frequency.
     searches : DataFrame
         One row per search.
     """
@@ -70,7 +71,7 @@ class Assessment:
 
 
 def scheme_of(table: Table, estimator: Any) -> str:
-    """Name how rows are drawn: ``"group"`` where there are groups, else by the classes if any."""
+    """Return the split kind for drawing rows: ``"group"``, ``"stratified"`` or ``"random"``."""
     if table.groups is not None:
         return "group"
     if not isinstance(table.target, pd.Series):
@@ -93,7 +94,7 @@ def subsample(table: Table, share: float, seed: int, estimator: Any) -> Table:
         rows = split(table, kind, test_size=1 - share, seed=seed, estimator=estimator)
     except DataError as error:
         raise DataError(
-            f"a share of {share:g} of the rows cannot be drawn: {error}; set --share higher, or "
+            f"a share of {share:g} of the rows cannot be drawn: {error}; increase --share, or set "
             "--resamples to 0"
         ) from error
     return table.take(rows.train)
@@ -107,13 +108,17 @@ def assess(
     thresholds: tuple[float, float],
     level: float,
 ) -> Assessment:
-    """Put together what the searches found.
+    """Assess the stability of the searches.
 
     Parameters
     ----------
     space : SearchSpace
     by_seed, by_rows : sequences of CellResult
         Searches on all rows, and on drawn rows; one of them may be empty.
+    thresholds : (float, float)
+        See :class:`Assessment`.
+    level : float
+        Confidence level of the intervals.
     """
     free = ~(space.fixed | space.forbidden)
     names = tuple(np.array(space.names, dtype=object)[free].tolist())
@@ -156,7 +161,7 @@ def assess(
 
 
 def assessment_files(assessment: Assessment) -> dict[str, bytes]:
-    """Artifacts: two tables, the consensus and the figure."""
+    """Return the artifacts: two tables, the consensus and the figure."""
     listed = "".join(f"{name}\n" for name in assessment.consensus)
     found = assessment
     return {

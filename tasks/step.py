@@ -1,4 +1,4 @@
-"""A step of a flow: a Prefect task without cache or stored result."""
+"""Prefect tasks without caching or persisted results, which can also be called outside a flow."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Step(Generic[P, R]):
-    """A function that is a Prefect task within a flow, and a plain function elsewhere.
+    """A function that runs as a Prefect task within a flow, and directly elsewhere.
 
-    Prefect walks through the arguments of a task to look for futures, which takes long for a
-    table; arguments of a step are handed over as they are.
+    Arguments are wrapped in :class:`prefect.utilities.annotations.quote`, because Prefect
+    otherwise searches them for futures, which is slow for a table.
 
     Attributes
     ----------
@@ -36,24 +36,24 @@ class Step(Generic[P, R]):
     task: Task[..., R]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the function, in a flow as a task."""
+        """Run the function, as a task within a flow."""
         if FlowRunContext.get() is None:
             return self.fn(*args, **kwargs)
         answer: R = self.task(*map(quote, args), **_quoted(kwargs))
         return answer
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> PrefectFuture[R]:
-        """Hand the function to the task runner of the flow."""
+        """Submit the function to the task runner of the flow."""
         future: PrefectFuture[R] = self.task.submit(*map(quote, args), **_quoted(kwargs))
         return future
 
     def with_options(self, **options: Any) -> Step[P, R]:
-        """Return the same step with other options of :class:`prefect.Task`."""
+        """Return a copy of the step with other options of :class:`prefect.Task`."""
         return Step(self.fn, self.task.with_options(**options))
 
 
 def step(name: str) -> Callable[[Callable[P, R]], Step[P, R]]:
-    """Make a function a step of this name."""
+    """Decorate a function as a step with this name."""
 
     def made(function: Callable[P, R]) -> Step[P, R]:
         options: dict[str, Any] = {"cache_policy": NO_CACHE, "persist_result": False}

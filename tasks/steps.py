@@ -1,7 +1,7 @@
-"""The steps of a flow as Prefect tasks: each a thin wrapper, ``.fn`` calls the library.
+"""The steps of the flows: thin Prefect tasks around functions of the library.
 
-No task takes a generator or relies on Prefect's cache: an epoch is a function of the state
-before it, and what was evaluated is in the archive.
+No task takes a random generator or relies on Prefect's cache: an epoch is a function of the
+previous state, and finished evaluations are in the archive.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 
 
 def worth_retrying(_task: object, _run: object, state: Any) -> bool:
-    """Bad input stays bad; anything else may be a passing fault."""
+    """Retry condition: invalid input is not retried, any other error may be transient."""
     try:
         state.result(raise_on_failure=True)
     except InputError:
@@ -63,15 +63,15 @@ def worth_retrying(_task: object, _run: object, state: Any) -> bool:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a search starts from.
+    """Inputs of a search.
 
     Attributes
     ----------
     problem : Problem
-        On the training rows.
+        Problem on the training rows.
     hints : Hints
     warnings : tuple of str
-        What makes costs doubtful, see :mod:`swarm.warning_codes`.
+        Reasons to doubt the costs, see :mod:`swarm.warning_codes`.
     """
 
     problem: Problem
@@ -83,8 +83,8 @@ class Prepared:
 def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
     """Fetch the table; see :func:`tasks.sources.fetch`.
 
-    Of the section `data` of a configuration, ``categorical_support`` says something of the model
-    and is left out.
+    `options` is the section `data` of a configuration. Its key ``categorical_support`` concerns
+    the model and is ignored here.
     """
     return fetch(source, **{k: v for k, v in options.items() if k != "categorical_support"})
 
@@ -111,9 +111,9 @@ def prepare_search(
     needs: Sequence[str] = ("distance", "clusters"),
     warm: Sequence[Sequence[str]] = (),
 ) -> Prepared:
-    """Build the problem on the training rows, and the hints that are needed.
+    """Build the problem on the training rows, and the hints that the strategy needs.
 
-    Of `warm` subsets columns that are gone are left out, and so are units that are not whole.
+    Columns of `warm` subsets that no longer exist are ignored, and so are incomplete units.
     """
     target = train.target
     search_space = SearchSpace.build(list(train.features.columns), **space)
@@ -135,7 +135,7 @@ def prepare_search(
         search_space,
         problem.target,
         problem.task,
-        # A configuration is used on other tables than the one it was written for.
+        # A configuration may be used on a table with fewer units.
         n_clusters=None if n_clusters is None else min(n_clusters, search_space.n_units),
         needs=needs,
         warm=_warm_masks(warm, search_space),
@@ -144,7 +144,7 @@ def prepare_search(
 
 
 def _doubts(train: Table, folds: Mapping[str, Any], problem: Problem) -> tuple[str, ...]:
-    """What is allowed, but may well be a mistake."""
+    """Return warnings about valid settings that are probably mistakes."""
     found = []
     fold = train.fold if folds["kind"] == "column" else None
     if fold is not None and fold.isna().any():
@@ -152,8 +152,8 @@ def _doubts(train: Table, folds: Mapping[str, Any], problem: Problem) -> tuple[s
             coded(
                 "SWM103",
                 f"{int(fold.isna().sum())} of {len(fold)} rows have no value in the fold column "
-                f"{fold.name!r}: they are always trained on and never tested; fill them, unless a "
-                "hold-out is meant",
+                f"{fold.name!r}: they are always trained on and never tested; fill them, unless "
+                "this is intended",
             )
         )
     missing = missing_classes(problem.folds, problem.target, problem.task)
@@ -163,15 +163,15 @@ def _doubts(train: Table, folds: Mapping[str, Any], problem: Problem) -> tuple[s
             coded(
                 "SWM104",
                 f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) are missing "
-                "from the training rows of a fold that tests them, where they are always wrong; "
-                "use stratified folds, or join or drop rare classes",
+                "from the training rows of a fold that tests them, where they are always "
+                "misclassified; use stratified folds, or merge or drop rare classes",
             )
         )
     return tuple(found)
 
 
 def _warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> NDArray[np.bool_] | None:
-    """Masks (n, n_units) of the subsets of which anything is left."""
+    """Return masks (n, n_units) of the subsets that are not empty."""
     chosen = [{space.columns.index(n) for n in subset if n in space.columns} for subset in subsets]
     masks = [[columns.issuperset(unit) for unit in space.units] for columns in chosen]
     kept = [mask for mask in masks if any(mask)]
@@ -194,7 +194,7 @@ def _folds(train: Table, folds: Mapping[str, Any], estimator: Any) -> list[Fold]
 
 @step("epoch")
 def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
-    """Run one epoch from a frozen state: a retry is the same epoch again."""
+    """Run one epoch from a frozen state; a retry repeats the same epoch."""
     return search.step(state)
 
 
@@ -202,7 +202,7 @@ def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRec
 def confirm_best(
     result: SearchResult, guide: CrossValidation, evaluator: CrossValidation, **options: Any
 ) -> SearchResult:
-    """Measure the best subsets of a cheaper model; see :func:`swarm.search.proxy.confirm`."""
+    """Evaluate the best subsets of the proxy model; see :func:`swarm.search.proxy.confirm`."""
     return confirm(result, guide, evaluator, **options)
 
 
@@ -230,10 +230,11 @@ def judge_answer(
     by_group: bool,
     **options: Any,
 ) -> Judgement:
-    """Compare the answer with its baselines on the test rows.
+    """Compare the result with its baselines on the test rows.
 
-    `by_group` says whether the test rows are of other groups than the training rows. Where they
-    are not, a committee whose members never saw some groups would be a straw man.
+    `by_group` is true if the groups of the test rows differ from those of the training rows.
+    Otherwise the baseline committee is not split by group, as members that have not seen some of
+    the groups would be at an unfair disadvantage.
     """
     return judge(
         problem.estimator,
@@ -261,5 +262,5 @@ def register_model(
     name: str | None,
     description: str | None,
 ) -> ModelInfo:
-    """Save the ensemble as a model of the run, and register it where a name is given."""
+    """Save the ensemble as a model of the run, and register it if a name is given."""
     return log_ensemble(log.tracking, log.run_id, ensemble, example, name, description)

@@ -1,4 +1,4 @@
-"""The report of a run of the tracking store, rendered again or downloaded."""
+"""The report of a tracked run, rendered again or downloaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Page:
     how : str
         "rendered again" or "as stored".
     why : str
-        Why it was not rendered again; empty if it was.
+        Reason why it was not rendered again, else empty.
     """
 
     html: str
@@ -35,10 +35,10 @@ class Page:
 def page_of(tracking: Tracking, run_id: str, *, stored: bool = False) -> Page:
     """Render the report of a run again from its stored data, or download it.
 
-    The artifact ``report.json`` (``comparison.json`` of a comparison) holds every number of the
-    page: neither the archive, nor the data, nor any training is needed, and the page is the same
-    except for what this version draws differently. If it is missing, or of another version, the
-    stored page is downloaded.
+    The artifact ``report.json`` (``comparison.json`` of a comparison) contains all data of the
+    page, so neither the archive, nor the table, nor any training is needed. The page differs from
+    the stored one only if this version renders it differently. If the artifact is missing or has
+    the format of another version, the stored page is downloaded.
 
     Parameters
     ----------
@@ -48,13 +48,13 @@ def page_of(tracking: Tracking, run_id: str, *, stored: bool = False) -> Page:
     Raises
     ------
     InputError
-        If there is no such run, or it has no report; says what to do.
+        If there is no such run, or it has no report.
     """
     run = tracking.run(run_id)
     for name, rendered in _KINDS.items():
         page, data = f"{name}.html", f"{name}.json"
         there = tracking.find_artifact(run.run_id, page)
-        why = "" if stored else "the run is older than the format of a report's data"
+        why = "" if stored else "the run was written before report data was stored"
         if not stored and tracking.find_artifact(run.run_id, data):
             try:
                 return Page(rendered(_read(tracking, run.run_id, data)), "rendered again")
@@ -83,15 +83,15 @@ def _read(tracking: Tracking, run_id: str, path: str) -> str:
 
 
 def _missing(run: RunRecord) -> str:
-    """Why there is no report, and what to do."""
+    """State why there is no report, and what to do."""
     start = f"the run {run.run_id} has no report"
     parent = run.tags.get("mlflow.parentRunId")
     if parent and run.tags.get("kind") != "compare":
-        return f"{start}: it is one search of the run {parent}; use the run id of that one"
+        return f"{start}: it is a child of the run {parent}; use that run id"
     if run.status == "RUNNING":
         return (
-            f"{start} yet: it is still running, or was killed: wait, or `swarm resume {run.run_id}`"
+            f"{start} yet: it is still running or was killed; wait, or `swarm resume {run.run_id}`"
         )
     if run.tags.get("kind") == "compare":
-        return f"{start}: it ended as {run.status}; the same `swarm compare` goes on with it"
-    return f"{start}: it ended as {run.status}; `swarm resume {run.run_id}` takes it to its end"
+        return f"{start}: it ended as {run.status}; repeat the `swarm compare` command to resume it"
+    return f"{start}: it ended as {run.status}; `swarm resume {run.run_id}` completes it"

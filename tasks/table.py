@@ -1,4 +1,4 @@
-"""The table every flow works on: features, target, and the columns that are never features."""
+"""The table of a flow: features, target, and columns with other roles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Table"]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """One data set, checked and with every column in its role.
+    """A validated data set, with a role for every column.
 
     All parts have the same rows in the same order and an index from 0.
 
@@ -23,22 +23,22 @@ class Table:
     name : str
         Short name of the data set.
     source : str
-        Where it came from, readable and without secrets: ``"bundled:breast_cancer"``,
+        Origin of the table, without secrets: ``"bundled:breast_cancer"``,
         ``"file:x.csv"``, ``"uci:75"``, ``"sql:postgresql://u:***@h/db"``.
     features : DataFrame (n_rows, n_features)
         Unique string column names; dtypes as they were read.
     target : Series (n_rows,) or DataFrame (n_rows, n_labels)
-        A frame of 0 and 1 when the problem is multi-label.
+        A frame of 0 and 1 for a multi-label problem.
     groups : Series (n_rows,) or None
         Ids of rows that belong together.
     time : Series (n_rows,) or None
         Numbers or timestamps that order the rows in time.
     weight : Series (n_rows,) or None
-        Sample weights, float, none negative.
+        Sample weights, non-negative floats.
     part : Series (n_rows,) or None
-        ``"train"`` or ``"test"``: a split that was made before.
+        Predefined split: ``"train"`` or ``"test"``.
     fold : Series (n_rows,) or None
-        Which fold a row is tested in.
+        Test fold of each row.
     """
 
     name: str
@@ -52,12 +52,12 @@ class Table:
     fold: pd.Series | None = None
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
-        """Give the table of some rows.
+        """Return a table of selected rows.
 
         Parameters
         ----------
         rows : int (n_taken,) or bool (n_rows,)
-            Row positions, in the order wanted, or a mask.
+            Row positions, in any order, or a mask.
 
         Returns
         -------

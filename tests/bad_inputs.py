@@ -290,7 +290,7 @@ RUNS: dict[str, Case] = {
     "target of lists": (
         changed(y=CELLS),
         {"data": {"path": "table.parquet"}},
-        ["target column 'y'", "[1]", "row 0", "one value a row"],
+        ["target column 'y'", "[1]", "row 0", "one value per row"],
     ),
     "group of lists": (
         changed(who=CELLS),

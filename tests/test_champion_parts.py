@@ -153,7 +153,7 @@ def test_a_lock_is_let_go_by_a_process_that_is_killed(tmp_path: Path) -> None:
     other = subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
-    with pytest.raises(StoreError, match="another refresh of 'mine' still runs"):
+    with pytest.raises(StoreError, match="another refresh of 'mine' is still running"):
         champion_lock(url, "mine", 0.0).__enter__()
     with champion_lock(url, "another", 0.0):
         other.kill()

@@ -192,12 +192,12 @@ def test_holm_corrects_each_data_set_by_itself():
 def test_a_comparison_says_why_it_can_say_nothing():
     comparison = compare(cells_of({"wine": WINE}), {"wine": (0.5, 10)})
     text = " ".join(sentences(comparison))
-    assert "needs at least 3 strategies and 2 data sets, there are 3 and 1" in text
-    assert "with 3 seeds the smallest p there can be is 0.1" in text
+    assert "needs at least 3 strategies and 2 data sets, got 3 and 1" in text
+    assert "with 3 seeds the smallest possible p is 0.1" in text
     assert "no difference, however clear, can be significant at 0.05" in text
     assert "0 of 3 differences significant" in text
     alone = compare(cells_of({"wine": {"a": [0.1]}}), {"wine": (0.5, 10)})
-    assert "needs at least 2 of them, there is 1" in " ".join(sentences(alone))
+    assert "needs at least 2 seeds, got 1" in " ".join(sentences(alone))
     assert math.isnan(alone.summary["sd_cost"][0])
 
 

@@ -37,7 +37,7 @@ def test_a_fold_column_with_gaps_is_warned_about(bench: Bench) -> None:
     (warning,) = warned(bench, frame, data=data, folds=folds)
     assert warning.startswith("SWM103: 45 of 120 rows have no value in the fold column 'fold'")
     assert "never tested" in warning
-    assert "fill them, unless a hold-out is meant" in warning
+    assert "fill them, unless this is intended" in warning
 
 
 def test_classes_of_two_rows_are_warned_about(bench: Bench) -> None:

@@ -200,7 +200,7 @@ def test_artifacts_on_a_full_disk_wait_and_are_written_once_there_is_room(
     log.files({"large.bin": b"\1" * 100_000})
     log.metrics({0: {"cost": 0.5}})
     log.patience = 3.0
-    with pytest.raises(StoreError, match=r"2 messages wait for .*[Nn]o space"):
+    with pytest.raises(StoreError, match=r"2 messages are queued for .*[Nn]o space"):
         log.settle()
     filler.unlink()
     assert log.close() == ""

@@ -262,7 +262,7 @@ def test_a_run_that_ends_while_its_store_is_away_says_so_and_is_sent_by_a_resume
     assert f"epoch {EPOCHS}/{EPOCHS}" in command.said(), "the search was to go on"
     (run,) = bench.runs()
     last = command.said().splitlines()[-1]
-    assert "messages wait for sqlite:///" in last
+    assert "messages are queued for sqlite:///" in last
     assert f"`swarm resume {run.info.run_id}` sends them" in last
     assert "Traceback" not in command.said()
     resumed = warm.start("resume", run.info.run_id, "--tracking-uri", bench.uri)

@@ -147,7 +147,7 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(desk: Desk) -> No
     # The same snapshot does not undo what the operator did.
     assert desk.refresh().decision == "unchanged"
     assert desk.champions.required(desk.name).version == "1"
-    with pytest.raises(InputError, match="first champion; there is none to go back to"):
+    with pytest.raises(InputError, match="first champion, there is no previous one"):
         desk.champions.roll_back(desk.name, to=None, when="")
     with pytest.raises(InputError, match="has no version '77'"):
         desk.champions.roll_back(desk.name, to="77", when="")
@@ -208,7 +208,7 @@ def test_of_two_refreshes_at_once_the_second_declines_or_waits(desk: Desk) -> No
     thread = threading.Thread(target=other)
     thread.start()
     assert entered.wait(10)
-    with pytest.raises(StoreError, match=f"another refresh of '{desk.name}' still runs"):
+    with pytest.raises(StoreError, match=f"another refresh of '{desk.name}' is still running"):
         desk.refresh()
     assert not desk.bench.made_anything()
     threading.Timer(2.0, leave.set).start()

@@ -100,7 +100,7 @@ def test_every_section_is_there_in_the_order_of_the_questions(html: str) -> None
 
 
 def test_subsets_that_a_fast_path_left_to_fitted_models_are_counted_where_there_are_any() -> None:
-    label = "subsets left to fitted models by the fast path"
+    label = "fallbacks of the fast path to fitted models"
     for count in (0, 1234):
         data = replace(plain_report(), facts={"fallbacks": count})
         assert (("1,234", label) in work_counts(data)) == (count > 0)
@@ -138,7 +138,7 @@ def test_stability_is_said_with_its_interval_and_what_one_run_cannot_say(text: s
     assert found is not None
     bounds = interval(found.low, found.high)
     assert f"{number(found.index)} stability index (Nogueira) {bounds}, {found.word}" in text
-    assert "One run cannot tell what another seed or other rows would have selected" in text
+    assert "One run does not show what another seed or other rows would select" in text
 
 
 def test_optimism_is_counted_over_the_subsets_of_the_ensemble(text: str) -> None:
@@ -213,7 +213,7 @@ def test_the_most_important_feature_comes_first_and_counts_span_the_subsets(html
     assert data.ranked() == ["column 2", "column 1", "column 0"]
     assert data.frequency() == {"column 2": 2, "column 1": 2, "column 0": 1, "column 3": 1}
     assert "Keep 3 of 12 features: column 2, column 1 and column 0." in html
-    assert "Together they hold 4 features" in html
+    assert "The ensemble needs 4 features to predict" in html
 
 
 def test_same_vote_differences_are_said_with_their_interval_and_whether_they_are_clear(
@@ -229,7 +229,7 @@ def test_same_vote_differences_are_said_with_their_interval_and_whether_they_are
     worse = replace(data, differences=data.differences.assign(favours="all_features_ensemble"))
     assert {r.judgement for r in paired_differences(worse)} == {"the selection is worse"}
     blind = table_without_intervals(data)
-    assert {r.judgement for r in paired_differences(blind)} == {"no interval, so no judgement"}
+    assert {r.judgement for r in paired_differences(blind)} == {"no interval, so no conclusion"}
 
 
 def test_only_clear_differences_are_bold_in_the_table(html: str) -> None:
@@ -239,7 +239,7 @@ def test_only_clear_differences_are_bold_in_the_table(html: str) -> None:
 
 
 def test_optimism_has_a_sign(html: str) -> None:
-    assert "Optimism: +0.046. Some optimism is to be expected" in html
+    assert "Optimism: +0.046. Some optimism is expected" in html
     lucky = replace(plain_report(), cv_cost=0.05, test_cost=0.04)
     assert "Optimism: −0.01 (20%). There is no sign" in optimism_sentence(lucky)
     exact = replace(plain_report(), cv_cost=0.05, test_cost=0.05)

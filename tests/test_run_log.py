@@ -117,7 +117,7 @@ def test_what_was_told_while_the_store_was_away_arrives_in_order_and_once(
     assert log.outbox.drain(0.3) == 12
     assert store.calls == []
     log.patience = 0.1
-    with pytest.raises(StoreError, match="12 messages wait for http") as told:
+    with pytest.raises(StoreError, match="12 messages are queued for http") as told:
         log.settle()
     assert "s3cret" not in str(told.value)
     store.away.clear()
@@ -207,7 +207,7 @@ def test_a_message_that_can_never_be_accepted_holds_up_no_other(
     log.metrics({1: {"cost": 0.4}})
     assert log.close() == ""
     assert history(tracking, run_id, "cost") == [(0, 0.5), (1, 0.4)]
-    refused = [message for message in caplog.messages if "will not take" in message]
+    refused = [message for message in caplog.messages if "store refused" in message]
     assert len(refused) == 2
     assert "metrics of step 0" in refused[0]
     assert "'broken.csv'" in refused[1]
@@ -361,8 +361,8 @@ def test_a_run_whose_artifacts_are_not_taken_ends_and_says_how_to_send_them(
     children[2].finish("KILLED")
     told = log.close(patience=0.5)
     assert told == (
-        f"4 messages wait for {tracking.label} (the bucket is away); when it is back, "
-        f"`swarm resume {run_id}` sends them"
+        f"4 messages are queued for {tracking.label} (the bucket is away); when it is "
+        f"available again, `swarm resume {run_id}` sends them"
     )
     found = tracking.run(run_id)
     assert (found.status, found.tags["error"]) == ("FAILED", told)

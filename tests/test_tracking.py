@@ -159,7 +159,7 @@ def test_a_plain_folder_is_refused(uri: str) -> None:
 
 
 def test_a_database_in_memory_is_refused() -> None:
-    with pytest.raises(InputError, match="keeps nothing"):
+    with pytest.raises(InputError, match="is not persistent"):
         open_tracking("sqlite://", "search")
 
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML page, and separate figures, of a select run."""
+"""Reports as self-contained HTML pages, with their figures."""
 
 from swarm.report.data import ReportData
 from swarm.report.figures import draw_figures

@@ -1,4 +1,4 @@
-"""How far the best subsets of one search agree: what a single run can say of stability."""
+"""Agreement of the best subsets of one search, as an estimate of stability from a single run."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Agreement of the subsets a search held at its end.
+    """Agreement of the final subsets of a search.
 
     Attributes
     ----------
     shares : DataFrame
-        One row per unit that any of them holds: ``held``, the share of the held subsets with
-        it, ``near``, that of the evaluated subsets about as good as the best, and ``chosen``.
-        The most frequent first.
+        One row per unit of any final subset, by decreasing frequency: ``held``, the share of the
+        final subsets with the unit, ``near``, its share of the evaluated subsets about as good
+        as the best, and ``chosen``.
     n_held, n_near : int
-        Number of different subsets held, and of those about as good as the best.
+        Number of distinct final subsets, and of subsets about as good as the best.
     index, low, high : float
-        Nogueira's index of the held subsets and its confidence interval; NaN for fewer than
-        two.
+        Nogueira's stability index of the final subsets and its confidence interval; NaN for
+        fewer than two subsets.
     word : str
-        The index in a word.
+        Interpretation of the index.
     level : float
+        Confidence level of the interval.
     overlap : float
-        Mean Jaccard index of pairs of held subsets; NaN for fewer than two.
+        Mean Jaccard index of pairs of final subsets; NaN for fewer than two.
     chance : float
-        Share of the units that a held subset has on average: how often random subsets of these
-        sizes would hold any unit.
+        Mean share of all units in a final subset: the expected frequency of a unit in random
+        subsets of these sizes.
     """
 
     shares: pd.DataFrame
@@ -61,21 +62,21 @@ def agreement(
     free: Bool,
     level: float = 0.95,
 ) -> Agreement:
-    """Measure how much alike the subsets are.
+    """Measure the agreement of the final subsets of a search.
 
     Parameters
     ----------
     names : names (n_units,)
     best : bool (n_units,)
-        The answer of the search.
+        Best subset of the search.
     held : bool (n_held, n_units)
-        Different subsets, at least one.
+        Distinct final subsets, at least one.
     near : bool (n_near, n_units)
         Subsets whose cost is within one standard error of the best; may be empty.
     free : bool (n_units,)
-        Units that a subset may have or not: the others agree by decree, and do not count.
+        Units that are neither fixed nor forbidden; the index ignores the others.
     level : float
-        Confidence of the interval.
+        Confidence level of the interval.
     """
     nan = float("nan")
     share = held.mean(axis=0)
@@ -105,7 +106,7 @@ def agreement(
 
 
 def _overlap(masks: Bool) -> float:
-    """Mean Jaccard index of all pairs."""
+    """Return the mean Jaccard index of all pairs."""
     counts = masks.astype(np.int64)
     both = counts @ counts.T
     sizes = counts.sum(axis=1)

@@ -1,4 +1,4 @@
-"""The report of a comparison: sentences, tables, and both as Markdown and as one HTML page."""
+"""The report of a comparison, as Markdown and as a single HTML page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "ComparisonData", "formatted", "markdown", "render_comparison", "sentences"]
 
-# Columns of the summary, their headings, and how their values are written.
+# Columns of the summary: key, heading and format.
 COLUMNS = {
     "strategy": ("strategy", "{}"),
     "mean_cost": ("mean cost", "{:.5f}"),
@@ -39,15 +39,14 @@ _TIMES = {
 }
 _LEGEND = (
     "Means over the seeds; SD has n - 1 degrees of freedom. PI % is the improvement of the mean "
-    "cost over all features, fewer % the share of features left out. A strategy that ends by "
-    "itself is shown with the evaluations it used."
+    "cost over all features, fewer % the share of features left out. For a strategy with its "
+    "own stopping rule the evaluations that it used are shown."
 )
 _TIME_LEGEND = (
-    "Mean seconds of a search. T1 is processor time of the strategy and the driver. T2 is the "
-    "training time of the search, evaluations from the shared archive included: what the search "
-    "would have trained alone."
+    "Mean seconds of a search. T1 is the processor time of the strategy and the driver. T2 is "
+    "the training time of its evaluations, those from the shared archive included."
 )
-# More pairs than this are folded away.
+# A table with more pairs than this is collapsed.
 _PAIRS_SHOWN = 12
 
 
@@ -60,15 +59,15 @@ class ComparisonData:
     title : str
     description : str or None
     facts : mapping
-        What was compared, one line each.
+        Settings of the comparison, one line each.
     comparison : Comparison
     everything : mapping of data set to (cost, size)
-        Of all features.
+        Cost of all features and number of features of each data set.
     cost_labels : mapping of data set to str
     histories : mapping of data set to mapping of strategy to histories
-        One for each seed; only distinct_evaluations and best_cost are used.
+        One history per seed; only distinct_evaluations and best_cost are used.
     versions : mapping
-        Of packages.
+        Package versions.
     """
 
     title: str
@@ -85,7 +84,7 @@ class ComparisonData:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """What the tests found, or why they can find nothing: a sentence or two for each."""
+    """Return a sentence or two for each test: its result, or why it cannot be significant."""
     across = "Wilcoxon's signed-rank tests of the mean costs over the data sets"
     within = "Wilcoxon's rank-sum tests of the costs over the seeds"
     return [
@@ -130,7 +129,7 @@ def _pairwise(name: str, table: pd.DataFrame, reason: str | None, alpha: float) 
 
 
 def _difference(row: pd.Series) -> str:
-    """Which of two strategies costs less, and by how much."""
+    """State which of two strategies costs less, and by how much."""
     better, worse = row["first"], row["second"]
     if row["shift"] > 0:
         better, worse = worse, better
@@ -161,7 +160,7 @@ class _Table:
 
 
 def formatted(value: object, form: str) -> str:
-    """Write a value of a table; a missing one is a dash."""
+    """Format a value of a table; a missing value is a dash."""
     return "-" if isinstance(value, float) and math.isnan(value) else form.format(value)
 
 
@@ -194,7 +193,7 @@ def _ranks(ranks: pd.DataFrame) -> _Table:
 
 
 def _tests(comparison: Comparison) -> Iterable[tuple[str, _Table]]:
-    """Title and table of both kinds of pairwise tests; the smallest p-values come first."""
+    """Yield title and table of both kinds of pairwise tests, by increasing p-value."""
     for title, table in (
         ("Over the data sets: signed-rank tests of the mean costs", comparison.across),
         ("On each data set: rank-sum tests over the seeds", comparison.within),
@@ -218,8 +217,8 @@ def _tests(comparison: Comparison) -> Iterable[tuple[str, _Table]]:
 def _tests_legend(comparison: Comparison) -> str:
     return (
         "Shift of the first strategy's cost above the second's (Hodges-Lehmann) with its "
-        f"{100 * (1 - comparison.alpha):g}% interval. p is exact given the ties, and corrected by "
-        "Holm's method, over the seeds on each data set separately; the smallest come first."
+        f"{100 * (1 - comparison.alpha):g}% confidence interval. p-values are exact given the "
+        "ties; Holm's correction is applied to each data set separately. Rows are sorted by p."
     )
 
 
@@ -229,7 +228,7 @@ def _tests_legend(comparison: Comparison) -> str:
 def markdown(data: ComparisonData) -> str:
     """Write the report as Markdown, with links to the figures as files.
 
-    It is the same for the same searches except for the section on time, which is the last.
+    The text is reproducible except for the last section, which shows times.
     """
     comparison = data.comparison
     parts = [f"# {data.title}", *([data.description] if data.description else [])]
@@ -258,15 +257,15 @@ def markdown(data: ComparisonData) -> str:
 def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | None = None) -> str:
     """Write the report as a single HTML file.
 
-    It loads nothing from anywhere and runs no script; it follows the light or dark setting of
-    the reader, fits a phone and prints.
+    The page loads no external resources, runs no scripts, supports light and dark mode and small
+    screens, and can be printed.
 
     Parameters
     ----------
     data : ComparisonData
     drawings : mapping of name to Drawing, optional
-        What :func:`swarm.report.comparison_figures.draw_comparison` returned for `data`; drawn
-        if missing.
+        Return value of :func:`swarm.report.comparison_figures.draw_comparison` for `data`.
+        Default: draw the figures.
     """
     from markupsafe import Markup
 

@@ -1,4 +1,4 @@
-"""The figures of a comparison: average ranks, and convergence on each data set."""
+"""The figures of a comparison: average ranks and convergence on each data set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Float = NDArray[np.float64]
 
 _WIDTH = 800
 _COLUMNS = 4
-# Costs of the first evaluations are far off, and would flatten all that follows.
+# Share of the budget to skip: the first costs are far off, and would flatten the rest.
 _SKIPPED = 0.25
 _DASHED: Any = (0, (4, 2.5))
 
@@ -44,7 +44,7 @@ def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
     Returns
     -------
     dict of str to Drawing
-        The same bytes for the same searches and version of matplotlib.
+        Byte-identical for the same searches and the same version of matplotlib.
     """
     comparison = data.comparison
     drawings = {}
@@ -67,17 +67,17 @@ def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
 
 
 def critical_difference_diagram(average: pd.Series, difference: float | None) -> Figure:
-    """Draw the diagram of Demsar 2006, figure 1: the best rank is on the left.
+    """Draw a critical difference diagram (Demsar 2006, figure 1), the best rank on the left.
 
-    Drawn here and not by scikit-posthocs, whose diagram has other bytes in each process: it puts
-    the strategies under a bar in the order of a set of strings.
+    The diagram of scikit-posthocs is not used because it is not reproducible: it draws the
+    strategies under a bar in the iteration order of a set of strings.
 
     Parameters
     ----------
     average : Series (n_strategies,)
         Average rank by strategy.
     difference : float or None
-        Nemenyi's critical difference; None draws the ranks alone.
+        Nemenyi's critical difference; None draws only the ranks.
     """
     ordered = average.sort_values(kind="stable")
     ranks = ordered.to_numpy(dtype=np.float64)
@@ -129,7 +129,7 @@ def cliques(ranks: Float, difference: float) -> list[tuple[int, int]]:
     Returns
     -------
     list of (first, last)
-        Positions; runs of one, and runs inside others, are left out.
+        Positions; runs of length one and runs inside others are left out.
     """
     runs: list[tuple[int, int]] = []
     for first in range(len(ranks)):
@@ -151,9 +151,9 @@ class Band:
     x : float (n,)
         Distinct evaluations.
     mean, low, high : float (n,)
-        Over the seeds; NaN until every seed has a finite cost.
+        Mean and range over the seeds; NaN until every seed has a finite cost.
     used : float
-        The most that a seed used.
+        Largest number of evaluations of a seed.
     """
 
     x: Float
@@ -164,12 +164,12 @@ class Band:
 
 
 def band(histories: Sequence[pd.DataFrame], budget: float) -> Band:
-    """Align the seeds of a strategy on one axis.
+    """Align the histories of a strategy on one axis.
 
     Parameters
     ----------
     histories : sequence of DataFrame
-        With distinct_evaluations and best_cost, one row per epoch.
+        One per seed, with distinct_evaluations and best_cost, one row per epoch.
     budget : float
         End of the axis; a search that ended earlier keeps its cost.
     """
@@ -180,7 +180,7 @@ def band(histories: Sequence[pd.DataFrame], budget: float) -> Band:
         costs = np.append(np.nan, history["best_cost"].to_numpy(dtype=np.float64))
         rows.append(costs[np.searchsorted(end, x, side="right")])
     costs = np.array(rows)
-    # One seed without a finite cost leaves none: NaN spreads through all three.
+    # A NaN of one seed propagates to mean, low and high.
     known = np.where(np.isfinite(costs), costs, np.nan)
     used = max(float(end[-1]) for end in ends)
     return Band(x, known.mean(axis=0), known.min(axis=0), known.max(axis=0), used)
@@ -189,7 +189,7 @@ def band(histories: Sequence[pd.DataFrame], budget: float) -> Band:
 def convergence_bands(
     histories: Mapping[str, Sequence[pd.DataFrame]], everything: float, cost_label: str = "cost"
 ) -> Figure:
-    """Draw mean and range over the seeds, a panel for each strategy, all on one scale.
+    """Draw mean and range over the seeds, one panel per strategy on shared axes.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def convergence_bands(
     plain_ticks(grid[0, 0].xaxis, whole=True, count=3)
     for axes in grid.flat[len(bands) :]:
         axes.set_visible(False)
-    # The last panel of each column, also above one that is not used.
+    # Label the last panel of each column, also above an unused one.
     for axes in grid.flat[len(bands) - columns : len(bands)]:
         axes.tick_params(labelbottom=True)
     for axes, (name, own) in zip(grid.flat, bands.items(), strict=False):

@@ -1,4 +1,4 @@
-"""The ensemble and what it is compared with on the test rows."""
+"""The ensemble and its baselines in a report."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pandas as pd
 
 from swarm.report.data import ReportData
 from swarm.report.formatting import interval, metric_name, plain, signed
+from swarm.validation.metrics import LOWER_IS_BETTER
 
 __all__ = [
     "LABELS",
-    "LOWER_IS_BETTER",
     "NAMES",
     "RIVALS",
     "contender_rows",
@@ -31,7 +31,7 @@ NAMES = MappingProxyType(
         "random_subsets": "Random subsets, same vote",
     }
 )
-# Where room is scarce.
+# Short names for figures.
 LABELS = MappingProxyType(
     {
         "ensemble": "Ensemble",
@@ -43,27 +43,26 @@ LABELS = MappingProxyType(
 )
 NOTES = MappingProxyType(
     {
-        "ensemble": "The answer of this run: one model per chosen subset, and their vote.",
-        "best_subset": "One model on the best subset: what the selection gives without a vote.",
-        "all_features": "One model on every feature: what there is without any selection.",
+        "ensemble": "The result of this run: one model per chosen subset, combined by a vote.",
+        "best_subset": "One model on the best subset: the selection without a vote.",
+        "all_features": "One model on all features: no selection and no vote.",
         "all_features_ensemble": (
-            "Every feature, with as many models and the same vote: a vote alone changes the "
-            "figures, so this is the rival that tells what the selection is worth."
+            "All features, with as many models and the same vote: a vote by itself changes the "
+            "results, so this baseline isolates the effect of the selection."
         ),
         "random_subsets": (
-            "Subsets of the same sizes drawn by chance, with the same vote: where they do as "
-            "well, it hardly matters which features are kept."
+            "Random subsets of the same sizes, with the same vote: if they do as well, it hardly "
+            "matters which features are kept."
         ),
     }
 )
-LOWER_IS_BETTER = frozenset({"hamming_loss"})
-# They share the ensemble's vote, so the difference to them is the worth of the selection.
+# They have the vote of the ensemble, so a difference to them is due to the selection alone.
 RIVALS = ("all_features_ensemble", "random_subsets")
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """The paired difference to one rival; `kind` is "better", "worse" or "neither"."""
+    """Paired difference to one baseline; `kind` is "better", "worse" or "neither"."""
 
     name: str
     metric: str
@@ -75,7 +74,7 @@ class PairedDifference:
 
 
 def paired_differences(data: ReportData) -> list[PairedDifference]:
-    """Differences between the ensemble and the rivals that share its vote, first metric."""
+    """Return the differences to the baselines with the same vote, for the first metric."""
     if not data.metrics or not len(data.differences):
         return []
     metric = data.metrics[0]
@@ -97,7 +96,7 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
                         "worse": "the selection is worse",
                         "neither": "no clear difference"
                         if known
-                        else "no interval, so no judgement",
+                        else "no interval, so no conclusion",
                     }[kind],
                     kind=kind,
                     is_all_features=name == RIVALS[0],
@@ -107,7 +106,7 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
 
 
 def contender_rows(data: ReportData) -> list[dict[str, Any]]:
-    """One row per contender; `cells` has its result and paired difference for each metric."""
+    """Return a row per contender; `cells` has its result and paired difference per metric."""
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(data.figures["contender"].tolist()) if data.metrics else []:
         cells = [
@@ -132,12 +131,12 @@ def contender_rows(data: ReportData) -> list[dict[str, Any]]:
 
 
 def lower_is_better(data: ReportData) -> list[str]:
-    """Metrics that are better when lower, as a reader calls them."""
+    """Return the display names of the metrics that are better when lower."""
     return [metric_name(metric) for metric in data.metrics if metric in LOWER_IS_BETTER]
 
 
 def rows_of(table: pd.DataFrame, metric: str, contender: str) -> list[dict[Any, Any]]:
-    """Rows of one contender and metric: one, or none."""
+    """Return the row of one contender and metric in a list, which may be empty."""
     if not len(table):
         return []
     chosen = (table["metric"] == metric) & (table["contender"] == contender)

@@ -1,4 +1,4 @@
-"""Which rank correlations between features a report shows."""
+"""Rank correlations between features in a report."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["distances", "nearest_left_out", "shown_features"]
 
 _MOST_PAIRS = 10
 _MOST = 60
-# Of more chosen features the least important make room for what is nearest to the others.
+# Chosen features shown at most, by importance, to leave room for their nearest neighbours.
 _CHOSEN = 40
 
 
 def shown_features(data: ReportData) -> list[str]:
-    """Up to 40 chosen features by importance, then those nearest to any of them; at most 60."""
+    """Return up to 40 chosen features by importance, then their nearest ones; at most 60."""
     if data.distance is None:
         return []
     columns = {str(name): i for i, name in enumerate(data.distance.columns)}
@@ -35,7 +35,7 @@ def shown_features(data: ReportData) -> list[str]:
 
 
 def distances(data: ReportData, names: list[str]) -> NDArray[np.float64]:
-    """``1 - |rank correlation|`` (n, n) between the named features."""
+    """Return ``1 - |rank correlation|`` (n, n) between the named features."""
     assert data.distance is not None
     columns = {str(name): i for i, name in enumerate(data.distance.columns)}
     rows = [columns[name] for name in names]
@@ -43,7 +43,7 @@ def distances(data: ReportData, names: list[str]) -> NDArray[np.float64]:
 
 
 def nearest_left_out(data: ReportData) -> list[tuple[str, str, float]]:
-    """For each chosen feature the most similar one left out, and their |rho|; strongest first."""
+    """Return for each chosen feature the most similar one left out and |rho|, strongest first."""
     if data.distance is None:
         return []
     columns = [str(name) for name in data.distance.columns]
@@ -61,6 +61,6 @@ def nearest_left_out(data: ReportData) -> list[tuple[str, str, float]]:
 
 
 def _known(distance: pd.DataFrame) -> NDArray[np.float64]:
-    """Distances; that of a pair with no known correlation is 1."""
+    """Return the distances, 1 where the correlation is undefined."""
     values: NDArray[np.float64] = distance.to_numpy(dtype=np.float64)
     return np.where(np.isnan(values), 1.0, values)

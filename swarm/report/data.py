@@ -38,15 +38,15 @@ class ReportData:
     n_available : int
         Number of features the search could choose from.
     subsets : (names, cost) pairs
-        The subsets of the ensemble, best first, with their cross-validated cost.
+        Subsets of the ensemble with their cross-validated cost, best first.
     subset_test_costs : float (n_subsets,), optional
-        Cost of one model on each of them, on the test rows.
+        Cost of one model per subset on the test rows.
     picks : list of Pick
-        The best subset, and what other rules would pick.
+        The best subset, and the subsets that other rules pick.
     agreement : Agreement, optional
-        How much alike the best subsets of this one search are.
+        Agreement of the final subsets of this search.
     history : DataFrame
-        One row per epoch: ``epoch``, ``best_cost``, and where known ``best_size``,
+        One row per epoch: ``epoch``, ``best_cost``, and optionally ``best_size``,
         ``pbest_cost_mean``, ``size_mean``, ``diversity``, ``evaluations``,
         ``distinct_evaluations``, ``fits``, ``folds_pruned`` and ``swarm_0_best_cost``, ...
     evaluations : DataFrame
@@ -54,25 +54,25 @@ class ReportData:
     figures, differences : DataFrame
         ``Judgement.table`` and ``Judgement.differences``. A missing `low` means no interval.
     importances : Series, optional
-        Of the best subset, by feature name; any scale, 0 or more.
+        Importances of the best subset, by feature name; non-negative, on any scale.
     distance : DataFrame (n_features, n_features), optional
         ``1 - |Spearman correlation|`` by feature name.
     cv_cost, test_cost : float, optional
-        Cost of the best subset as the search saw it, and on the test rows.
+        Cost of the best subset in cross-validation, and on the test rows.
     optimism : float, optional
         Test cost minus cross-validated cost of the best subset.
     cost_label : str
-        What the cost is, for example ``1 - f1``.
+        Name of the cost, for example ``1 - f1``.
     level : float
-        Confidence of the intervals.
+        Confidence level of the intervals.
     regroup_every : int, optional
         Epochs between regroupings of the subswarms.
     warnings : list of str
     config_yaml : str
     facts : mapping
-        Anything else worth keeping, shown by its key: data source, rows, strategy, seed, a
-        mapping of package versions. ``seconds_training``, ``seconds_elsewhere``,
-        ``archive_hits`` and ``fallbacks`` are shown as what the run took.
+        Further facts, shown by their key: data source, rows, strategy, seed, a mapping of
+        package versions. ``seconds_training``, ``seconds_elsewhere``, ``archive_hits`` and
+        ``fallbacks`` are shown in the section on work.
 
     Raises
     ------
@@ -123,11 +123,11 @@ class ReportData:
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the metrics of the test figures, the one of the verdict first."""
+        """Names of the metrics, the one of the verdict first."""
         return list(dict.fromkeys(self.figures["metric"].tolist())) if len(self.figures) else []
 
     def frequency(self) -> dict[str, int]:
-        """In how many subsets each feature is: the best subset's by importance, then others."""
+        """Number of subsets with each feature, those of the best subset first, by importance."""
         counts = dict.fromkeys(self.ranked(), 0)
         for names, _ in self.subsets:
             for name in dict.fromkeys(names):
@@ -137,7 +137,7 @@ class ReportData:
         return {name: counts[name] for name in [*list(counts)[:chosen], *others]}
 
     def ranked(self) -> list[str]:
-        """Features of the best subset, the most important first."""
+        """Features of the best subset, by decreasing importance."""
         names = list(dict.fromkeys(self.features))
         if self.importances is None:
             return names
@@ -145,7 +145,7 @@ class ReportData:
         return sorted(names, key=lambda name: -known.get(name, 0.0))
 
     def cost_pairs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Finite costs in cross-validation and on the test rows, of the ensemble's subsets."""
+        """Finite costs of the ensemble's subsets in cross-validation and on the test rows."""
         if not self.subset_test_costs:
             return np.empty(0), np.empty(0)
         cv = np.array([cost for _, cost in self.subsets], dtype=np.float64)

@@ -1,8 +1,8 @@
-"""Style sheet of all figures, and a figure as SVG and PNG.
+"""Style sheet of all figures, and rendering as SVG and PNG.
 
-A figure is drawn in the light colours. On a page each of them becomes a CSS variable, so that
-the page decides what they are in dark mode. Lengths are in px, and figures of a run are 400 px
-wide: legible on a phone and in half the width of a desktop.
+Figures are drawn in the light colours. On a page each colour is a CSS variable, which the page
+redefines in dark mode. Lengths are in px. Figures of a run are 400 px wide: legible on a phone
+and in half the width of a desktop screen.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
     "styled",
 ]
 
-# Blue and orange keep apart for every kind of colour blindness; both reach 4.5:1 on paper.
+# Blue and orange are safe for colour blindness; both have a contrast of at least 4.5:1.
 LIGHT = MappingProxyType(
     {
         "ink": "#18212c",
@@ -116,7 +116,7 @@ _GROUP = re.compile(r'<g id="[^"]*"')
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure, drawn.
+    """A rendered figure.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Drawing:
     svg : str
         In the light colours on white, with a text alternative.
     png : bytes
-        The same at twice the size.
+        The same figure at twice the size.
     """
 
     name: str
@@ -133,16 +133,16 @@ class Drawing:
     png: bytes
 
     def files(self, vector: bool = False) -> dict[str, bytes]:
-        """Bytes by path: ``figures/name.png``, and ``figures/name.svg`` if `vector`."""
+        """Return bytes by path: ``figures/name.png``, and ``figures/name.svg`` if `vector`."""
         svg = {f"figures/{self.name}.svg": self.svg.encode()} if vector else {}
         return {**svg, f"figures/{self.name}.png": self.png}
 
     def element(self) -> str:
-        """SVG for a page, which defines its colours as CSS variables."""
+        """Return the SVG with CSS variables in place of colours."""
         names = {value: f"var(--{name})" for name, value in LIGHT.items()}
 
         def themed(tag: re.Match[str]) -> str:
-            # Only in tags: a feature may have the name of a colour.
+            # Only in tags: the name of a feature may be a colour.
             return _COLOUR.sub(lambda found: names[found[0]], tag[0])
 
         return _TAG.sub(themed, self.svg)
@@ -152,26 +152,26 @@ class Drawing:
 def styled() -> Iterator[None]:
     """Apply the style sheet, independent of the user's own settings.
 
-    Matplotlib's settings belong to the process: do not draw from two threads at once.
+    Matplotlib's settings are global: do not draw from two threads at once.
     """
     require_package("matplotlib", "report", "a figure")
     import matplotlib.style
 
     with matplotlib.style.context(["default", dict(STYLE)]), warnings.catch_warnings():
-        # The browser has fonts for every script; the bundled one is for measuring only.
+        # The browser has fonts for every script; the bundled one is only used for the layout.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
 
 def empty_figure(height: float, width: float = _WIDTH) -> Figure:
-    """Figure of the given size in px."""
+    """Return an empty figure of the given size in px."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width / 72, height / 72))
 
 
 def draw(name: str, label: str, figure: Figure) -> Drawing:
-    """Lay a figure out once, and write it as SVG and PNG: the same bytes for the same figure.
+    """Render a figure as reproducible SVG and PNG, with a single layout pass.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def draw(name: str, label: str, figure: Figure) -> Drawing:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    # `savefig` draws everything twice.
+    # Not `savefig`, which draws everything twice.
     text, image = io.StringIO(), io.BytesIO()
     unsigned = {"Software": None}
     nothing: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -196,14 +196,14 @@ def draw(name: str, label: str, figure: Figure) -> Drawing:
     figure.set_dpi(144)
     FigureCanvasAgg(figure).print_png(image, metadata=unsigned)  # type: ignore[no-untyped-call]
     svg = text.getvalue()
-    # Groups are numbered in each figure alike, and nothing refers to them.
+    # Ids of groups repeat between the figures of a page, and nothing refers to them.
     svg = _GROUP.sub("<g", svg[svg.index("<svg") :])
     alternative = f'<svg role="img" aria-label="{escape(plain(label))}" '
     return Drawing(name, svg.replace("<svg ", alternative, 1), image.getvalue())
 
 
 def limits(values: NDArray[np.float64], margin: float) -> tuple[float, float]:
-    """Bounds of the finite values with a margin, never of zero width."""
+    """Return the bounds of the finite values with a margin, never of zero width."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         return 0.0, 1.0
@@ -216,7 +216,7 @@ def limits(values: NDArray[np.float64], margin: float) -> tuple[float, float]:
 
 
 def plain_ticks(axis: Axis, whole: bool = False, count: int = 5) -> None:
-    """Few ticks without offset or exponent; integers only if `whole`."""
+    """Set few ticks without offset or exponent; integers only if `whole`."""
     from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
 
     axis.set_major_locator(MaxNLocator(count, integer=whole, min_n_ticks=1))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.report.contenders import LABELS, LOWER_IS_BETTER, RIVALS
+from swarm.report.contenders import LABELS, RIVALS
 from swarm.report.correlations import distances, shown_features
 from swarm.report.drawing import (
     LIGHT,
@@ -26,6 +26,7 @@ from swarm.report.drawing import (
 from swarm.report.formatting import cost, counted, metric_name, number, shortened
 from swarm.report.picks import one_se_limit
 from swarm.search.picks import pareto_front
+from swarm.validation.metrics import LOWER_IS_BETTER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,7 @@ Float = NDArray[np.float64]
 
 MOST_FREQUENT = 30
 _NAME_LENGTH = 19
-# Points nearer to each other than this share of the axes are one on any screen.
+# Points closer than 1 / _GRID of the axes are drawn as one.
 _GRID = 400
 _DASHED: Any = (0, (4, 2.5))
 _DOTTED: Any = (0, (2, 2.5))
@@ -65,26 +66,26 @@ def draw_figures(data: ReportData) -> dict[str, Drawing]:
     Returns
     -------
     dict of str to Drawing
-        The same bytes for the same data and the same version of matplotlib.
+        Byte-identical for the same data and the same version of matplotlib.
     """
     with styled():
         return {name: draw(name, label, figure) for name, label, figure in _figures(data)}
 
 
 def metric_figure_name(metric: str) -> str:
-    """Name of the figure of a metric: letters, digits and underscores only."""
+    """Return the name of the figure of a metric: letters, digits and underscores only."""
     return "test_" + re.sub(r"\W", "_", metric, flags=re.ASCII)
 
 
 def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
-    """Name, text alternative and figure; not every run has all of them."""
+    """Yield name, text alternative and figure; not every run has all figures."""
     epochs = counted(len(data.history), "epoch")
     last = float(data.history["best_cost"].iloc[-1]) if len(data.history) else None
     label = f"Cost over {epochs}, the best at {cost(last)}."
     yield "convergence", label, _convergence(data)
     label = (
         f"Cost against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
-        "front, the chosen subsets and what other rules would pick."
+        "front, the chosen subsets and those that other rules pick."
     )
     yield "tradeoff", label, _tradeoff(data)
     for metric in data.metrics:
@@ -98,7 +99,7 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
     if data.agreement is not None:
         label = (
             f"Selection frequency of each feature in the {counted(data.agreement.n_held, 'subset')}"
-            " held at the end, the most frequent first."
+            " at the end of the search, the most frequent first."
         )
         yield "frequency", label, _frequency(data.agreement)
     names = shown_features(data)
@@ -111,11 +112,11 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
 
 
 def _convergence(data: ReportData) -> Figure:
-    """Best, mean and subswarm cost above the sizes, with regroupings marked."""
+    """Draw best, mean and subswarm cost above the sizes, with regroupings marked."""
     history = data.history
     figure = empty_figure(440)
     if not len(history):
-        blank(figure.subplots(), "No epoch was finished.")
+        blank(figure.subplots(), "No epoch has finished.")
         return figure
     epochs = history["epoch"].to_numpy(dtype=np.float64)
     has_sizes = any(np.isfinite(_column(history, c)).any() for c in ("size_mean", "best_size"))
@@ -148,12 +149,12 @@ def _costs(axes: Axes, history: pd.DataFrame, epochs: Float, every: int | None) 
         blank(axes, "No subset had a finite cost.")
         return
     for i, one in enumerate(each):
-        # A subswarm is another one after a regrouping, so its line must not go on.
+        # A regrouping changes the members of a subswarm, so its line is interrupted.
         x, y = with_gaps(epochs, one, every)
         label = "best of each subswarm" if i == 0 else None
         _line(axes, x, y, color=LIGHT["muted"], linewidth=1.1, label=label, drawstyle="steps-post")
     _mean_and_best(axes, epochs, mean, best, "mean of the personal bests")
-    # The first epochs are far off, and would flatten all that follows.
+    # The first epochs are far off, and would flatten the rest of the curve.
     axes.set_ylim(*limits(np.minimum(values, _ceiling(best, mean)), 0.07))
     plain_ticks(axes.yaxis)
 
@@ -188,7 +189,7 @@ def _line(axes: Axes, epochs: Float, values: Float, **style: Any) -> None:
 
 
 def with_gaps(epochs: Float, values: Float, every: int | None) -> tuple[Float, Float]:
-    """Epochs and values with a gap at each regrouping; a value lasts until the next epoch."""
+    """Insert a gap at each regrouping; a value lasts until the next epoch."""
     if not every:
         return epochs, values
     ends = np.flatnonzero(epochs % every == 0)
@@ -206,7 +207,7 @@ def _regroupings(axes: Axes, epochs: Float, every: int | None) -> None:
 
 
 def _column(history: pd.DataFrame, name: str) -> Float:
-    """Column with what is not finite as NaN; all NaN where there is no such column."""
+    """Return a column with non-finite values as NaN; all NaN if the column is missing."""
     if name not in history.columns:
         return np.full(len(history), np.nan)
     values = history[name].to_numpy(dtype=np.float64)
@@ -217,7 +218,7 @@ def _column(history: pd.DataFrame, name: str) -> Float:
 
 
 def _tradeoff(data: ReportData) -> Figure:
-    """Cost against size of all evaluations, the Pareto front and the chosen subsets."""
+    """Draw cost against size of all evaluations, the Pareto front and the chosen subsets."""
     figure = empty_figure(440)
     axes = figure.subplots()
     size, value = _evaluated(data)
@@ -272,14 +273,14 @@ def _evaluated(data: ReportData) -> tuple[Float, Float]:
 
 
 def _highest_shown(value: Float, chosen: Float) -> float:
-    """Highest cost shown: a few bad subsets must not flatten the good ones."""
+    """Return the highest cost shown, so that a few bad subsets do not flatten the good ones."""
     low, most, high = (float(np.quantile(value, q)) for q in (0.0, 0.95, 1.0))
     top = most if high - low > 2.0 * (most - low) > 0.0 else high
     return max(top, *chosen) if chosen.size else top
 
 
 def _limit_axes(axes: Axes, sizes: Float, costs: Float) -> None:
-    """Sizes are on a logarithmic axis if they span more than one order of magnitude."""
+    """Set the limits; the axis of sizes is logarithmic if they span a wide range."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     axes.set_ylim(*limits(costs, 0.06))
@@ -296,7 +297,7 @@ def _limit_axes(axes: Axes, sizes: Float, costs: Float) -> None:
 
 
 def _cloud(axes: Axes, size: Float, value: Float) -> None:
-    """One dot per visible place, darker where there are many."""
+    """Draw one dot per grid cell, darker if the cell has several subsets."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     scale = np.log if axes.get_xscale() == "log" else np.asarray
     x = (scale(size) - scale(left)) / (scale(right) - scale(left))
@@ -313,7 +314,7 @@ def _cloud(axes: Axes, size: Float, value: Float) -> None:
 
 
 def _front(axes: Axes, size: Float, value: Float) -> None:
-    # Beyond its ends the front goes on: nothing is cheaper there either, or nothing smaller.
+    # The front is extended beyond its ends, where no subset is cheaper, or none is smaller.
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
     style: Any = {"color": LIGHT["second"], "drawstyle": "steps-post"}
     ends = [size[0], *size, right], [max(top, value[0]), *value, value[-1]]
@@ -326,7 +327,7 @@ def _front(axes: Axes, size: Float, value: Float) -> None:
 
 
 def _forest(data: ReportData, metric: str) -> Figure:
-    """A dot with its interval per contender; the rivals with the same vote are in orange."""
+    """Draw a dot with its interval per contender; baselines with the same vote are orange."""
     rows = data.figures[data.figures["metric"] == metric].to_dict("records")
     figure = empty_figure(27 * len(rows) + 68)
     figure.suptitle(metric_name(metric), x=0.0, ha="left", fontsize=14, fontweight="bold")
@@ -370,7 +371,7 @@ def _interval(axes: Axes, y: int, row: dict[Any, Any], colour: str, own: bool) -
 
 
 def _calibration(data: ReportData) -> Figure:
-    """Cost on the test rows against cost in cross-validation, a dot per subset."""
+    """Draw cost on the test rows against cost in cross-validation, a dot per subset."""
     cv, test = data.cost_pairs()
     figure = empty_figure(330)
     axes = figure.subplots()
@@ -396,7 +397,7 @@ def _calibration(data: ReportData) -> Figure:
 
 
 def _frequency(agreement: Agreement) -> Figure:
-    """A bar per feature, and a diamond for the subsets about as good as the best."""
+    """Draw a bar per feature, and a diamond for the subsets about as good as the best."""
     from matplotlib.patches import Patch
 
     rows = agreement.shares.head(MOST_FREQUENT)
@@ -439,13 +440,13 @@ def _mark_chosen(axes: Axes, chosen: NDArray[np.bool_]) -> None:
 
 
 def _heatmap(data: ReportData, names: list[str]) -> Figure:
-    """Rank correlations, clustered; chosen features are bold with a dot."""
+    """Draw the clustered rank correlations; chosen features are bold with a dot."""
     names, square = _clustered(names, distances(data, names))
     chosen = np.isin(np.array(names, dtype=object), np.array(data.features, dtype=object))
     pitch = float(np.clip(260 / len(names), 12.5, 26))
     figure = empty_figure(pitch * len(names) + 72)
     axes, scale = figure.subplots(2, height_ratios=[pitch * len(names), 10])
-    # Strength is opacity: no correlation is the page itself, in the light and in the dark.
+    # Strength is opacity, so that no correlation has the page colour in light and dark mode.
     axes.imshow(_blue(1.0 - square), aspect="auto", interpolation="none")
     axes.spines[:].set_visible(False)
     labels = [shortened(name, _NAME_LENGTH) for name in names]
@@ -463,7 +464,7 @@ def _heatmap(data: ReportData, names: list[str]) -> Figure:
 
 
 def _clustered(names: list[str], square: Float) -> tuple[list[str], Float]:
-    """Rows in the order of the leaves of the tree of complete linkage."""
+    """Order rows by the leaves of a complete-linkage dendrogram."""
     if len(names) < 3:
         return names, square
     from scipy.cluster.hierarchy import leaves_list, linkage
@@ -475,7 +476,7 @@ def _clustered(names: list[str], square: Float) -> tuple[list[str], Float]:
 
 
 def _blue(strength: Float) -> NDArray[np.uint8]:
-    """Mid-tone blue whose opacity is the strength: uint8 (..., 4)."""
+    """Return RGBA values, uint8 (..., 4): mid-tone blue whose opacity is the strength."""
     colour = np.empty((*strength.shape, 4), dtype=np.uint8)
     colour[..., :3] = (44, 118, 222)
     colour[..., 3] = np.round(255 * np.clip(strength, 0.0, 1.0))

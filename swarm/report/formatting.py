@@ -1,4 +1,4 @@
-"""How reports write numbers, names and counts."""
+"""Formatting of numbers, names and counts in reports."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = [
     "signed",
 ]
 
-# What neither HTML nor XML can hold: controls, lone surrogates, non-characters.
+# Not allowed in HTML and XML: control characters, lone surrogates, non-characters.
 _ILLEGAL = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]"
 )
 
 
 def plain(text: object) -> str:
-    """Text on one line, without characters that HTML cannot hold."""
+    """Return text on one line, without characters that HTML does not allow."""
     return " ".join(_ILLEGAL.sub("\ufffd", str(text)).split()) or "(blank)"
 
 
 def shortened(text: object, length: int) -> str:
-    """Text of at most `length` characters: names differ most often at both ends."""
+    """Shorten text to `length` characters in the middle, as names differ most at both ends."""
     line = plain(text)
     if len(line) <= length:
         return line
@@ -38,7 +38,7 @@ def shortened(text: object, length: int) -> str:
 
 
 def number(value: float) -> str:
-    """Test figure, as the verdict writes it."""
+    """Format a metric as in the verdict."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else signed(value)
     text = f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
@@ -46,32 +46,32 @@ def number(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Difference with its sign."""
+    """Format a difference with its sign."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     return f"+{number(value)}" if value > 0 else number(value)
 
 
 def interval(low: float, high: float) -> str:
-    """Bounds in brackets; empty where there are none."""
+    """Format the bounds of an interval in brackets; empty if they are NaN."""
     return "" if math.isnan(low) or math.isnan(high) else f"[{number(low)}, {number(high)}]"
 
 
 def cost(value: float | None) -> str:
-    """Cost with four significant digits."""
+    """Format a cost with four significant digits."""
     if value is None or not math.isfinite(value):
         return "not finite" if value is not None else "–"
     return f"{value:.4g}".replace("-", "−")
 
 
 def counted(count: float, noun: str) -> str:
-    """``1 feature``, ``1,000 features``."""
+    """Format a count with its noun: ``1 feature``, ``1,000 features``."""
     whole = int(count)
     return f"{whole:,} {noun}" if whole == 1 else f"{whole:,} {noun}s"
 
 
 def duration(seconds: float) -> str:
-    """Time span in the unit that suits it."""
+    """Format a duration in seconds, minutes or hours."""
     if seconds < 100:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -81,5 +81,5 @@ def duration(seconds: float) -> str:
 
 
 def metric_name(metric: str) -> str:
-    """Metric as a reader calls it."""
+    """Return the display name of a metric."""
     return plain(metric).removeprefix("neg_").replace("_", " ")

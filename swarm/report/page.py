@@ -1,4 +1,4 @@
-"""The report of a select run as one HTML page that needs nothing else."""
+"""The report of a select run as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -42,26 +42,27 @@ _NAMED_IN_ANSWER = 8
 _NAMED_IN_PICK = 12
 _NAME_LENGTH = 40
 _CELLS = 16
-# Facts with a place of their own.
+# Facts that are shown in the section on work.
 _WORK = ("archive_hits", "fallbacks", "seconds_training", "seconds_elsewhere")
 
 
 def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> str:
     """Write the report of a select run as a single HTML file.
 
-    It loads nothing from anywhere and runs no script; it follows the light or dark setting of
-    the reader, fits a phone and prints.
+    The page loads no external resources, runs no scripts, supports light and dark mode and small
+    screens, and can be printed.
 
     Parameters
     ----------
     data : ReportData
     drawings : mapping of name to Drawing, optional
-        What :func:`swarm.report.figures.draw_figures` returned for `data`; drawn if missing.
+        Return value of :func:`swarm.report.figures.draw_figures` for `data`. Default: draw the
+        figures.
 
     Returns
     -------
     str
-        The same text for the same data and the same version of matplotlib.
+        Identical for the same data and the same version of matplotlib.
     """
     from markupsafe import Markup
 
@@ -104,7 +105,7 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
 
 
 def template(name: str) -> Template:
-    """Load a template of this folder: what is put into it is text, whatever it looks like."""
+    """Load a template of this package; values are escaped."""
     require_package("jinja2", "report", "a report")
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -127,7 +128,7 @@ def template(name: str) -> Template:
 
 
 def _answer(data: ReportData) -> str:
-    """Which features to keep, in one sentence."""
+    """State in one sentence which features to keep."""
     names = [shortened(name, _NAME_LENGTH) for name in data.ranked()]
     start = f"Keep {len(names):,} of {counted(data.n_available, 'feature')}"
     if len(names) > _NAMED_IN_ANSWER:
@@ -137,7 +138,7 @@ def _answer(data: ReportData) -> str:
 
 
 def _tiles(data: ReportData) -> list[Tile]:
-    """Key figures: value, what it is, what goes with it."""
+    """Return the key figures: value, label and note."""
     together = len(data.frequency())
     more = "in the best subset"
     if len(data.subsets) > 1:
@@ -148,7 +149,7 @@ def _tiles(data: ReportData) -> list[Tile]:
         bounds = interval(row["low"], row["high"]) or "no interval"
         tiles.append((number(row["value"]), label, bounds))
     tiles += [
-        (rival.difference, f"{rival.metric} gained over all features, same vote", rival.bounds)
+        (rival.difference, f"{rival.metric} gain over all features, same vote", rival.bounds)
         for rival in paired_differences(data)
         if rival.is_all_features
     ]
@@ -162,7 +163,7 @@ def _tiles(data: ReportData) -> list[Tile]:
 
 @dataclass(frozen=True)
 class FeatureRow:
-    """A feature: its share of the importances, and the subsets it is in."""
+    """A feature, its share of the importances and the subsets that contain it."""
 
     name: str
     share: float | None
@@ -172,7 +173,7 @@ class FeatureRow:
 
 
 def feature_rows(data: ReportData) -> tuple[list[FeatureRow], list[FeatureRow]]:
-    """Chosen features by importance, and those that only other subsets hold."""
+    """Return the chosen features by importance, and those in other subsets only."""
     weights: dict[str, float] = {}
     if data.importances is not None:
         weights = {
@@ -198,7 +199,7 @@ def feature_rows(data: ReportData) -> tuple[list[FeatureRow], list[FeatureRow]]:
 
 
 def _listed(data: ReportData, pick: Pick) -> str:
-    """Names of the features of a pick; those of the best subset by importance."""
+    """List the features of a pick; those of the best subset by importance."""
     ranked = data.ranked() if pick.rule == "best" else pick.features
     names = [shortened(name, _NAME_LENGTH) for name in ranked]
     more = f" and {len(names) - _NAMED_IN_PICK:,} more" if len(names) > _NAMED_IN_PICK else ""
@@ -209,7 +210,7 @@ def _listed(data: ReportData, pick: Pick) -> str:
 
 
 def optimism_sentence(data: ReportData) -> str:
-    """Cross-validated and test cost of the best subset, and the optimism between them."""
+    """State the cross-validated and test cost of the best subset, and the optimism."""
     if data.cv_cost is None or data.test_cost is None:
         return ""
     name = f" ({plain(data.cost_label)})" if data.cost_label != "cost" else ""
@@ -224,19 +225,19 @@ def optimism_sentence(data: ReportData) -> str:
     start += f" Optimism: {'+' if gap > 0 else ''}{cost(gap)}{share}."
     if gap > 0:
         return (
-            f"{start} Some optimism is to be expected: a search selects what did best on its own "
-            "folds. Trust the test results, not the cost of the search."
+            f"{start} Some optimism is expected: a search selects the subsets that do best on its "
+            "own folds. Trust the test results, not the cost of the search."
         )
     if gap < 0:
         return (
             f"{start} There is no sign that the search overfitted its folds, but the test rows "
-            "can also be easier by chance."
+            "may also be easier by chance."
         )
     return start
 
 
 def _cost_bars(data: ReportData) -> list[tuple[str, str, float]]:
-    """Cost in cross-validation and on the test rows: label, value, length of the bar in %."""
+    """Return label, value and bar length in % of the cross-validated and the test cost."""
     if data.cv_cost is None or data.test_cost is None:
         return []
     values = (data.cv_cost, data.test_cost)
@@ -248,7 +249,7 @@ def _cost_bars(data: ReportData) -> list[tuple[str, str, float]]:
 
 
 def _subset_optimism(data: ReportData) -> str:
-    """How many subsets of the ensemble cost more on the test rows, and how much more."""
+    """State how many subsets of the ensemble cost more on the test rows, and how much."""
     cv, test = data.cost_pairs()
     if len(cv) < 2:
         return ""
@@ -260,7 +261,7 @@ def _subset_optimism(data: ReportData) -> str:
     if gap > 0 and gap >= float(cv.max() - cv.min()):
         return text + (
             "That is more than the whole range of their cross-validated costs, so their order "
-            "says little about which of them is best."
+            "does not show which of them is best."
         )
     return text + "Subsets above the dashed line cost more on the test rows, those below it less."
 
@@ -269,7 +270,7 @@ def _subset_optimism(data: ReportData) -> str:
 
 
 def _stability_tiles(data: ReportData) -> list[Tile]:
-    """Nogueira's index, the overlap of two subsets, and the features that all hold."""
+    """Return the stability index, the mean overlap, and the number of frequent features."""
     found = data.agreement
     if found is None or math.isnan(found.overlap):
         return []
@@ -286,17 +287,17 @@ def _stability_tiles(data: ReportData) -> list[Tile]:
 
 
 def _stability(data: ReportData) -> str:
-    """What one run can say of stability, and what it cannot."""
+    """Describe the agreement of the final subsets, and its limits."""
     found = data.agreement
     if found is None:
         return ""
     caution = (
-        "One run cannot tell what another seed or other rows would have selected; "
+        "One run does not show what another seed or other rows would select; "
         "the command swarm stability repeats the search to find out."
     )
     if found.n_held < 2:
-        return f"The search held one subset at its end, so there is nothing to compare. {caution}"
-    start = f"The search held {counted(found.n_held, 'different subset')} at its end."
+        return f"The search ended with a single subset, so there is nothing to compare. {caution}"
+    start = f"The search ended with {counted(found.n_held, 'distinct subset')}."
     if math.isnan(found.index):
         return f"{start} {caution}"
     poor = (
@@ -307,8 +308,8 @@ def _stability(data: ReportData) -> str:
     )
     return (
         f"{start}{poor} The index is 1 if all are equal, and about 0 if they agree as random "
-        "subsets of their sizes would. They come from one search on the same rows, so index and "
-        "interval are optimistic: a low value is a warning, a high one is no proof. "
+        "subsets of the same sizes would. The subsets come from one search on the same rows, so "
+        "index and interval are optimistic: a low value is a warning, a high value no evidence. "
         f"{caution}"
     )
 
@@ -317,7 +318,7 @@ def _stability(data: ReportData) -> str:
 
 
 def work_counts(data: ReportData) -> list[tuple[str, str]]:
-    """What the run needed: number, and what it counts."""
+    """Return the counts and times of the run: value and label."""
     history, facts = data.history, data.facts
     last = dict(history.iloc[-1]) if len(history) else {}
     found = [
@@ -325,7 +326,7 @@ def work_counts(data: ReportData) -> list[tuple[str, str]]:
         for column, label in (
             ("epoch", "epochs"),
             ("evaluations", "evaluations requested"),
-            ("distinct_evaluations", "of different subsets"),
+            ("distinct_evaluations", "of distinct subsets"),
             ("fits", "models trained on a fold"),
         )
         if column in last
@@ -335,9 +336,11 @@ def work_counts(data: ReportData) -> list[tuple[str, str]]:
         share = f" ({pruned / (pruned + fits):.0%})" if pruned + fits else ""
         found.append((f"{pruned:,}", f"fits saved by pruning{share}"))
     if "archive_hits" in facts:
-        found.append((f"{int(float(str(facts['archive_hits']))):,}", "answers from the archive"))
+        found.append(
+            (f"{int(float(str(facts['archive_hits']))):,}", "evaluations from the archive")
+        )
     if fallbacks := int(float(str(facts.get("fallbacks", 0)))):
-        found.append((f"{fallbacks:,}", "subsets left to fitted models by the fast path"))
+        found.append((f"{fallbacks:,}", "fallbacks of the fast path to fitted models"))
     for name, label in (("seconds_training", "in training"), ("seconds_elsewhere", "elsewhere")):
         if name in facts:
             found.append((duration(float(str(facts[name]))), label))
@@ -345,7 +348,7 @@ def work_counts(data: ReportData) -> list[tuple[str, str]]:
 
 
 def _fact_rows(facts: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Key and value as text; a mapping inside becomes one row per key."""
+    """Return keys and values as text; a nested mapping becomes one row per key."""
     rows: list[tuple[str, str]] = []
     for name, value in facts.items():
         if name in _WORK:

@@ -1,4 +1,4 @@
-"""The subset that each rule picks from all evaluated ones."""
+"""Subsets picked from all evaluated ones by several rules."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 RULES = {
-    "best": ("Best", "the answer of this search"),
+    "best": ("Best", "the result of this search"),
     "lowest": ("Lowest", "found by another search on the same problem"),
     "parsimonious": ("Parsimonious", "the smallest within one standard error of the lowest cost"),
-    "knee": ("Knee", "beyond it, another feature lowers the cost clearly less"),
+    "knee": ("Knee", "further features lower the cost clearly less"),
 }
 
 
 @dataclass(frozen=True)
 class Pick:
-    """A subset, and the rule that picks it.
+    """A subset and the rule that picks it.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Pick:
         A key of :data:`RULES`.
     features : names
     cost : float
-        Cross-validated.
+        Cross-validated cost.
     error : float
         Standard error of the cost over the folds.
     """
@@ -51,24 +51,24 @@ def pick_by_rules(
     fold_costs: Float,
     subset: Callable[[Bool], Sequence[str]],
 ) -> list[Pick]:
-    """Pick by every rule of :mod:`swarm.picks`; the answer of the search comes first.
+    """Pick a subset by every rule in :data:`RULES`; the result of the search comes first.
 
     Parameters
     ----------
     best : bool (n_units,)
-        The answer of the search.
+        Best subset of the search.
     masks : bool (n, n_units)
         Subsets that were trained on every fold.
     fold_costs : float64 (n, n_folds)
-        Their costs; inf where a fit failed.
+        Their fold costs; inf if a fit failed.
     subset : callable
-        Gives the names that a mask stands for.
+        Returns the feature names of a mask.
 
     Returns
     -------
     list of Pick
-        Empty where `best` is not among `masks`, or has no finite cost. ``lowest`` is there
-        where something is cheaper than the answer, ``knee`` where the front has a bend.
+        Empty if `best` is not among `masks` or has no finite cost. ``lowest`` is included if a
+        subset costs less than `best`, ``knee`` if the Pareto front has a knee.
     """
     at = np.flatnonzero((masks == best).all(axis=1)) if len(masks) else np.empty(0, dtype=int)
     costs = fold_costs.sum(axis=1) / fold_costs.shape[1] if len(masks) else np.empty(0)
@@ -83,7 +83,7 @@ def pick_by_rules(
         chosen["lowest"] = lowest
     chosen["parsimonious"] = pick("parsimonious", sizes, costs, errors)
     bend = pick("knee", sizes, costs, errors)
-    # Of a front without a bend the rule picks the end.
+    # If the front has no knee, the rule picks its end.
     if bend != lowest:
         chosen["knee"] = bend
     return [
@@ -93,7 +93,7 @@ def pick_by_rules(
 
 
 def one_se_limit(found: Sequence[Pick]) -> float:
-    """Lowest cost plus its standard error over the folds; NaN without picks."""
+    """Return the lowest cost plus its standard error over the folds; NaN without picks."""
     by_rule = {one.rule: one for one in found}
     least = by_rule.get("lowest", by_rule.get("best"))
     return float("nan") if least is None else least.cost + least.error

@@ -1,7 +1,7 @@
-"""The data of a report as JSON, from which its page is rendered without the run.
+"""Serialization of report data as JSON, so that a page can be rendered without the run.
 
-Numbers come back bit for bit. What JSON cannot write (NaN, infinities, tables) is an
-object with one key that starts with ``$``.
+Numbers are restored exactly. Values without a JSON type (NaN, infinities, tables) are stored as
+an object with a single key that starts with ``$``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DRAWN = ["distinct_evaluations", "best_cost"]
 
 
 def report_text(data: ReportData) -> str:
-    """Write the data of a report; of the distances only those that the page shows."""
+    """Serialize the data of a report, with only those distances that the page shows."""
     small = replace(data, distance=_shown(data))
     held = {one.name: getattr(small, one.name) for one in fields(small)}
     held["picks"] = [vars(pick) for pick in data.picks]
@@ -40,12 +40,12 @@ def report_text(data: ReportData) -> str:
 
 
 def report_of(text: str) -> ReportData:
-    """Read the data of a report.
+    """Deserialize the data of a report.
 
     Raises
     ------
     InputError
-        If the text is none, or was written by another version.
+        If the text is not report data, or was written by another version.
     """
     held = _unpack(text, _REPORT)
     with _readable():
@@ -57,7 +57,7 @@ def report_of(text: str) -> ReportData:
 
 
 def comparison_text(data: ComparisonData) -> str:
-    """Write the data of a comparison; of the histories only the columns that are drawn."""
+    """Serialize the data of a comparison, with only the history columns that are drawn."""
     held = {one.name: getattr(data, one.name) for one in fields(data)}
     friedman = data.comparison.friedman
     held["comparison"] = {
@@ -72,12 +72,12 @@ def comparison_text(data: ComparisonData) -> str:
 
 
 def comparison_of(text: str) -> ComparisonData:
-    """Read the data of a comparison.
+    """Deserialize the data of a comparison.
 
     Raises
     ------
     InputError
-        If the text is none, or was written by another version.
+        If the text is not comparison data, or was written by another version.
     """
     held = _unpack(text, _COMPARISON)
     with _readable():
@@ -100,17 +100,17 @@ def _readable() -> Iterator[None]:
 
 
 def _pack(value: Mapping[str, Any]) -> str:
-    """Write a mapping as JSON of one line."""
+    """Serialize a mapping as one line of JSON."""
     return json.dumps(_packed(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _unpack(text: str, form: str) -> dict[str, Any]:
-    """Read what :func:`_pack` wrote.
+    """Deserialize the output of :func:`_pack`.
 
     Raises
     ------
     InputError
-        If it is no JSON, or its key ``format`` is not `form`.
+        If it is not JSON, or its key ``format`` is not `form`.
     """
     try:
         found = json.loads(text, object_hook=_unpacked)
@@ -119,14 +119,14 @@ def _unpack(text: str, form: str) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("format") != form:
         got = found.get("format") if isinstance(found, dict) else "no JSON"
         raise InputError(
-            f"the stored data of the report have the format {got!r}, not {form!r}; "
-            "use the stored page, or the version that wrote them"
+            f"the stored data of the report has the format {got!r}, not {form!r}; "
+            "use the stored page, or the version that wrote the data"
         )
     return found
 
 
 def _shown(data: ReportData) -> pd.DataFrame | None:
-    """Distances between the features of the heat map, and of the table beside it."""
+    """Return the distances between the features of the heat map and of the table beside it."""
     if data.distance is None:
         return None
     pairs = nearest_left_out(data)
@@ -152,7 +152,7 @@ def _packed(value: Any) -> Any:
         return {"$float": str(value)}
     if value is None or isinstance(value, bool | int | float):
         return value
-    # Half of a surrogate pair has no bytes.
+    # A lone surrogate cannot be encoded.
     return str(value).encode("utf-8", "replace").decode()
 
 

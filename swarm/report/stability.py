@@ -1,4 +1,4 @@
-"""The figure of a stability analysis: selection frequencies with intervals and thresholds."""
+"""Figure of a stability analysis: selection frequencies with intervals and thresholds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from swarm.validation.stability import Frequencies
 
 __all__ = ["stability_files"]
 
-# The table has the others.
+# Further units are only in the table.
 _MOST_ROWS = 40
 _COLOURS = {"core": "accent", "optional": "second", "noise": "faint"}
 
@@ -23,7 +23,7 @@ def stability_files(
     classes: Sequence[str],
     thresholds: tuple[float, float],
 ) -> dict[str, bytes]:
-    """Draw the most frequent units as ``figures/stability.svg`` and ``.png``.
+    """Draw the selection frequencies of units as ``figures/stability.svg`` and ``.png``.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def stability_files(
     classes : sequence of str, length d
         ``"core"``, ``"optional"`` or ``"noise"``.
     thresholds : (float, float)
-        Shares at and above which a unit is core, and at and below which it is noise.
+        Shares from which a unit is core, and up to which it is noise.
     """
     order = np.argsort(-found.share, kind="stable")[:_MOST_ROWS].tolist()
     with styled():
@@ -47,9 +47,9 @@ def stability_files(
         for share in thresholds:
             axes.axvline(share, color=LIGHT["muted"], linewidth=1, linestyle=(0, (3, 3)), zorder=0)
         axes.set_yticks(range(len(order)), [shortened(names[unit], 24) for unit in order])
-        axes.set_xlabel("share of the searches that selected it")
+        axes.set_xlabel("share of the searches that selected the feature")
         top = axes.secondary_xaxis("top")
         top.spines[:].set_visible(False)
-        top.set_xticks(thresholds, ["core from here up", "noise from here down"])
+        top.set_xticks(thresholds, ["core from here", "noise up to here"])
         label = f"Selection frequency of {len(order)} features, with intervals."
         return draw("stability", label, figure).files(vector=True)

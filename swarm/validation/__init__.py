@@ -1,4 +1,4 @@
-"""Honest figures of a selection, on rows no search ever saw."""
+"""Unbiased evaluation of a selection, on held-out test rows."""
 
 from swarm.validation.holdout import judge
 from swarm.validation.judgement import Judgement

@@ -15,17 +15,17 @@ CELLS_PER_BLOCK = 4_000_000
 
 
 def n_independent(n_rows: int, groups: ArrayLike | None) -> int:
-    """Count the things that are drawn: the groups where there are any, else the rows."""
+    """Return the number of resampling units: groups if given, else rows."""
     return n_rows if groups is None else len(np.unique(np.asarray(groups)))
 
 
 def blocks(
     n_rows: int, groups: ArrayLike | None, n_resamples: int, seed: int
 ) -> Iterator[NDArray[np.int64]]:
-    """Draw resamples, block by block so that memory stays bounded.
+    """Draw bootstrap resamples in blocks, so that memory stays bounded.
 
-    Rows are drawn with replacement, as many as there are; with groups whole groups are drawn,
-    as many as there are, each with all of its rows.
+    Each resample draws `n_rows` rows with replacement. With groups, as many groups as there are
+    in the data are drawn with replacement, each with all of its rows.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def blocks(
     groups : (n_rows,), optional
         Group of each row.
     n_resamples, seed : int
-        The same seed draws the same resamples.
+        Number of resamples and random seed.
 
     Yields
     ------
     int64 (n_block, n_rows)
-        How often each row occurs in each resample.
+        Number of occurrences of each row in each resample.
     """
     rng = np.random.default_rng([seed, 1])
     codes = None
@@ -59,7 +59,7 @@ def blocks(
 def resampled_sums(
     statistics: Sequence[FloatArray], groups: ArrayLike | None, n_resamples: int, seed: int
 ) -> list[FloatArray]:
-    """Sum row statistics over the same resamples for all contenders.
+    """Sum row statistics over the same resamples for every contender.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def resampled_sums(
 
 
 def interval(values: FloatArray, level: float) -> tuple[float, float]:
-    """Percentile interval of the resampled values (n_resamples,)."""
+    """Return the percentile interval of resampled values (n_resamples,)."""
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(values, [tail, 1.0 - tail])
     return float(low), float(high)

@@ -1,9 +1,9 @@
-"""Strategies compared over data sets and seeds: tables, ranks and tests.
+"""Comparison of strategies over data sets and seeds: tables, ranks and tests.
 
-Tables as in Hafiz et al. 2018 (mean, standard deviation, improvement over all features by their
-equation 22, average size and its reduction, times T1 and T2) and Matijević 2022 (rank-sum tests
-with intervals for each data set, Table 3). Ranks and tests over data sets as in Demsar 2006,
-Statistical comparisons of classifiers over multiple data sets.
+The tables follow Hafiz et al. (2018): mean, standard deviation, improvement over all features
+(equation 22), average size and its reduction, times T1 and T2; and Matijević (2022, table 3):
+rank-sum tests with confidence intervals for each data set. Ranks and tests over data sets follow
+Demsar (2006), Statistical comparisons of classifiers over multiple data sets.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from swarm.validation.location import Shift, rank_sum, signed_rank
 
 __all__ = ["Comparison", "Friedman", "compare", "critical_difference"]
 
-# Columns of the cells that a comparison needs, and those it averages where they are there.
+# Required columns of the cells, and those that are averaged if present.
 _NEEDED = ("dataset", "strategy", "seed", "cost", "size", "evaluations", "distinct")
 _AVERAGED = ("evaluations", "distinct", "fits", "seconds_algorithm", "seconds_evaluation")
 
 
 @dataclass(frozen=True)
 class Friedman:
-    """Friedman's test that all strategies rank alike.
+    """Result of Friedman's test. Null hypothesis: all strategies have the same average rank.
 
     Attributes
     ----------
     chi2, p : float
-        Its statistic, corrected for ties, and the p-value of its chi-squared law.
+        Tie-corrected statistic, and its p-value from the chi-squared distribution.
     f, f_p : float
-        Iman and Davenport's statistic, which is less conservative, and its p-value.
+        Less conservative statistic of Iman and Davenport, and its p-value.
     """
 
     chi2: float
@@ -59,16 +59,18 @@ class Comparison:
         Rank by mean cost on each data set, and ``average``.
     friedman : Friedman or None
     critical_difference : float or None
-        Nemenyi's: average ranks that differ by less are not significantly different.
+        Critical difference of the Nemenyi test: average ranks that differ by less are not
+        significantly different.
     across : DataFrame
         One row per pair: signed-rank test of the mean costs over the data sets.
     within : DataFrame
         One row per data set and pair: rank-sum test of the costs over the seeds.
     silent : dict of str to str
-        For ``friedman``, ``across`` and ``within`` why there is no such test, or why none can
-        be significant.
+        Reason why the test ``friedman``, ``across`` or ``within`` was not run, or cannot be
+        significant.
     alpha : float
-        Level of the tests and, as ``1 - alpha``, of the intervals.
+        Significance level of the tests; the confidence level of the intervals is
+        ``1 - alpha``.
     """
 
     summary: pd.DataFrame
@@ -82,12 +84,12 @@ class Comparison:
 
     @property
     def datasets(self) -> list[str]:
-        """Data sets in their order."""
+        """Names of the data sets."""
         return [name for name in self.ranks.columns if name != "average"]
 
     @property
     def strategies(self) -> list[str]:
-        """Strategies in their order."""
+        """Names of the strategies."""
         return [str(name) for name in self.ranks.index]
 
 
@@ -104,19 +106,19 @@ def compare(
     ----------
     cells : DataFrame
         One row per search with dataset, strategy, seed, cost, size, evaluations and distinct;
-        fits, seconds_algorithm, seconds_evaluation and test_cost where there are. Every
-        strategy has every seed on every data set. Data sets and strategies keep their order.
+        fits, seconds_algorithm, seconds_evaluation and test_cost are optional. Every strategy
+        must have every seed on every data set. Data sets and strategies keep their order.
     everything : mapping of str to (cost, size)
-        For each data set the cost of all features and how many there are.
+        Cost of all features and number of features of each data set.
     reference : str, optional
-        Test the others against this strategy. Default: test all pairs.
+        Test the other strategies against this one. Default: test all pairs.
     alpha : float
-        Level of the tests.
+        Significance level of the tests.
 
     Raises
     ------
     ValueError
-        If a column or a search is missing.
+        If a required column or a search is missing.
     """
     _refuse_gaps(cells)
     datasets, strategies = list(cells["dataset"].unique()), list(cells["strategy"].unique())
@@ -150,7 +152,7 @@ def compare(
 
 
 def critical_difference(n_strategies: int, n_datasets: int, alpha: float = 0.05) -> float:
-    """Nemenyi's critical difference of average ranks (Demsar 2006, section 3.2.2)."""
+    """Return the critical difference of the Nemenyi test (Demsar 2006, section 3.2.2)."""
     from scipy.stats import studentized_range
 
     q = float(studentized_range.ppf(1 - alpha, n_strategies, np.inf)) / math.sqrt(2)
@@ -164,11 +166,13 @@ def _refuse_gaps(cells: pd.DataFrame) -> None:
     there = set(zip(cells["dataset"], cells["strategy"], cells["seed"], strict=True))
     whole = math.prod(cells[name].nunique() for name in _NEEDED[:3])
     if len(cells) != whole or len(there) != whole:
-        raise ValueError("cells must hold every seed of every strategy on every data set once")
+        raise ValueError(
+            "cells must contain every seed of every strategy on every data set exactly once"
+        )
 
 
 def _mean(values: Any) -> float:
-    """Mean that does not depend on the order: equal costs must not differ in the last bit."""
+    """Return a mean that does not depend on the order: equal costs must stay bit-identical."""
     listed = [float(value) for value in values]
     return math.fsum(listed) / len(listed)
 
@@ -205,7 +209,7 @@ def _friedman(means: pd.DataFrame, silent: dict[str, str]) -> Friedman | None:
     n, k = means.shape
     if k < 3 or n < 2:
         silent["friedman"] = (
-            f"Friedman's test needs at least 3 strategies and 2 data sets, there are {k} and {n}"
+            f"Friedman's test needs at least 3 strategies and 2 data sets, got {k} and {n}"
         )
         return None
     if (means.nunique(axis=1) == 1).all():
@@ -226,7 +230,7 @@ def _across(
 ) -> pd.DataFrame:
     n = len(means)
     if n < 2:
-        silent["across"] = "a signed-rank test over data sets needs at least 2 of them, there is 1"
+        silent["across"] = "a signed-rank test over data sets needs at least 2 data sets, got 1"
         return _tested([], alpha)
     rows = []
     for first, second in pairs:
@@ -245,7 +249,7 @@ def _within(
     silent: dict[str, str],
 ) -> pd.DataFrame:
     if n_seeds < 2:
-        silent["within"] = "a rank-sum test over seeds needs at least 2 of them, there is 1"
+        silent["within"] = "a rank-sum test over seeds needs at least 2 seeds, got 1"
         return _tested([], alpha)
     tables = []
     for dataset, group in cells.groupby("dataset", sort=False):
@@ -254,7 +258,7 @@ def _within(
             _row({"dataset": dataset}, (a, b), rank_sum(costs[a], costs[b], 1 - alpha))
             for a, b in pairs
         ]
-        # Each data set is a family of tests of its own.
+        # Each data set is a separate family of tests.
         tables.append(_tested(rows, alpha))
     smallest = min(1.0, 2.0 / math.comb(2 * n_seeds, n_seeds))
     _note_if_powerless("within", f"{n_seeds} seeds", smallest, len(pairs), alpha, silent)
@@ -264,13 +268,13 @@ def _within(
 def _note_if_powerless(
     test: str, sizes: str, smallest: float, n_pairs: int, alpha: float, silent: dict[str, str]
 ) -> None:
-    """Note where Holm's smallest threshold is below the smallest possible p."""
+    """Note that no test can be significant if Holm's threshold is below the smallest p."""
     if n_pairs == 0:
-        silent[test] = "there is one strategy only, so there is nothing to test"
+        silent[test] = "there is only one strategy, so there is nothing to test"
     elif smallest * n_pairs > alpha:
         holm = f", {min(1.0, smallest * n_pairs):.2g} after Holm's correction for {n_pairs} pairs"
         silent[test] = (
-            f"with {sizes} the smallest p there can be is {smallest:.2g}"
+            f"with {sizes} the smallest possible p is {smallest:.2g}"
             f"{holm if n_pairs > 1 else ''}: "
             + (
                 f"no difference, however clear, can be significant at {alpha:g}"
@@ -293,7 +297,7 @@ def _row(start: dict[str, Any], pair: tuple[str, str], shift: Shift) -> dict[str
 
 
 def _tested(rows: Sequence[dict[str, Any]], alpha: float) -> pd.DataFrame:
-    """Add Holm's adjusted p-values of one family, and which of them are significant."""
+    """Add Holm-adjusted p-values of one family of tests, and their significance."""
     require_package("statsmodels", "report", "Holm's correction")
     from statsmodels.stats.multitest import multipletests
 

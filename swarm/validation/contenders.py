@@ -1,4 +1,4 @@
-"""The ensemble and the baselines it has to be compared with."""
+"""The ensemble and its baselines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CONTENDERS", "Contender", "committee_rows", "line_up"]
 
 IntArray = NDArray[np.intp]
 
-# In the order of the table, with the words the verdict uses for them.
+# In the order of the table, with their names in the verdict.
 CONTENDERS = {
     "ensemble": "the ensemble",
     "best_subset": "the best single subset",
@@ -27,18 +27,18 @@ CONTENDERS = {
 
 @dataclass(frozen=True)
 class Contender:
-    """What is trained under a name: subsets, their vote, and the rows of each member.
+    """A named set of models: their subsets, their vote and the training rows of each.
 
     Attributes
     ----------
     name : str
-        One of `CONTENDERS`. Draws of the random subsets share theirs.
+        A key of `CONTENDERS`. All draws of the random subsets have the same name.
     subsets : tuple of lists of str
         Columns of each member.
     vote : str
         Vote of the members; "auto" for a single model.
     rows : tuple of int arrays, optional
-        Training rows of each member; None means all.
+        Training rows of each member. Default: all rows.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Contender:
 
     @property
     def n_features(self) -> int:
-        """Number of distinct columns in use."""
+        """Number of distinct columns that the members use."""
         return len({name for subset in self.subsets for name in subset})
 
 
@@ -61,20 +61,20 @@ def line_up(
     n_random: int,
     seed: int,
 ) -> list[Contender]:
-    """Every contender, the random ones drawn `n_random` times.
+    """Return the contenders, with `n_random` draws of the random subsets.
 
     Parameters
     ----------
     space : SearchSpace
-        What random subsets obey; "all features" are its features that are not forbidden.
+        Constraints of the random subsets; "all features" are those that are not forbidden.
     subsets, best
         Subsets of the ensemble, and the best single one.
     vote : str
-        Vote of the ensemble and of its two rivals of the same size.
+        Vote of the ensemble and of the two baselines with as many members.
     parts : one int array per subset
-        Rows of each member of the committee with all features, see :func:`committee_rows`.
+        Training rows of each member of `all_features_ensemble`, see :func:`committee_rows`.
     n_random, seed : int
-        Number of draws, and their seed.
+        Number of draws of the random subsets, and their seed.
     """
     everything = space.subset(~space.forbidden)
     chosen = [list(subset) for subset in subsets]
@@ -91,26 +91,26 @@ def line_up(
 def committee_rows(
     n_members: int, labels: NDArray[Any] | None, n_rows: int, groups: ArrayLike | None, seed: int
 ) -> list[IntArray]:
-    """Training rows of each member of a cross-validated committee.
+    """Return the training rows of each member of a cross-validated committee.
 
-    Models of one deterministic learner on the same columns and rows are the same model, and
-    their vote is worth nothing. So the rows are dealt into as many parts as there are members,
-    and member i is trained on all rows but those of part i (Parmanto, Munro & Doyle, 1996,
-    "Improving committee diagnosis with resampling techniques", NIPS 8).
+    A deterministic estimator fitted twice on the same columns and rows gives the same model, so
+    a vote of such models has no effect. The rows are therefore split into as many parts as there
+    are members, and member i is trained on all parts except part i (Parmanto, Munro & Doyle,
+    1996, "Improving committee diagnosis with resampling techniques", NIPS 8).
 
     Parameters
     ----------
     n_members : int
-        Number of members; a single one is trained on all rows.
+        Number of members; a single member is trained on all rows.
     labels : (n_rows,) or (n_rows, n_labels), optional
-        Classes that every part gets an even share of; None for a regression.
+        Classes to stratify the parts by; None for a regression.
     n_rows : int
         Number of training rows.
     groups : (n_rows,), optional
-        A group is dealt whole, the largest first; where there are fewer groups than members,
-        rows are dealt one by one.
+        Groups stay in one part and are assigned in order of decreasing size. If there are fewer
+        groups than members, groups are ignored.
     seed : int
-        Seed of the shuffle before dealing.
+        Seed of the shuffle before the split.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def committee_rows(
         if len(names) >= n_members:
             owner = of_row
     sizes = np.bincount(owner)
-    # The class of a group is that of its first row, which is exact where groups are pure.
+    # A group has the class of its first row, which is exact if groups contain a single class.
     kind = codes[np.unique(owner, return_index=True)[1]]
     shuffled = rng.permutation(len(sizes))
     order = shuffled[np.lexsort((-sizes[shuffled], kind[shuffled]))]
@@ -141,7 +141,7 @@ def committee_rows(
 def _random(
     space: SearchSpace, subsets: list[list[str]], vote: str, n_random: int, seed: int
 ) -> Iterator[Contender]:
-    """Random subsets with as many units as the chosen ones, within the constraints."""
+    """Yield random subsets with as many units as the chosen ones, within the constraints."""
     rng = np.random.default_rng([seed, 3])
     free = np.flatnonzero(~space.fixed & ~space.forbidden)
     sizes = [int(space.mask(subset).sum()) for subset in subsets]

@@ -1,6 +1,7 @@
-"""How far the values of a column have moved since a model was trained on it.
+"""Data drift: changes in the distribution of columns since a model was trained on them.
 
-A column is remembered as a summary, not as its rows: quantiles of numbers, shares of categories.
+A summary of each column is stored instead of its rows: quantiles of numbers, relative frequencies
+of categories.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ __all__ = ["drift_table", "summarise"]
 
 Float = NDArray[np.float64]
 
-# Quantiles that stand for the values of a column: a KS statistic is known to within 1/256.
+# Quantiles of a numeric column in its summary: the KS statistic is exact to within 1/256.
 _QUANTILES = 257
-# Bins of the population stability index: tenths of the reference.
+# Bins of the population stability index: deciles of the reference.
 _BINS = 10
-# Share of a bin that holds nothing, as its logarithm would be infinite.
+# Share of an empty bin, as the logarithm of 0 is infinite.
 _LEAST = 1e-4
-# Categories that are told apart; the rest count as one.
+# The most frequent categories have a bin each; the others share one.
 _CATEGORIES = 50
 
 
 def summarise(features: pd.DataFrame) -> dict[str, Any]:
-    """Summarise every column, as something that JSON can hold.
+    """Summarise every column as a mapping that can be stored as JSON.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ def summarise(features: pd.DataFrame) -> dict[str, Any]:
     -------
     dict
         By column: ``missing`` (share of the rows), and ``quantiles`` of numbers or ``shares`` of
-        categories, of what is not missing.
+        categories, both of the values that are not missing.
     """
     return {str(name): _summary(features[name]) for name in features}
 
@@ -47,22 +48,22 @@ def summarise(features: pd.DataFrame) -> dict[str, Any]:
 def drift_table(reference: Mapping[str, Any], features: pd.DataFrame) -> pd.DataFrame:
     """Compare columns with their summaries.
 
-    The population stability index is ``sum (p - q) ln(p / q)`` over tenths of the reference (or
-    over categories, and missing values are a bin of their own); 0.1 is usually taken for a
-    change, 0.2 for a large one. KS is the largest distance of the two distribution functions
-    (of categories: of half the sum of absolute differences of their shares).
+    The population stability index (PSI) is ``sum (p - q) ln(p / q)`` over deciles of the
+    reference (or over categories), with one more bin for missing values; above 0.1 is usually
+    considered a moderate change, above 0.2 a large one. KS is the Kolmogorov-Smirnov statistic
+    (for categories: the total variation distance).
 
     Parameters
     ----------
     reference : mapping
-        What :func:`summarise` returned for earlier rows.
+        Return value of :func:`summarise` for the reference rows.
     features : DataFrame (n_rows, n_columns)
-        The rows of today; columns that are not in `reference` are left out.
+        Current rows; columns that are not in `reference` are left out.
 
     Returns
     -------
     DataFrame
-        ``feature``, ``psi``, ``ks``, ``missing_before``, ``missing_now``, largest index first.
+        ``feature``, ``psi``, ``ks``, ``missing_before``, ``missing_now``, by decreasing PSI.
     """
     rows = [
         {"feature": name, **_moved(reference[name], features[name])}
@@ -103,7 +104,7 @@ def _moved(before: Mapping[str, Any], values: pd.Series) -> dict[str, float]:
 
 
 def _of_numbers(quantiles: Sequence[float], present: pd.Series) -> tuple[Float, Float, float]:
-    """Shares of the tenths, before and now, and the KS statistic."""
+    """Return the shares of the deciles, before and now, and the KS statistic."""
     numbers = pd.to_numeric(present, errors="coerce").dropna().to_numpy(dtype=np.float64)
     known = np.asarray(quantiles, dtype=np.float64)
     if not len(numbers) or not len(known):

@@ -1,4 +1,4 @@
-"""Judge a selection on rows no search ever saw."""
+"""Evaluation of a selection on held-out test rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AnyArray = NDArray[Any]
 Target = pd.Series | pd.DataFrame
 CostOf = Callable[[Any, pd.DataFrame, Target], float]
 
-# Before workers start: importing the libraries takes each of them this long.
+# Contenders are trained serially for this long, as starting a worker takes about as long.
 _SERIAL_SECONDS = 3.0
 
 
@@ -55,33 +55,33 @@ def judge(
     seed: int = 0,
     n_jobs: int = 1,
 ) -> Judgement:
-    """Compare the ensemble over the chosen subsets with what it must beat to be worth anything.
+    """Compare the ensemble of the chosen subsets with its baselines on the test rows.
 
-    The contenders, all trained on `train` and asked about `test`: `ensemble` (the subsets with
-    the vote), `best_subset` (the best single subset), `all_features` (one model),
+    The contenders, all trained on `train` and evaluated on `test`, are `ensemble` (the subsets
+    with the vote), `best_subset` (the best single subset), `all_features` (one model),
     `all_features_ensemble` (all features, as many members, the same vote) and `random_subsets`
-    (random subsets of the same sizes with the same vote, the mean over `n_random` draws). The
-    last two share the vote because a vote alone changes the figures: ``any`` raises recall with
-    no selection at all.
+    (random subsets of the same sizes with the same vote, averaged over `n_random` draws). The
+    last two have the same vote because a vote by itself changes the metrics: ``any`` raises
+    recall even without selection.
 
     The members of `all_features_ensemble` form a cross-validated committee (Parmanto, Munro &
-    Doyle, 1996): the rows are dealt into as many parts as there are members, by class in a
-    classification and by whole groups where groups are given, and member i is trained on all
-    rows but those of part i. Without this a deterministic learner gives the same member again
-    and again.
+    Doyle, 1996): the rows are split into as many parts as there are members, stratified by class
+    in a classification and by whole groups if groups are given, and member i is trained on all
+    parts except part i. Otherwise all members of a deterministic estimator would be the same.
 
-    Intervals are percentile intervals of a bootstrap of the test rows, of whole groups where
-    `test_groups` are given. They tell how the figures of these very models would vary with
-    other test rows, not with other training rows. The resamples are the same for everyone.
+    Confidence intervals are percentile intervals of a bootstrap of the test rows, or of whole
+    groups if `test_groups` are given. They show how the metrics of these fitted models vary with
+    the test rows, not with the training rows. All contenders share the same resamples.
 
-    An estimator without a seed gets `seed`; the global generator is never used.
+    Every `random_state` of the estimator that is None is set to `seed`; the global random
+    generator is never used.
 
     Parameters
     ----------
     estimator : estimator
         Classifier or regressor, cloned for each model.
     train, test : (X (n_rows, n_features), y (n_rows,) or 0/1 (n_rows, n_labels))
-        Rows to train on, and rows that no part of the search has seen.
+        Training rows, and test rows that the search has not seen.
     subsets : lists of column names
         Members of the ensemble.
     best : column names, optional
@@ -89,34 +89,35 @@ def judge(
     vote : str
         See :class:`swarm.ensemble.SubsetEnsemble`.
     space : SearchSpace, optional
-        Constraints of the search: random subsets obey them, and its forbidden features are not
-        among "all features". Default: all columns of `train`, free.
+        Constraints of the search: random subsets satisfy them, and "all features" excludes the
+        forbidden ones. Default: all columns of `train`, unconstrained.
     metrics : names, optional
         Default: f1, accuracy, recall, precision, balanced_accuracy for two classes; f1_macro,
         accuracy, balanced_accuracy for more; f1_samples, subset_accuracy, hamming_loss for
-        several labels; r2, neg_root_mean_squared_error, neg_mean_absolute_error for numbers.
+        several labels; r2, neg_root_mean_squared_error, neg_mean_absolute_error for regression.
     pos_label : class, optional
-        Positive class of f1, recall, precision and of the ``any`` vote. Default: the second
-        in ascending order.
+        Positive class of f1, recall, precision and of the ``any`` vote. Default: the larger of
+        the two.
     train_groups, test_groups : (n_rows,), optional
         Rows that belong together.
     train_weight : (n_rows,), optional
-        Sample weights for training. The figures are unweighted.
+        Sample weights for training. The metrics are unweighted.
     cost_of : callable, optional
-        ``cost_of(fitted_model, X, y)`` is the cost the search minimised, on rows `X`, `y`.
+        ``cost_of(fitted_model, X, y)`` returns the cost that the search minimised, on `X`, `y`.
     cv_cost : float, optional
-        Cross-validated cost of `best`; with `cost_of` it gives the optimism.
+        Cross-validated cost of `best`. The optimism needs this and `cost_of`.
     fitted : SubsetEnsemble, optional
-        The ensemble, already fitted on `train`: judged as it is instead of a new fit. The vote
-        "auto" then means its vote.
+        Ensemble fitted on `train`, used instead of fitting one. The vote "auto" then means the
+        vote of this ensemble.
     n_random, n_resamples : int
-        Draws of random subsets (each costs as many fits as there are subsets), and resamples.
+        Number of draws of random subsets (each needs one fit per subset), and of bootstrap
+        resamples.
     level : float
-        Confidence of the intervals, within (0, 1).
+        Confidence level of the intervals, within (0, 1).
     seed : int
         Seed of the random subsets, the committee and the bootstrap.
     n_jobs : int
-        Number of contenders trained at a time. Never changes a figure.
+        Number of contenders trained in parallel. It does not change the results.
 
     Returns
     -------
@@ -125,11 +126,11 @@ def judge(
     Raises
     ------
     InputError
-        If a metric is unknown, the vote does not fit, or a number is out of range.
+        If a metric is unknown, the vote does not suit the task, or a number is out of range.
     SpaceError
         If a subset names an unknown column.
     DataError
-        If the target cannot be judged, or a table lacks a column.
+        If the target is not supported, or a table lacks a column.
     """
     _check_numbers(n_random, n_resamples, level)
     _check_tables(train[0], test[0], subsets, fitted)
@@ -211,17 +212,17 @@ def _check_tables(
     fitted: SubsetEnsemble | None,
 ) -> None:
     if not subsets:
-        raise InputError("there is no subset to judge; give at least one")
+        raise InputError("there is no subset to evaluate; give at least one")
     if len(test) == 0:
-        raise DataError("there is no test row to judge on; hold some rows out")
+        raise DataError("there is no test row to evaluate on; hold some rows out")
     for name in train.columns:
         if name not in test.columns:
             near = nearest(name, test.columns)
             raise DataError(f"the test table has no column {name!r} of the training table{near}")
     if fitted is not None and fitted.subsets_ != [list(subset) for subset in subsets]:
         raise InputError(
-            f"the fitted ensemble has other subsets ({len(fitted.subsets_)}) than those to be "
-            f"judged ({len(subsets)}); give it with its own"
+            f"the subsets of the fitted ensemble ({len(fitted.subsets_)}) differ from those to "
+            f"evaluate ({len(subsets)}); pass the subsets of the ensemble"
         )
 
 
@@ -231,7 +232,7 @@ def _vote(
     vote: str,
     fitted: SubsetEnsemble | None,
 ) -> str:
-    """Return the vote of everyone: rivals of a fitted ensemble must vote as it does."""
+    """Return the vote of all contenders: that of the fitted ensemble, if one is given."""
     if fitted is None:
         return SubsetEnsemble(model, subsets, vote).decided_vote()
     if vote not in ("auto", fitted.vote_):
@@ -243,7 +244,7 @@ def _vote(
 
 
 def _seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
-    """Clone whose random states that are None are the seed."""
+    """Clone the estimator, with the seed in place of every random state that is None."""
     model = clone(estimator)
     unset = [
         name
@@ -262,10 +263,10 @@ def _answer(
     pos_label: Any,
     cost_of: CostOf | None,
 ) -> tuple[AnyArray, float | None]:
-    """Predictions of a contender for the test rows, and its cost there."""
+    """Return the predictions of a contender for the test rows, and its cost on them."""
     X, y, weight = train
     voting = fitted
-    # The same bits in this process and in a worker.
+    # One thread, so that results are bit-identical in this process and in a worker.
     with one_thread():
         if voting is None:
             voting = SubsetEnsemble(estimator, contender.subsets, contender.vote, pos_label)
@@ -274,7 +275,7 @@ def _answer(
         if cost_of is None:
             return predicted, None
         if contender.vote == "auto":
-            # One model costs what the search measures: its own scores, not shares of votes.
+            # The cost of a single model is based on its own scores, as in the search, not on votes.
             only = voting.models_[0], test[0][voting.subsets_[0]]
             return predicted, float(cost_of(*only, test[1]))
         return predicted, float(cost_of(voting, test[0], test[1]))

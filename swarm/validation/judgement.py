@@ -1,4 +1,4 @@
-"""What a selection was found to be worth: figures, intervals, and one sentence."""
+"""Result of an evaluation on test rows: metrics, confidence intervals and a verdict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Judgement"]
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """The ensemble and its baselines on rows that no search ever saw.
+    """Metrics of the ensemble and its baselines on held-out test rows.
 
     Attributes
     ----------
@@ -28,25 +28,25 @@ class Judgement:
     differences : DataFrame
         One row per other contender and metric: contender, metric, difference (ensemble minus
         contender), low, high, favours ("ensemble", the contender, or "neither" where the
-        interval holds 0). All from the same resamples, so that what makes a row hard for
-        everyone cancels out.
+        interval contains 0). Differences are paired: computed on the same resamples, so that
+        the difficulty of the test rows cancels out.
     predictions : DataFrame (n_rows, n_columns)
-        y_true and the predictions of each contender, `random_subsets_1` and so on for the
+        ``y_true`` and the predictions of each contender, `random_subsets_1` and so on for the
         draws; with several labels one column per label (``ensemble.<label>``).
     costs : mapping
         Test cost of each contender, lower is better; empty without a cost function.
     cv_cost : float, optional
-        Cross-validated cost of the best single subset, as the search saw it.
+        Cross-validated cost of the best single subset in the search.
     optimism : float, optional
-        Its test cost minus `cv_cost`: above 0, the search promised too much.
+        Test cost of the best single subset minus `cv_cost`.
     task, vote : str
-        "binary", "multiclass", "multilabel" or "regression"; the vote in use.
+        "binary", "multiclass", "multilabel" or "regression"; the vote of the contenders.
     pos_label : class, optional
         Positive class of a binary target.
     n_rows, n_groups : int
-        Number of test rows, and of the groups they form (None without groups).
+        Number of test rows, and of their groups (None without groups).
     n_resamples, level, seed
-        Of the bootstrap intervals.
+        Parameters of the bootstrap.
     """
 
     table: pd.DataFrame
@@ -66,23 +66,23 @@ class Judgement:
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the metrics; the first one is the one the verdict is about by default."""
+        """Names of the metrics; the first one is the default metric of the verdict."""
         return list(dict.fromkeys(self.table["metric"].tolist()))
 
     def verdict(self, metric: str | None = None, against: str = "all_features_ensemble") -> str:
-        """Say in one sentence what the selection is worth against one baseline.
+        """Summarise in one sentence how the ensemble compares with one baseline.
 
         Parameters
         ----------
         metric : str, optional
             Default: the first metric.
         against : str
-            A contender.
+            Name of the baseline.
 
         Raises
         ------
         InputError
-            If the metric or the contender is not in the table.
+            If the metric or the baseline is not in the table.
         """
         name = self.metrics[0] if metric is None else metric
         _check("metric", name, self.metrics)
@@ -95,7 +95,7 @@ class Judgement:
         if self.n_groups is not None:
             rows += f" of {self.n_groups:,} group{'s' * (self.n_groups != 1)}"
         if math.isnan(gap["low"]):
-            rest = "which has no interval, as all rows are of one group"
+            rest = "which has no interval, as all rows belong to one group"
         elif gap["favours"] == "neither":
             rest = "which is not distinguishable from none"
         else:
@@ -108,7 +108,7 @@ class Judgement:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the predictions, ready for JSON: no NaN, plain numbers only."""
+        """Return everything except the predictions as JSON types, NaN as None."""
         contenders: dict[str, Any] = {}
         for row in self.table.to_dict("records"):
             name = row["contender"]
@@ -152,8 +152,7 @@ class Judgement:
 def _check(what: str, name: str, known: list[str]) -> None:
     if name not in known:
         raise InputError(
-            f"there is no {what} {name!r} in this judgement{nearest(name, known)}; "
-            f"choose from {', '.join(known)}"
+            f"unknown {what} {name!r}{nearest(name, known)}; choose from {', '.join(known)}"
         )
 
 
@@ -173,6 +172,6 @@ def _interval(row: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Value as JSON knows it: NaN and infinities as None, NumPy scalars as Python's."""
+    """Convert NumPy scalars to Python types, NaN and infinities to None."""
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,10 +1,10 @@
 """Location shift between two samples: Wilcoxon's tests and the Hodges-Lehmann estimate.
 
-The tests condition on the ties: few seeds tie often, and the normal approximation then gives
-p-values below any that so few values can have. SciPy's tests are not used, as `wilcoxon` and
-`mannwhitneyu` are exact only without ties, and `permutation_test` cannot enumerate the samples of
-up to 60 values that are exact here. Sources: Wilcoxon 1945; Hodges and Lehmann 1963; Hollander
-and Wolfe, Nonparametric Statistical Methods, chapters 3 and 4.
+The tests are conditional on the ties: with few seeds ties are frequent, and the normal
+approximation then gives p-values below the smallest possible one. SciPy's tests are not used, as
+`wilcoxon` and `mannwhitneyu` are exact only without ties, and `permutation_test` cannot enumerate
+samples of up to 60 values, which are exact here. Sources: Wilcoxon (1945); Hodges and Lehmann
+(1963); Hollander and Wolfe, Nonparametric Statistical Methods, chapters 3 and 4.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ __all__ = ["Shift", "rank_sum", "signed_rank"]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Above this many values the normal approximation is as good as exact.
+# Above this many values the normal approximation is used.
 _EXACT = 60
 
 
 @dataclass(frozen=True)
 class Shift:
-    """A two-sided test of no shift, and how large the shift is.
+    """Result of a two-sided test of no location shift, with an estimate of the shift.
 
     Attributes
     ----------
     p : float
-        Exact given the ties for up to 60 values, else by the normal approximation with
+        Exact given the ties for up to 60 values, otherwise by the normal approximation with
         continuity correction.
     estimate : float
         Hodges-Lehmann estimate of the shift.
     low, high : float
-        Confidence interval; infinite where no finite one has the level.
+        Confidence interval; infinite if no finite interval has the confidence level.
     smallest_p : float
-        What `p` would be at the least with samples of these sizes.
+        Smallest possible `p` with samples of these sizes.
     """
 
     p: float
@@ -50,17 +50,17 @@ class Shift:
 
 
 def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Shift:
-    """Test paired differences by Wilcoxon's signed ranks.
+    """Wilcoxon signed-rank test of paired differences.
 
-    Differences of 0 tell nothing about the sign and are left out of the test, as Wilcoxon did;
-    the estimate and the interval, from the Walsh averages, count them.
+    Zero differences are left out of the test, as in Wilcoxon's original procedure. The estimate
+    and the interval, which are based on the Walsh averages, include them.
 
     Parameters
     ----------
     differences : float (n,)
         Finite.
     level : float
-        Confidence of the interval.
+        Confidence level of the interval.
     """
     values = _sample("differences", differences)
     n = len(values)
@@ -86,14 +86,14 @@ def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Sh
 
 
 def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: float = 0.95) -> Shift:
-    """Test two independent samples by Wilcoxon's rank sum; the shift is that of `x` above `y`.
+    """Wilcoxon rank-sum test of two independent samples; the shift is that of `x` above `y`.
 
     Parameters
     ----------
     x, y : float (n_x,), float (n_y,)
         Finite.
     level : float
-        Confidence of the interval.
+        Confidence level of the interval.
     """
     left, right = _sample("x", x), _sample("y", y)
     n_x, n_y = len(left), len(right)
@@ -103,7 +103,7 @@ def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: floa
     observed = int(weights[:n_x].sum())
     if n_x + n_y <= _EXACT:
         p = _two_sided(_sum_law(weights, n_x), observed)
-        # Of the Mann-Whitney statistic: rank sums start at n_x (n_x + 1) / 2.
+        # Distribution of the Mann-Whitney statistic: rank sums start at n_x (n_x + 1) / 2.
         kept = _rank_within(_sum_law(untied, n_x)[n_x * (n_x + 1) :: 2], level)
     else:
         p = _normal_p(observed / 2, n_x * float(weights.mean()) / 2, _sum_spread(weights, n_x) / 2)
@@ -121,7 +121,7 @@ def _sample(name: str, values: Sequence[float] | Float) -> Float:
 
 
 def _double_ranks(values: Float) -> Int:
-    """Twice the ranks, so that the mean ranks of ties are whole too."""
+    """Return twice the ranks, so that the mean ranks of ties are integers."""
     from scipy.stats import rankdata
 
     doubled: Int = np.rint(2 * rankdata(values)).astype(np.int64)
@@ -129,7 +129,7 @@ def _double_ranks(values: Float) -> Int:
 
 
 def _signed_law(weights: Int) -> Float:
-    """Probability of each sum of the weights whose sign is positive, signs being fair coins."""
+    """Return the null distribution of the sum of the weights with a positive sign."""
     law = np.zeros(int(weights.sum()) + 1)
     law[0] = 1.0
     for weight in weights:
@@ -140,7 +140,7 @@ def _signed_law(weights: Int) -> Float:
 
 
 def _sum_law(weights: Int, chosen: int) -> Float:
-    """Probability of each sum of `chosen` of the weights, every choice being as likely."""
+    """Return the null distribution of the sum of `chosen` of the weights."""
     counts = np.zeros((chosen + 1, int(np.sort(weights)[-chosen:].sum()) + 1))
     counts[0, 0] = 1.0
     for weight in weights:
@@ -150,7 +150,7 @@ def _sum_law(weights: Int, chosen: int) -> Float:
 
 
 def _sum_spread(weights: Int, chosen: int) -> float:
-    """Standard deviation of the sum of `chosen` of the weights."""
+    """Return the standard deviation of the sum of `chosen` of the weights."""
     n = len(weights)
     squares = float(((weights - weights.mean()) ** 2).sum())
     return math.sqrt(chosen * (n - chosen) / (n * (n - 1)) * squares)
@@ -171,9 +171,9 @@ def _normal_p(observed: float, mean: float, spread: float) -> float:
 
 
 def _rank_within(law: Float, level: float) -> int:
-    """Give the k for which the k-th smallest and largest value bound the interval; 0 for none."""
+    """Return k so that the k-th smallest and largest values bound the interval; 0 if none do."""
     below = np.cumsum(law)
-    # The margin is for sums of probabilities that are equal to the level on paper.
+    # The margin absorbs rounding where a sum of probabilities equals the level exactly.
     return int(np.searchsorted(below, (1 - level) / 2 * (1 + 1e-9), side="right"))
 
 

@@ -1,4 +1,4 @@
-"""Tables of figures, of their paired differences, and of predictions."""
+"""Tables of metrics, of their paired differences, and of predictions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AnyArray = NDArray[Any]
 
 
 def by_contender(contenders: Sequence[Contender], values: Sequence[Any]) -> dict[str, Any]:
-    """Return the mean of the values of each contender, over its draws if there are several."""
+    """Return the value of each contender, averaged over its draws."""
     return {
         name: np.mean(
             [v for c, v in zip(contenders, values, strict=True) if c.name == name], axis=0
@@ -40,23 +40,23 @@ def figures(
     level: float,
     seed: int,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the table of figures, and that of their paired differences.
+    """Return the table of metrics and the table of their paired differences.
 
     Parameters
     ----------
-    contenders, predicted : sequences of one length
-        Who predicted what for the test rows.
+    contenders, predicted : sequences of the same length
+        Contenders, and their predictions for the test rows.
     truth : Truth
     metrics : list of str
     groups : (n_rows,), optional
         Rows that are resampled together.
     n_resamples, level, seed
-        Of the bootstrap intervals.
+        Parameters of the bootstrap.
     """
     statistics = [row_statistics(truth.task, truth.test, p, truth.classes) for p in predicted]
     observed = [one.sum(axis=0) for one in statistics]
     resampled = resampled_sums(statistics, groups, n_resamples, seed)
-    # One row, or one group, resampled is itself: an interval of no width would be a lie.
+    # All resamples of a single row or group are equal: an interval would have zero width.
     known = n_independent(len(truth.test), groups) > 1
 
     def bounds(values: FloatArray) -> tuple[float, float]:
@@ -108,7 +108,7 @@ def prediction_table(
     index: pd.Index[Any],
     labels: Sequence[Any] | None,
 ) -> pd.DataFrame:
-    """Return the truth and every prediction side by side, `labels` naming those of multi-label."""
+    """Return a table of the true target and all predictions; `labels` names multi-label columns."""
     answers = {"y_true": truth.test}
     draw = 0
     for contender, answer in zip(contenders, predicted, strict=True):

@@ -1,9 +1,10 @@
-"""Metrics of predicted labels and numbers as functions of sums over rows.
+"""Metrics as functions of sums over rows, vectorised over bootstrap resamples.
 
-Every metric here is a function of a few sums over the rows, for example the counts of each
-class in truth, in prediction and in both. So all resamples of a bootstrap are one product of
-their row counts with those statistics, and a metric is computed for all of them at once. The
-values are those of the functions of the same names in `sklearn.metrics`, with `zero_division=0`.
+Every metric here is a function of a few sums over the rows, for example the number of rows of
+each class in the target, in the prediction and in both. The sums of all resamples are therefore
+one matrix product of row counts and row statistics, and a metric is computed for all resamples
+at once. The values equal those of the functions of the same names in `sklearn.metrics`, with
+`zero_division=0`.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 AnyArray = NDArray[Any]
-# Sums (..., n_statistics) and the position of the positive class to values (...).
+# Maps sums (..., n_statistics) and the position of the positive class to values (...).
 Value = Callable[[FloatArray, int], FloatArray]
 
 LOWER_IS_BETTER = frozenset({"hamming_loss"})
 
 
 def default_metrics(task: str) -> list[str]:
-    """Metrics reported when none are asked for; the first is the one the verdict is about."""
+    """Return the default metrics of a task; the first one is the metric of the verdict."""
     return {
         "binary": ["f1", "accuracy", "recall", "precision", "balanced_accuracy"],
         "multiclass": ["f1_macro", "accuracy", "balanced_accuracy"],
@@ -45,12 +46,12 @@ def default_metrics(task: str) -> list[str]:
 
 
 def check_metrics(metrics: Sequence[str], task: str) -> list[str]:
-    """Return the metrics as a list.
+    """Return the metrics as a list without duplicates.
 
     Raises
     ------
     InputError
-        If there is none, or one is unknown for the task.
+        If the list is empty, or a metric is unknown for the task.
     """
     known = METRICS[task]
     for name in metrics:
@@ -60,24 +61,24 @@ def check_metrics(metrics: Sequence[str], task: str) -> list[str]:
                 f"choose from {', '.join(known)}"
             )
     if not metrics:
-        raise InputError(f"no metric is asked for; choose from {', '.join(known)}")
+        raise InputError(f"metrics must not be empty; choose from {', '.join(known)}")
     return list(dict.fromkeys(metrics))
 
 
 def metric_names() -> list[str]:
-    """Names of the metrics of every task, in alphabetical order."""
+    """Return the names of the metrics of all tasks, in alphabetical order."""
     return sorted({name for known in METRICS.values() for name in known})
 
 
 def metric_values(name: str, task: str, sums: FloatArray, positive: int) -> FloatArray:
-    """Value of a metric from sums of row statistics.
+    """Compute a metric from sums of row statistics.
 
     Parameters
     ----------
     name, task : str
-        The metric, and the task that the statistics are of.
+        The metric, and the task.
     sums : float64 (..., n_statistics)
-        Weighted sums over the rows of :func:`row_statistics`.
+        Weighted sums of :func:`row_statistics` over the rows.
     positive : int
         Position of the positive class. Used for binary targets only.
 
@@ -89,14 +90,14 @@ def metric_values(name: str, task: str, sums: FloatArray, positive: int) -> Floa
 
 
 def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyArray) -> FloatArray:
-    """Statistics of each row that every metric of the task is a function of the sums of.
+    """Return the statistics of each row; all metrics of the task are functions of their sums.
 
     Parameters
     ----------
     task : str
         "binary", "multiclass", "multilabel" or "regression".
     y_true, y_pred : (n_rows,), or (n_rows, n_labels) of 0 and 1
-        Truth and prediction.
+        True and predicted target.
     classes : (n_classes,)
         All classes, ascending. Used for binary and multi-class targets only.
 
@@ -105,7 +106,7 @@ def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyAr
     float64 (n_rows, n_statistics)
     """
     if task == "regression":
-        # Centred, because r2 is a difference of large sums otherwise.
+        # Centred: otherwise r2 is a difference of large sums.
         truth = y_true - y_true.mean()
         error = y_pred - y_true
         columns = [np.ones_like(truth), truth, truth**2, error**2, np.abs(error)]
@@ -127,13 +128,13 @@ def _label_statistics(truth: NDArray[np.bool_], guess: NDArray[np.bool_]) -> Flo
 
 
 def _ratio(above: AnyArray, below: AnyArray) -> FloatArray:
-    """Quotient, 0 where the divisor is 0."""
+    """Return the quotient, 0 where the divisor is 0."""
     below = np.asarray(below, dtype=np.float64)
     return np.divide(above, below, out=np.zeros_like(below), where=below != 0.0)
 
 
 def _counts(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Rows of each class in truth, in prediction, and in both: (..., n_classes) each."""
+    """Return row counts (..., n_classes) by true class, by predicted class, and by both."""
     n_classes = sums.shape[-1] // 3
     return sums[..., :n_classes], sums[..., n_classes : 2 * n_classes], sums[..., 2 * n_classes :]
 
@@ -214,8 +215,8 @@ def _labels_micro(sums: FloatArray, _: int) -> FloatArray:
 def _r2(sums: FloatArray, _: int) -> FloatArray:
     rows, truth, squares, errors = (sums[..., i] for i in range(4))
     spread = np.maximum(squares - truth**2 / rows, 0.0)
-    # scikit-learn: a constant truth scores 1 if met exactly and 0 otherwise. A resample of one
-    # repeated row is constant up to rounding.
+    # As in scikit-learn, r2 of a constant target is 1 if predicted exactly and 0 otherwise. A
+    # resample of one repeated row is constant up to rounding.
     constant = np.where(errors == 0.0, 1.0, 0.0)
     varied = 1.0 - _ratio(errors, spread)
     value: FloatArray = np.where(spread > 1e-12 * squares, varied, constant)

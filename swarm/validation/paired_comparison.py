@@ -1,4 +1,4 @@
-"""Two models on the same rows: whether one is better by a margin, and how sure that is."""
+"""Paired bootstrap comparison of a champion and a challenger on the same rows."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ AnyArray = NDArray[Any]
 
 @dataclass(frozen=True)
 class Duel:
-    """A champion and a challenger on the same rows.
+    """Result of a paired comparison of a champion and a challenger.
 
     Attributes
     ----------
     metric : str
     champion, challenger : float
-        Their figures.
+        Their values of the metric.
     gain : float
-        By how much the challenger is better; negative where it is worse.
+        Improvement of the challenger over the champion; negative if it is worse.
     low, high : float
-        Interval of the gain; NaN where there is one row, or one group, only.
+        Confidence interval of the gain; NaN if there is only one row or group.
     chance : float
         Share of the resamples in which the gain exceeds the margin.
     margin, confidence : float
-        What is asked of the challenger.
+        Required gain, and required share of the resamples.
     n_rows : int
     n_groups : int or None
     """
@@ -52,22 +52,19 @@ class Duel:
 
     @property
     def won(self) -> bool:
-        """Whether the challenger is better by more than the margin, at the confidence asked."""
+        """Whether the challenger is better by more than the margin, at the required confidence."""
         return self.gain > self.margin and self.chance >= self.confidence
 
     def verdict(self) -> str:
-        """Say the outcome in one sentence."""
-        figures = (
-            f"{self.metric} {self.challenger:.4f} against {self.champion:.4f} on {self.n_rows} rows"
+        """Summarise the result in one sentence."""
+        return (
+            f"{self.metric} {self.challenger:.4f} against {self.champion:.4f} on {self.n_rows} "
+            f"rows: gain {self.gain:+.4f}, above the margin in {self.chance:.0%} of resamples; "
+            f"required: a gain above {self.margin:g} at {self.confidence:.0%}"
         )
-        asked = f"a gain above {self.margin:g} at {self.confidence:.0%}"
-        told = (
-            f"{figures}: gain {self.gain:+.4f}, above the margin in {self.chance:.0%} of resamples"
-        )
-        return f"{told}; asked was {asked}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it, NaN as None."""
+        """Return the result as JSON types, NaN as None."""
         plain = {**asdict(self), "won": self.won}
         return {key: None if value != value else value for key, value in plain.items()}
 
@@ -84,22 +81,22 @@ def duel(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> Duel:
-    """Compare two predictions by a paired bootstrap of the rows, or of whole groups of them.
+    """Compare two predictions by a paired bootstrap of the rows, or of whole groups.
 
     Parameters
     ----------
     truth : Truth
-        Its test rows.
+        True target of the test rows.
     champion, challenger : (n_rows,) or (n_rows, n_labels)
         Predictions.
     metric : str
         See :func:`swarm.validation.metrics.metric_names`.
     groups : (n_rows,), optional
-        Rows that belong together and are drawn together.
+        Groups of rows that are resampled together.
     margin : float
         Gain that the challenger has to exceed, in units of the metric.
     confidence : float
-        Share of the resamples in which it has to.
+        Share of the resamples in which it has to exceed it.
     n_resamples, seed : int
 
     Returns
@@ -119,7 +116,7 @@ def duel(
         for sums in resampled_sums(statistics, groups, n_resamples, seed)
     ]
     gains = sign * (drawn[1] - drawn[0])
-    # One row, or one group, resampled is itself: it proves nothing.
+    # All resamples of a single row or group are equal, so they show no variation.
     known = n_independent(len(truth.test), groups) > 1
     low, high = interval(gains, confidence) if known else (np.nan, np.nan)
     return Duel(

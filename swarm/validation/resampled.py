@@ -1,9 +1,8 @@
 """The corrected resampled t-test of a mean difference over train/test resamples.
 
-Resamples of one data set draw from the same rows, so that their differences are not independent
-and the ordinary t-test finds differences where there are none. Source: Nadeau and Bengio,
-Inference for the generalization error, Machine Learning 52 (2003), the corrected resampled
-t-test.
+Resamples of one data set share rows, so their differences are not independent and the ordinary
+paired t-test has an inflated type I error. Source: Nadeau and Bengio (2003), Inference for the
+generalization error, Machine Learning 52.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class CorrectedTTest:
         Confidence interval of the mean.
     p : float
     n : int
-        Resamples, J in the source.
+        Number of resamples, J in the source.
     """
 
     mean: float
@@ -47,18 +46,18 @@ def corrected_t(
 ) -> CorrectedTTest:
     """Test paired differences of resamples by the corrected resampled t-test.
 
-    The variance of the mean is taken as ``(1 / J + n_test / n_train) s**2``, on ``J - 1`` degrees
-    of freedom, where ``s**2`` is the sample variance of the J differences. If all differences are
-    the same, the interval is that one value, and `p` is 1 if the value is 0, else 0.
+    The variance of the mean is estimated by ``(1 / J + n_test / n_train) s**2``, with ``J - 1``
+    degrees of freedom, where ``s**2`` is the sample variance of the J differences. If all
+    differences are equal, the interval has zero width, and `p` is 1 if they are 0, else 0.
 
     Parameters
     ----------
     differences : float (J,)
-        Finite, at least two: one for each resample.
+        One finite value per resample, at least two.
     n_train, n_test : float
-        Rows that are trained on and tested on in each resample; their mean if they differ.
+        Number of training and test rows of a resample; the mean if resamples differ.
     level : float
-        Confidence of the interval.
+        Confidence level of the interval.
 
     Raises
     ------
@@ -83,6 +82,6 @@ def corrected_t(
     mean = float(values.mean())
     error = math.sqrt(1 / n + n_test / n_train) * float(values.std(ddof=1))
     reach = float(t.isf((1 - level) / 2, n - 1)) * error
-    # An error that underflows to 0 is that of differences which are the same but for rounding.
+    # The standard error underflows to 0 if the differences are equal up to rounding.
     p = float(2 * t.sf(abs(mean) / error, n - 1)) if error > 0 else float(mean == 0)
     return CorrectedTTest(mean, mean - reach, mean + reach, p, n)

@@ -1,8 +1,8 @@
-"""How far the answer of a search depends on chance: on its seed, or on the rows it was given.
+"""Stability of feature selection: how much the subset depends on the seed or on the rows.
 
-Nogueira's index and its interval are those of S. Nogueira, K. Sechidis and G. Brown, On the
-Stability of Feature Selection Algorithms, JMLR 18(174), 2018: definition 4, theorem 7 and
-corollary 9. Intervals of frequencies are Wilson's (1927).
+The stability index and its confidence interval are those of S. Nogueira, K. Sechidis and
+G. Brown, On the Stability of Feature Selection Algorithms, JMLR 18(174), 2018: definition 4,
+theorem 7 and corollary 9. Selection frequencies have Wilson score intervals (Wilson, 1927).
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ __all__ = [
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
-# Selected in at least this share of the subsets: core; in at most this share: noise.
+# A unit in at least CORE of the subsets is core, one in at most NOISE of them is noise.
 CORE = 0.8
 NOISE = 0.2
-# The paper's reading of its index (section 5.1), after Fleiss: the benchmarks for kappa.
+# Interpretation of the index (section 5.1 of the paper), after Fleiss's benchmarks for kappa.
 _EXCELLENT = 0.75
 _POOR = 0.4
 
 
 @dataclass(frozen=True)
 class Stability:
-    """Nogueira's index of M subsets.
+    """Stability index (Nogueira et al., 2018) of M subsets.
 
     Attributes
     ----------
     index : float
-        1 where all subsets are the same, around 0 where they agree as random subsets of their
-        sizes would, never below ``-1 / (M - 1)``. NaN where the index is not defined: every
-        subset holds all units, or none.
+        1 if all subsets are equal, about 0 if they agree as random subsets of the same sizes
+        would, at least ``-1 / (M - 1)``. NaN if every subset contains all units, or none: the
+        index is then undefined.
     low, high : float
-        Asymptotic normal confidence interval, cut to the values that the index can take; NaN
-        where the index is.
+        Asymptotic normal confidence interval, clipped to the range of the index; NaN if the
+        index is.
     variance : float
         Estimated variance of the index.
     level : float
-        Confidence of the interval.
+        Confidence level of the interval.
     n_subsets : int
-        M.
+        Number of subsets, M.
     mean_size : float
         Mean number of units in a subset.
     """
@@ -72,14 +72,14 @@ class Stability:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """How often each unit was selected.
+    """Selection frequency of each unit.
 
     Attributes
     ----------
     share : float64 (d,)
-        Share of the subsets that hold the unit.
+        Share of the subsets that contain the unit.
     low, high : float64 (d,)
-        Wilson's confidence interval of the share.
+        Wilson score interval of the share.
     """
 
     share: Float
@@ -92,23 +92,23 @@ class Frequencies:
 
 
 def nogueira(masks: Bool, level: float = 0.95) -> Stability:
-    """Measure how much alike subsets are, corrected for chance.
+    """Compute the stability index of subsets, which is corrected for chance.
 
-    With ``p_f`` the share of subsets that hold unit f, ``k`` the mean size and d units, the
+    With ``p_f`` the share of subsets that contain unit f, ``k`` the mean size and d units, the
     index is ``1 - mean_f(M / (M - 1) p_f (1 - p_f)) / (k / d (1 - k / d))``.
 
     Parameters
     ----------
     masks : bool (M, d)
-        One subset a row, from independent repetitions; at least 2. Units that no repetition
-        could choose or leave out (fixed, forbidden) do not belong here: they agree by decree.
+        One subset per row, from at least 2 independent repetitions. Leave out fixed and
+        forbidden units: they agree by definition and would bias the index.
     level : float
-        Confidence of the interval, between 0 and 1.
+        Confidence level of the interval, between 0 and 1.
 
     Raises
     ------
     InputError
-        If there are fewer than two subsets, no units, or the level is no probability.
+        If there are fewer than two subsets, no units, or the level is not between 0 and 1.
     """
     chosen = _checked(masks, level)
     count, width = chosen.shape
@@ -142,7 +142,7 @@ def nogueira(masks: Bool, level: float = 0.95) -> Stability:
 
 
 def verbal(index: float) -> str:
-    """Put an index into a word, by the benchmarks that the paper takes from Fleiss."""
+    """Return the interpretation of a stability index, by the benchmarks of the paper."""
     if np.isnan(index):
         return "undefined"
     if index >= _EXCELLENT:
@@ -151,19 +151,19 @@ def verbal(index: float) -> str:
 
 
 def frequencies(masks: Bool, level: float = 0.95) -> Frequencies:
-    """Count how often each unit was selected.
+    """Compute the selection frequency of each unit.
 
     Parameters
     ----------
     masks : bool (M, d)
-        One subset a row, at least one.
+        One subset per row, at least one.
     level : float
-        Confidence of each interval by itself.
+        Confidence level of each interval, not adjusted for their number.
 
     Raises
     ------
     InputError
-        If there are no subsets, no units, or the level is no probability.
+        If there are no subsets, no units, or the level is not between 0 and 1.
     """
     chosen = _checked(masks, level)
     count = len(chosen)
@@ -172,20 +172,20 @@ def frequencies(masks: Bool, level: float = 0.95) -> Frequencies:
     scale = 1 + z**2 / count
     centre = (share + z**2 / (2 * count)) / scale
     reach = z / scale * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    # Rounding must not put the share itself outside.
+    # Rounding must not exclude the share itself.
     low = np.minimum(share, np.maximum(0.0, centre - reach))
     high = np.maximum(share, np.minimum(1.0, centre + reach))
     return Frequencies(share, low, high)
 
 
 def classify(share: Float, core: float = CORE, noise: float = NOISE) -> tuple[str, ...]:
-    """Call each unit ``"core"``, ``"optional"`` or ``"noise"`` by its selection frequency.
+    """Classify each unit as ``"core"``, ``"optional"`` or ``"noise"`` by selection frequency.
 
     Parameters
     ----------
     share : float64 (d,)
     core, noise : float
-        At least `core` of the subsets: core; at most `noise` of them: noise.
+        Thresholds: a unit in at least `core` of the subsets is core, in at most `noise` noise.
 
     Raises
     ------
@@ -194,10 +194,10 @@ def classify(share: Float, core: float = CORE, noise: float = NOISE) -> tuple[st
     """
     if not 0 <= noise < core <= 1:
         raise InputError(
-            f"noise {noise} and core {core} must obey 0 <= noise < core <= 1; "
+            f"noise {noise} and core {core} must satisfy 0 <= noise < core <= 1; "
             f"{NOISE} and {CORE} are common"
         )
-    # A share such as 8 / 10 has to count as 0.8 whatever its last bit.
+    # A share such as 8 / 10 must count as 0.8 despite rounding.
     margin = 1e-9
     return tuple(
         "core" if s >= core - margin else "noise" if s <= noise + margin else "optional"
@@ -206,26 +206,25 @@ def classify(share: Float, core: float = CORE, noise: float = NOISE) -> tuple[st
 
 
 def consensus(share: Float) -> Bool:
-    """Mask (d,) of the units that more than half of the subsets hold.
+    """Return the mask (d,) of the units that more than half of the subsets contain.
 
-    Of all subsets this one differs least, in the mean number of units, from those that were
-    found. Where no unit has a majority the most frequent ones stand for them, so that it is
-    never empty.
+    This subset minimises the mean Hamming distance to the subsets that were found. If no unit has
+    a majority, the most frequent units are returned, so that it is never empty.
     """
     majority = share > 0.5
     return majority if majority.any() else share == share.max()
 
 
 def _checked(masks: Bool, level: float) -> Float:
-    """Masks as numbers, once they can be a sample of subsets."""
+    """Validate the masks and return them as floats."""
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1, got {level!r}; 0.95 is common")
     array = np.asarray(masks)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(
-            f"masks must be a table with one subset a row and one unit a column, got the shape "
+            f"masks must be 2-d with one subset per row and one unit per column, got shape "
             f"{array.shape}"
         )
     if not np.isin(array, (0, 1)).all():
-        raise InputError("masks must hold only true and false (or 1 and 0)")
+        raise InputError("masks must contain only booleans (or 0 and 1)")
     return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""What the target of the test rows is, and what kind of answer it asks for."""
+"""The target of the training and test rows, and its task."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ AnyArray = NDArray[Any]
 
 @dataclass(frozen=True)
 class Truth:
-    """The target and what kind of answer it asks for.
+    """The target and its task.
 
     Attributes
     ----------
     task : str
         "binary", "multiclass", "multilabel" or "regression".
     train, test : (n_rows,) or (n_rows, n_labels)
-        Target of the training and of the test rows, of a plain dtype.
+        Target of the training and of the test rows, as NumPy arrays.
     classes : (n_classes,)
         All classes, ascending; empty for a regression.
     pos_label : class, optional
@@ -43,29 +43,31 @@ class Truth:
     def of(
         cls, estimator: BaseEstimator, train: ArrayLike, test: ArrayLike, pos_label: Any
     ) -> Truth:
-        """Look at the target.
+        """Infer the task from the estimator and the target.
 
         Raises
         ------
         DataError
-            If it is a regression of several targets, has labels other than 0 and 1, or one
-            class only.
+            If a regression has several targets, a label is neither 0 nor 1, or there is only
+            one class.
         InputError
-            If the positive class is none of the classes.
+            If `pos_label` is not a class of the target.
         """
         y_train, y_test = plain_target(train), plain_target(test)
         several = y_train.ndim == 2
         if is_regressor(estimator):
             if several:
-                raise DataError("a regression of several targets cannot be judged; give one")
+                raise DataError("regression with several targets is not supported; give one target")
             return cls("regression", y_train, y_test.astype(np.float64), np.empty(0), None)
         classes = np.unique(np.concatenate([y_train, y_test]))
         if several:
             if not np.isin(classes, [0, 1]).all():
-                raise DataError("several labels must be columns of 0 and 1; encode them so")
+                raise DataError("the labels of a multi-label target must be 0 or 1; encode them")
             return cls("multilabel", y_train, y_test, classes, None)
         if len(classes) < 2:
-            raise DataError(f"the target has the one class {classes.tolist()[0]!r}; give two")
+            raise DataError(
+                f"the target has only the class {classes.tolist()[0]!r}; at least two are needed"
+            )
         if len(classes) > 2:
             return cls("multiclass", y_train, y_test, classes, None)
         known = classes.tolist()

@@ -1,7 +1,7 @@
-"""Where tables come from: `fetch` reads one from any source and checks it.
+"""Data sources: `fetch` reads a table from any source and validates it.
 
-Adding a source: one module with a function that returns a :class:`~tasks.sources._raw.Raw`, one
-line in `_takes`, one branch in `_read`.
+To add a source, write a module with a function that returns a :class:`~tasks.sources._raw.Raw`,
+and add a line in `_takes` and a branch in `_read`.
 """
 
 from __future__ import annotations
@@ -34,45 +34,44 @@ def fetch(
     part: str | None = None,
     fold: str | None = None,
 ) -> Table:
-    """Read a table and put every column in its role.
+    """Read a table and assign every column its role.
 
     Parameters
     ----------
     source
         ``"bundled"`` (takes `name`), ``"file"`` (takes `path`), ``"uci"`` (takes `name` or
-        `id`) or ``"sql"`` (takes `url` and `query`). An argument of another source is refused.
+        `id`) or ``"sql"`` (takes `url` and `query`). Arguments of other sources are refused.
     target
         Column to predict, or a list of 0/1 columns for multi-label. None means the
         source's own target, which ``bundled`` and ``uci`` have.
     name
-        Name of a data set: scikit-learn's embedded ones, or UCI's.
+        Name of a data set of scikit-learn or UCI.
     id
-        Number of a UCI data set.
+        Id of a UCI data set.
     path
-        CSV (``.csv``, ``.csv.gz``) or Parquet (``.parquet``, ``.pq``); ``{date:%Y-%m-%d}`` in the
-        name asks for the newest of several; a local path or any
-        fsspec URL. ``~`` and environment variables are expanded.
+        Local path or fsspec URL of a CSV (``.csv``, ``.csv.gz``) or Parquet (``.parquet``,
+        ``.pq``) file. With ``{date:%Y-%m-%d}`` in the file name the newest file is read. ``~``
+        and environment variables are expanded.
     url, query
-        SQLAlchemy URL and the SELECT to run. ``${VAR}`` in the URL comes from the environment,
-        literally: special characters of a password need no escaping there.
+        SQLAlchemy URL and the SELECT to run. ``${VAR}`` in the URL is replaced by an environment
+        variable, whose special characters need no escaping.
     drop
-        Columns that are no features.
+        Columns that are not features.
     categorical
-        Features that are cast to pandas ``category``.
+        Features to cast to pandas ``category``.
     group, time, weight, part, fold
         Columns for the roles of :class:`~tasks.table.Table`; they are never features.
 
     Returns
     -------
     Table
-        Feature names are as read, except that the characters LightGBM refuses
-        (``[ ] { } " , :`` and line ends) become ``_``. All columns are named here as the source
-        names them.
+        Characters in feature names that LightGBM does not allow (``[ ] { } " , :`` and line
+        ends) are replaced by ``_``. The parameters above take the original names.
 
     Raises
     ------
     DataError
-        In one sentence, when the source cannot be read or the table cannot be used.
+        If the source cannot be read or the table cannot be used.
     """
     given = {"name": name, "id": id, "path": path, "url": url, "query": query}
     _check_arguments(source, given)
@@ -102,7 +101,7 @@ def _check_arguments(source: str, given: dict[str, Any]) -> None:
         raise DataError(f"unknown source {source!r} ({known}){nearest(source, takes)}")
     for key, value in given.items():
         if value is not None and key not in takes[source]:
-            raise DataError(f"source {source!r} takes no {key!r}, got {value!r}; remove it")
+            raise DataError(f"source {source!r} does not take {key!r}, got {value!r}; remove it")
     if source == "uci":
         if (given["name"] is None) == (given["id"] is None):
             raise DataError("source 'uci' needs either a 'name' or an 'id'; give one of the two")

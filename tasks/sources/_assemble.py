@@ -1,4 +1,4 @@
-"""Put every column of a table as read in its role, and refuse what no search could use."""
+"""Assign the columns of a raw table their roles, and validate them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def assemble(
     categorical: Sequence[str],
     roles: Mapping[str, str | None],
 ) -> Table:
-    """Build the checked table; `roles` maps group, time, weight, part and fold to their columns."""
+    """Build the validated table; `roles` maps group, time, weight, part and fold to columns."""
     frame = raw.frame.reset_index(drop=True)
     frame.columns = pd.Index([str(name) for name in frame.columns])
     repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
@@ -49,7 +49,7 @@ def assemble(
     for role, name in named:
         _require(raw.source, frame, role, name)
         if role not in ("target", "categorical") and name in targets:
-            raise DataError(f"column {name!r} is the target and {role!r} too; choose one")
+            raise DataError(f"column {name!r} is both the target and {role!r}; choose one")
         if role != "drop":
             check_cells(role, frame[name])
 
@@ -68,7 +68,7 @@ def assemble(
     features = frame[names].copy()
     check_features(features)
     cast = set(names) & {*categorical, *raw.categorical}
-    if cast:  # an empty cast still tears the frame into one block a column
+    if cast:  # even an empty cast splits the frame into one block per column
         features = features.astype(dict.fromkeys(cast, "category"))
     features.columns = pd.Index(_safe_names(names))
 
@@ -102,7 +102,7 @@ def _complete(role: str, column: pd.Series | None) -> pd.Series | None:
 def _targets(raw: Raw, target: str | Sequence[str] | None) -> list[str]:
     names = name_list(target) or list(raw.target)
     if not names:
-        raise DataError(f"{raw.source!r} names no target; set 'target' to one of its columns")
+        raise DataError(f"{raw.source!r} has no default target; set 'target' to one of its columns")
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise DataError(f"target column {some(repeated)} is given twice; name it once")
@@ -117,7 +117,7 @@ def _require(source: str, frame: pd.DataFrame, role: str, name: str) -> None:
 
 
 def _safe_names(names: list[str]) -> list[str]:
-    """Replace the characters that LightGBM refuses in a feature name: of JSON, and line ends."""
+    """Replace JSON characters and line ends, which LightGBM does not allow in feature names."""
     safe = [re.sub(r'[\[\]{}",:\n\r\0]', "_", name) for name in names]
     before: defaultdict[str, list[str]] = defaultdict(list)
     for old, new in zip(names, safe, strict=True):
@@ -125,7 +125,7 @@ def _safe_names(names: list[str]) -> list[str]:
     for new, olds in before.items():
         if len(olds) > 1:
             raise DataError(
-                f"features {some(olds)} would all be named {new!r} once the characters LightGBM "
-                "refuses are replaced; rename them"
+                f"features {some(olds)} would all be named {new!r} after replacing the characters "
+                "that LightGBM does not allow; rename them"
             )
     return safe

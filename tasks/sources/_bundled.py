@@ -1,4 +1,4 @@
-"""The data sets embedded in scikit-learn: no network, always the same rows."""
+"""The data sets bundled with scikit-learn, which need no network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["read_bundled"]
 
 
 def read_bundled(name: str) -> Raw:
-    """Read one embedded data set; its target column is ``target``."""
+    """Read a bundled data set; its target column is ``target``."""
     from sklearn import datasets
 
     loaders = {

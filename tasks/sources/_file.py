@@ -1,4 +1,4 @@
-"""CSV and Parquet files, local or behind any fsspec URL."""
+"""CSV and Parquet files, local or at any fsspec URL."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["read_file"]
 def read_file(path: str) -> Raw:
     """Read a file by its extension.
 
-    Of a name with ``{date}`` in it the file of the latest date is read.
+    If the name contains ``{date}``, the file of the latest date is read.
 
-    A saved index (named in Parquet; an unnamed first column of row numbers in CSV) can be given
-    a role but is never a feature.
+    A saved index (named in Parquet; an unnamed first column of row numbers in CSV) can have a
+    role but is never a feature.
     """
     path = os.fspath(path)
     values: list[str] = []
@@ -35,8 +35,8 @@ def read_file(path: str) -> Raw:
         return value
 
     full = os.path.expandvars(os.path.expanduser(expand(path, "path", note)))
-    # What a variable holds may be a token when the file is remote; locally it is a folder,
-    # and the user needs to see which.
+    # A variable may hold a token if the file is remote. In a local path it is a folder, which
+    # the message should show.
     shown = _redact(path) if remote else full
     error: Exception | None = None
     try:
@@ -49,7 +49,7 @@ def read_file(path: str) -> Raw:
         raise
     except FileNotFoundError:
         error = FileNotFoundError("there is no such file")
-    except Exception as caught:  # every fsspec backend has exceptions of its own
+    except Exception as caught:  # every fsspec backend has its own exceptions
         error = caught
     if error is not None:
         # Raised out here so that no traceback carries the original message and its secrets.
@@ -59,7 +59,7 @@ def read_file(path: str) -> Raw:
         )
     source = _redact(path) if remote else path
     if "{date" in path:
-        # Which snapshot it was is what a reader wants to know.
+        # The name of the snapshot that was read.
         folder = source[: source.rindex("/") + 1] if "/" in source else ""
         source = folder + PurePosixPath(full).name
     return Raw(name=stem, source=f"file:{source}", frame=frame, aside=aside)
@@ -91,14 +91,14 @@ def _kind(full: str, shown: str) -> tuple[str, str]:
 
 def _read_csv(full: str, kind: str, shown: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     compression: Literal["gzip"] | None = "gzip" if kind == "gzip" else None
-    # pandas renames a repeated name to 'a.1' without a word, so the header is read by itself.
+    # pandas silently renames a repeated name to 'a.1', so the header is read separately.
     first = pd.read_csv(
         full, header=None, nrows=1, dtype=str, keep_default_na=False, compression=compression
     )
     header = [str(name) for name in first.iloc[0]]
     _refuse_repeated([name for name in header if name], shown)
     frame = pd.read_csv(full, compression=compression, low_memory=False)
-    # With more fields than names pandas shifts the names and makes an index of what is left.
+    # If rows have more fields than names, pandas uses the first columns as an index.
     if not frame.index.equals(pd.RangeIndex(len(frame))):
         raise DataError(
             f"cannot read {shown!r}: its rows have more fields than the {len(header)} names of "
@@ -137,7 +137,7 @@ def _refuse_repeated(names: list[str], shown: str) -> None:
 
 
 def _redact(url: str) -> str:
-    """Hide who asks, and the query, where signatures and tokens are."""
+    """Hide user and password, and the query, which may contain signatures and tokens."""
     url = re.sub(r"://[^/]*@", "://***@", url)
     return url.split("?")[0] + "?***" if "?" in url else url
 

@@ -1,4 +1,4 @@
-"""What a source hands over before the columns are put in their roles."""
+"""The raw table of a source, before columns are assigned roles."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Raw:
     name, source
         As in :class:`~tasks.table.Table`.
     frame : DataFrame (n_rows, n_columns)
-        Every column, under the names the source uses.
+        All columns, with the names of the source.
     target
-        The source's own target columns, empty when it has none.
+        The source's own target columns, empty if it has none.
     aside
-        Columns that may be given a role but are never features (ids, a saved index).
+        Columns that may have a role but are never features (ids, a saved index).
     categorical
-        Columns that the source says are categorical.
+        Columns that the source declares as categorical.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Raw:
 
 
 def name_list(names: str | Sequence[str] | None) -> list[str]:
-    """Give a list of names: a single name is a list of one."""
+    """Return a list of names; a single name becomes a list of one."""
     if names is None:
         return []
     return [names] if isinstance(names, str) else list(names)

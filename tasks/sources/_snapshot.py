@@ -1,4 +1,4 @@
-"""The newest of many files whose names hold a date."""
+"""The newest of several files with a date in their names."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _USUAL = "%Y-%m-%d"
 
 
 def newest(path: str) -> str:
-    """Return the file of the latest date for ``{date}`` or ``{date:%Y%m%d}`` in the name.
+    """Resolve ``{date}`` or ``{date:%Y%m%d}`` in a file name to the latest date.
 
     Parameters
     ----------
     path : str
-        Path or fsspec URL. The part in braces is a date as :meth:`datetime.strptime` reads it, by
-        default ``%Y-%m-%d``, and stands in the last part of the path. Without one the path is
-        returned as it is.
+        Path or fsspec URL. The format in braces is that of :meth:`datetime.strptime`, by default
+        ``%Y-%m-%d``, and must be in the last part of the path. A path without a date is returned
+        unchanged.
 
     Raises
     ------
     DataError
-        If there is no such file, or the pattern is no date.
+        If there is no such file, or the pattern is misplaced.
     """
     found = _PATTERN.search(path)
     if found is None:

@@ -1,4 +1,4 @@
-"""The rows of a SELECT, from any database SQLAlchemy can reach."""
+"""The rows of a SELECT, from any database that SQLAlchemy supports."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["read_sql"]
 
 
 def read_sql(url: str, query: str) -> Raw:
-    """Run `query`, which may only read, and take its rows.
+    """Run `query`, which may only read, and return its rows.
 
-    The password shows in no message and no traceback.
+    The password appears in no message and no traceback.
     """
     address = _parse(url)
-    # The query part may hold passwords too, under names that differ by driver.
+    # The query part may contain passwords too, under names that depend on the driver.
     shown = address.set(query={}).render_as_string(hide_password=True)
     _refuse_missing_sqlite_file(address)
     frame, problem = _select(address, query, shown)
@@ -46,21 +46,21 @@ def _parse(text: str) -> URL:
         address = make_url(expanded)
     except (ArgumentError, ValueError):
         address = None
-    # Neither message may quote the URL: what cannot be parsed cannot be redacted.
+    # The messages must not quote the URL: what cannot be parsed cannot be redacted.
     if address is None:
         raise DataError(
             "cannot parse the database URL; write it as dialect://user:${PASSWORD}@host/database"
         )
     if "@" in (address.host or ""):
         raise DataError(
-            "the user or password in the database URL has an '@' in it; "
+            "the user or password in the database URL contains an '@'; "
             "put the password in an environment variable and write ${VARIABLE} in its place"
         )
     return address
 
 
 def _refuse_missing_sqlite_file(address: URL) -> None:
-    """SQLite would create the file it is asked to read."""
+    """Refuse a missing SQLite file, which SQLite would create."""
     file = address.database
     if address.get_backend_name() != "sqlite" or not file or file.startswith((":", "file:")):
         return
@@ -69,7 +69,7 @@ def _refuse_missing_sqlite_file(address: URL) -> None:
 
 
 def _select(address: URL, query: str, shown: str) -> tuple[pd.DataFrame | None, str]:
-    """Give the rows, or why there are none; errors are not chained, they may hold the password."""
+    """Return the rows or an error message; errors are not chained, as they may hold a password."""
     from sqlalchemy.exc import NoSuchModuleError
     from sqlalchemy.pool import NullPool
 
@@ -91,7 +91,7 @@ def _select(address: URL, query: str, shown: str) -> tuple[pd.DataFrame | None, 
         return None, f"cannot reach the database {shown!r}: {why}; check the URL and the server"
     try:
         with connection:
-            # Without this a '%' in the query would be taken for a parameter.
+            # Otherwise a '%' in the query is parsed as a parameter.
             plain = connection.execution_options(no_parameters=True)
             _refuse_writes(plain)
             return pd.read_sql_query(query, plain), ""
@@ -103,7 +103,7 @@ def _select(address: URL, query: str, shown: str) -> tuple[pd.DataFrame | None, 
 
 
 def _read_only(address: URL) -> URL:
-    """Open a file of SQLite for reading alone."""
+    """Return the URL that opens an SQLite file read-only."""
     file = address.database
     is_plain = address.drivername in ("sqlite", "sqlite+pysqlite")
     if not is_plain or not file or file.startswith(":"):
@@ -115,13 +115,13 @@ def _read_only(address: URL) -> URL:
 
 
 def _refuse_writes(connection: Connection) -> None:
-    """Make the transaction read-only; nothing is ever committed where a database has none."""
+    """Make the transaction read-only if the database supports it; nothing is committed anyway."""
     kind = connection.dialect.name
     if kind == "sqlite":
         connection.exec_driver_sql("PRAGMA query_only = ON")
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):
-            # ATTACH would make a file of a name that is new.
+            # ATTACH creates files that do not exist.
             driver.set_authorizer(_without_attach)
     elif kind in ("postgresql", "oracle"):
         connection.exec_driver_sql("SET TRANSACTION READ ONLY")

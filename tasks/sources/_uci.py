@@ -1,4 +1,4 @@
-"""The UCI Machine Learning Repository, through its own client `ucimlrepo`."""
+"""The UCI Machine Learning Repository, through its client `ucimlrepo`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["read_uci"]
 
 
 def read_uci(*, name: str | None = None, id: int | None = None) -> Raw:
-    """Read a data set by name or number.
+    """Read a data set by name or id.
 
-    Columns of role Feature are the features, those of role Target the target; all others (ids)
-    can be given a role but are never features. The non-numeric ones of type Categorical are
-    categorical.
+    Columns with the role Feature are features, those with the role Target the target; all others
+    (ids) can have a role but are never features. Non-numeric features of the type Categorical
+    are categorical.
     """
     answer = _ask(name, id)
     found, variables = answer["metadata"], answer["variables"]
@@ -58,7 +58,7 @@ def _ask(name: str | None, id: int | None) -> Any:
             "look it up at archive.ics.uci.edu"
         ) from error
     except ConnectionError as error:
-        # The client says the same for a server that is down and one that answers 404.
+        # The client raises the same error for an unreachable server and for status 404.
         if isinstance(error.__context__, HTTPError) and error.__context__.code == 404:
             raise DataError(
                 f"no UCI data set with {wanted}; look it up at archive.ics.uci.edu"

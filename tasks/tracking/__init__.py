@@ -1,15 +1,15 @@
-"""MLflow: everything a run tells it.
+"""Tracking of runs in MLflow.
 
 ==============  ============================================================================
-`client`        a store opened; its runs written and read
-`store`         addresses without secrets, a bounded first contact, errors in one sentence
-`run_log`       the log of one run, open or ended; every flow writes through it
-`comparison`    the runs of a comparison: one for each search, under their parent
-`outbox`        the queue in memory, and the thread that sends it
-`writes`        what is sent, in calls that can be repeated
-`names`         names and values as MLflow takes them
-`dataset`       a table as MLflow's data set input
-`note`          the text on top of a run's page
+`client`        connection to a tracking store; runs are written and read by id
+`store`         addresses without secrets, connection timeout, errors in one sentence
+`run_log`       the log of one run; every flow writes through it
+`comparison`    the child runs of a comparison, one per search
+`outbox`        the in-memory queue of messages, and the thread that sends them
+`writes`        idempotent calls of the MLflow client
+`names`         names and values in the form that MLflow accepts
+`dataset`       a table as an MLflow dataset input
+`note`          the description at the top of a run's page
 ==============  ============================================================================
 """
 

@@ -1,4 +1,4 @@
-"""The tracking store opened; its runs written and read by id: no active run, so no stray one."""
+"""Connection to a tracking store; runs are addressed by id, without MLflow's active run."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ __all__ = ["RunRecord", "Tracking", "open_tracking", "runs_page"]
 
 STATUSES = ("FINISHED", "FAILED", "KILLED")
 
-# A server's tables take seconds to make, and whoever comes second waits for the first.
+# Creating the tables of a database server takes seconds; other processes wait meanwhile.
 _MAKING_SECONDS = 120.0
 _LOCK = 0x5A4C
 
-# Lets MLflow's UI open the experiment as model training, with metric charts first.
+# MLflow's UI opens such an experiment as model training, with metric charts first.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
-# A view of the runs with the columns that tell them apart; its name is part of its address.
+# A shared view of the runs with the most useful columns; its name is part of its URL.
 _COLUMNS = (
     "metrics.`cost/best`",
     "metrics.`size/best`",
@@ -53,7 +53,7 @@ _COLUMNS = (
 )
 _VIEW = {"orderByKey": "attributes.start_time", "orderByAsc": False}
 _VIEW_NAME = "swarm"
-# Runs that are read at once.
+# Number of runs read per request.
 _PAGE = 1000
 
 
@@ -65,15 +65,15 @@ def open_tracking(
     Parameters
     ----------
     uri : str
-        ``sqlite:///`` file (created with its folder), a database, or a tracking server;
+        SQLite file ``sqlite:///...`` (created with its folder), database, or tracking server;
         ``${NAME}`` is replaced by an environment variable.
     experiment : str
         Name of the experiment.
     artifacts : str or Path, optional
-        Folder or address of the artifacts of a new experiment. Default: ``artifacts`` beside a
-        SQLite file, ``mlruns/artifacts`` for another database; a server decides by itself.
+        Folder or URI of the artifacts of a new experiment. Default: ``artifacts`` beside an
+        SQLite file, ``mlruns/artifacts`` for another database, the default of a server.
     timeout : float
-        Seconds after which a server or database counts as unreachable.
+        Connection timeout in seconds.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def open_tracking(
 
 
 def _make_tables(address: str) -> None:
-    """Make the tables of a new file aside: MLflow cannot complete what it was killed in making."""
+    """Create a new file atomically: MLflow cannot complete a partly created database."""
     file = Path(address.removeprefix("sqlite:///").partition("?")[0])
     if file.exists():
         return
@@ -122,9 +122,9 @@ def _make_tables(address: str) -> None:
 
 
 def _make_server_tables(address: str) -> None:
-    """Let one process at a time find the database empty, as MLflow trips over a second one."""
+    """Create the tables under a lock, as MLflow fails if two processes create them."""
     import mlflow.store.model_registry.sqlalchemy_store
-    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  before the others have to wait
+    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  import before the lock is taken
     import sqlalchemy as sa
     from mlflow import MlflowClient
 
@@ -142,7 +142,7 @@ def _open(uri: str, experiment: str, location: str | None) -> Tracking:
     client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
     found = client.get_experiment_by_name(experiment)
     if found is None:
-        # An experiment keeps the folder it is created with.
+        # The artifact location of an experiment cannot be changed later.
         folder = None if location is None else local_folder(location)
         if folder is not None:
             remedy = "set tracking.artifacts to a folder that can be written"
@@ -159,7 +159,7 @@ def _open(uri: str, experiment: str, location: str | None) -> Tracking:
             f"the experiment {experiment!r} was deleted in {redact(uri)}; "
             "restore it in MLflow or choose another name"
         )
-    # One that is older than the view gets it: `swarm ui` leads there.
+    # Add the view to an older experiment: `swarm ui` opens it.
     missing = {key: text for key, text in _tags().items() if key not in found.tags}
     for key, text in missing.items():
         client.set_experiment_tag(found.experiment_id, key, text)
@@ -167,7 +167,7 @@ def _open(uri: str, experiment: str, location: str | None) -> Tracking:
 
 
 def runs_page(experiment_id: str) -> str:
-    """Return the part of an address, after the server, of the runs with telling columns."""
+    """Return the URL path, after the server, of the shared view of the runs."""
     return f"/#/experiments/{experiment_id}/runs?viewStateShareKey={_VIEW_NAME}"
 
 
@@ -190,7 +190,7 @@ def _location(uri: str, artifacts: str | Path | None) -> str | None:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What the store knows of one run; metrics are the last values."""
+    """A run as stored; metrics are the last values."""
 
     run_id: str
     name: str
@@ -209,9 +209,9 @@ class Tracking:
     Attributes
     ----------
     client : mlflow.MlflowClient
-        Client of the store and of the registry at the same address.
+        Client of the store and of the model registry at the same address.
     uri : str
-        Address, with secrets; `label` is the one to show.
+        Address with secrets; `label` is without.
     experiment_id, experiment : str
         Id and name of the experiment.
     """
@@ -227,12 +227,12 @@ class Tracking:
         return redact(self.uri)
 
     def require_writable(self) -> None:
-        """Refuse an experiment whose artifacts are in a folder here that cannot be written.
+        """Verify that a local artifact folder of the experiment is writable.
 
         Raises
         ------
         StoreError
-            If it cannot; MLflow would go on trying for minutes.
+            If it is not; MLflow itself would retry for minutes.
         """
         with store_errors(self.uri, f"look up the experiment {self.experiment!r}"):
             address = self.client.get_experiment(self.experiment_id).artifact_location
@@ -258,16 +258,16 @@ class Tracking:
         name : str
             Name shown in the list of runs.
         params : mapping
-            Flat parameters; long values are cut to what MLflow keeps.
+            Flat parameters; long values are truncated to MLflow's limit.
         tags : mapping
-            Tags; those of MLflow itself, such as ``mlflow.user``, may be given too.
+            Tags; they may include MLflow's own, such as ``mlflow.user``.
         description : str, optional
-            Text at the top of the run's page.
+            Description at the top of the run's page.
 
         Raises
         ------
         StoreError
-            If the store does not take it.
+            If the store does not accept the run.
         """
         with store_errors(self.uri, f"start the run {name!r}"):
             run_id = create_run(
@@ -277,17 +277,17 @@ class Tracking:
         return run_id
 
     def log_params(self, run_id: str, params: Mapping[str, object]) -> None:
-        """Log flat parameters; long values are cut to what MLflow keeps."""
+        """Log flat parameters; long values are truncated to MLflow's limit."""
         with store_errors(self.uri, "log parameters"):
             log_params(self.client, run_id, params)
 
     def log_file(self, run_id: str, path: str, data: bytes) -> None:
-        """Write an artifact, and wait until it is there."""
+        """Write an artifact and wait until it is stored."""
         with store_errors(self.uri, f"write the artifact {path!r}"):
             log_file(self.client, run_id, path, data)
 
     def resume_run(self, run_id: str) -> None:
-        """Set a run to running again, and forget what it failed of.
+        """Set a run to running again and remove its error.
 
         Raises
         ------
@@ -306,7 +306,7 @@ class Tracking:
             end_run(self.client, run_id, status, error)
 
     def run(self, run_id: str) -> RunRecord:
-        """Return what is known of a run; InputError if there is none of that id."""
+        """Return a run; InputError if there is none with this id."""
         found = self._found(run_id)
         return RunRecord(
             run_id=found.info.run_id,
@@ -320,7 +320,7 @@ class Tracking:
         )
 
     def runs(self, filter_string: str) -> Iterator[Any]:
-        """Give the runs of the experiment that match, the latest first."""
+        """Yield the runs of the experiment that match the filter, the latest first."""
         token = None
         while True:
             with store_errors(self.uri, "search the runs"):
@@ -337,7 +337,7 @@ class Tracking:
                 return
 
     def steps(self, run_id: str) -> dict[str, set[int]]:
-        """Return the steps of every metric of a run."""
+        """Return the logged steps of every metric of a run."""
         names = self.run(run_id).metrics
         with store_errors(self.uri, "read the metrics"):
             return {
@@ -346,14 +346,14 @@ class Tracking:
             }
 
     def find_artifact(self, run_id: str, path: str) -> bool:
-        """Return whether a run has an artifact, a file or a folder, at `path`."""
+        """Return whether a run has an artifact file or folder at `path`."""
         parent = str(PurePosixPath(path).parent)
         with store_errors(self.uri, f"list the artifacts of the run {run_id}"):
             listed = self.client.list_artifacts(run_id, None if parent == "." else parent)
         return any(entry.path == path for entry in listed)
 
     def download(self, run_id: str, path: str) -> Path:
-        """Return a local path of an artifact: a copy, or the original where it is local.
+        """Return a local path of an artifact: a copy, or the original if it is local.
 
         Raises
         ------
@@ -361,7 +361,7 @@ class Tracking:
             If the run has no such artifact.
         """
         if not self.find_artifact(run_id, path):
-            raise InputError(f"the run {run_id} has no artifact {path!r}; check that it ended well")
+            raise InputError(f"the run {run_id} has no artifact {path!r}; check that it finished")
         root = urlparse(self.run(run_id).artifact_uri)
         if root.scheme in ("", "file"):
             return Path(url2pathname(root.path)) / path
@@ -377,22 +377,22 @@ class Tracking:
         source: str,
         context: str,
     ) -> None:
-        """Attach a table to a run as a data set input: schema, size and digest, not the rows.
+        """Attach a table to a run as a dataset input: schema, size and digest, not the rows.
 
         Parameters
         ----------
         run_id : str
-            The run.
+            Id of the run.
         frame : DataFrame (n_rows, n_columns)
             The table, with the target as a column if `target_name` is given.
         target_name : str or None
             Column of the target.
         name, source : str
-            Short name, and where it came from, without secrets.
+            Short name and origin, without secrets.
         context : str
-            What it was used for, such as ``training``.
+            Purpose, such as ``training``.
         """
-        # pandas, for a table alone: `swarm --help` comes by here.
+        # Imported here, as it needs pandas, which would slow down `swarm --help`.
         from tasks.tracking.dataset import dataset_input
 
         entry = dataset_input(frame, target_name, name, source, context)

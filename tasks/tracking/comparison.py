@@ -1,4 +1,4 @@
-"""The runs of a comparison: one for each search, under the run of the comparison."""
+"""The child runs of a comparison, one per search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SearchRuns", "unfinished"]
 
 
 def unfinished(tracking: Tracking, fingerprint: str) -> str | None:
-    """Return the id of the latest comparison of this fingerprint that did not finish, if any."""
+    """Return the run id of the latest unfinished comparison with this fingerprint, if any."""
     wanted = f"tags.kind = 'compare' and tags.fingerprint = '{fingerprint}'"
     for run in tracking.runs(wanted):
         if run.info.status != "FINISHED":
@@ -21,7 +21,7 @@ def unfinished(tracking: Tracking, fingerprint: str) -> str | None:
 
 
 class SearchRuns:
-    """Opens and ends the run of each search; see :class:`RunLog` for what it promises.
+    """Opens and ends the run of each search; see :class:`RunLog` for its guarantees.
 
     Parameters
     ----------
@@ -32,22 +32,22 @@ class SearchRuns:
     def __init__(self, parent: RunLog) -> None:
         self._parent = parent
         self._logs: dict[Cell, RunLog] = {}
-        # Runs of earlier starts that did not finish, and the steps of each metric they have.
+        # Unfinished runs of earlier starts, with the logged steps of each metric.
         self._left: dict[Cell, tuple[str, dict[str, set[int]]]] = {}
 
     def finished(self, problems: Mapping[str, str]) -> list[CellResult]:
-        """Read back the searches that finished on the same problems, and end the others.
+        """Read the results of finished searches on the same problems, and end the other runs.
 
         Parameters
         ----------
         problems : mapping of str to str
-            Fingerprint of the problem of each data set: a search on other data is run again.
+            Fingerprint of the problem of each data set; a search on other data is repeated.
         """
         tracking, results, seen = self._parent.tracking, [], set()
         for run in tracking.runs(f"tags.`mlflow.parentRunId` = '{self._parent.run_id}'"):
             tags, run_id = run.data.tags, str(run.info.run_id)
             if run.info.status == "RUNNING":
-                # Of a process that was killed.
+                # Its process was killed.
                 tracking.finish(run_id, "KILLED")
             if "dataset" not in tags or "seed" not in tags:
                 continue
@@ -63,13 +63,13 @@ class SearchRuns:
         return results
 
     def begin(self, cell: Cell, tags: Mapping[str, str], params: Mapping[str, object]) -> None:
-        """Show a search as running."""
+        """Open the run of a search."""
         labels = {**tags, "kind": "search", "dataset": cell.dataset, "label": cell.strategy}
         run_id, steps = self._left.pop(cell, (None, {}))
         self._logs[cell] = self._parent.child(cell.name, params, labels, run_id, steps)
 
     def end(self, result: CellResult) -> None:
-        """Log what a search found."""
+        """Log the result of a search and end its run."""
         log = self._logs[result.cell]
         rows = result.history.set_index("epoch").to_dict("index")
         steps = {
@@ -88,7 +88,7 @@ class SearchRuns:
         log.finish()
 
     def fail(self, cell: Cell, error: str) -> None:
-        """End the run of a search that found nothing."""
+        """End the run of a failed search."""
         self._logs[cell].finish("FAILED", error)
 
 

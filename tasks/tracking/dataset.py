@@ -1,4 +1,4 @@
-"""A table as MLflow's data set input: its schema, size and digest, never its rows."""
+"""A table as an MLflow dataset input: schema, size and digest, without rows."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def dataset_input(
     target_name : str or None
         Column of the target.
     name, source : str
-        Short name, and where the table came from.
+        Short name and origin of the table.
     context : str
-        What it was used for, such as ``training``.
+        Purpose, such as ``training``.
     """
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.data.pandas_dataset import PandasDataset
@@ -44,7 +44,7 @@ def dataset_input(
         digest=_digest(frame),
     )
     with warnings.catch_warnings():
-        # The hint on integers without missing values is for models, not for a table.
+        # The hint about integer columns and missing values concerns models, not a table.
         warnings.simplefilter("ignore", UserWarning)
         fields = data.to_dict()
     schema = fields["schema"]
@@ -53,7 +53,7 @@ def dataset_input(
         digest=fields["digest"],
         source_type=fields["source_type"],
         source=fields["source"],
-        # A very wide table has a schema longer than what MLflow takes.
+        # The schema of a very wide table exceeds MLflow's limit.
         schema=schema if schema and len(schema) <= SCHEMA_LENGTH else None,
         profile=fields["profile"],
     )
@@ -61,7 +61,7 @@ def dataset_input(
 
 
 def _digest(frame: pd.DataFrame) -> str:
-    """MLflow's own digest walks over every cell in Python, too slow for a wide table."""
+    """Return a digest of a table; that of MLflow is too slow for wide tables."""
     rows = pd.util.hash_pandas_object(frame, index=False).to_numpy()
     names = json.dumps([str(name) for name in frame.columns]).encode()
     return hashlib.sha256(rows.tobytes() + names).hexdigest()[:16]

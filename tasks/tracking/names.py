@@ -1,4 +1,4 @@
-"""Names and values of figures, parameters and tags, as MLflow takes and shows them."""
+"""Names and values of metrics, parameters and tags in MLflow."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PARAM_LENGTH = 6000
 TAG_LENGTH = 8000
 KEY_LENGTH = 250
 
-# MLflow draws figures of one prefix together, and sorts the groups by name: what a person looks
-# for first, the cost, comes first.
+# MLflow groups the charts of metrics by prefix and sorts the groups by name, so that the cost,
+# which is the most important, comes first.
 _NAMES = {
     "best_cost": "cost/best",
     "pbest_cost_mean": "cost/pbest_mean",
@@ -45,7 +45,7 @@ _NAMES = {
 }
 _PATTERNS = (
     (r"swarm_(\d+)_best_cost", r"swarms/\1_best_cost"),
-    # What this machine really did; `spent` is the same whatever an archive knew.
+    # Work of this process; `spent` also includes evaluations from the archive.
     (r"work_(.+)", r"work/\1"),
     (r"test_(.+)", r"test/\1"),
     (r"baseline_(.+)", r"test_baselines/\1"),
@@ -53,7 +53,7 @@ _PATTERNS = (
 
 
 def charted_name(name: str) -> str:
-    """Return the name of a figure with its group before a slash: ``cost/best``."""
+    """Return the name of a metric with its group as a prefix: ``cost/best``."""
     if name in _NAMES:
         return _NAMES[name]
     for pattern, named in _PATTERNS:
@@ -63,23 +63,23 @@ def charted_name(name: str) -> str:
 
 
 def charted(values: Mapping[str, T]) -> dict[str, T]:
-    """Return figures under the names that MLflow gets."""
+    """Return metrics with their names in MLflow."""
     return {charted_name(name): value for name, value in values.items()}
 
 
 def batches(items: Iterable[T], size: int = 100) -> Iterator[list[T]]:
-    """Yield `items` in lists of at most `size`; 100 is what MLflow takes of params and tags."""
+    """Yield `items` in lists of at most `size`; MLflow accepts 100 params or tags at once."""
     rest = iter(items)
     while batch := list(islice(rest, size)):
         yield batch
 
 
 def accepted_key(name: str) -> str:
-    """Return `name` with every character that MLflow refuses in a key replaced by ``_``."""
+    """Replace every character that MLflow does not allow in a key by ``_``."""
     return re.sub(r"[^\w.\- :/]", "_", name)[:KEY_LENGTH]
 
 
 def cut(value: object, length: int) -> str:
-    """Return a value as text, strings as they are and others as JSON, cut to `length`."""
+    """Return a value as text, strings unchanged and others as JSON, truncated to `length`."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= length else text[: length - 3] + "..."

@@ -1,4 +1,4 @@
-"""The text on top of a run's page in MLflow: the answer, before any tab is opened."""
+"""The description at the top of a run's page in MLflow, which shows the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_FEATURES = 40
 
 
 def run_title(dataset: str, strategy: str, seed: int) -> str:
-    """Name of the run of a search: data, strategy, seed."""
+    """Return the name of the run of a search: data, strategy, seed."""
     return f"{dataset}-{strategy}-{seed}"
 
 
@@ -25,30 +25,30 @@ def answer_note(
     verdict: str,
     description: str | None = None,
 ) -> dict[str, str]:
-    """Return the tag that shows what a search found.
+    """Return the description tag with the result of a search.
 
-    MLflow folds away all but the first lines: the links stand before the features.
+    MLflow collapses all but the first lines, so the links come before the features.
 
     Parameters
     ----------
     features : sequence of str
-        Of the best subset; the first forty are listed.
+        Features of the best subset; the first forty are listed.
     n_available : int
-        Columns to choose from.
+        Number of columns to choose from.
     cost : float
-        Of the best subset, in cross-validation.
+        Cross-validated cost of the best subset.
     verdict : str
-        What the test rows say.
+        Result on the test rows, in one sentence.
     description : str, optional
-        What the user wrote about the run; it comes last.
+        Description by the user, which comes last.
     """
     listed = ", ".join(f"`{name}`" for name in features[:_MOST_FEATURES])
     if len(features) > _MOST_FEATURES:
         listed += f" and {len(features) - _MOST_FEATURES} more"
-    told = f"**{len(features)} of {n_available} features**, cost {cost:.5f} in cross-validation."
+    answer = f"**{len(features)} of {n_available} features**, cost {cost:.5f} in cross-validation."
     links = {"report": "report.html", "features": "features.json", "subsets": "subsets.csv"}
     more = [listed, *([description] if description else [])]
-    return note(tracking, run_id, f"{told} {verdict}", links, more)
+    return note(tracking, run_id, f"{answer} {verdict}", links, more)
 
 
 def note(
@@ -58,8 +58,8 @@ def note(
     links: Mapping[str, str],
     more: Sequence[str],
 ) -> dict[str, str]:
-    """Return the tag for an answer, links to artifacts (path by word) and more paragraphs."""
-    # A link within the page: right wherever the UI is served, and whatever leads to it.
+    """Return the description tag: a result, links to artifacts and further paragraphs."""
+    # Links relative to the page work wherever the UI is served.
     page = f"#/experiments/{tracking.experiment_id}/runs/{run_id}/artifacts"
     joined = " · ".join(f"[{word}]({page}/{path})" for word, path in links.items())
     return {"mlflow.note.content": "\n\n".join([answer, f"Open: {joined}", *more])}

@@ -1,9 +1,8 @@
-"""What runs have to tell their tracking store: a queue in memory, and a thread that sends it.
+"""Outbox for a tracking store: an in-memory queue of messages, and a thread that sends them.
 
-A search must not wait for the store, and a store that is away must cost nothing but time: messages
-are sent in the order they were put, each until the store has accepted it. The queue ends with its
-process. What it still holds then is told again by a resume, which replays the search from the
-archive: the archive is the durable copy, not this.
+A search must not wait for the store. Messages are sent in order, and each is retried until the
+store has accepted it. The queue is lost when its process ends; a resume, which replays the search
+from the archive, sends the missing messages again. The archive is the durable copy.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ _DRAIN_WAIT = 1.0
 
 
 class Unsendable(ValueError):
-    """A message that has nothing to send, however often it is tried."""
+    """The content of a message cannot be created, so it is not retried."""
 
 
 class Outbox:
     """An ordered queue of messages for one store, shared by any number of runs.
 
-    Messages are functions of a client. They should refer to what the search keeps anyway instead
-    of copying it: then a store that is away for hours costs hardly any memory.
+    Messages are functions of a client. They should refer to data that the search keeps anyway
+    instead of copying it, so that hours without a connection need little memory.
 
     Parameters
     ----------
     client : mlflow.MlflowClient
     uri : str
-        Address of the store, for errors without its secrets.
+        Address of the store, whose secrets are removed from errors.
     first_wait, longest_wait : float
-        Seconds before the first and the longest wait between two attempts, doubling in between.
+        Exponential backoff: seconds before the first retry, doubled up to the longest wait.
 
     Attributes
     ----------
     last_error : str or None
-        Why the last attempt failed; None after one that succeeded.
+        Error of the last attempt; None if it succeeded.
     closed : bool
     """
 
@@ -59,7 +58,7 @@ class Outbox:
         self._waits = (first_wait, longest_wait)
         self._queue: deque[tuple[str, Send]] = deque()
         self._changed = threading.Condition()
-        # Now, and ever: a drain that starts ends a wait between two attempts.
+        # Current and total number of drains: a new drain interrupts the wait before a retry.
         self._draining = 0
         self._drains = 0
         self._thread = threading.Thread(target=self._work, name="tracking-outbox", daemon=True)
@@ -67,7 +66,7 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Messages that the store has not taken."""
+        """Number of messages that the store has not accepted yet."""
         return len(self._queue)
 
     def put(self, what: str, send: Send) -> None:
@@ -76,21 +75,21 @@ class Outbox:
         Parameters
         ----------
         what : str
-            Names it where the store refuses it.
+            Name of the message in warnings.
         send : callable
-            Given the client; must do no harm when it is called again after it failed.
+            Called with the client; must be idempotent, as it is called again after a failure.
         """
         with self._changed:
             self._queue.append((what, send))
             self._changed.notify_all()
 
     def drain(self, patience: float) -> int:
-        """Wait until everything is sent, or nothing was for so many seconds.
+        """Wait until everything is sent, or no message was sent for `patience` seconds.
 
         Returns
         -------
         left : int
-            Messages that still wait.
+            Number of messages that are still in the queue.
         """
         with self._changed:
             self._draining += 1
@@ -109,12 +108,12 @@ class Outbox:
             return len(self._queue)
 
     def close(self, patience: float) -> int:
-        """Drain, then stop sending; return how many messages are lost from here."""
+        """Drain, then stop sending; return the number of unsent messages."""
         left = self.drain(patience)
         with self._changed:
             self.closed = True
             self._changed.notify_all()
-        # A call that hangs is left alone: the thread is a daemon.
+        # A call that hangs is abandoned: the thread is a daemon.
         self._thread.join(1.0 if left else 5.0)
         return len(self._queue)
 
@@ -136,7 +135,7 @@ class Outbox:
                     wait = min(2 * wait, longest)
                     continue
                 logging.getLogger(__name__).warning(
-                    "The tracking store will not take %s (%s); it is left out.",
+                    "The tracking store refused %s (%s); it is skipped.",
                     what,
                     first_line(error, self._uri),
                 )
@@ -151,7 +150,7 @@ class Outbox:
         deadline = time.monotonic() + wait
         with self._changed:
             while not self.closed and self._drains == drains:
-                # While somebody drains, every second counts.
+                # Retry more often while a caller waits in `drain`.
                 ceiling = min(_DRAIN_WAIT, wait) if self._draining else wait
                 left = min(deadline - time.monotonic(), ceiling)
                 if left <= 0 or not self._changed.wait(left):
@@ -162,20 +161,21 @@ class Outbox:
         self.last_error = first_line(error, self._uri)
         if first:
             logging.getLogger(__name__).warning(
-                "The tracking store does not answer (%s); the search goes on and %d messages wait.",
+                "The tracking store is not responding (%s); the search continues, with %d messages "
+                "queued.",
                 self.last_error,
                 len(self._queue),
             )
 
     def _recovered(self) -> None:
         if self.last_error is not None:
-            logging.getLogger(__name__).info("The tracking store answers again.")
+            logging.getLogger(__name__).info("The tracking store is responding again.")
         self.last_error = None
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Return whether sending the same message again can only fail again."""
-    # Any other ValueError may come from half an answer of a server that is going down.
+    """Return whether the store refused the message, so that a retry would fail too."""
+    # Any other ValueError may come from a truncated response of a server that is shutting down.
     if isinstance(error, Unsendable):
         return True
     return getattr(error, "error_code", None) in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")

@@ -1,4 +1,4 @@
-"""The log of one run in MLflow: what is written, when, under which name, and how it ends."""
+"""The log of one MLflow run, from its start to its end status."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ from tasks.tracking.writes import (
 
 __all__ = ["RunLog", "describe_run", "failure", "parquet", "refuse_another_search"]
 
-# What a run that failed waits for its store, at most.
+# Seconds that a failed run waits for its store at most.
 _PATIENCE_FAILED = 30.0
 _LAST_WORD_SECONDS = 5.0
 
-# An artifact, or what makes it when it is sent.
+# An artifact, or a function that creates it when it is sent.
 Content = bytes | Callable[[], bytes]
 
 
 class RunLog:
-    """Writes one run in the background: a slow or absent store neither stops nor slows a search.
+    """Writes one run in the background, so that a slow or unavailable store never delays a search.
 
-    As a context it ends the run whatever happens. This is the one place that promises that no run
-    is left behind as ``RUNNING``; only a process that is killed, or a store that is away when the
-    process ends, can break it, and a resume mends that.
+    As a context manager it always ends the run, so that none is left behind as ``RUNNING``. The
+    exceptions are a killed process, and a store that is unavailable when the process ends; a
+    resume corrects both.
 
     Attributes
     ----------
     tracking : Tracking
     run_id : str
-        Empty while a child waits to be created.
+        Id of the run; empty until a queued child run is created.
     tags : mapping of str to str
-        What the run searches and with which code, see :func:`describe_run`.
+        Problem, strategy and versions of the run, see :func:`describe_run`.
     outbox : Outbox
-        Shared with the children of the run.
+        Queue of messages, shared with the children of the run.
     patience : float
-        Seconds in which the store takes nothing, after which nobody waits for it any longer.
+        Timeout in seconds: the longest wait for the store to accept a message.
     """
 
     patience = 120.0
@@ -80,11 +80,11 @@ class RunLog:
         self.run_id = run_id
         self.tags = dict(tags or {})
         self.outbox = outbox or Outbox(tracking.client, tracking.uri)
-        # Steps of each metric that the store has or that wait for it: none is logged twice.
+        # Steps of each metric that are stored or queued: none is logged twice.
         self._steps = dict(steps or {})
         self._children: list[RunLog] = []
         self._unsettled = False
-        # How the run ended, and whether the store knows.
+        # End status and error of the run, and whether the store has accepted them.
         self._end: tuple[str, str | None] | None = None
         self._has_ended = False
 
@@ -103,7 +103,7 @@ class RunLog:
             if child._end is None:
                 child.finish("KILLED")
         status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        # Where `settle` has waited in vain, waiting once more would say nothing new.
+        # If `settle` has already timed out, do not wait again.
         patience = 0.0 if self._unsettled else min(self.patience, _PATIENCE_FAILED)
         self.close(status, failure(error), patience)
 
@@ -119,15 +119,15 @@ class RunLog:
         table: Table | None = None,
         description: str | None = None,
     ) -> RunLog:
-        """Create the run, and leave in it what is needed to resume it.
+        """Create the run, and store in it what is needed to resume it.
 
         Raises
         ------
         StoreError
-            If the store does not take it; then nothing has been trained.
+            If the store does not accept the run; nothing has been trained yet.
         """
         tracking.require_writable()
-        # Without parameters: what fails from here on ends the run.
+        # Without parameters, so that an error from here on ends the run as failed.
         run_id = tracking.start_run(name, {}, tags, description)
         with contextlib.ExitStack() as unless_ready:
             log = unless_ready.enter_context(cls(tracking, run_id, tags))
@@ -146,15 +146,14 @@ class RunLog:
         tags: Mapping[str, str],
         config_yaml: str | None = None,
     ) -> RunLog:
-        """Go on with a run that was interrupted, or extend one that ended.
+        """Resume an interrupted run, or extend a finished one.
 
-        What the store lacks is written once, as the search is replayed; what it has is not
-        written again.
+        The replay of the search logs only what the store does not have yet.
 
         Raises
         ------
         StoreError
-            If the store does not take it; then nothing has been trained.
+            If the store does not accept the change; nothing has been trained yet.
         """
         tracking.require_writable()
         tracking.resume_run(run_id)
@@ -174,18 +173,18 @@ class RunLog:
         run_id: str | None = None,
         steps: Mapping[str, set[int]] | None = None,
     ) -> RunLog:
-        """Open a run under this one, or go on with one that did not finish.
+        """Open a child run, or resume an unfinished one.
 
         Parameters
         ----------
         name : str
-            No other child has it.
+            Name of the child run, unique within its parent.
         params, tags : mapping
-            Of a new run.
+            Parameters and tags of a new run.
         run_id : str, optional
-            Of the run to go on with.
+            Id of the run to resume.
         steps : mapping of str to set of int, optional
-            Steps of each metric that it has.
+            Logged steps of each metric of the run to resume.
         """
         log = RunLog(self.tracking, run_id or "", tags, steps=steps, outbox=self.outbox)
         if run_id is None:
@@ -196,15 +195,15 @@ class RunLog:
         return log
 
     def epoch(self, record: EpochRecord) -> None:
-        """Log one epoch: its particles as an artifact, then its metrics."""
-        # A store that has the metrics has the artifact, which was sent before.
+        """Log the particles of an epoch as an artifact, then its metrics."""
+        # If the store has the metrics, it also has the artifact, which is sent first.
         if record.epoch not in self._steps.get(charted_name("best_cost"), ()):
             self.files({f"epochs/{record.epoch:04d}.parquet": lambda: parquet(record.particles)})
         work = {f"work_{name}": float(value) for name, value in vars(record.work).items()}
         self.metrics({record.epoch: {**record.metrics, **work}})
 
     def metrics(self, values: Mapping[int, Mapping[str, float | None]]) -> None:
-        """Log figures by step, each once; None is left out, NaN is kept."""
+        """Log metrics by step, each once; None is skipped, NaN is logged."""
         points = []
         for step, figures in values.items():
             for name, value in charted(figures).items():
@@ -222,25 +221,25 @@ class RunLog:
         self._put("tags", lambda client: log_tags(client, self.run_id, tags))
 
     def files(self, files: Mapping[str, Content]) -> None:
-        """Log artifacts by their path in the run, a relative path such as ``a/b.csv``.
+        """Log artifacts by their relative path in the run, such as ``a/b.csv``.
 
         Parameters
         ----------
         files : mapping of str to bytes or callable
-            What is large and can be made again is given as a function, which is called when its
-            artifact is sent: while it waits it takes no memory.
+            Content by path. A function is called when its artifact is sent, so that large
+            content takes no memory while it is queued.
         """
         for path, content in files.items():
             _require_inside(path)
             self._put(f"the artifact {path!r}", self._sends_file(path, content))
 
     def settle(self) -> None:
-        """Wait until the store has everything that was logged so far.
+        """Wait until the store has accepted everything logged so far.
 
         Raises
         ------
         StoreError
-            If it took nothing for so long that it is given up.
+            If it accepted no message for `patience` seconds.
         """
         left = self.outbox.drain(self.patience)
         if left:
@@ -248,7 +247,7 @@ class RunLog:
             raise StoreError(self._waits(left))
 
     def finish(self, status: str = "FINISHED", error: str | None = None) -> None:
-        """Log that the run ended as ``FINISHED``, ``FAILED`` or ``KILLED``, and why."""
+        """End the run as ``FINISHED``, ``FAILED`` or ``KILLED``, with its error."""
         now, self._end = _now(), (status, error)
 
         def send(client: Any) -> None:
@@ -263,27 +262,27 @@ class RunLog:
         error: str | None = None,
         patience: float | None = None,
     ) -> str:
-        """Finish the run, send what waits, and write no more.
+        """Finish the run, send all queued messages, and stop logging.
 
         Returns
         -------
         unsent : str
-            A sentence that says how much the store has not taken, and how to send it; empty where
-            it has everything.
+            One sentence with the number of unsent messages and how to send them; empty if all
+            were sent.
         """
         self.finish(status, error)
         left = self.outbox.close(self.patience if patience is None else patience)
         if not left:
             return ""
         unsent = self._waits(left)
-        # A store that takes no artifacts may still take that nobody runs this any more.
+        # A store that accepts no artifacts may still accept the end of the run.
         with contextlib.suppress(Exception):
             for log in (self, *self._children):
                 log._end_incomplete(unsent)
         return unsent
 
     def earlier_model(self, answer: str) -> str | None:
-        """Address of the model that an earlier start of the run registered for this answer."""
+        """Return the URI of the model already registered for this answer, if any."""
         known = self.tracking.run(self.run_id).tags
         return known.get("model") if known.get("answer") == answer else None
 
@@ -293,8 +292,11 @@ class RunLog:
             if self.tags.get("kind") == "select"
             else "the same command completes it from the archive"
         )
-        why = self.outbox.last_error or "it does not answer"
-        return f"{left} messages wait for {self.tracking.label} ({why}); when it is back, {again}"
+        why = self.outbox.last_error or "it is not responding"
+        return (
+            f"{left} messages are queued for {self.tracking.label} ({why}); when it is available"
+            f" again, {again}"
+        )
 
     def _put(self, what: str, send: Send) -> None:
         self.outbox.put(f"{what} ({self.run_id or 'a new run'})", send)
@@ -306,7 +308,7 @@ class RunLog:
         def create(client: Any) -> None:
             nonlocal tried
             if tried and not self.run_id:
-                # The store may have created it and the answer was lost.
+                # The store may have created it even if its response was lost.
                 self.run_id = find_child(client, experiment, parent, name) or ""
             tried = True
             if not self.run_id:
@@ -322,13 +324,13 @@ class RunLog:
             try:
                 data = content if isinstance(content, bytes) else content()
             except Exception as error:
-                raise Unsendable(f"it cannot be made: {failure(error)}") from error
+                raise Unsendable(f"it cannot be created: {failure(error)}") from error
             log_file(client, self.run_id, path, data)
 
         return send
 
     def _end_incomplete(self, unsent: str) -> None:
-        """End the run past the queue; it is not finished as long as something waits."""
+        """End the run without the queue; as failed if it finished but messages are unsent."""
         if not self.run_id or self._end is None or self._has_ended:
             return
         status, error = self._end
@@ -344,7 +346,7 @@ class RunLog:
 
 
 def failure(error: BaseException) -> str:
-    """First line of what went wrong, without secrets."""
+    """Return the first line of an error message, without secrets."""
     if not isinstance(error, Exception):
         return "interrupted"
     line = redact((str(error).strip().splitlines() or [""])[0])
@@ -359,28 +361,28 @@ def _require_inside(path_in_run: str) -> None:
     path = PurePosixPath(path_in_run)
     if not path.name or path.is_absolute() or ".." in path.parts or "\\" in path_in_run:
         raise ValueError(
-            "the path of an artifact must be relative such as 'epochs/0007.parquet', "
+            "the path of an artifact must be relative, such as 'epochs/0007.parquet', "
             f"got {path_in_run!r}"
         )
 
 
-# Two runs that differ in one of these tags are different searches.
+# Runs that differ in one of these tags are different searches.
 _IDENTITY = ("rows", "columns", "strategy", "seed")
-# Keys of the configuration that change a search but not its problem,
+# Keys of the configuration that change a search but not its problem.
 _SEARCH = ("strategy.", "space.", "prepare.", "evaluation.racing", "proxy")
-# and those that a change of the problem may come from.
+# Keys of the configuration that may change the problem.
 _PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
 
 
 def refuse_another_search(
     run: RunRecord, params: Mapping[str, object], tags: Mapping[str, str]
 ) -> None:
-    """Refuse to resume a run as another search than it was started with; ConfigError says why."""
+    """Raise ConfigError if a run would be resumed with settings that change its search."""
     written = {accepted_key(key): cut(value, PARAM_LENGTH) for key, value in params.items()}
     differs = [
         (key, run.params.get(key, "not set"), written.get(key, "not set"))
         for key in {**run.params, **written}
-        # A key that is newer than the run was null in it.
+        # A key that did not exist when the run was started counts as null.
         if run.params.get(key, "null") != written.get(key, "null")
     ]
     found = [(key, run.tags.get(key, tags[key]), tags[key]) for key in _IDENTITY]
@@ -404,7 +406,7 @@ def refuse_another_search(
 
 
 def describe_run(problem: Problem, source: str, strategy: str, seed: int) -> dict[str, str]:
-    """Tags of a run: what it searched, with which code."""
+    """Return the tags of a run: problem, strategy, seed and versions."""
     tags = {
         "strategy": strategy,
         "seed": str(seed),
@@ -424,7 +426,7 @@ def describe_run(problem: Problem, source: str, strategy: str, seed: int) -> dic
 
 
 def parquet(frame: pd.DataFrame) -> bytes:
-    """Parquet bytes of a frame; equal for equal frames."""
+    """Return a frame as Parquet, byte-identical for equal frames."""
     buffer = io.BytesIO()
     frame.to_parquet(buffer, index=False)
     return buffer.getvalue()
@@ -432,9 +434,9 @@ def parquet(frame: pd.DataFrame) -> bytes:
 
 def _git_commit() -> str | None:
     try:
-        told = subprocess.run(
+        found = subprocess.run(
             ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return told.stdout.strip() if told.returncode == 0 else None
+    return found.stdout.strip() if found.returncode == 0 else None

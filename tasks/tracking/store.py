@@ -1,4 +1,4 @@
-"""Where MLflow keeps its records: addresses without secrets, and a quick, bounded first contact."""
+"""Tracking store addresses: redaction of secrets, connection timeout, error messages."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ T = TypeVar("T")
 
 MESSAGE_LENGTH = 200
 
-# MLflow reads each of these at every request; its own retries would last for minutes, and the
-# outbox tries again by itself.
+# MLflow reads these at every request. Its own retries would take minutes, and the outbox retries
+# anyway.
 SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
@@ -53,9 +53,9 @@ SETTINGS = {
 
 
 def load_mlflow() -> ModuleType:
-    """Import MLflow without telemetry and without its progress lines.
+    """Import MLflow without telemetry and without its progress output.
 
-    Settings of the environment that the user made before are left as they are.
+    Environment variables set by the user are not changed.
     """
     chosen = "MLFLOW_LOGGING_LEVEL" in os.environ
     for name, value in SETTINGS.items():
@@ -65,17 +65,17 @@ def load_mlflow() -> ModuleType:
     logger = logging.getLogger("mlflow")
     if not chosen and logger.level < logging.WARNING:
         logger.setLevel(logging.WARNING)
-    # It quotes the driver, which may quote the password; we say the same without.
+    # It quotes the driver, which may quote the password; `store_errors` reports without it.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.ERROR)
-    # Each of many attempts at a server that is away: the outbox says it once.
+    # It warns at every retry; the outbox warns once.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     return mlflow
 
 
 def first_line(error: BaseException, uri: str = "") -> str:
-    """Return the start of an error's message, without secrets or a final full stop.
+    """Return the first line of an error message, without secrets and final punctuation.
 
-    Those of the store at `uri` are known as they are; others where an address shows them.
+    Removed are the secrets in `uri`, and those in any address within the message.
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     line = redact(scrub(lines[0], secrets_of(uri))).rstrip(". :")
@@ -83,7 +83,7 @@ def first_line(error: BaseException, uri: str = "") -> str:
 
 
 def is_sqlite(uri: str) -> bool:
-    """Return whether the store is a SQLite file."""
+    """Return whether the store is an SQLite file."""
     return uri.startswith("sqlite:")
 
 
@@ -93,7 +93,7 @@ def is_postgres(uri: str) -> bool:
 
 
 def resolve(uri: str) -> str:
-    """Return the address of a store: with an absolute path for SQLite, a driver for PostgreSQL.
+    """Complete the address of a store: absolute path for SQLite, driver for PostgreSQL.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def resolve(uri: str) -> str:
         For a plain folder, a database in memory, or no address at all.
     """
     if not uri or "://" not in uri or uri.startswith("file:"):
-        # What has no scheme cannot be redacted: a user and a password end at the last @.
+        # Without a scheme `redact` finds nothing: user and password end at the last @.
         shown = redact(uri) if "://" in uri else uri.rpartition("@")[2]
         raise InputError(
             f"the tracking address {shown!r} is a plain folder, which MLflow no longer maintains; "
@@ -111,31 +111,31 @@ def resolve(uri: str) -> str:
         driver = postgres_driver() if uri.startswith("postgresql:") else None
         if driver:
             uri = uri.replace("postgresql", f"postgresql+{driver}", 1)
-        # Text ends an address at a blank, and with it what is hidden of it.
+        # Redaction finds addresses in text, where a blank would end them.
         return uri.rstrip("/").replace(" ", "%20")
     path, _, query = uri.partition("://")[2].removeprefix("/").partition("?")
     if not path or path == ":memory:":
         raise InputError(
-            f"the tracking address {uri!r} keeps nothing; name a file as in "
+            f"the tracking address {uri!r} is not persistent; name a file as in "
             "sqlite:///mlruns/mlflow.db"
         )
     return f"sqlite:///{Path(path).expanduser().absolute()}" + (f"?{query}" if query else "")
 
 
 def contact(uri: str, timeout: float) -> None:
-    """Make sure in a few seconds that the store at the resolved address answers at all.
+    """Connect to the store at the resolved address once, to fail early if it is unavailable.
 
     Raises
     ------
     Exception
-        Whatever the driver or the network says.
+        Any error of the driver or the network.
     """
     if uri.startswith(("http://", "https://")):
         load_mlflow()
         from mlflow.utils.credentials import get_default_host_creds
         from mlflow.utils.rest_utils import http_request
 
-        # Any answer will do: a proxy may well hide this page.
+        # Any response is fine: a proxy may not serve this page.
         http_request(  # type: ignore[no-untyped-call]
             get_default_host_creds(uri),  # type: ignore[no-untyped-call]
             "/health",
@@ -158,7 +158,7 @@ def contact(uri: str, timeout: float) -> None:
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """Return what `call` returns, or raise TimeoutError when that takes longer than `seconds`."""
+    """Return the result of `call`, or raise TimeoutError after `seconds`."""
     answer: Future[T] = Future()
 
     def work() -> None:
@@ -167,14 +167,14 @@ def within(seconds: float, call: Callable[[], T]) -> T:
         except BaseException as error:
             answer.set_exception(error)
 
-    # A daemon: a driver that hangs must not keep the process alive either.
+    # A daemon thread, so that a driver that hangs does not keep the process alive.
     threading.Thread(target=work, name="tracking-contact", daemon=True).start()
     return answer.result(timeout=seconds)
 
 
 @contextlib.contextmanager
 def alone(uri: str) -> Iterator[None]:
-    """Keep other processes from creating the tables of the same SQLite file at the same time."""
+    """Lock an SQLite file, so that only one process at a time creates its tables."""
     try:
         import fcntl
     except ImportError:
@@ -188,14 +188,14 @@ def alone(uri: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def store_errors(uri: str, doing: str) -> Iterator[None]:
-    """Turn whatever a store raises into one StoreError sentence that says what was going on."""
+    """Convert errors of a store into StoreError with a one-sentence message."""
     try:
         yield
     except (InputError, StoreError):
         raise
     except TimeoutError:
         raise StoreError(
-            f"the tracking store {redact(uri)} gave no answer in time while trying to {doing}; "
+            f"the tracking store {redact(uri)} timed out while trying to {doing}; "
             "check that it runs and that the address is right"
         ) from None
     except ModuleNotFoundError as error:
@@ -210,20 +210,20 @@ def store_errors(uri: str, doing: str) -> Iterator[None]:
 
 
 def require_writable(folder: Path, what: str, remedy: str) -> None:
-    """Create `folder` where it is missing, and write a file into it that is gone at once.
+    """Create `folder` if it is missing, and write a temporary file to it.
 
     Parameters
     ----------
     folder : Path
     what : str
-        What the folder is for, as a sentence says it.
+        Content of the folder, for the error message.
     remedy : str
-        What to do where it cannot be written.
+        What to do if it cannot be written, for the error message.
 
     Raises
     ------
     StoreError
-        If it cannot be created or written.
+        If the folder cannot be created or written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ def require_writable(folder: Path, what: str, remedy: str) -> None:
 
 
 def local_folder(address: str) -> Path | None:
-    """Return the folder that an artifact address names on this machine, None for any other."""
+    """Return the folder of a local artifact URI, None for a remote one."""
     parts = urlparse(address)
     if parts.scheme not in ("", "file"):
         return None

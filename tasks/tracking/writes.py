@@ -1,7 +1,7 @@
-"""What is sent to MLflow: calls on a client, each of which can be repeated without harm.
+"""Idempotent calls of an MLflow client.
 
-MLflow keeps one point per metric, step, time and value, and the rest overwrites itself. Only a run
-that is created twice would be two: who repeats :func:`create_run` calls :func:`find_child` first.
+MLflow deduplicates points of a metric with the same step, time and value, and overwrites
+everything else. The exception is :func:`create_run`: before a retry, call :func:`find_child`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "reopen_run",
 ]
 
-# What MLflow takes, and gives, at once.
+# MLflow's limits per request.
 _METRICS = 1000
 _RUNS = 1000
 _PARENT = "mlflow.parentRunId"
@@ -41,7 +41,7 @@ def create_run(
     parent: str | None = None,
     start_ms: int | None = None,
 ) -> str:
-    """Create a running run with all its tags, and return its id."""
+    """Create a run with status RUNNING and its tags, and return its id."""
     system = {"mlflow.user": _user(), "mlflow.source.name": "swarm", "mlflow.source.type": "LOCAL"}
     if description:
         system["mlflow.note.content"] = description
@@ -53,8 +53,8 @@ def create_run(
 
 
 def find_child(client: Any, experiment_id: str, parent: str, name: str) -> str | None:
-    """Return the id of the latest run of that name under `parent`, None if there is none."""
-    # Names are compared here, as no quotation marks are safe in a filter.
+    """Return the id of the latest child run with this name, None if there is none."""
+    # Names are compared here, as a name with quotation marks cannot be used in a filter.
     found = client.search_runs(
         [experiment_id],
         filter_string=f"tags.`{_PARENT}` = '{parent}'",
@@ -65,7 +65,7 @@ def find_child(client: Any, experiment_id: str, parent: str, name: str) -> str |
 
 
 def log_params(client: Any, run_id: str, params: Mapping[str, object]) -> None:
-    """Log parameters; long values are cut to what MLflow keeps."""
+    """Log parameters; long values are truncated to MLflow's limit."""
     from mlflow.entities import Param
 
     for batch in batches(Param(accepted_key(k), cut(v, PARAM_LENGTH)) for k, v in params.items()):
@@ -83,7 +83,7 @@ def log_tags(client: Any, run_id: str, tags: Mapping[str, str]) -> None:
 def log_points(
     client: Any, run_id: str, points: Iterable[tuple[str, float, int]], time_ms: int
 ) -> None:
-    """Log points of metrics, each a name, a value and a step."""
+    """Log points of metrics, each a tuple of name, value and step."""
     from mlflow.entities import Metric
 
     metrics = (Metric(name, value, time_ms, step) for name, value, step in points)
@@ -102,17 +102,17 @@ def log_file(client: Any, run_id: str, path: str, data: bytes) -> None:
 
 
 def reopen_run(client: Any, run_id: str) -> None:
-    """Set a run to running again, and forget what it failed of."""
+    """Set a run to running again and remove its error."""
     if "error" in client.get_run(run_id).data.tags:
         client.delete_tag(run_id, "error")
-    # Last, as a call that fails must not leave it running.
+    # Last, so that an error of the other call does not leave the run as RUNNING.
     client.update_run(run_id, status="RUNNING")
 
 
 def end_run(
     client: Any, run_id: str, status: str, error: str | None = None, end_ms: int | None = None
 ) -> None:
-    """End a run as ``FINISHED``, ``FAILED`` or ``KILLED``, with the reason where there is one."""
+    """End a run as ``FINISHED``, ``FAILED`` or ``KILLED``, with an optional error."""
     if error:
         log_tags(client, run_id, {"error": error})
     client.set_terminated(run_id, status, end_ms)
