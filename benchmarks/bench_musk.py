@@ -1,4 +1,4 @@
-"""The evaluator against the naive one of document 000, on Musk version 2.
+"""The evaluator against the naive one of the worked example, on Musk version 2.
 
 Naive: ``cross_val_score`` plus one refit for the importances, in one process. Ours: the same
 masks with the same refit (costs must be identical), then with the importances of the fold
@@ -35,7 +35,7 @@ DATA = FOLDER / "musk_v2.parquet"
 
 
 def model() -> lightgbm.LGBMClassifier:
-    """Build the model of document 000."""
+    """Build the model of the worked example."""
     return lightgbm.LGBMClassifier(
         objective="binary",
         num_leaves=16,
@@ -51,7 +51,7 @@ def model() -> lightgbm.LGBMClassifier:
 def naive(
     features: pd.DataFrame, target: np.ndarray, masks: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Evaluate masks as document 000 does: five fits for the cost, a sixth for importances.
+    """Evaluate masks as in the worked example: five fits for the cost, a sixth for importances.
 
     Returns the fold costs (n_masks, n_folds) and the seconds.
     """

@@ -1,6 +1,6 @@
-"""Ours and other libraries: the same estimator, folds and number of evaluations, in turn.
+"""Comparison with other libraries: the same estimator, folds and number of evaluations.
 
-Peers come with the extra ``bench``; one that is absent or fails is listed with the reason.
+The extra ``bench`` installs them; one that is missing or fails is listed with the reason.
 
     python benchmarks/bench_peers.py [--evaluations 600] [--seeds 3]
 """
@@ -34,7 +34,7 @@ def neighbours() -> KNeighborsClassifier:
 
 
 def discriminant() -> LinearDiscriminantAnalysis:
-    """Build a model with coefficients, which elimination asks for."""
+    """Build a model with coefficients, for recursive elimination."""
     return LinearDiscriminantAnalysis()
 
 

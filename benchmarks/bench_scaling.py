@@ -1,4 +1,4 @@
-"""How cost grows: with columns, particles, rows, folds and workers. About three minutes.
+"""Scaling with columns, particles, rows, folds and workers. Takes about three minutes.
 
 Prints the tables of docs/scaling.md. Everything but the last table runs on one thread.
 """

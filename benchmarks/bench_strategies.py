@@ -1,7 +1,7 @@
-"""What a strategy's own work costs: propose plus observe, without any evaluation.
+"""Overhead of the strategies: propose plus observe, without any evaluation.
 
-A thousand units and 30 particles (bees, ants, parents) where the strategy has such a number;
-costs are drawn at random. The median over epochs, each with the start-up left out.
+A thousand units and 30 particles (bees, ants, parents) if the strategy has such a parameter, with
+random costs. Medians over epochs, without the start-up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from swarm.strategies.base import Proposal
 from swarm.strategies.catalogue import make, registry
 
 _SIZES = ("n_particles", "n_bees", "n_ants", "population_size", "batch_size")
-# One answer is all they ask for, or one for every unit left: there is no epoch to compare.
+# Their epochs are not comparable: a single one, or one for every remaining unit.
 _NOT_ITERATED = ("exhaustive", "full", "sfs", "sbs", "sffs", "sbfs", "rfe")
 
 

@@ -1,4 +1,4 @@
-"""Tables of figures: printed, and kept in ``benchmarks/results`` for the page."""
+"""Print tables of results, and store them in ``benchmarks/results`` for the page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def save(
     rows: Sequence[Sequence[object]],
     notes: Sequence[str] = (),
 ) -> None:
-    """Print a table and keep it as ``results/<name>.json`` with the machine it is from."""
+    """Print a table and store it as ``results/<name>.json`` with a description of the machine."""
     table = {
         "title": title,
         "columns": list(columns),

@@ -1,1 +1,1 @@
-"""Configuration: the schema, how a file becomes one, and the files that ship."""
+"""Configuration: the schema, the loader, and the shipped files."""

@@ -1,4 +1,4 @@
-"""What every section of the configuration shares: its base class and its bounded types."""
+"""The base class and the bounded types of all configuration sections."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
 
 
 class Section(BaseModel):
-    """A frozen group of keys: unknown keys are refused, and no value is quietly converted."""
+    """A frozen group of keys: unknown keys are refused, and values are never converted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def sentence(text: str) -> PydanticCustomError:
-    """Return a validation error whose text is already the whole sentence for the user."""
+    """Return a validation error with the complete message for the user."""
     return PydanticCustomError("sentence", "{text}", {"text": text})
 
 
@@ -54,7 +54,7 @@ Workers = Annotated[int, Field(ge=1, le=1024)] | Literal[-1]
 Column = Annotated[str, Field(min_length=1)]
 Location = Annotated[str, Field(min_length=1), AfterValidator(_without_secret)]
 Params = dict[str, JsonValue]
-# Of a run, of what it registers, and of files; so no slashes and no spaces.
+# The name of runs, registered models and files; hence no slashes or spaces.
 Name = Annotated[str, Field(max_length=100, pattern=r"^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Scoring = Annotated[
     Annotated[str, Field(min_length=1)] | None,

@@ -1,4 +1,4 @@
-"""What can be known to be wrong with a configuration before any data is read."""
+"""Check a configuration before any data is read."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _RUNNERS = {"dask": "prefect_dask", "ray": "prefect_ray"}
 
 
 def check(config: SelectConfig | CompareConfig) -> None:
-    """Check what takes several keys, or the installed packages, to know.
+    """Check what depends on several keys or on installed packages.
 
     Parameters
     ----------
     config : SelectConfig, RefreshConfig or CompareConfig
-        What :func:`conf.load.load` returned.
+        Returned by :func:`conf.load.load`.
 
     Raises
     ------
     ConfigError
         The first problem: columns with two roles, a split or folds without the column they need,
-        an estimator, scorer or strategy that cannot be used, a vote that does not suit the
-        estimator, features that are both fixed and forbidden, or a package of a task runner that
-        is not installed. Of a comparison, every strategy and every data set is checked.
+        an estimator, scorer or strategy that cannot be used, a vote that does not fit the
+        estimator, features that are both fixed and forbidden, or a missing package of a task
+        runner. In a comparison, every strategy and every data set is checked.
     """
     if isinstance(config, CompareConfig):
         _check_compare(config)
@@ -86,14 +86,14 @@ def _columns_have_one_role(config: SelectConfig) -> None:
             continue
         if name in roles:
             raise ConfigError(
-                f"column {name!r} is both {roles[name]} and {role}; take it out of one of them"
+                f"column {name!r} is both {roles[name]} and {role}; remove it from one of them"
             )
         roles[name] = role
     for key, columns in (("data.drop", data.drop), ("data.categorical", data.categorical)):
         for name in columns:
             if name in roles:
                 raise ConfigError(
-                    f"column {name!r} is both {roles[name]} and in {key}; take it out of {key}"
+                    f"column {name!r} is both {roles[name]} and in {key}; remove it from {key}"
                 )
 
 
@@ -122,7 +122,7 @@ def _features_are_not_contradictory(config: SelectConfig) -> None:
             both = repr(name) if name == other else f"{name!r} and {other!r}"
             raise ConfigError(
                 f"space.fixed and space.forbidden both cover {column!r}, by {both};"
-                " take it out of one of them"
+                " remove it from one of them"
             )
 
 
@@ -137,7 +137,7 @@ def _estimator_suits(config: SelectConfig, estimator: Any) -> None:
         if vote == "soft" and not hasattr(estimator, "predict_proba"):
             raise ConfigError(
                 f"ensemble.vote 'soft' needs probabilities, which {path} with these model.params"
-                " does not give; set it to 'hard'"
+                " does not provide; set it to 'hard'"
             )
         return
     refused: list[tuple[str, object, str]] = []
@@ -163,8 +163,8 @@ def _classifies(estimator: Any, path: str) -> bool:
         classifies = regresses = False
     if not (classifies or regresses):
         raise ConfigError(
-            f"model.estimator {path!r} is neither a classifier nor a regressor of scikit-learn's"
-            " kind; name one that is"
+            f"model.estimator {path!r} is neither a classifier nor a regressor compatible with"
+            " scikit-learn; name one that is"
         )
     return bool(classifies)
 
@@ -174,12 +174,12 @@ def _workers_can_be_reached(config: SelectConfig) -> None:
     if address is not None and backend not in ("dask", "ray"):
         raise ConfigError(
             f"evaluation.address {address!r} is for the backends dask and ray, got {backend!r};"
-            " set evaluation.backend, or leave the address out"
+            " set evaluation.backend, or remove the address"
         )
     timeout = config.evaluation.timeout_seconds
     if timeout is not None and backend != "loky":
         raise ConfigError(
-            f"evaluation.timeout_seconds {timeout:g} needs workers that can be ended and replaced,"
+            f"evaluation.timeout_seconds {timeout:g} needs workers that can be killed and replaced,"
             f" got evaluation.backend {backend!r}; set it to 'loky', or the timeout to null"
         )
     if backend in ("dask", "ray") and find_spec(backend) is None:

@@ -1,4 +1,4 @@
-"""The configuration of a comparison: data sets x strategies x seeds at one budget."""
+"""The configuration of a comparison: data sets x strategies x seeds at an equal budget."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["CompareConfig", "DatasetSection", "RunnerSection"]
 
 # Names become parts of file names, metric names and run names.
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")
-# Sections that a data set may set for itself.
+# Sections that a data set may override.
 _OWN = ("split", "model", "scoring", "pos_label", "folds", "space", "prepare")
 
 Scorer = Annotated[str, Field(min_length=1)]
@@ -51,74 +51,77 @@ Label = bool | int | str
 
 
 class DatasetSection(Section):
-    """One data set; a section that is set here replaces the top one as a whole."""
+    """One data set; a section set here replaces the top-level section as a whole."""
 
     data: DataSection = Field(description="Where the table comes from, and what its columns are")
     split: SplitSection | None = Field(
-        default=None, description="Rows kept aside for the test; null takes the top section"
+        default=None, description="Test rows; null uses the top-level section"
     )
     model: ModelSection | None = Field(
-        default=None, description="Model that judges the subsets; null takes the top section"
+        default=None,
+        description="Model that evaluates the subsets; null uses the top-level section",
     )
     scoring: Scorer | None = Field(
-        default=None, description="Scorer whose cost is minimised; null takes the top one"
+        default=None, description="Scorer whose cost is minimised; null uses the top-level one"
     )
     pos_label: Label | None = Field(
-        default=None, description="Label that counts as positive; null takes the top one"
+        default=None, description="Positive label; null uses the top-level one"
     )
     folds: FoldsSection | None = Field(
-        default=None, description="Folds that give each subset its cost; null takes the top section"
+        default=None, description="Folds of the cross-validation; null uses the top-level section"
     )
     space: SpaceSection | None = Field(
-        default=None, description="Subsets that may be proposed; null takes the top section"
+        default=None, description="Constraints on the subsets; null uses the top-level section"
     )
     prepare: PrepareSection | None = Field(
-        default=None, description="Preparation of the searches; null takes the top section"
+        default=None, description="Preparation of the searches; null uses the top-level section"
     )
 
 
 class RivalSection(Section):
-    """One of the strategies that are compared."""
+    """One of the compared strategies."""
 
     name: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Name of a registered strategy; null takes the label"
+        default=None, description="Name of a registered strategy; null uses the label"
     )
     params: Params = Field(
-        default={}, description="Parameters of the strategy; the others keep defaults"
+        default={}, description="Parameters of the strategy; others keep their defaults"
     )
 
 
 class CompareBudgetSection(BudgetSection):
-    """When each search ends: at the first limit that is reached, the same for all."""
+    """When each search ends: at the first limit that is reached, equal for all searches."""
 
-    epochs: PositiveCount | None = Field(default=None, description="Most epochs")
-    distinct: PositiveCount | None = Field(default=600, description="Most distinct evaluations")
+    epochs: PositiveCount | None = Field(default=None, description="Maximum number of epochs")
+    distinct: PositiveCount | None = Field(
+        default=600, description="Maximum number of distinct evaluations"
+    )
 
 
 class CompareEvaluationSection(EvaluationSection):
-    """How subsets are evaluated; searches run side by side, so each has one worker."""
+    """How subsets are evaluated; searches run in parallel, so each has one worker by default."""
 
     n_jobs: Workers = Field(default=1, description="Workers of each search; -1 for one per core")
 
 
 class RunnerSection(Section):
-    """What runs the searches side by side."""
+    """The task runner, which runs searches in parallel."""
 
     kind: Literal["threads", "processes", "dask", "ray"] = Field(
         default="threads",
         description="Prefect task runner; dask needs the package prefect-dask, ray prefect-ray",
     )
-    workers: PositiveCount = Field(default=2, description="Searches that run at once")
+    workers: PositiveCount = Field(default=2, description="Number of searches that run at once")
 
 
 class CompareConfig(Section):
-    """Everything that one comparison needs to know."""
+    """The configuration of one comparison."""
 
     name: Name = Field(
         description="Name of the comparison: letters, digits, dots, underscores and hyphens",
     )
     description: str | None = Field(
-        default=None, description="What the comparison is for, kept with the run"
+        default=None, description="Purpose of the comparison, stored with the run"
     )
     datasets: dict[str, DatasetSection] = Field(description="Data sets by name")
     strategies: dict[str, RivalSection] = Field(description="Strategies by label")
@@ -127,22 +130,24 @@ class CompareConfig(Section):
     )
     reference: str | None = Field(
         default=None,
-        description="Label of the strategy that the others are tested against; null tests all"
+        description="Label of the strategy that all others are tested against; null tests all"
         " pairs",
     )
-    alpha: Fraction = Field(default=0.05, description="Level of the tests")
+    alpha: Fraction = Field(default=0.05, description="Significance level of the tests")
     split: SplitSection | None = Field(
         default=None,
-        description="Rows kept aside for a test cost; null searches on all rows",
+        description="Test rows, for a test cost; null searches on all rows",
     )
-    model: ModelSection = Field(default=ModelSection(), description="Model that judges the subsets")
+    model: ModelSection = Field(
+        default=ModelSection(), description="Model that evaluates the subsets"
+    )
     scoring: Scoring = None
     pos_label: PosLabel = None
     folds: FoldsSection = Field(
         default=FoldsSection(),
-        description="Folds that give each subset its cost, the same for all searches",
+        description="Folds of the cross-validation, the same for all searches",
     )
-    space: SpaceSection = Field(default=SpaceSection(), description="Subsets that may be proposed")
+    space: SpaceSection = Field(default=SpaceSection(), description="Constraints on the subsets")
     prepare: PrepareSection = Field(
         default=PrepareSection(), description="Preparation of the searches"
     )
@@ -153,17 +158,15 @@ class CompareConfig(Section):
         default=CompareEvaluationSection(), description="How subsets are evaluated"
     )
     runner: RunnerSection = Field(
-        default=RunnerSection(), description="What runs the searches side by side"
+        default=RunnerSection(), description="Task runner of the searches"
     )
     tracking: TrackingSection = Field(
-        default=TrackingSection(), description="Where MLflow keeps the runs"
+        default=TrackingSection(), description="MLflow tracking store"
     )
     archive: ArchiveSection = Field(
-        default=ArchiveSection(), description="Where evaluations are kept, shared by all searches"
+        default=ArchiveSection(), description="Cache of evaluations, shared by all searches"
     )
-    retries: RetriesSection = Field(
-        default=RetriesSection(), description="How often a search is tried"
-    )
+    retries: RetriesSection = Field(default=RetriesSection(), description="Retries of a search")
     schedule: Schedule = None
 
     @field_validator("strategies", mode="before")
@@ -181,8 +184,8 @@ class CompareConfig(Section):
             repeated = [seed for seed in self.seeds if self.seeds.count(seed) > 1]
             if repeated:
                 raise sentence(
-                    f"seeds holds {repeated[0]} twice, and the same search would count twice;"
-                    " keep one of them"
+                    f"seeds contains {repeated[0]} twice, so that one search would count twice;"
+                    " remove one of them"
                 )
         if self.reference is not None and self.reference not in self.strategies:
             raise sentence(
@@ -193,7 +196,7 @@ class CompareConfig(Section):
 
     @property
     def seed_list(self) -> list[int]:
-        """Seeds of the searches, written out."""
+        """Seeds of the searches as a list."""
         return list(self.seeds) if isinstance(self.seeds, list) else list(range(self.seeds))
 
     def strategy(self, label: str) -> StrategySection:
@@ -202,14 +205,14 @@ class CompareConfig(Section):
         return StrategySection(name=rival.name or label, params=rival.params)
 
     def own_split(self, dataset: str) -> SplitSection | None:
-        """Return how rows of a data set are kept aside, None for not at all."""
+        """Return the split of a data set, or None if all rows are searched."""
         return self.datasets[dataset].split or self.split
 
     def as_select(self, dataset: str, label: str, seed: int = 0) -> SelectConfig:
-        """Return one search as a select configuration, with its data set's own sections.
+        """Return one search as a select configuration, with the sections of its data set.
 
-        Its folds have a seed of their own, whatever `seed` is: all searches on a data set share
-        one problem.
+        The seed of the folds does not depend on `seed`: all searches on a data set share one
+        problem.
         """
         section = self.datasets[dataset]
         own = {
@@ -237,7 +240,7 @@ class CompareConfig(Section):
 
 def _refuse_names(key: str, names: list[str]) -> None:
     if not names:
-        raise sentence(f"{key} must hold at least one entry, got none; add one")
+        raise sentence(f"{key} must have at least one entry, got none; add one")
     seen: dict[str, str] = {}
     for name in names:
         if not _NAME.match(name):
@@ -245,7 +248,7 @@ def _refuse_names(key: str, names: list[str]) -> None:
                 f"{key} must have names of at most 40 letters, digits, '.', '_' or '-' that begin"
                 f" with a letter or digit, as files are named after them, got {name!r}"
             )
-        # Some file systems take no notice of case.
+        # Some file systems ignore case.
         if (other := seen.setdefault(name.lower(), name)) != name:
             raise sentence(
                 f"{key} has {other!r} and {name!r}, which would name one file; rename one"

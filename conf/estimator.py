@@ -1,4 +1,4 @@
-"""The estimator that a configuration names, built without importing anything else."""
+"""Build the estimator of a configuration, importing only from allowed packages."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 __all__ = ["build_estimator"]
 
-# How scikit-learn words a refused parameter.
+# scikit-learn's message about a refused parameter.
 _TOLD = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
 _PACKAGES = ("sklearn", "lightgbm", "swarm")
-# Parameters of scikit-learn that take estimators: one that cannot be given fails in every fit.
+# Parameters of scikit-learn that take estimators, which plain values cannot express.
 _OBJECTS = {"base_estimator", "estimator", "estimators", "final_estimator", "regressor", "steps"}
 _OWN = tuple(f"{package}." for package in _PACKAGES)
 
 
 def build_estimator(model: ModelSection) -> BaseEstimator:
-    """Build the estimator of `model`, unfitted, in a pipeline where its features are scaled.
+    """Build the unfitted estimator of `model`, in a pipeline if its features are scaled.
 
     Raises
     ------
     ConfigError
-        The path, or the class it leads to, is outside the allowed packages, cannot be imported,
-        is not a classifier or regressor, or a parameter is unknown or has a value the estimator
-        refuses. Those of LightGBM models may be native ones, by any of their aliases. Parameters
-        are plain values: nothing in them is ever imported.
+        The path, or its class, is outside the allowed packages, cannot be imported, is not a
+        classifier or regressor, or a parameter is unknown or refused by the estimator. LightGBM
+        models also accept native parameters and their aliases. Parameters are plain values:
+        nothing in them is imported.
     """
     kind = _import(model)
     _refuse_unknown(model, kind)
@@ -71,8 +71,8 @@ def _import(model: ModelSection) -> type[Any]:
         )
     if "__" in path:
         raise ConfigError(
-            f"model.estimator {path!r} goes through a name of Python's own, with two underscores;"
-            " name the class by its public path"
+            f"model.estimator {path!r} contains a name with two underscores;"
+            " use the public path of the class"
         )
     module, _, name = path.rpartition(".")
     try:
@@ -89,7 +89,7 @@ def _import(model: ModelSection) -> type[Any]:
         public = [*getattr(found, "__all__", []), *classes]
         hint = nearest(name, public) or "; name a class, such as lightgbm.LGBMClassifier"
         raise ConfigError(f"model.estimator {path!r} is not a class of {module}{hint}")
-    # A package that the user trusts may show classes of others; these must not be a way round.
+    # A module may re-export classes of packages that are not allowed.
     if path.startswith(_OWN) and not _within(kind.__module__, prefixes):
         raise ConfigError(
             f"model.estimator {path!r} is a class of {kind.__module__}, which is outside"
@@ -119,12 +119,12 @@ def _refuse_unknown(model: ModelSection, kind: type[Any]) -> None:
     given = [key for key in model.params if key in _OBJECTS and model.params[key] is not None]
     if given and _within(kind.__module__, ["sklearn"]):
         raise ConfigError(
-            f"model.params.{given[0]} takes estimators, but parameters are plain values that name"
-            " no object; build it in a class of your own, in a package of model.allow"
+            f"model.params.{given[0]} takes estimators, but parameters can only be plain values;"
+            " build it in a class of your own, in a package of model.allow"
         )
     names = [name for name, each in known.items() if each.kind is not each.VAR_KEYWORD]
     if len(names) < len(known):
-        # LightGBM ignores what it does not know, and says so only where it may talk.
+        # LightGBM ignores unknown parameters, with at most a warning.
         native = _native_parameters() if issubclass(kind, LGBMModel) else []
         if not native:
             return
@@ -132,12 +132,12 @@ def _refuse_unknown(model: ModelSection, kind: type[Any]) -> None:
     for key in model.params:
         if key not in names:
             listed = ", ".join(known) if len(names) == len(known) else "LightGBM's own parameters"
-            hint = nearest(key, names) or f"; it knows {listed}"
+            hint = nearest(key, names) or f"; known are {listed}"
             raise ConfigError(f"unknown parameter 'model.params.{key}' of {model.estimator}{hint}")
 
 
 def _native_parameters() -> list[str]:
-    """Name the parameters of the installed LightGBM by all their aliases; none if it is silent."""
+    """Return the names and aliases of LightGBM's parameters; empty if it does not list them."""
     from lightgbm import basic
 
     try:

@@ -1,4 +1,4 @@
-"""A pydantic error as one sentence that names the key, the value and the remedy."""
+"""Explain a pydantic error in one sentence with the key, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def explain(
     model: type[BaseModel],
     origin: Callable[[tuple[str, ...]], str],
 ) -> str:
-    """Return one sentence for the first problem, and how many more there are.
+    """Return one sentence for the first problem, with the number of others.
 
     Parameters
     ----------
     error : ValidationError
-        What pydantic found wrong with `data`.
+        The error of pydantic.
     data : Mapping
-        The merged configuration that was refused.
+        The merged configuration.
     model : type of BaseModel
-        The model that refused it.
+        The model that refused `data`.
     origin : callable
-        Gives the file, variable or option that the key at a path came from.
+        Returns the file, variable or option that set the key at a path.
     """
     problems: dict[tuple[str, ...], list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         problems.setdefault(_path(detail, data), []).append(detail)
-    # A misspelt key is often the reason why another one is missing: it is named first.
+    # Unknown keys first: a misspelt key often explains a missing one.
     order = sorted(problems, key=lambda path: problems[path][0]["type"] != "extra_forbidden")
     first = order[0]
     text = _sentence(first, problems[first], model, origin(first))
@@ -67,7 +67,7 @@ def explain(
 
 
 def _path(detail: ErrorDetails, data: Any) -> tuple[str, ...]:
-    """Keep the part of the location that is a place in the data, not a member of a union."""
+    """Return the part of the location that is a path in the data, without members of unions."""
     path = []
     for part in detail["loc"]:
         inside = dict(enumerate(data)) if isinstance(data, list) else data
@@ -138,11 +138,11 @@ def _suggestion(path: tuple[str, ...], model: type[BaseModel]) -> str:
         return f"did you mean {'.'.join((*section, close[0]))!r}?"
     if elsewhere:
         return f"did you mean {'.'.join(elsewhere[0])!r}?"
-    return f"the keys known there are {', '.join(siblings)}"
+    return f"known keys are {', '.join(siblings)}"
 
 
 def _section(path: tuple[str, ...], model: type[BaseModel]) -> type[BaseModel]:
-    """Give the section at a path, also below the names of a mapping of sections."""
+    """Return the section at a path, also inside a mapping of sections."""
     keys = list(path)
     while keys:
         key = keys.pop(0)
@@ -158,7 +158,7 @@ def _section(path: tuple[str, ...], model: type[BaseModel]) -> type[BaseModel]:
 
 
 def _kinds(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Give the sections that an annotation is made of: itself, or its parts."""
+    """Yield the sections in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
@@ -166,7 +166,7 @@ def _kinds(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _paths(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Give the path of every field, sections included."""
+    """Yield the path of every field, sections included."""
     for name, field in model.model_fields.items():
         path = (*above, field.alias or name)
         yield path
@@ -175,7 +175,7 @@ def _paths(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def shown(value: Any) -> str:
-    """Return `value` as it stands in YAML, cut at 80 characters and without passwords."""
+    """Format `value` as in YAML, with at most 80 characters and without passwords."""
     words = {None: "null", True: "true", False: "false"}
     text = words[value] if value is None or isinstance(value, bool) else repr(value)
     text = redact(text)

@@ -1,4 +1,4 @@
-"""Read a configuration: shipped or own YAML, then the environment, then `--set`."""
+"""Read a configuration from YAML, the environment and `--set`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 AnyConfig = SelectConfig | CompareConfig | RefreshConfig
-# The keys to a value, the value as YAML text, and the option it came from.
+# The path of a key, its value as YAML text, and the option that set it.
 Setting = tuple[tuple[str, ...], str, str]
 _PREFIX = "SWARM_"
 
@@ -52,29 +52,29 @@ _PREFIX = "SWARM_"
 def load(
     path: str | Path, overrides: Sequence[str] = (), env: Mapping[str, str] | None = None
 ) -> AnyConfig:
-    """Read a configuration file, with what overrides it.
+    """Read a configuration file and its overrides.
 
-    What is set in `overrides` wins over the environment, the environment over the file, the file
-    over the defaults. Nothing outside the configuration is looked at: see :func:`check`.
+    `overrides` take precedence over the environment, the environment over the file, and the file
+    over the defaults. Only the configuration itself is validated; see :func:`check`.
 
     Parameters
     ----------
     path : str or Path
-        A YAML file. Where there is none of that name, a configuration that ships with the project:
-        ``default``, ``default.yaml`` and ``conf/default.yaml`` are the same.
+        A YAML file. If there is none of that name, a shipped configuration: ``default``,
+        ``default.yaml`` and ``conf/default.yaml`` are the same.
     overrides : sequence of str
-        ``section.key=value`` each, the value in YAML; a later one wins over an earlier one.
+        ``section.key=value`` each, with the value in YAML; the last one of a key wins.
     env : mapping of str to str, optional
-        The environment, by default the process's own. ``SWARM_BUDGET__EPOCHS=5`` sets
-        ``budget.epochs``; a name without ``__`` counts only where it is a key of its own, such as
-        ``SWARM_SEED``. Keys are in lower case; one that is not (``model.params.C``) is set by
-        giving its section as a mapping, ``SWARM_MODEL__PARAMS={C: 1}``.
+        Environment variables; default: those of the process. ``SWARM_BUDGET__EPOCHS=5`` sets
+        ``budget.epochs``; a name without ``__`` is used only if it is a top-level key, such as
+        ``SWARM_SEED``. Keys are lower case; set others (``model.params.C``) through their section
+        as a mapping, ``SWARM_MODEL__PARAMS={C: 1}``.
 
     Returns
     -------
     SelectConfig, CompareConfig or RefreshConfig
         A file with the key `datasets` is a comparison, one with `champion` a refresh.
-        ``${NAME}`` in addresses stays as it is: it is replaced where the address is used.
+        ``${NAME}`` in addresses is kept, and replaced only when the address is used.
 
     Raises
     ------
@@ -86,12 +86,12 @@ def load(
 
 
 def load_select(path: str | Path, overrides: Sequence[str] = ()) -> SelectConfig:
-    """Read the configuration of a select run; else as :func:`load`."""
+    """Read the configuration of a select run; see :func:`load`."""
     return only_select(load(path, overrides), str(path), str(path))
 
 
 def only_select(config: AnyConfig, origin: str, command: str) -> SelectConfig:
-    """Refuse a comparison, which errors call `origin`, and point to ``swarm compare command``."""
+    """Refuse a comparison, with a hint to ``swarm compare command``; errors name `origin`."""
     if isinstance(config, CompareConfig):
         raise ConfigError(
             f"{origin} is a comparison, as it has the key 'datasets'; run `swarm compare {command}`"
@@ -100,22 +100,22 @@ def only_select(config: AnyConfig, origin: str, command: str) -> SelectConfig:
 
 
 def load_compare(path: str | Path, overrides: Sequence[str] = ()) -> CompareConfig:
-    """Read the configuration of a comparison; else as :func:`load`."""
+    """Read the configuration of a comparison; see :func:`load`."""
     config = load(path, overrides)
     if isinstance(config, SelectConfig):
         raise ConfigError(
-            f"{path} is no comparison, as it has no key 'datasets'; run `swarm select {path}`, or"
-            " start from `swarm config show compare`"
+            f"{path} is not a comparison, as it has no key 'datasets'; run `swarm select {path}`,"
+            " or start from `swarm config show compare`"
         )
     return config
 
 
 def load_refresh(path: str | Path, overrides: Sequence[str] = ()) -> RefreshConfig:
-    """Read the configuration of a refresh; else as :func:`load`."""
+    """Read the configuration of a refresh; see :func:`load`."""
     config = load(path, overrides)
     if not isinstance(config, RefreshConfig):
         raise ConfigError(
-            f"{path} is no refresh, as it has no key 'champion'; add it, or start from"
+            f"{path} is not a refresh, as it has no key 'champion'; add it, or start from"
             " `swarm config show refresh`"
         )
     return config
@@ -127,11 +127,11 @@ def from_yaml(
     overrides: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> AnyConfig:
-    """Read a configuration from YAML text, which errors call `origin`; else as :func:`load`."""
+    """Read a configuration from YAML text; errors name `origin`; see :func:`load`."""
     data = parse(text, origin)
     if not isinstance(data, dict):
         got = "nothing" if data is None else f"a {type(data).__name__}"
-        raise ConfigError(f"{origin} must hold a mapping of keys such as 'name: mine', got {got}")
+        raise ConfigError(f"{origin} must be a mapping of keys such as 'name: mine', got {got}")
     model = _kind_of(data)
     in_file = set(_paths(data))
     origins: dict[tuple[str, ...], str] = {}
@@ -143,7 +143,7 @@ def from_yaml(
         data = _with_value(data, keys, parse(value, option), option)
         origins = {known: name for known, name in origins.items() if known[: len(keys)] != keys}
         origins[keys] = option
-    # A section whose keys are all commented out is null in YAML, and means its defaults.
+    # A section whose keys are all commented out is null in YAML: use its defaults.
     data = {key: value for key, value in data.items() if value is not None}
 
     def where(key: tuple[str, ...]) -> str:
@@ -160,11 +160,11 @@ def from_yaml(
 def from_environment(
     env: Mapping[str, str], model: type[BaseModel] = SelectConfig
 ) -> list[Setting]:
-    """Find the variables that set keys: ``SWARM_A__B``, and ``SWARM_A`` where `a` is no section."""
+    """Return settings from variables: ``SWARM_A__B``, and ``SWARM_A`` if `a` is not a section."""
     fields, settings = model.model_fields, []
     for variable in sorted(name for name in env if name.startswith(_PREFIX)):
         keys = tuple(variable.removeprefix(_PREFIX).lower().split("__"))
-        # Others use the prefix too (a service called swarm gets SWARM_PORT from its orchestrator).
+        # Others use the prefix too: orchestrators set SWARM_PORT for a service called swarm.
         is_key = keys[0] in fields and not _is_section(fields[keys[0]].annotation)
         if all(keys) and (len(keys) > 1 or is_key):
             settings.append((keys, env[variable], variable))
@@ -176,7 +176,7 @@ def _is_section(annotation: Any) -> bool:
 
 
 def as_yaml(config: AnyConfig) -> str:
-    """Return the whole configuration as YAML, which :func:`from_yaml` reads back as the same."""
+    """Return the configuration with all defaults as YAML; the inverse of :func:`from_yaml`."""
     return render(config.model_dump(mode="json", by_alias=True))
 
 
@@ -186,7 +186,7 @@ def json_schema(model: type[AnyConfig] = SelectConfig) -> dict[str, Any]:
 
 
 def flatten(config: AnyConfig) -> dict[str, JsonValue]:
-    """Return every value under its dotted key; lists and empty mappings are values."""
+    """Return all values by dotted key; lists and empty mappings are values."""
 
     def leaves(prefix: str, section: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
         for name, value in section.items():
@@ -199,16 +199,16 @@ def flatten(config: AnyConfig) -> dict[str, JsonValue]:
 
 
 def difference(old: AnyConfig, new: AnyConfig) -> list[str]:
-    """Return one ``key: old -> new`` for every dotted key whose value differs, in file order."""
+    """Return ``key: old -> new`` for every dotted key whose value differs, in file order."""
     before, after = flatten(old), flatten(new)
-    # As text, so that 1 and true differ, and not-a-number does not differ from itself.
+    # As text, so that 1 differs from true, and NaN equals itself.
     keys = dict.fromkeys([*before, *after])
     lines = ((key, _text(before, key), _text(after, key)) for key in keys)
     return [f"{key}: {was} -> {now}" for key, was, now in lines if was != now]
 
 
 def shipped() -> list[str]:
-    """Return the names of the configurations that come with the project."""
+    """Return the names of the shipped configurations."""
     files = (file.name for file in resources.files("conf").iterdir())
     return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
 
@@ -219,13 +219,13 @@ def _override(text: str) -> Setting:
     keys = tuple(part.strip() for part in key.split("."))
     if not equals or not all(keys):
         raise ConfigError(
-            f"--set {redact(text)!r} does not name a key and a value; write it as section.key=value"
+            f"--set {redact(text)!r} has no key and value; write it as section.key=value"
         )
     return keys, value, f"--set {key.strip()}"
 
 
 def _paths(data: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Give the path of every key, three levels deep at most."""
+    """Yield the path of every key, up to three levels deep."""
     for key, value in data.items():
         yield (*above, key)
         if isinstance(value, dict) and len(above) < 2:
@@ -235,14 +235,14 @@ def _paths(data: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[tup
 def _with_value(
     data: dict[str, Any], keys: tuple[str, ...], value: Any, option: str, above: str = ""
 ) -> dict[str, Any]:
-    """Return `data` with one nested value replaced; errors call the value `option`."""
+    """Return `data` with one nested value replaced; errors name `option`."""
     head, *rest = keys
     if not rest:
         return {**data, head: value}
     below = data.get(head)
     if below is not None and not isinstance(below, dict):
         raise ConfigError(
-            f"{option} goes below {above + head!r}, which holds {shown(below)} and no keys;"
+            f"{option} goes below {above + head!r}, which is {shown(below)} and has no keys;"
             f" set {above + head!r} itself"
         )
     nested = _with_value(below or {}, tuple(rest), value, option, f"{above}{head}.")
@@ -267,7 +267,7 @@ def _read(path: str | Path) -> tuple[str, str]:
         if str(Path(path).parent) not in (".", "conf") or name not in shipped():
             hint = nearest(name, shipped()) or "; give the path of a YAML file"
             raise ConfigError(
-                f"configuration {shown!r} is neither a file nor one of those that ship,"
+                f"configuration {shown!r} is neither a file nor a shipped configuration,"
                 f" {', '.join(shipped())}{hint}"
             )
         shown = f"conf/{name}.yaml"

@@ -1,4 +1,4 @@
-"""The sections that say what is to be solved: table, split, model, folds, features."""
+"""Sections that define the problem: data, split, model, folds, features."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = [
 
 
 class DataSection(Section):
-    """Where the table comes from, and what its columns are."""
+    """The table and the roles of its columns."""
 
     source: Literal["bundled", "file", "uci", "sql"] = Field(
-        description="Where the table comes from: a data set bundled with scikit-learn, a file,"
+        description="Source of the table: a data set bundled with scikit-learn, a file,"
         " the UCI repository or an SQL query"
     )
     name: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
-        description="Name of the bundled data set, or of the UCI data set when it has no id",
+        description="Name of the bundled data set, or of the UCI data set if id is not set",
     )
-    id: PositiveCount | None = Field(default=None, description="Number of the UCI data set")
+    id: PositiveCount | None = Field(default=None, description="Id of the UCI data set")
     path: Location | None = Field(
         default=None,
         description="CSV or Parquet file or fsspec URL for source file, relative to the current"
@@ -41,24 +41,25 @@ class DataSection(Section):
         " when the connection is made",
     )
     query: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="SQL query whose rows are the table; it may only read"
+        default=None, description="SQL query that returns the table; it must be read-only"
     )
     target: Column | Annotated[list[Column], Field(min_length=1)] | None = Field(
         default=None,
-        description="Column to predict, or a list of 0/1 label columns; null takes the data set's"
-        " own, which only bundled and uci have",
+        description="Column to predict, or a list of 0/1 label columns; null uses the target of the"
+        " data set, for bundled and uci only",
     )
-    drop: list[Column] = Field(default=[], description="Columns that are left out altogether")
+    drop: list[Column] = Field(default=[], description="Columns to ignore")
     categorical: list[Column] = Field(
-        default=[], description="Columns given to the model as categories"
+        default=[], description="Columns passed to the model as categories"
     )
     categorical_support: bool = Field(
         default=False,
-        description="Whether the model takes categories though neither its tags nor its parameters"
-        " say so; those of LightGBM, CatBoost and XGBoost do",
+        description="Whether the model supports categories although neither its tags nor its"
+        " parameters declare it; not needed for LightGBM, CatBoost and XGBoost",
     )
     group: Column | None = Field(
-        default=None, description="Column of ids of rows that belong together; never a feature"
+        default=None,
+        description="Column of group ids, for rows that belong together; never a feature",
     )
     time: Column | None = Field(
         default=None, description="Column that orders the rows in time; never a feature"
@@ -67,7 +68,7 @@ class DataSection(Section):
         default=None, description="Column of sample weights; never a feature"
     )
     part: Column | None = Field(
-        default=None, description="Column that says train or test for each row; never a feature"
+        default=None, description="Column with train or test for each row; never a feature"
     )
 
     @model_validator(mode="after")
@@ -91,84 +92,85 @@ class DataSection(Section):
 
 
 class SplitSection(Section):
-    """Which rows are kept aside for the test, where no search ever sees them."""
+    """The test rows, which no search sees."""
 
     kind: Literal["random", "stratified", "group", "time", "column"] = Field(
         default="random",
-        description="How the test rows are chosen: at random, with the classes in proportion, by"
-        " whole groups (data.group), the latest ones (data.time) or as data.part says",
+        description="How the test rows are chosen: at random, stratified by class, by whole groups"
+        " (data.group), the latest ones (data.time) or by the column data.part",
     )
     test_size: Fraction = Field(
-        default=0.3, description="Share of the rows, or of the groups, kept for the test"
+        default=0.3, description="Share of the rows, or of the groups, in the test set"
     )
     seed: Seed | None = Field(
-        default=None, description="Seed of the split; null takes the top seed"
+        default=None, description="Seed of the split; null uses the top-level seed"
     )
 
 
 class ModelSection(Section):
-    """The model that every subset is judged by."""
+    """The model that evaluates every subset."""
 
     estimator: str = Field(
         default="lightgbm.LGBMClassifier",
         pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$",
         description="Import path of a scikit-learn compatible classifier or regressor, under"
-        " sklearn, lightgbm, swarm or a prefix of model.allow",
+        " sklearn, lightgbm, swarm or a prefix in model.allow",
     )
     params: Params = Field(default={}, description="Arguments of the estimator")
     scaling: Literal["none", "standard", "minmax"] = Field(
         default="none",
-        description="What is done to the features before the estimator, learned from training rows"
-        " alone: nothing, mean 0 and deviation 1, or the range from 0 to 1; models that measure"
-        " distances need one of the latter",
+        description="Scaling of the features, fitted on the training rows of each fold: none,"
+        " standard (mean 0, standard deviation 1) or minmax (range 0 to 1); recommended for models"
+        " that depend on distances",
     )
     allow: list[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?$")]] = Field(
-        default=[], description="Further packages or modules the estimator may be imported from"
+        default=[],
+        description="Additional packages or modules from which the estimator may be imported",
     )
 
 
 class FoldsSection(Section):
-    """The cross-validation that gives each subset its cost."""
+    """The cross-validation that determines the cost of a subset."""
 
     kind: Literal["stratified", "random", "group", "stratified_group", "time", "column"] = Field(
         default="stratified",
-        description="How the training rows are cut into folds; group and stratified_group need"
+        description="How the training rows are divided into folds; group and stratified_group need"
         " data.group, time needs data.time, column needs folds.column",
     )
     n_folds: Annotated[int, Field(ge=2)] = Field(default=5, description="Number of folds")
-    shuffle: bool = Field(default=True, description="Whether rows are shuffled before they are cut")
+    shuffle: bool = Field(
+        default=True, description="Whether to shuffle the rows before the division"
+    )
     seed: Seed | None = Field(
-        default=None, description="Seed of the shuffle; null takes the top seed"
+        default=None, description="Seed of the shuffle; null uses the top-level seed"
     )
     column: Column | None = Field(
         default=None,
-        description="Column that holds the fold each row is tested in, for kind column; rows"
-        " without one are always trained on, so that a single fold is a hold-out; never a feature",
+        description="Column with the fold in which each row is tested, for kind column; rows"
+        " without a value are always trained on, so a single fold is a hold-out; never a feature",
     )
 
     @model_validator(mode="after")
     def _column_is_there(self) -> Self:
         if self.kind == "column" and self.column is None:
-            raise sentence("folds.kind 'column' needs folds.column; set it to the column of folds")
+            raise sentence(
+                "folds.kind 'column' needs folds.column; set it to the column with the folds"
+            )
         return self
 
 
 class SpaceSection(Section):
-    """Which subsets may be proposed at all."""
+    """Constraints on the subsets."""
 
-    fixed: list[Column] = Field(
-        default=[], description="Features or groups that are in every subset"
-    )
-    forbidden: list[Column] = Field(
-        default=[], description="Features or groups that are in no subset"
-    )
+    fixed: list[Column] = Field(default=[], description="Features or groups in every subset")
+    forbidden: list[Column] = Field(default=[], description="Features or groups in no subset")
     groups: dict[Column, Annotated[list[Column], Field(min_length=1)]] = Field(
         default={},
-        description="Name of a group to its columns, which are chosen together or not at all",
+        description="Columns of each group by name; they are selected together or not at all",
     )
-    min_size: PositiveCount = Field(default=1, description="Fewest units in a subset")
+    min_size: PositiveCount = Field(default=1, description="Minimum number of units in a subset")
     max_size: PositiveCount | None = Field(
-        default=None, description="Most units in a subset; null for no limit"
+        default=None, description="Maximum number of units in a subset; null for no limit"
     )
 
     @model_validator(mode="after")
@@ -182,11 +184,11 @@ class SpaceSection(Section):
 
 
 class PrepareSection(Section):
-    """What is computed once before the search."""
+    """What is computed before the search."""
 
     n_clusters: PositiveCount | None = Field(
         default=None,
-        description="Clusters of similar features that first positions are drawn from, at most as"
-        " many as there are units; null takes twice the square root of the number of units, rounded"
-        " up, and at most 50",
+        description="Number of clusters of similar features from which the initial positions are"
+        " drawn, at most the number of units; null uses twice the square root of the number of"
+        " units, rounded up, and at most 50",
     )

@@ -1,4 +1,4 @@
-"""The configuration of a refresh: that of a select run, and what becomes of its answer."""
+"""The configuration of a refresh: that of a select run, and rules for the promotion."""
 
 from __future__ import annotations
 
@@ -15,53 +15,59 @@ Threshold = Annotated[FiniteFloat, Field(gt=0)]
 
 
 class ChampionSection(Section):
-    """The model in use, and what a challenger has to do to take its place."""
+    """The champion, and when a challenger replaces it."""
 
     name: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Name in the model registry; null takes the name of the run"
+        default=None, description="Name in the model registry; null uses the name of the run"
     )
     metric: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
-        description="Metric of the test rows that decides; null takes the scorer where it is one,"
-        " else the usual one",
+        description="Metric on the test rows that decides; null uses the scorer if it is a metric,"
+        " else the default metric",
     )
     margin: Annotated[FiniteFloat, Field(ge=0)] = Field(
-        default=0.0, description="Gain that a challenger has to exceed, in units of the metric"
+        default=0.0, description="Minimum gain of a challenger, in units of the metric"
     )
     confidence: Fraction = Field(
-        default=0.95, description="Share of bootstrap resamples in which it has to"
+        default=0.95,
+        description="Share of bootstrap resamples in which the gain must exceed the margin",
     )
     publish: Location | None = Field(
         default=None,
-        description="Path or fsspec URL of the features.json that others read; null publishes none",
+        description="Path or fsspec URL of the published features.json; null publishes none",
     )
     wait_seconds: Annotated[FiniteFloat, Field(ge=0)] = Field(
         default=0.0,
-        description="How long a refresh waits for another of the same champion; 0 declines at once",
+        description="Seconds to wait for another refresh of the same champion; 0 fails at once",
     )
     on_missing: Literal["stop", "replace"] = Field(
         default="stop",
-        description="When the table lacks columns that the champion needs: stop, or let the"
-        " challenger take its place",
+        description="If the table lacks columns that the champion needs: stop, or replace the"
+        " champion by the challenger",
     )
 
 
 class DriftSection(Section):
-    """When the columns of the champion have moved too far."""
+    """Thresholds for the drift of the champion's columns."""
 
-    psi: Threshold = Field(default=0.2, description="Population stability index above this")
-    ks: Threshold = Field(default=0.2, description="Kolmogorov-Smirnov distance above this")
+    psi: Threshold = Field(
+        default=0.2, description="Threshold of the population stability index (PSI)"
+    )
+    ks: Threshold = Field(
+        default=0.2, description="Threshold of the Kolmogorov-Smirnov distance (KS)"
+    )
     action: Literal["warn", "stop"] = Field(
-        default="warn", description="What follows: a warning in the record, or no search at all"
+        default="warn",
+        description="Action above a threshold: log a warning, or stop before the search",
     )
 
 
 class RefreshConfig(SelectConfig):
-    """A select run whose answer becomes the champion, if it is better."""
+    """A select run whose result becomes the champion if it is better."""
 
-    champion: ChampionSection = Field(description="The model in use, and how it is replaced")
+    champion: ChampionSection = Field(description="The champion, and when a challenger replaces it")
     drift: DriftSection = Field(
-        default=DriftSection(), description="When the columns of the champion have moved too far"
+        default=DriftSection(), description="Thresholds for the drift of the champion's columns"
     )
 
     @property

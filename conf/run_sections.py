@@ -1,4 +1,4 @@
-"""The sections that say how a search is run, judged, recorded and repeated."""
+"""Sections that define how a search is run, evaluated, logged and repeated."""
 
 from __future__ import annotations
 
@@ -31,24 +31,26 @@ class StrategySection(Section):
         default="multiswarm", description="Name of a registered strategy"
     )
     params: Params = Field(
-        default={}, description="Parameters of the strategy; the others keep defaults"
+        default={}, description="Parameters of the strategy; others keep their defaults"
     )
 
 
 class BudgetSection(Section):
     """When a search ends: at the first limit that is reached."""
 
-    epochs: PositiveCount | None = Field(default=30, description="Most epochs")
+    epochs: PositiveCount | None = Field(default=30, description="Maximum number of epochs")
     evaluations: PositiveCount | None = Field(
-        default=None, description="Most evaluations asked for; a repeated mask counts"
+        default=None, description="Maximum number of evaluations; repeated masks count"
     )
-    distinct: PositiveCount | None = Field(default=None, description="Most distinct evaluations")
-    fits: PositiveCount | None = Field(default=None, description="Most models trained")
+    distinct: PositiveCount | None = Field(
+        default=None, description="Maximum number of distinct evaluations"
+    )
+    fits: PositiveCount | None = Field(default=None, description="Maximum number of fitted models")
     seconds: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
-        default=None, description="Most seconds of searching"
+        default=None, description="Maximum duration of the search in seconds"
     )
     patience: PositiveCount | None = Field(
-        default=None, description="Epochs without a better cost that end the search"
+        default=None, description="Early stopping: end after this many epochs without a better cost"
     )
 
     @model_validator(mode="after")
@@ -67,89 +69,90 @@ class EvaluationSection(Section):
 
     importance: Importance = Field(
         default="auto",
-        description="Where feature importances come from: the fold models, one more fit on all"
-        " training rows, permutation, mutual information or nowhere; auto takes the fold models'"
-        " where the model has importances",
+        description="Source of feature importances: the fold models, a refit on all training rows,"
+        " permutation, mutual information or none; auto uses the fold models if they have"
+        " importances",
     )
     pruning: bool = Field(
         default=True,
-        description="Skip the folds of a subset that can no longer win; the search stays the same",
+        description="Skip the remaining folds of a subset that cannot win; the result is unchanged",
     )
     racing: Annotated[float, Field(gt=0, lt=0.5)] | None = Field(
         default=None,
-        description="Give a subset up once its chance to win, by the folds seen so far, is below"
-        " this; faster, but a subset that would have won is lost now and then; null for never",
+        description="Discard a subset once its probability of winning, given the folds so far, is"
+        " below this; faster, but may discard a subset that would have won; null disables racing",
     )
     exact: bool = Field(
         default=True,
-        description="Spare the models where costs follow without them, as those of nearest"
-        " neighbours and Gaussian naive Bayes do; the costs stay the same",
+        description="Use a fast path that computes costs without fitting models, where there is one"
+        " (such as for nearest neighbours and Gaussian naive Bayes); the costs are the same",
     )
-    n_jobs: Workers = Field(
-        default=-1, description="Workers that evaluate subsets; -1 for one per core"
-    )
+    n_jobs: Workers = Field(default=-1, description="Number of workers; -1 for one per core")
     backend: Literal["loky", "threading", "sequential", "dask", "ray"] = Field(
         default="loky",
-        description="Kind of workers: processes, threads, none, or those of a Dask or Ray cluster",
+        description="Workers: processes, threads, none, or those of a Dask or Ray cluster",
     )
     address: Location | None = Field(
         default=None,
-        description="Scheduler of the Dask or Ray cluster; null starts n_jobs processes here",
+        description="Address of the Dask or Ray scheduler; null starts n_jobs local processes",
     )
     timeout_seconds: Annotated[FiniteFloat, Field(gt=0, le=604_800)] | None = Field(
         default=None,
-        description="Seconds that one fit may take; one that takes longer counts as failed and its"
-        " worker is replaced; needs the backend loky; null for no limit",
+        description="Timeout of one fit in seconds; a fit that exceeds it counts as failed and its"
+        " worker is replaced; needs the backend loky; null for no timeout",
     )
 
 
 class ProxySection(Section):
-    """A cheaper model to search on."""
+    """A cheaper model that guides the search."""
 
     params: Params = Field(
         description="Arguments of the estimator that differ from model.params, such as fewer trees"
     )
     best: PositiveCount = Field(
-        default=16, description="Number of best subsets that are measured on the full model"
+        default=16, description="Number of best subsets that are evaluated on the full model"
     )
     probes: Count = Field(
         default=12,
-        description="Number of subsets, good or bad, that are measured on both models to tell how"
-        " well they agree",
+        description="Number of subsets, good and bad, that are evaluated on both models to measure"
+        " their rank correlation",
     )
 
 
 class EnsembleSection(Section):
-    """The models of the best subsets, and how they agree."""
+    """The ensemble of models of the best subsets."""
 
-    n_models: PositiveCount = Field(default=8, description="Number of best subsets, one model each")
+    n_models: PositiveCount = Field(
+        default=8, description="Number of best subsets, with one model each"
+    )
     vote: Literal["hard", "soft", "any", "mean", "auto"] = Field(
         default="auto",
-        description="How predictions are joined: the majority, the mean probability, the positive"
-        " class as soon as any model says so, or the mean; auto is hard for classifiers and mean"
-        " for regressors",
+        description="How predictions are combined: hard (majority), soft (mean probability), any"
+        " (positive if any model predicts it) or mean; auto is hard for classifiers and mean for"
+        " regressors",
     )
 
 
 class HoldoutSection(Section):
-    """How the answer is judged on the test rows."""
+    """How the result is evaluated on the test rows."""
 
     metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
-        default=None, description="Scorers reported on the test rows; null takes the usual ones"
+        default=None, description="Metrics on the test rows; null uses the defaults of the task"
     )
     bootstrap: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1000, description="Resamples behind each interval"
+        default=1000, description="Number of bootstrap resamples of each confidence interval"
     )
-    confidence: Fraction = Field(default=0.95, description="Confidence of the intervals")
+    confidence: Fraction = Field(default=0.95, description="Level of the confidence intervals")
     random_subsets: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=5, description="Ensembles of random subsets of the same sizes to compare with"
+        default=5,
+        description="Number of ensembles of random subsets of the same sizes, as a baseline",
     )
 
 
 class TrackingSection(Section):
-    """Where MLflow keeps the runs."""
+    """The MLflow tracking store."""
 
-    # `register` itself is taken: every pydantic class has it from its metaclass.
+    # pydantic's metaclass already defines `register`.
     model_config = ConfigDict(serialize_by_alias=True)
 
     uri: Location = Field(
@@ -157,13 +160,14 @@ class TrackingSection(Section):
         description="MLflow tracking URI; ${NAME} is replaced by an environment variable when used",
     )
     artifacts: Location = Field(
-        default="mlruns/artifacts", description="Folder or URL of a new experiment's artifacts"
+        default="mlruns/artifacts",
+        description="Folder or URL for the artifacts of a new experiment",
     )
     experiment: Annotated[str, Field(min_length=1)] = Field(
         default="swarm", description="MLflow experiment"
     )
     spool: Annotated[str, Field(min_length=1)] = Field(
-        default="mlruns/spool", description="Read and not used: earlier versions kept a queue here"
+        default="mlruns/spool", description="Ignored: earlier versions kept a queue here"
     )
     register_model: bool = Field(
         default=True,
@@ -178,7 +182,7 @@ class TrackingSection(Section):
 
 
 class ArchiveSection(Section):
-    """Where evaluations are kept for good."""
+    """The cache of evaluations."""
 
     url: Location = Field(
         default="sqlite:///mlruns/archive.db",
@@ -188,11 +192,11 @@ class ArchiveSection(Section):
 
 
 class RetriesSection(Section):
-    """How often an epoch is tried."""
+    """Retries of an epoch."""
 
     attempts: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=3, description="Attempts at one epoch before the run fails"
+        default=3, description="Attempts per epoch before the run fails"
     )
     delay_seconds: Annotated[FiniteFloat, Field(ge=0, le=3600)] = Field(
-        default=1.0, description="Seconds between two attempts"
+        default=1.0, description="Seconds between attempts"
     )

@@ -1,4 +1,4 @@
-"""When a configuration is run by itself."""
+"""The schedule of a configuration."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class ScheduleSection(Section):
     """When ``swarm serve`` runs this configuration."""
 
     cron: Annotated[str, Field(min_length=1)] = Field(
-        description="Minute, hour, day of month, month and day of week, as cron has them:"
+        description="Cron expression: minute, hour, day of month, month and day of week;"
         " '0 4 * * 1' is every Monday at 4"
     )
     timezone: Annotated[str, Field(min_length=1)] = Field(
-        default="UTC", description="Time zone of the hours in cron, such as Europe/Berlin"
+        default="UTC", description="Time zone of the cron expression, such as Europe/Berlin"
     )
 
     @field_validator("cron")
     @classmethod
     def _can_be_scheduled(cls, value: str) -> str:
-        # Only those who schedule pay for the import.
+        # Imported here, as it is slow and only schedules need it.
         from prefect.client.schemas.schedules import CronSchedule
 
         try:
-            # A sixth field would be seconds, and with @reboot there is no time at all.
+            # A sixth field would be seconds, and @reboot is not a time.
             if len(value.split()) != 5:
                 raise ValueError(value)
             CronSchedule(cron=value)
@@ -58,5 +58,5 @@ class ScheduleSection(Section):
 
 Schedule = Annotated[
     ScheduleSection | None,
-    Field(description="When `swarm serve` runs it; null for never by itself"),
+    Field(description="When `swarm serve` runs this configuration; null for no schedule"),
 ]

@@ -30,27 +30,27 @@ __all__ = ["SelectConfig"]
 
 
 class SelectConfig(Section):
-    """Everything that one run needs to know; only `name` and `data` have no default."""
+    """The configuration of one run; only `name` and `data` are required."""
 
     name: Name = Field(
         description="Name of the run and of the registered model: letters, digits, dots,"
         " underscores and hyphens",
     )
     description: str | None = Field(
-        default=None, description="What the run is for, kept with the run"
+        default=None, description="Purpose of the run, stored with the run"
     )
-    seed: Seed = Field(
-        default=0, description="Seed of everything random that has no seed of its own"
+    seed: Seed = Field(default=0, description="Seed of everything that has no seed of its own")
+    data: DataSection = Field(description="The table and the roles of its columns")
+    split: SplitSection = Field(
+        default=SplitSection(), description="The test rows, which no search sees"
     )
-    data: DataSection = Field(description="Where the table comes from, and what its columns are")
-    split: SplitSection = Field(default=SplitSection(), description="Rows kept aside for the test")
-    model: ModelSection = Field(default=ModelSection(), description="Model that judges the subsets")
+    model: ModelSection = Field(
+        default=ModelSection(), description="Model that evaluates the subsets"
+    )
     scoring: Scoring = None
     pos_label: PosLabel = None
-    folds: FoldsSection = Field(
-        default=FoldsSection(), description="Folds that give each subset its cost"
-    )
-    space: SpaceSection = Field(default=SpaceSection(), description="Subsets that may be proposed")
+    folds: FoldsSection = Field(default=FoldsSection(), description="Folds of the cross-validation")
+    space: SpaceSection = Field(default=SpaceSection(), description="Constraints on the subsets")
     prepare: PrepareSection = Field(
         default=PrepareSection(), description="Preparation of the search"
     )
@@ -61,22 +61,20 @@ class SelectConfig(Section):
     )
     proxy: ProxySection | None = Field(
         default=None,
-        description="Cheaper model to search on, the best subsets being measured on the full one;"
-        " null searches on the full one",
+        description="Cheaper model that guides the search; the best subsets are evaluated on the"
+        " full model; null searches on the full model",
     )
     ensemble: EnsembleSection = Field(
-        default=EnsembleSection(), description="Models of the best subsets"
+        default=EnsembleSection(), description="Ensemble of models of the best subsets"
     )
-    test: HoldoutSection = Field(default=HoldoutSection(), description="How the answer is judged")
+    test: HoldoutSection = Field(
+        default=HoldoutSection(), description="How the result is evaluated on the test rows"
+    )
     tracking: TrackingSection = Field(
-        default=TrackingSection(), description="Where MLflow keeps the runs"
+        default=TrackingSection(), description="MLflow tracking store"
     )
-    archive: ArchiveSection = Field(
-        default=ArchiveSection(), description="Where evaluations are kept"
-    )
-    retries: RetriesSection = Field(
-        default=RetriesSection(), description="How often an epoch is tried"
-    )
+    archive: ArchiveSection = Field(default=ArchiveSection(), description="Cache of evaluations")
+    retries: RetriesSection = Field(default=RetriesSection(), description="Retries of an epoch")
     schedule: Schedule = None
 
     @property

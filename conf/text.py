@@ -1,4 +1,4 @@
-"""YAML as the configuration speaks it: safe, without repeated keys, 1e-3 is a number."""
+"""YAML of configurations: safe loading, no repeated keys, and 1e-3 is a number."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _FLOAT = "tag:yaml.org,2002:float"
 _MERGE = "tag:yaml.org,2002:merge"
 
 
-# Nodes of one document, a repeated alias counted as often as it is repeated.
+# Maximum number of nodes in a document with all aliases expanded.
 _MOST_NODES = 100_000
 
 
 class _RepeatedKey(yaml.MarkedYAMLError):
-    """A key that stands twice in one mapping."""
+    """A key that occurs twice in one mapping."""
 
 
 def _with_exponents(resolvers: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _nodes(node: yaml.Node, counted: dict[int, int]) -> int:
-    """Count what a node grows to once its aliases are written out."""
+    """Count the nodes below a node with all aliases expanded."""
     if id(node) not in counted:
         counted[id(node)] = 1  # a node inside itself is refused elsewhere
         below = node.value if isinstance(node, yaml.CollectionNode) else []
@@ -66,7 +66,7 @@ class _Dumper(yaml.SafeDumper):
     yaml_implicit_resolvers = _with_exponents(yaml.SafeDumper.yaml_implicit_resolvers)
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        # PyYAML writes these three as they are, and reads each back as a line feed.
+        # PyYAML writes these three literally, and reads each back as a line feed.
         style = '"' if any(mark in data for mark in "\x85\u2028\u2029") else None
         return self.represent_scalar("tag:yaml.org,2002:str", data, style)
 
@@ -87,18 +87,18 @@ def parse(text: str, origin: str) -> Any:
     text : str
         The document.
     origin : str
-        What the document is called in an error: a file name, or the option it came from.
+        Name of the document in errors: a file name or an option.
 
     Raises
     ------
     ConfigError
-        The text is not YAML, holds a tag that is not plain data, or repeats a key.
+        The text is not YAML, has a tag that is not plain data, or repeats a key.
     """
     try:
         return yaml.load(text, _Loader)
     except _RepeatedKey as error:
         raise ConfigError(
-            f"key {error.problem!r} stands twice in {origin}{_line(error)}; keep one of them"
+            f"key {error.problem!r} occurs twice in {origin}{_line(error)}; keep one of them"
         ) from None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(
@@ -112,7 +112,7 @@ def parse(text: str, origin: str) -> Any:
 
 
 def render(data: Any) -> str:
-    """Return `data` as YAML text that :func:`parse` reads back as the same."""
+    """Return `data` as YAML text; the inverse of :func:`parse`."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 

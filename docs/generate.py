@@ -1,6 +1,6 @@
 """Write the reference pages: configuration, command line, strategies.
 
-``make docs`` runs this before it builds the site; a test fails when a page is not what this makes.
+``make docs`` runs this before it builds the site; a test fails when a page is out of date.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Schema = Mapping[str, Any]
 
 
 def pages() -> dict[str, str]:
-    """Give the text of every page that is generated, by file name."""
+    """Return the text of every generated page by file name."""
     return {
         "config-reference.md": NOTE + _configuration(),
         "cli-reference.md": NOTE + _command_line(),
@@ -45,12 +45,12 @@ def _configuration() -> str:
     known = set(select["properties"])
     parts = [
         "# Configuration\n",
-        "Every key, made from the schema. `swarm config show CONFIG` prints a configuration with"
-        " all its defaults, `swarm config check CONFIG` says in a sentence what is wrong with one,"
-        " and `swarm config schema` prints the JSON schema for an editor.\n",
-        "A value comes from, in this order: `--set KEY=VALUE`, the environment"
+        "All keys, generated from the schema. `swarm config show CONFIG` prints a configuration"
+        " with all defaults, `swarm config check CONFIG` validates one,"
+        " and `swarm config schema` prints the JSON schema for editors.\n",
+        "Precedence of values: `--set KEY=VALUE`, the environment"
         " (`SWARM_BUDGET__EPOCHS=5` sets `budget.epochs`), the file, the default. `${NAME}` in an"
-        " address is replaced by an environment variable at the moment it is used, and never"
+        " address is replaced by an environment variable when it is used, and never"
         " stored.\n",
         "A file with the key `champion` configures a refresh, one with `datasets` a comparison, any"
         " other a search.\n",
@@ -60,8 +60,7 @@ def _configuration() -> str:
         "Every key of a search, and:\n",
         *_sections(refresh, refresh, "", 3, leave_out=known),
         "## A comparison\n",
-        "Keys that a search has too are as they are there; where their meaning or default differs,"
-        " they are listed here.\n",
+        "Keys of a search that are not listed here have the same meaning and default.\n",
         *_sections(
             compare, compare, "", 3, leave_out=_same(select, compare), like=set(_rows(select))
         ),
@@ -70,7 +69,7 @@ def _configuration() -> str:
 
 
 def _same(one: Schema, other: Schema) -> set[str]:
-    """Name the keys that two configurations share, with all that lies below them."""
+    """Return the keys that two configurations share, with all keys below them."""
 
     def whole(schema: Schema, key: str) -> str:
         below = _object(schema["properties"][key], schema)
@@ -88,14 +87,14 @@ def _sections(
     leave_out: Collection[str] = (),
     like: Collection[str] = (),
 ) -> Iterator[str]:
-    """Give the table of the plain keys, then each section below its heading.
+    """Yield the table of the plain keys, then each section below its heading.
 
-    `leave_out` are keys that are not listed, `like` are rows that stand elsewhere on the page.
+    `leave_out` are keys that are not listed, `like` are rows that are listed elsewhere.
     """
     plain, below = _parts(schema, root, leave_out)
     rows = [row for key in plain if (row := _row(key, schema, root, prefix)) not in like]
     if rows:
-        yield "| key | what is allowed | default | what it is |\n|---|---|---|---|"
+        yield "| key | allowed values | default | description |\n|---|---|---|---|"
         yield "\n".join(rows) + "\n"
     for key, inner in below.items():
         entry = schema["properties"][key]
@@ -113,14 +112,14 @@ def _sections(
 def _parts(
     schema: Schema, root: Schema, leave_out: Collection[str]
 ) -> tuple[list[str], dict[str, Schema]]:
-    """Tell plain keys from sections."""
+    """Separate plain keys from sections."""
     keys = [key for key in schema["properties"] if key not in leave_out]
     inner = {key: _object(schema["properties"][key], root) for key in keys}
     return [key for key in keys if inner[key] is None], {k: v for k, v in inner.items() if v}
 
 
 def _rows(schema: Schema, root: Schema | None = None, prefix: str = "") -> Iterator[str]:
-    """Give every row of a configuration, whatever section it stands in."""
+    """Yield the rows of a configuration, of all sections."""
     root = root or schema
     plain, below = _parts(schema, root, ())
     yield from (_row(key, schema, root, prefix) for key in plain)
@@ -148,7 +147,7 @@ def _resolved(entry: Schema, root: Schema) -> Schema:
 
 
 def _object(entry: Schema, root: Schema) -> Schema | None:
-    """Give the schema of a section, or None for a plain key."""
+    """Return the schema of a section, or None for a plain key."""
     inside = entry.get("additionalProperties")
     options = [entry, *entry.get("anyOf", []), *entry.get("allOf", [])]
     options += [inside] if isinstance(inside, dict) else []
@@ -160,7 +159,7 @@ def _object(entry: Schema, root: Schema) -> Schema | None:
 
 
 def _allowed(entry: Schema, root: Schema) -> str:
-    """Say what a key may hold, in words."""
+    """Describe the allowed values of a key."""
     entry = _resolved(entry, root)
     if "anyOf" in entry:
         return " or ".join(dict.fromkeys(_allowed(option, root) for option in entry["anyOf"]))
@@ -191,7 +190,7 @@ def _bounds(entry: Schema) -> str:
         "maximum": "at most",
         "exclusiveMaximum": "below",
     }
-    # The largest seed there is says nothing to a person.
+    # The largest seed is of no interest.
     said = [f"{word} {entry[key]:g}" for key, word in words.items() if entry.get(key, 1e9) < 1e9]
     return f", {', '.join(said)}" if said else ""
 
@@ -203,7 +202,7 @@ def _yaml(value: object) -> str:
 
 
 def _cell(text: str) -> str:
-    """Fit text into a cell of a table."""
+    """Format text for a table cell."""
     return " ".join(text.split()).replace("|", r"\|").replace("<", "&lt;").rstrip(".")
 
 
@@ -216,9 +215,9 @@ def _command_line() -> str:
         "# Command line\n",
         f"{root.help}\n",
         "Exit status: 0 success, 1 a search that failed, 2 bad input or a store that cannot be"
-        " reached, 130 Ctrl-C. What the commands say goes to the standard error stream, the answer"
-        " to the standard output.\n",
-        "| command | what it does |\n|---|---|",
+        " reached, 130 Ctrl-C. Progress and messages go to standard error, results"
+        " to standard output.\n",
+        "| command | description |\n|---|---|",
     ]
     commands = list(_commands(root, ""))
     parts.append(
@@ -284,19 +283,19 @@ def _strategies() -> str:
     parts = [
         "# Strategies\n",
         "Every registered strategy with its rule, its parameters and its source. A mask is a row of"
-        " bits over the *units*: features, or groups of features that go together. The documents"
-        " are those of [sources](sources.md); which strategy to take says [choose](choose.md).\n",
+        " bits over the *units*: features, or groups of features that go together. The sources"
+        " are listed in [sources](sources.md), and [choose](choose.md) compares the strategies.\n",
         "In a configuration: `strategy: {name: NAME, params: {...}}`; in Python"
         ' `SubsetSelector(model, strategy="NAME", strategy_params={...})`; in the terminal'
         " `swarm strategies NAME`.\n",
-        "| strategy | what it is | needs |\n|---|---|---|",
+        "| strategy | description | needs |\n|---|---|---|",
         "\n".join(
             f"| [`{each.name}`](#{each.name}) | {_cell(each.line)} |"
             f" {', '.join(make(each.name).needs) or '-'} |"
             for each in entries
         )
         + "\n",
-        "What a strategy *needs* is computed once before the search, from training rows alone:"
+        "What a strategy *needs* is computed before the search, from training rows only:"
         " clusters and distances from Spearman's correlations, relevance and redundancy from mutual"
         " information.\n",
     ]
@@ -312,7 +311,7 @@ def _strategy(entry: StrategyEntry, formula: str | None) -> Iterator[str]:
     if formula:
         yield f"```text\n{formula.rstrip()}\n```\n"
     if entry.parameters:
-        yield "| parameter | default | what it does |\n|---|---|---|"
+        yield "| parameter | default | description |\n|---|---|---|"
         yield (
             "\n".join(
                 f"| `{each.name}` | `{_yaml(each.default)}` | {_cell(_plain(each.text))} |"
@@ -332,17 +331,17 @@ def _strategy(entry: StrategyEntry, formula: str | None) -> Iterator[str]:
 
 
 def _body(text: str | None) -> str:
-    """Give all of a docstring but its first line."""
+    """Return a docstring without its first line."""
     return inspect.cleandoc(text or "").partition("\n")[2].strip()
 
 
 def _plain(text: str) -> str:
-    """Turn the marks of reStructuredText into those of Markdown."""
+    """Convert reStructuredText markup to Markdown."""
     return re.sub(r":\w+:`([^`]*)`", r"`\1`", text).replace("``", "`")
 
 
 def main() -> None:
-    """Write the pages that are not what they should be; say which."""
+    """Write the pages that have changed, and print their names."""
     for name, text in pages().items():
         file = DOCS / name
         if not file.exists() or file.read_text(encoding="utf-8") != text:

@@ -1,4 +1,4 @@
-"""Breast cancer in two minutes: which of 30 measurements of a cell a model needs."""
+"""Select from the 30 features of the breast cancer data set, and evaluate on unseen rows."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from swarm import SubsetEnsemble, SubsetSelector
 
 
 def main() -> None:
-    """Select on three quarters of the rows, judge on the others."""
+    """Select on three quarters of the rows, evaluate on the others."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
     model = LGBMClassifier(n_estimators=30, num_leaves=8, random_state=0, verbosity=-1)
 
-    # An archive would make a second fit free: archive="sqlite:///archive.db".
+    # With archive="sqlite:///archive.db" a second fit reuses all evaluations.
     selector = SubsetSelector(model, scoring="f1", epochs=8, n_jobs=2, verbose=1)
     selector.fit(X_train, y_train)
     print(f"{len(selector.subset_)} of {X.shape[1]} columns, cost {selector.cost_:.4f}")
     print(selector.importances_.head(5).to_string())
 
-    # Rows that no search saw. The cost above was chosen for being low, the figures below were not.
+    # Unseen rows: the cost above is optimistic, the scores below are not.
     subsets = selector.results_.nsmallest(5, "cost")["features"].map(list).tolist()
     judged = {
         "all columns": SubsetEnsemble(model, [list(X)], vote="hard"),
         "the best subset": SubsetEnsemble(model, [selector.subset_], vote="hard"),
         "the five best, by majority": SubsetEnsemble(model, subsets, vote="hard"),
     }
-    # Smaller, and as good as five folds can tell; nothing is trained for it.
+    # The smallest subset within one standard error; nothing is trained for it.
     selector.repick("parsimonious")
     small = f"within one standard error, {len(selector.subset_)} columns"
     judged[small] = SubsetEnsemble(model, [selector.subset_], vote="hard")

@@ -1,4 +1,4 @@
-"""Emotions: several labels for each row, told by 72 sounds of a song."""
+"""Emotions: a multi-label data set with 72 audio features of songs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from swarm import MLkNN, SubsetSelector
 
 
 def load(path: str | None) -> pd.DataFrame | None:
-    """Read the table, whose labels begin with ``label_``; None where it cannot be had."""
+    """Read the table, whose labels begin with ``label_``; None if it is unavailable."""
     if path is not None:
         return pd.read_parquet(path)
     try:
@@ -21,13 +21,13 @@ def load(path: str | None) -> pd.DataFrame | None:
         fetched = fetch_openml(data_id=41465, as_frame=True, parser="auto")
         labels = (fetched.target == "TRUE").astype(int).add_prefix("label_")
     except Exception as error:
-        print(f"emotions is not to be had ({type(error).__name__}); give a file with --data")
+        print(f"emotions is unavailable ({type(error).__name__}); pass a file with --data")
         return None
     return pd.concat([fetched.data.astype(float), labels], axis=1)
 
 
 def main() -> None:
-    """Compare two strategies on the same folds, then look at unseen songs."""
+    """Compare two strategies on the same folds, then evaluate on unseen songs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="Parquet file whose labels begin with label_")
     parser.add_argument("--distinct", type=int, default=300, help="subsets for each search")
@@ -39,7 +39,7 @@ def main() -> None:
     labels = [name for name in table if name.startswith("label_")]
     X, y = table.drop(columns=labels), table[labels]
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    # ML-kNN measures distances, so columns of one scale; its costs need no models at all.
+    # ML-kNN depends on distances, so scale the columns.
     low, high = X_train.min(), X_train.max()
     X_train, X_test = (X_train - low) / (high - low), (X_test - low) / (high - low)
 

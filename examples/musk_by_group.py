@@ -1,8 +1,8 @@
-"""Musk by molecule: rows that belong together stay together, and a cheaper model searches.
+"""Musk by molecule: a grouped split, and a proxy for the search.
 
 Each of 102 molecules has up to 1,044 rows, one for each shape that it can take. A random split
-puts shapes of one molecule on both sides; the figures are then those of recognising a molecule
-again. Here they hold for molecules never seen.
+puts shapes of one molecule on both sides, so that the scores are too good. Here the molecules of
+the test rows are unseen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from swarm import SubsetEnsemble, SubsetSelector
 
 
 def load(path: str | None) -> pd.DataFrame | None:
-    """Read the table, from a file or from UCI; None where it cannot be had."""
+    """Read the table, from a file or from UCI; None if it is unavailable."""
     if path is not None:
         return pd.read_parquet(path)
     try:
@@ -28,7 +28,7 @@ def load(path: str | None) -> pd.DataFrame | None:
 
         fetched = fetch_ucirepo(id=75).data
     except Exception as error:
-        print(f"Musk is not to be had from UCI ({type(error).__name__}); give a file with --data")
+        print(f"Musk is unavailable from UCI ({type(error).__name__}); pass a file with --data")
         return None
     names = fetched.ids["molecule_name"].to_numpy()
     target = fetched.targets.iloc[:, 0].astype(int).to_numpy()
@@ -36,7 +36,7 @@ def load(path: str | None) -> pd.DataFrame | None:
 
 
 def main() -> None:
-    """Select by molecule, judge by molecule, and show what a random split would have said."""
+    """Select and evaluate by molecule, and compare with a random split."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="Parquet file with the columns group, target and features")
     parser.add_argument("--epochs", type=int, default=6)
@@ -47,7 +47,7 @@ def main() -> None:
 
     X = table.drop(columns=["group", "target"])
     y, molecule = table["target"], table["group"]
-    # A molecule has one class: split the molecules, in proportion.
+    # A molecule has one class: stratify the molecules.
     first = table.drop_duplicates("group")
     train, _ = train_test_split(first["group"], stratify=first["target"], random_state=0)
     inside = molecule.isin(set(train)).to_numpy()
@@ -58,7 +58,7 @@ def main() -> None:
         scoring="f1",
         cv=StratifiedGroupKFold(3),
         epochs=given.epochs,
-        # Fewer and larger steps rank subsets much as the model does; it has the last word.
+        # Fewer and larger steps rank subsets similarly; the full model decides.
         proxy={"n_estimators": 15, "learning_rate": 0.25, "max_bin": 63},
         strategy_params={"velocity_bound": 4.0},
         n_jobs=2,
@@ -75,7 +75,7 @@ def main() -> None:
     shuffled = np.random.default_rng(0).random(len(X)) < inside.mean()
     leaky = SubsetEnsemble(model, [list(X)], vote="hard").fit(X[shuffled], y[shuffled])
     f1 = f1_score(y[~shuffled], leaky.predict(X[~shuffled]))
-    print(f"a random split of rows would have said F1 {f1:.3f}, of molecules it knew")
+    print(f"with a random split of rows F1 {f1:.3f}, on molecules seen in training")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Weekly refresh: a champion, a week that changes nothing, a week that changes all, a way back.
+"""Weekly refresh: a first champion, a week without and one with a promotion, and a rollback.
 
-Everything lives in a folder that is thrown away. In production the same is `swarm refresh
-CONFIG` by cron, or `swarm serve CONFIG` with a schedule.
+All files are in a temporary folder. In production use `swarm refresh CONFIG` with cron, or
+`swarm serve CONFIG` with a schedule.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ data:
   path: {folder}/snapshots/rows_{{date:%Y-%m-%d}}.parquet   # the newest of them
   target: y
   time: week
-split: {{kind: time}}            # judged on the latest rows, new to the champion too
+split: {{kind: time}}            # test on the latest rows, unseen by the champion too
 model: {{estimator: sklearn.naive_bayes.GaussianNB}}
 budget: {{epochs: 6}}
 champion:
-  margin: 0.01                 # a challenger has to gain more than this
+  margin: 0.01                 # minimum gain of a challenger
   publish: {folder}/features.json
 tracking:
   uri: sqlite:///{folder}/mlflow.db
@@ -36,7 +36,7 @@ archive: {{url: "sqlite:///{folder}/archive.db"}}
 
 
 def snapshot(folder: Path, day: str, weeks: int, moved_in: int) -> None:
-    """Write the rows of so many weeks; from week `moved_in` on other columns decide."""
+    """Write the rows of some weeks; from week `moved_in` on other columns are informative."""
     rng = np.random.default_rng(5)
     week = np.repeat(np.arange(weeks), 60)
     table = pd.DataFrame(rng.normal(size=(len(week), 8)), columns=[f"x{i}" for i in range(8)])
@@ -47,7 +47,7 @@ def snapshot(folder: Path, day: str, weeks: int, moved_in: int) -> None:
 
 def main() -> None:
     """Refresh on three snapshots, then roll back."""
-    # As the command line does, before Prefect is imported: no logs, and nothing sent home.
+    # As in the command line, before Prefect is imported: no logs and no telemetry.
     for name in ("PREFECT_LOGGING_LEVEL", "PREFECT_SERVER_LOGGING_LEVEL"):
         os.environ.setdefault(name, "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
@@ -66,8 +66,8 @@ def main() -> None:
         start_prefect()
         for day, weeks, moved_in in (
             ("2026-01-05", 3, 99),  # the first champion
-            ("2026-01-12", 4, 99),  # another week of the same: it stays
-            ("2026-03-30", 16, 1),  # customers have changed: another takes over
+            ("2026-01-12", 4, 99),  # another week of the same: the champion is kept
+            ("2026-03-30", 16, 1),  # customers have changed: promotion
         ):
             snapshot(snapshots, day, weeks, moved_in)
             done = refresh(load_refresh(str(file)), verbosity=0)

@@ -23,18 +23,18 @@ from swarm.errors import ConfigError, InputError, StoreError, SwarmError
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="Choose the features with which a model does best, and believe the answer.",
+    help="Select the features with which a model does best, and measure how good they are.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-config_app = typer.Typer(help="Look at configurations.", no_args_is_help=True)
+config_app = typer.Typer(help="Show and validate configurations.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 
 
 @app.command()
 def select(config: Config, set_: Set = None, verbose: Verbose = 0, quiet: Quiet = False) -> None:
-    """Select features as CONFIG says; everything is kept in MLflow."""
+    """Search for the best subset of features, evaluate it, and log the run to MLflow."""
     with launch_prefect() as server:
         from conf.check import check
         from conf.load import load_select
@@ -52,12 +52,12 @@ def compare(
     config: Config,
     set_: Set = None,
     new: Annotated[
-        bool, typer.Option("--new", help="Start afresh, whatever was left unfinished.")
+        bool, typer.Option("--new", help="Start a new comparison, even if one is unfinished.")
     ] = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Compare strategies on data sets as CONFIG says; the same command again goes on with it."""
+    """Compare strategies on data sets; run it again to continue an unfinished comparison."""
     with launch_prefect() as server:
         from conf.check import check
         from conf.load import load_compare
@@ -71,7 +71,7 @@ def compare(
     try:
         compared = flow(loaded, new, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:
-        typer.echo("interrupted; the same command goes on with what is left", err=True)
+        typer.echo("interrupted; run the same command to continue", err=True)
         raise typer.Exit(130) from None
     print_comparison(compared, loaded)
 
@@ -90,9 +90,11 @@ app.command()(ui)
 
 @app.command()
 def strategies(
-    name: Annotated[str | None, typer.Argument(help="One of them, with its parameters.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Show the parameters of this strategy.")
+    ] = None,
 ) -> None:
-    """List the search algorithms, or the parameters of one."""
+    """List the search strategies, or the parameters of one."""
     from flows.strategy_list import print_strategies
 
     print_strategies(name)
@@ -106,7 +108,7 @@ def resume(
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Go on with a run that was interrupted, or extend one: --set budget.epochs=200."""
+    """Resume an interrupted run, or extend a finished one: --set budget.epochs=200."""
     with launch_prefect() as server:
         from conf.check import check
         from conf.load import RefreshConfig, from_yaml, only_select
@@ -116,8 +118,8 @@ def resume(
         loaded = only_select(from_yaml(text, origin, set_ or (), {}), origin, "CONFIG")
         if isinstance(loaded, RefreshConfig):
             raise ConfigError(
-                f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, the archive"
-                " answers what was evaluated"
+                f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, which"
+                " reuses all evaluations"
             )
         check(loaded)
         import flows.select  # noqa: F401  slow, and the server is starting meanwhile
@@ -130,12 +132,12 @@ def resume(
 def features(
     run_id: RunId,
     of_champion: Annotated[
-        bool, typer.Option("--champion", help="Take RUN_ID for the name of a champion.")
+        bool, typer.Option("--champion", help="RUN_ID is the name of a champion.")
     ] = False,
     tracking_uri: Uri = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
 ) -> None:
-    """Print the features that a run chose, one a line."""
+    """Print the selected features of a run, one per line."""
     if of_champion:
         from tasks.champion import Champions
 
@@ -146,7 +148,7 @@ def features(
 
 @config_app.command("show")
 def config_show(config: Config, set_: Set = None) -> None:
-    """Print CONFIG with every key, defaults included."""
+    """Print a configuration with all defaults."""
     from conf.load import as_yaml, load
 
     typer.echo(as_yaml(load(config, set_ or ())).rstrip())
@@ -154,7 +156,7 @@ def config_show(config: Config, set_: Set = None) -> None:
 
 @config_app.command("check")
 def config_check(config: Config, set_: Set = None) -> None:
-    """Check CONFIG without reading any data."""
+    """Validate a configuration without reading data."""
     from conf.load import check, load
 
     check(load(config, set_ or ()))
@@ -163,18 +165,18 @@ def config_check(config: Config, set_: Set = None) -> None:
 
 @config_app.command("schema")
 def config_schema(
-    config: Annotated[str, typer.Argument(help="The configuration an editor should help with.")] = (
+    config: Annotated[str, typer.Argument(help="A configuration of the kind that is wanted.")] = (
         "default"
     ),
 ) -> None:
-    """Print the JSON schema that CONFIG has to follow, for editors."""
+    """Print the JSON schema of a configuration, for editors."""
     from conf.load import json_schema, load
 
     typer.echo(json.dumps(json_schema(type(load(config))), indent=2))
 
 
 def main() -> None:
-    """Run the command line; errors made on purpose end in one sentence, not in a traceback.
+    """Run the command line; expected errors are printed as one sentence without a traceback.
 
     Exit status: 0 success, 1 a search that failed, 2 bad input, 130 Ctrl-C.
     """
@@ -197,7 +199,7 @@ def main() -> None:
         _complain(lost)
         sys.stdout.flush()
         sys.stderr.flush()
-        # Prefect would try for minutes to tell a server that is gone all that happened.
+        # Prefect would retry for minutes to report to the lost server.
         os._exit(2)
 
 
@@ -206,7 +208,7 @@ def _complain(error: Exception) -> None:
 
 
 def _quieten() -> None:
-    """Keep the logs of the machinery out of the terminal; the environment can ask for them."""
+    """Hide the logs of Prefect, unless the environment sets their level."""
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
@@ -221,8 +223,8 @@ def _run(config: Any, run_id: str | None, verbosity: int) -> None:
     try:
         outcome = flow(config, run_id, verbosity)
     except KeyboardInterrupt:
-        # Here, as typer would turn it into a silent exit.
-        typer.echo("interrupted; what was evaluated is in the archive", err=True)
+        # Caught here, as typer would exit without a message.
+        typer.echo("interrupted; all evaluations so far are in the archive", err=True)
         raise typer.Exit(130) from None
     print_summary(outcome, config)
 

@@ -14,19 +14,19 @@ from flows.prefect_server import launch_prefect
 __all__ = ["champion", "refresh", "rollback"]
 
 Name = Annotated[str, typer.Argument(help="Name of the champion in the model registry.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The whole answer as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")]
 
 
 def refresh(
     config: Config,
     set_: Set = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Search even if neither data nor CONFIG changed.")
+        bool, typer.Option("--force", help="Search even if neither the data nor CONFIG changed.")
     ] = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Search the newest table; the answer becomes the champion if it is better."""
+    """Search the newest rows, and promote the result if it beats the champion."""
     with launch_prefect() as server:
         from conf.check import check
         from conf.load import load_refresh
@@ -40,7 +40,7 @@ def refresh(
     try:
         done = flow(loaded, force, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:
-        typer.echo("interrupted; the champion is what it was", err=True)
+        typer.echo("interrupted; the champion is unchanged", err=True)
         raise typer.Exit(130) from None
     print_refresh(done, loaded, quiet=quiet)
 
@@ -48,18 +48,18 @@ def refresh(
 def rollback(
     name: Name,
     to: Annotated[
-        str | None, typer.Option("--to", help="A version; default: the champion before.")
+        str | None, typer.Option("--to", help="Version to restore; default: the previous champion.")
     ] = None,
     tracking_uri: Uri = None,
 ) -> None:
-    """Make the champion before the champion again, and publish its features."""
+    """Restore the previous champion and publish its features."""
     from tasks.champion import Champions
     from tasks.decision import publish_features
 
     champions = Champions(tracking_of(tracking_uri))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     before, now = champions.roll_back(name, to=to, when=when)
-    # Where the one before was published, consumers look for the one that is now.
+    # Consumers read the path at which the replaced version was published.
     publish_features(champions, now, before.published or now.published)
     typer.echo(f"{name}: version {before.version} -> version {now.version}")
     if before.published:
@@ -67,7 +67,7 @@ def rollback(
 
 
 def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> None:
-    """Say which version is the champion, since when and why, and what it uses."""
+    """Show the current version of a champion: since when, why, and its features."""
     from tasks.champion import Champions
 
     champions = Champions(tracking_of(tracking_uri))

@@ -12,7 +12,7 @@ from flows.quiet import let_logs_through, no_notes
 __all__ = ["Config", "Quiet", "RunId", "Set", "Uri", "Verbose", "artifact_of", "tracking_of"]
 
 Config = Annotated[
-    str, typer.Argument(help="A YAML file, or the name of one that ships, such as 'default'.")
+    str, typer.Argument(help="A YAML file, or the name of a shipped one such as 'default'.")
 ]
 Set = Annotated[
     list[str] | None,
@@ -21,7 +21,9 @@ Set = Annotated[
 RunId = Annotated[str, typer.Argument(help="Id of an MLflow run.")]
 Uri = Annotated[
     str | None,
-    typer.Option("--tracking-uri", help="Where MLflow keeps the runs; default: as `default` says."),
+    typer.Option(
+        "--tracking-uri", help="MLflow tracking URI; default: that of the configuration `default`."
+    ),
 ]
 Verbose = Annotated[
     int,
@@ -30,20 +32,20 @@ Verbose = Annotated[
         "-v",
         count=True,
         callback=let_logs_through,
-        help="A line for every epoch or search in place of the bar; -vv with the logs of Prefect"
-        " and MLflow. Without it: a live bar on a terminal, a line a minute elsewhere.",
+        help="Print a line for every epoch or search; -vv adds the logs of Prefect and MLflow."
+        " Default: a live bar on a terminal, a line per minute elsewhere.",
     ),
 ]
 Quiet = Annotated[
     bool,
     typer.Option(
-        "--quiet", "-q", callback=no_notes, help="No progress and no notes, only the answer."
+        "--quiet", "-q", callback=no_notes, help="Print only the result, no progress or warnings."
     ),
 ]
 
 
 def tracking_of(uri: str | None) -> Any:
-    """Open the store at an address, by default that of the shipped configuration."""
+    """Open a tracking store; default: that of the configuration `default`."""
     from conf.load import load_select
     from flows.configured import tracking_as_configured
 
@@ -54,6 +56,6 @@ def tracking_of(uri: str | None) -> Any:
 def artifact_of(run_id: str, path: str, uri: str | None) -> str:
     """Read a text artifact of a run."""
     store = tracking_of(uri)
-    store.run(run_id)  # says in a sentence that there is no such run
+    store.run(run_id)  # InputError if there is no such run
     text: str = store.download(run_id, path).read_text(encoding="utf-8")
     return text

@@ -23,12 +23,12 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 def plan(
     config: Config,
     set_: Set = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
-    """Time a few subsets, and say what the search of CONFIG would take. Nothing is stored.
+    """Time a few subsets and estimate the cost of the search. Nothing is stored.
 
-    Models are trained in this process, on one thread; nothing long is started, and neither the
-    archive nor MLflow is touched. All figures are ranges.
+    Models are trained in this process, on one thread; neither the archive nor MLflow is used. All
+    estimates are ranges.
     """
     from conf.check import check
     from conf.load import load_select
@@ -59,7 +59,7 @@ def as_dict(found: Plan) -> dict[str, Any]:
 
 
 def lines(found: Plan) -> list[str]:
-    """Describe the plan, one subject a line."""
+    """Describe the plan, one topic per line."""
     fits, timing, machine = found.fits, found.timing, found.machine
     saved = 1 - fits.typical / fits.high if fits.high else 0.0
     least, most = timing.sizes.min(), timing.sizes.max()
@@ -94,7 +94,7 @@ def _span(span: Span, write: Callable[[float], str]) -> str:
 
 
 def _count(value: float) -> str:
-    """Round to two digits, as it is an estimate."""
+    """Round an estimate to two digits."""
     digits = len(str(int(value)))
     return f"{int(round(value, 2 - digits) if digits > 2 else round(value)):,}"
 

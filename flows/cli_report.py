@@ -27,16 +27,19 @@ def report(
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     stored: Annotated[
-        bool, typer.Option("--stored", help="The page as stored with the run, not rendered again.")
+        bool,
+        typer.Option(
+            "--stored", help="Use the page stored with the run instead of rendering it again."
+        ),
     ] = False,
     tracking_uri: Uri = None,
 ) -> None:
-    """Write the report of a run, or of a comparison, as one HTML file."""
+    """Write the report of a run or a comparison as one HTML file."""
     file = (out or Path(f"report-{run_id}.html")).expanduser().absolute()
     if file.is_dir():
-        raise InputError(f"{file} is a folder; name a file in it with --out")
+        raise InputError(f"{file} is a folder; pass a file with --out")
     if not file.parent.is_dir():
-        raise InputError(f"there is no folder {file.parent}; make it, or choose another --out")
+        raise InputError(f"folder {file.parent} does not exist; create it, or pass another --out")
     from tasks.stored_report import page_of
 
     page = page_of(tracking_of(tracking_uri), run_id, stored=stored)
@@ -45,17 +48,17 @@ def report(
     if page.why:
         typer.echo(f"not rendered again: {page.why}", err=True)
     if open_ and not _opened(file):
-        typer.echo("found no browser to open it with", err=True)
+        typer.echo("no browser found to open it", err=True)
 
 
 def _write(file: Path, html: str) -> None:
-    """Write all of it or nothing."""
+    """Write the file atomically."""
     try:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
                 stream.write(html)
-            # As any new file of this user, not private as a temporary one.
+            # Permissions of a new file rather than of a temporary one.
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(name, 0o666 & ~mask)
@@ -65,7 +68,7 @@ def _write(file: Path, html: str) -> None:
             raise
     except OSError as error:
         raise InputError(
-            f"cannot write {file} ({error.strerror or error}); choose another --out"
+            f"cannot write {file} ({error.strerror or error}); pass another --out"
         ) from None
 
 

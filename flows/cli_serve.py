@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 Configs = Annotated[
-    list[str], typer.Argument(help="YAML files, or names of those that ship; each has a schedule.")
+    list[str], typer.Argument(help="YAML files, or names of shipped ones, each with a schedule.")
 ]
-Limit = Annotated[int, typer.Option(min=1, help="Runs at once on this machine; others wait.")]
+Limit = Annotated[
+    int, typer.Option(min=1, help="Maximum number of concurrent runs on this machine.")
+]
 
 
 def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
-    """Run every CONFIG at the times of its schedule.cron, until Ctrl-C."""
+    """Run configurations on their schedules (schedule.cron), until Ctrl-C."""
     _tell_the_server()
     from conf.load import check, load
 
@@ -43,18 +45,20 @@ def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
     for made in deployments:
         schedule = made.schedules[0].schedule
         typer.echo(f"{made.flow_name}/{made.name}  {schedule.cron}  ({schedule.timezone})")
-    typer.echo("waiting for their times (Ctrl-C ends it, and pauses them until the next serve)")
+    typer.echo(
+        "waiting for the schedules (Ctrl-C stops and pauses them until the next `swarm serve`)"
+    )
     run_forever(*deployments, limit=limit, print_starting_message=False)
 
 
 def _tell_the_server() -> None:
-    """Let runs log to the server: there is no person at this terminal to be kept from it."""
+    """Let runs log to the server."""
     if os.environ.get("PREFECT_LOGGING_LEVEL") == "CRITICAL":
         os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"
 
 
 def _refuse_twins(loaded: Sequence[tuple[str, AnyConfig]]) -> None:
-    """Two of one name would be one deployment, and two of one champion would be at odds."""
+    """Refuse configurations that share a deployment or a champion."""
     from conf.refresh_schema import RefreshConfig
     from flows.deployed import flow_name
 
@@ -75,8 +79,8 @@ def _refuse_twins(loaded: Sequence[tuple[str, AnyConfig]]) -> None:
 def _needs_a_server() -> None:
     if not prefect_is_there():
         raise StoreError(
-            "schedules need a Prefect server that stays, and PREFECT_API_URL is not set; run"
-            " `swarm up`, or set PREFECT_API_URL to the address of a server that runs"
+            "schedules need a permanent Prefect server, and PREFECT_API_URL is not set; run"
+            " `swarm up`, or set PREFECT_API_URL to the address of a running server"
         )
     launch_prefect().wait()
 
@@ -100,7 +104,7 @@ def _deployment(config: AnyConfig) -> Any:
         tags=tags,
         schedules=[CronSchedule(cron=config.schedule.cron, timezone=config.schedule.timezone)],
         parameters={"config": config.model_dump(mode="json", by_alias=True)},
-        # A run that takes longer than its interval is waited for.
+        # A run that takes longer than its interval delays the next one.
         concurrency_limit=ConcurrencyLimitConfig(
             limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
         ),

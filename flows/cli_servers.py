@@ -1,4 +1,4 @@
-"""The pages to look at: ``swarm up``, ``swarm down`` and ``swarm ui``."""
+"""The commands ``swarm up``, ``swarm down`` and ``swarm ui``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["down", "ui", "up"]
 
-# Which servers `swarm up` started, and what they say.
+# The servers that `swarm up` started, and their logs.
 _RECORD = Path("mlruns", "servers.json")
 _LOGS = Path("mlruns", "logs")
 _MOST_SECONDS = 600.0
@@ -36,7 +36,7 @@ Port = Annotated[int, typer.Option(help="Port to listen on.")]
 
 @dataclass(frozen=True)
 class Server:
-    """A server in the background, recognised by more than a process id that is used again.
+    """A background server, identified by its start time as well, as process ids are reused.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Server:
     address : str
     pid : int
     started : float
-        Seconds since the epoch, as the operating system has it.
+        Start time in seconds since the epoch, from the operating system.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Server:
     started: float
 
     def process(self) -> psutil.Process | None:
-        """Return the process, if it is still the one that was started."""
+        """Return the process, or None if it has ended."""
         import psutil
 
         try:
@@ -67,10 +67,9 @@ def up(
     tracking_uri: Uri = None,
     port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000,
 ) -> None:
-    """Start Prefect and MLflow in the background, on this machine only; `swarm down` ends them.
+    """Start Prefect and MLflow in the background, on this machine only; `swarm down` stops them.
 
-    Commands find the Prefect server by themselves, start faster with it, and show their progress
-    on its pages.
+    Commands then use this Prefect server, start faster, and show their progress on its pages.
     """
     prefect = LOCAL_API.removesuffix("/api")
     kept = [server for server in _recorded() if server.process() is not None]
@@ -87,7 +86,9 @@ def up(
     if "MLflow" not in running:
         mlflow = f"http://127.0.0.1:{port}"
         if _serves("127.0.0.1", port):
-            raise StoreError(f"something else answers on {mlflow}; end it, or give another --port")
+            raise StoreError(
+                f"{mlflow} is in use by another program; stop it, or pass another --port"
+            )
         command, environment = _mlflow("127.0.0.1", port, tracking_of(tracking_uri).uri)
         command += ["--workers", "1"]
         ready = lambda: _serves("127.0.0.1", port)  # noqa: E731
@@ -96,20 +97,20 @@ def up(
     addresses = {server.name: server.address for server in kept}
     typer.echo(f"Prefect  {addresses.get('Prefect', prefect)}")
     typer.echo(f"MLflow   {addresses['MLflow']}")
-    typer.echo("`swarm down` ends what `swarm up` started")
+    typer.echo("`swarm down` stops them")
 
 
 def down() -> None:
-    """End the servers that `swarm up` started in this folder."""
+    """Stop the servers that `swarm up` started in this folder."""
     import psutil
 
     servers = _recorded()
     if not servers:
-        typer.echo("nothing to end: `swarm up` started no server in this folder")
+        typer.echo("nothing to stop: `swarm up` started no server in this folder")
     for server in servers:
         process = server.process()
         if process is None:
-            typer.echo(f"{server.name} had ended already")
+            typer.echo(f"{server.name} has already stopped")
             continue
         family = [process, *process.children(recursive=True)]
         process.terminate()
@@ -117,26 +118,26 @@ def down() -> None:
         for one in alive:
             one.kill()
         psutil.wait_procs(alive, timeout=5)
-        typer.echo(f"{server.name} at {server.address} has ended")
+        typer.echo(f"{server.name} at {server.address} has stopped")
     _RECORD.unlink(missing_ok=True)
 
 
 def ui(tracking_uri: Uri = None, host: Host = "127.0.0.1", port: Port = 5000) -> None:
-    """Open the MLflow UI over the runs."""
+    """Open the MLflow UI."""
     from tasks.tracking import runs_page
 
     store = tracking_of(tracking_uri)
-    typer.echo(f"MLflow UI over {store.label} on http://{host}:{port} (Ctrl-C ends it)")
-    typer.echo(f"runs at a glance: http://{host}:{port}{runs_page(store.experiment_id)}")
+    typer.echo(f"MLflow UI of {store.label} on http://{host}:{port} (Ctrl-C stops it)")
+    typer.echo(f"table of runs: http://{host}:{port}{runs_page(store.experiment_id)}")
     sys.stdout.flush()
     command, environment = _mlflow(host, port, store.uri)
-    # Become the server: whoever ends this process ends it, and no child is left behind.
+    # Replace this process by the server, so that no child process can be left behind.
     os.execve(sys.executable, [sys.executable, "-m", *command], environment)
 
 
 def _mlflow(host: str, port: int, store: str) -> tuple[list[str], dict[str, str]]:
     command = ["mlflow", "ui", "--host", host, "--port", str(port)]
-    # An address may hold a password, which a list of processes would show to everybody.
+    # In the environment, as the URI may contain a password and command lines are public.
     return command, {**os.environ, "MLFLOW_BACKEND_STORE_URI": store}
 
 
@@ -193,7 +194,7 @@ def _recorded() -> list[Server]:
         return []
     except (ValueError, TypeError) as error:
         raise StoreError(
-            f"{_RECORD} cannot be read ({error}); end the servers by hand and remove it"
+            f"{_RECORD} cannot be read ({error}); stop the servers by hand and remove the file"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""``swarm stability``: which features a search chooses whatever its seed and its rows."""
+"""``swarm stability``: which features a search selects for most seeds and samples of the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["print_stability", "stability"]
 
-# A file has no width to keep to.
+# Width of the output in a file.
 _WIDE = 110
 _MOST_ROWS = 30
 
@@ -26,28 +26,28 @@ def stability(
     config: Config,
     set_: Set = None,
     seeds: Annotated[
-        int, typer.Option(help="Searches on all training rows, each with another seed.")
+        int, typer.Option(help="Searches on all training rows, each with its own seed.")
     ] = 10,
     resamples: Annotated[
-        int, typer.Option(help="Searches on draws of the training rows, each with another seed.")
+        int, typer.Option(help="Searches on samples of the training rows, each with its own seed.")
     ] = 10,
     share: Annotated[
         float,
-        typer.Option(help="Share of the rows in a draw, by whole groups where data.group is set."),
+        typer.Option(help="Share of the rows in a sample; whole groups if data.group is set."),
     ] = 0.5,
     core: Annotated[
-        float, typer.Option(help="Features in at least this share of the searches are core.")
+        float, typer.Option(help="Features in at least this share of searches are core.")
     ] = 0.8,
     noise: Annotated[
-        float, typer.Option(help="Features in at most this share of the searches are noise.")
+        float, typer.Option(help="Features in at most this share of searches are noise.")
     ] = 0.2,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Repeat the search of CONFIG, and say which features come out whatever seed and rows.
+    """Repeat a search over seeds and samples of the rows, and measure how stable its result is.
 
-    The same command after an interruption goes on where it was.
+    After an interruption, run the same command to continue.
     """
     with launch_prefect() as server:
         from conf.check import check
@@ -63,7 +63,7 @@ def stability(
     try:
         assessed = flow(loaded, plan, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:
-        typer.echo("interrupted; the same command goes on from the archive", err=True)
+        typer.echo("interrupted; run the same command to continue", err=True)
         raise typer.Exit(130) from None
     if as_json:
         typer.echo(json.dumps(as_dict(assessed), indent=2, ensure_ascii=False))
@@ -72,7 +72,7 @@ def stability(
 
 
 def as_dict(assessed: Assessed) -> dict[str, Any]:
-    """Give the answer as JSON takes it; what is not defined is null."""
+    """Return the result as JSON data; undefined values are null."""
     found = assessed.assessment
 
     def index(one: Stability | None) -> dict[str, float] | None:
@@ -95,7 +95,7 @@ def as_dict(assessed: Assessed) -> dict[str, Any]:
 
 
 def print_stability(assessed: Assessed, config: SelectConfig) -> None:
-    """Print the frequencies, what they say in a sentence, and where to look."""
+    """Print the selection frequencies, the stability index, and where to find more."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.markup import escape
@@ -136,28 +136,28 @@ def print_stability(assessed: Assessed, config: SelectConfig) -> None:
 
 
 def sentence(assessed: Assessed) -> str:
-    """Say how stable the choice is, on what evidence."""
+    """Describe the stability of the selection in a few sentences."""
     found = assessed.assessment
     counts = {name: found.classes.count(name) for name in ("core", "optional", "noise")}
     verb = "is" if counts["core"] == 1 else "are"
     core, noise = found.thresholds
     said = []
     if found.by_rows is not None:
-        said.append(_agree(found.by_rows, f"draws of {assessed.scheme}"))
+        said.append(_agree(found.by_rows, f"samples of {assessed.scheme}"))
     if found.by_seed is not None:
         said.append(_agree(found.by_seed, "seeds on all training rows"))
     said.append(
         f"Of {len(found.classes)} features {counts['core']} {verb} core (in at least {core:.0%} of "
-        f"the searches over {'draws' if found.basis == 'resamples' else 'seeds'}), "
+        f"the searches over {'samples' if found.basis == 'resamples' else 'seeds'}), "
         f"{counts['optional']} optional and {counts['noise']} noise (in at most {noise:.0%})."
     )
     if found.by_rows is not None and found.by_seed is not None:
         if found.by_rows.high < found.by_seed.low:
-            said.append("The choice depends on the rows far more than on the seed.")
+            said.append("The selection depends on the rows far more than on the seed.")
         elif found.by_seed.high < 0.75:
             said.append(
-                "On the same rows searches disagree too: a larger budget may help, or the features "
-                "can stand for one another."
+                "Searches on the same rows disagree too: use a larger budget, or the features "
+                "may be redundant."
             )
     return " ".join(said)
 
@@ -166,9 +166,9 @@ def _agree(found: Stability, over: str) -> str:
     from swarm.validation.stability import verbal
 
     if found.index != found.index:
-        return f"Over {found.n_subsets} {over} every search chose all features or none."
+        return f"Over {found.n_subsets} {over}, every search selected all features or none."
     return (
-        f"Over {found.n_subsets} {over} the searches agree at {found.index:.2f} "
-        f"[{found.low:.2f}, {found.high:.2f}] ({verbal(found.index)}; 1 is always the same "
-        "features, 0 is chance)."
+        f"Over {found.n_subsets} {over}, the stability index is {found.index:.2f} "
+        f"[{found.low:.2f}, {found.high:.2f}] ({verbal(found.index)}; 1: always the same "
+        "features, 0: chance)."
     )

@@ -1,4 +1,4 @@
-"""The compare flow: data sets x strategies x seeds at one budget, side by side."""
+"""The compare flow: data sets x strategies x seeds at an equal budget."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ from tasks.tracking.run_log import RunLog, describe_run, failure
 
 __all__ = ["Compared", "compare"]
 
-# Keys that say where and how a comparison is run, and change nothing that it finds.
+# Keys that define where and how a comparison runs, without effect on its results.
 _ELSEWHERE = ("description", "runner", "tracking", "archive", "retries", "schedule")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What a comparison leaves behind.
+    """Result of a comparison.
 
     Attributes
     ----------
@@ -70,9 +70,9 @@ class Compared:
     cells : DataFrame
         One row per search.
     everything : mapping of data set to (cost, size)
-        Of all features.
+        The baseline: all features.
     read_back : int
-        Searches that an earlier start had finished.
+        Searches that were already finished.
     warnings : tuple of str
     """
 
@@ -85,13 +85,13 @@ class Compared:
 
 
 def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Compared:
-    """Compare strategies; an unfinished comparison of the same configuration is gone on with.
+    """Compare strategies; an unfinished comparison of the same configuration is continued.
 
     Parameters
     ----------
     config : CompareConfig
     new : bool
-        Start afresh whatever there is.
+        Start a new comparison, even if one is unfinished.
     verbosity : int
         0 for silence, 1 for progress, 2 for a line per search.
 
@@ -109,10 +109,10 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
         threadpool_limits(limits=1),
         tempfile.TemporaryDirectory(prefix="swarm-compare-") as folder,
     ):
-        # Threads of one process share its filters, so that they cannot each set their own.
+        # Warning filters are global to a process, so threads cannot set their own.
         warnings.simplefilter("ignore")
         with_runner = _compare.with_options(task_runner=runner)
-        # The runner waits for its workers before the folder, and the file in it, goes away.
+        # The runner waits for its workers before the folder with the stop file is removed.
         return with_runner(config, new, verbosity, Path(folder) / "stop")
 
 
@@ -143,7 +143,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         earlier = runs.finished(problems) if resumed else []
         found = {result.cell: result for result in earlier if result.cell in set(cells)}
         if resumed:
-            say(f"going on: {len(found)} of {len(cells)} searches are there already", verbosity)
+            say(f"continuing: {len(found)} of {len(cells)} searches are finished", verbosity)
         read_back = len(found)
         left = [cell for cell in cells if cell not in found]
         with cell_display(len(cells), len(found), verbosity) as shown, one_server():
@@ -160,7 +160,7 @@ def _in_table_order(config: CompareConfig, cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _prepared(config: CompareConfig) -> tuple[dict[str, PreparedData], tuple[str, ...]]:
-    """Fetch and prepare every data set: bad input shows before any search is started."""
+    """Fetch and prepare every data set, so that bad input is reported before any search."""
     first, needs = next(iter(config.strategies)), _needs(config)
     prepared, told = {}, list[str]()
     for name in config.datasets:
@@ -175,7 +175,7 @@ def _prepared(config: CompareConfig) -> tuple[dict[str, PreparedData], tuple[str
 
 
 def _probe(config: CompareConfig, prepared: Mapping[str, PreparedData], url: str) -> None:
-    """Try the model of every data set, before there is a run."""
+    """Probe the model of every data set before a run is opened."""
     first = next(iter(config.strategies))
     with closing(Archive(url)) as archive:
         for name, data in prepared.items():
@@ -186,7 +186,7 @@ def _probe(config: CompareConfig, prepared: Mapping[str, PreparedData], url: str
 
 @contextmanager
 def _named(dataset: str) -> Iterator[None]:
-    """Say of which data set bad input is."""
+    """Name the data set in errors about its input."""
     try:
         yield
     except InputError as error:
@@ -194,14 +194,14 @@ def _named(dataset: str) -> Iterator[None]:
 
 
 def _needs(config: CompareConfig) -> tuple[str, ...]:
-    """Name the hints that any of the strategies needs."""
+    """Return the names of all hints that the strategies need."""
     rivals = [config.strategy(label) for label in config.strategies]
     needs = (name for rival in rivals for name in make(rival.name, rival.params).needs)
     return tuple(dict.fromkeys(needs))
 
 
 def _fingerprint(config: CompareConfig) -> str:
-    """Name what is compared: the same wherever and on however many workers it is run."""
+    """Hash what is compared, but not where and on how many workers it runs."""
     dumped = config.model_dump(mode="json", by_alias=True, exclude=set(_ELSEWHERE))
     for key in ("n_jobs", "backend", "address", "exact"):
         dumped["evaluation"].pop(key, None)
@@ -231,7 +231,7 @@ def _searched(
     shown: CellDisplay,
     stop: Path,
 ) -> dict[Cell, CellResult]:
-    """Run the searches, and log each in this process as it comes in."""
+    """Run the searches; this process logs each one as it finishes."""
     tags = {name: describe_run(data.problem, name, "", 0) for name, data in prepared.items()}
     submit = _submitter(config, prepared, archive, stop, runs, tags)
     found: dict[Cell, CellResult] = {}
@@ -248,14 +248,14 @@ def _searched(
                 runs.end(found[cell])
                 shown.finished(found[cell])
     except BaseException:
-        # Threads and processes alike look at this file between two fits.
+        # Searches in threads and processes check for this file between two fits.
         stop.touch()
         raise
     if failed:
         cell, reason = next(iter(failed.items()))
         raise EvaluationError(
             f"{len(failed)} of {len(cells)} searches failed, the first {cell.name}: "
-            f"{failure(reason)}; the same command tries them again"
+            f"{failure(reason)}; run the same command to retry them"
         ) from reason
     return found
 
@@ -268,7 +268,7 @@ def _submitter(
     runs: SearchRuns,
     tags: Mapping[str, Mapping[str, str]],
 ) -> Callable[[Cell], PrefectFuture[Any]]:
-    """Give what hands one search to the task runner, and shows it as running."""
+    """Return a function that submits a search to the task runner and opens its run."""
     searching = run_cell.with_options(
         retries=config.retries.attempts - 1,
         retry_delay_seconds=config.retries.delay_seconds,
@@ -304,7 +304,7 @@ def _concluded(
     read_back: int,
     told: tuple[str, ...],
 ) -> Compared:
-    """Tables, tests and figures: what turns searches into a comparison."""
+    """Compute tables and tests, write the figures, and log them."""
     cells = cells_table(results)
     comparison = compare_cells(cells, everything, reference=config.reference, alpha=config.alpha)
     limits = {k: v for k, v in config.budget.model_dump().items() if v is not None}

@@ -1,4 +1,4 @@
-"""What a person sees while a comparison runs: how many searches are done, and how long it takes."""
+"""Progress of a comparison: finished searches and the ETA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.search_cell import Cell, CellResult
 
 __all__ = ["CellDisplay", "cell_display"]
 
-# Where nobody watches, a line now and then tells that the searches are alive.
+# Interval of the lines where there is no terminal.
 _LINE_SECONDS = 60.0
 
 
@@ -24,10 +24,10 @@ class CellDisplay(Protocol):
     """Shows searches as they finish."""
 
     def finished(self, result: CellResult) -> None:
-        """Show a search that found something."""
+        """Show a finished search."""
 
     def failed(self, cell: Cell, error: str) -> None:
-        """Show a search that failed."""
+        """Show a failed search."""
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def cell_display(total: int, done: int, verbosity: int = 1) -> Iterator[CellDisp
     Parameters
     ----------
     total, done : int
-        Searches there are, and those that were finished before.
+        Number of searches, and of those already finished.
     verbosity : int
         0 shows nothing, 1 the display, 2 and more a line for every search.
     """
@@ -57,7 +57,7 @@ def cell_display(total: int, done: int, verbosity: int = 1) -> Iterator[CellDisp
 
 
 class _Pace:
-    """Counts searches, and tells from those of this start how long the others take."""
+    """Counts searches and estimates the remaining time from those of this process."""
 
     def __init__(self, total: int, done: int) -> None:
         self.total = total
@@ -69,7 +69,7 @@ class _Pace:
 
     @property
     def ahead(self) -> float:
-        """Seconds to the last search."""
+        """Estimated seconds until the last search ends."""
         each = (time.monotonic() - self._started) / max(1, self.done - self._before)
         return each * (self.total - self.done)
 
@@ -97,7 +97,7 @@ class _Bar:
         self._move(_words(result))
 
     def failed(self, cell: Cell, error: str) -> None:
-        # Above the bar, so that it stays.
+        # Above the bar, where it is not overwritten.
         self._progress.console.print(f"{cell.name} failed: {error}", soft_wrap=True)
         self._move(f"{cell.name}: failed")
 

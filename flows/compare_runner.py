@@ -1,4 +1,4 @@
-"""The Prefect task runner of a comparison, and how searches are handed to it."""
+"""The Prefect task runner of a comparison, and the submission of searches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def task_runner(kind: str, workers: int) -> TaskRunner[Any]:
     if kind == "processes":
         return ProcessPoolTaskRunner(max_workers=workers, initializer=_one_thread)
     try:
-        # By name: neither is a package of this project.
+        # Optional packages.
         module = import_module(f"prefect_{kind}")
     except ImportError:
         raise ConfigError(
@@ -52,7 +52,7 @@ def task_runner(kind: str, workers: int) -> TaskRunner[Any]:
 
 @contextmanager
 def one_server() -> Iterator[None]:
-    """Tell workers of other processes where the Prefect server is: each would start its own."""
+    """Pass the address of the Prefect server to worker processes, which would start their own."""
     with get_client(sync_client=True) as client:
         address = str(client.api_url)
     if not address.startswith("http"):
@@ -65,9 +65,9 @@ def one_server() -> Iterator[None]:
 def as_they_finish(
     items: Sequence[T], submit: Callable[[T], PrefectFuture[Any]], at_once: int
 ) -> Iterator[tuple[T, PrefectFuture[Any]]]:
-    """Submit items, at most `at_once` at a time, and give each with its future when it is done.
+    """Submit items, at most `at_once` at a time, and yield each with its future when it is done.
 
-    What waits is not submitted yet: it takes no memory, and an interrupt has little to wait for.
+    Other items are not submitted yet, so they need no memory and do not delay an interrupt.
     """
     done: queue.SimpleQueue[tuple[T, PrefectFuture[Any]]] = queue.SimpleQueue()
     waiting, running = iter(items), 0
@@ -83,7 +83,7 @@ def as_they_finish(
         if running == at_once:
             break
     while running:
-        # In short waits: some platforms do not interrupt a long one.
+        # Short timeouts, as some platforms cannot interrupt a long wait.
         try:
             finished = done.get(timeout=0.5)
         except queue.Empty:
@@ -97,10 +97,10 @@ def as_they_finish(
 
 
 def _one_thread() -> None:
-    """Keep the numerical libraries of a worker process to one thread."""
+    """Limit the numerical libraries of a worker process to one thread."""
     from threadpoolctl import threadpool_limits
 
-    # Imported first: a library that is loaded later would not be held to the limit.
+    # Imported first: the limit does not apply to libraries that are loaded later.
     import swarm.search.driver  # noqa: F401
 
     threadpool_limits(limits=1)

@@ -1,4 +1,4 @@
-"""What a person reads at the end of a comparison."""
+"""Summary of a comparison on the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from swarm.report.comparison import COLUMNS, formatted, sentences
 __all__ = ["print_comparison"]
 
 _WIDE = 120
-# Left to the page, so that a row fits on a line.
+# Shown in the report only, so that a row fits on a line.
 _PAGE_ONLY = ("evaluations",)
 _TIMES = {
     "seconds_algorithm": ("T1 s", "{:.2f}"),
@@ -22,7 +22,7 @@ _TIMES = {
 
 
 def print_comparison(compared: Compared, config: CompareConfig) -> None:
-    """Print a table for each data set, the ranks over all, what the tests say, where to look."""
+    """Print a table for each data set, the ranks, the test results, and where to find more."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDE)

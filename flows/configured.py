@@ -1,4 +1,4 @@
-"""What a configuration says, handed to what takes it: the same for every flow."""
+"""Build data, problems and search plans from a configuration, for every flow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class PreparedData:
-    """A table on which searches can start.
+    """A table that is ready to be searched.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class PreparedData:
         On the training rows.
     hints : Hints
     train : Table
-        The rows that are searched on.
+        Training rows.
     test : Table or None
-        Rows kept aside.
+        Test rows.
     warnings : tuple of str
-        What makes costs or figures on the test rows doubtful, see :mod:`swarm.warning_codes`.
+        Reasons to doubt costs or test scores, see :mod:`swarm.warning_codes`.
     """
 
     problem: Problem
@@ -80,11 +80,11 @@ def prepare_as_configured(
     needs : sequence of str
         Names of the hints.
     seed : int, optional
-        Of the models; default: that of the configuration.
+        Seed of the models; default: that of the configuration.
     split : bool
-        Whether rows are kept aside for a test; otherwise all are searched on.
+        Whether to hold out test rows; otherwise the search uses all rows.
     warm : sequences of column names
-        Subsets that a search may start from.
+        Subsets for a warm start.
     """
     estimator = build_estimator(config.model)
     train, test, warnings = table, None, tuple[str, ...]()
@@ -120,7 +120,7 @@ def prepare_as_configured(
 def plan_as_configured(
     config: SelectConfig, data: PreparedData, seed: int | None = None
 ) -> SearchPlan:
-    """Describe the search of a configuration; `seed` takes the place of its own."""
+    """Return the plan of a search; `seed` overrides that of the configuration."""
     proxy = None
     if config.proxy is not None:
         params = {**config.model.params, **config.proxy.params}
@@ -144,10 +144,9 @@ def plan_as_configured(
 
 
 def evaluation_options(section: EvaluationSection) -> dict[str, Any]:
-    """Options of :class:`swarm.evaluation.crossval.CrossValidation`, as a configuration has them.
+    """Return the options of :class:`swarm.evaluation.crossval.CrossValidation`.
 
-    What importances are and whether subsets race is said elsewhere: to the problem, and to the
-    search.
+    Importances are an option of the problem, and racing is one of the search.
     """
     return {
         "n_jobs": section.n_jobs,
@@ -160,7 +159,7 @@ def evaluation_options(section: EvaluationSection) -> dict[str, Any]:
 
 
 def probe_as_configured(config: SelectConfig, plan: SearchPlan, archive: Archive | None) -> None:
-    """Try the model, and the cheaper one where there is one, before there is a run.
+    """Probe the model, and that of the proxy if there is one, before a run is opened.
 
     See :func:`swarm.evaluation.probe.probe`.
     """

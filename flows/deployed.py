@@ -1,9 +1,9 @@
-"""The flows as a Prefect server runs them: from a form, on a schedule, tried again.
+"""The flows as Prefect deployments: run from a form or on a schedule, with retries.
 
-Parameters are typed, so that Prefect's page has a form with the descriptions of the schema; they
-arrive as JSON and are read like a file, with the same sentences for what is wrong. What may pass
-(a store or a network that is away) is tried again after a growing while, bad input is not.
-What an earlier attempt evaluated is in the archive and costs nothing again.
+Parameters are typed, so that Prefect's page has a form with the descriptions of the schema. They
+arrive as JSON and are validated like a file. Transient errors (an unavailable store or network) are
+retried with increasing delays, bad input is not. Evaluations of an earlier attempt are cached in
+the archive.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ __all__ = ["compare", "flow_name", "read_parameter", "refresh", "select"]
 C = TypeVar("C", bound=SelectConfig | CompareConfig)
 T = TypeVar("T")
 
-# Between two attempts; there is one attempt more.
+# Delays before each retry.
 _DELAYS_SECONDS = (30.0, 120.0, 480.0)
 _DAY_SECONDS = 24 * 3600
-# In the name of a run; more are counted.
+# Names listed in the name of a run; longer lists are counted.
 _MOST_NAMES = 3
 
 
 def flow_name(config: AnyConfig) -> str:
-    """Name of the flow that runs configurations of this kind."""
+    """Return the name of the flow that runs a configuration."""
     if isinstance(config, CompareConfig):
         return "compare"
     return "refresh" if isinstance(config, RefreshConfig) else "select"
 
 
 def read_parameter(value: object, kind: type[C]) -> C:
-    """Read the parameter `config` of a deployed flow: JSON as it arrives, or what was read before.
+    """Read the parameter `config` of a deployed flow, as JSON or as a configuration.
 
-    The environment of the worker overrides nothing: what Prefect's page shows is what is run.
+    The environment of the worker overrides nothing: the run uses what Prefect's page shows.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def read_parameter(value: object, kind: type[C]) -> C:
         An unknown key, a value that is not allowed, or a configuration of another kind.
     """
     config = _read(value)
-    # A refresh is a select run with more keys, and must not lose them here.
+    # A RefreshConfig is a SelectConfig, but must not run as one.
     if type(config) is not kind:
         raise ConfigError(
             f"the parameter 'config' is for the flow {flow_name(config)!r}; run a deployment of"
@@ -72,7 +72,7 @@ def _read(value: object) -> AnyConfig:
 
 
 def _run_name() -> str:
-    """Say data, strategy and seed; whatever is wrong with them is for the flow to tell."""
+    """Return a name with data, strategy and seed; errors are left to the flow."""
     try:
         config = _read(flow_run.parameters["config"])
     except Exception:
@@ -95,9 +95,9 @@ def _data_name(data: DataSection) -> str:
 
 
 def _concluded(attempt: Callable[[], str]) -> State:
-    """Turn what an attempt says into the state of the run, and try again what may pass.
+    """Run attempts until one succeeds, and return the state of the run.
 
-    Prefect's own retries of a flow would repeat bad input too, and know no growing delays.
+    Prefect's own retries of a flow would repeat bad input, and have no increasing delays.
     """
     for delay in (*_DELAYS_SECONDS, None):
         try:
@@ -105,11 +105,11 @@ def _concluded(attempt: Callable[[], str]) -> State:
         except Exception as error:
             if delay is None or isinstance(error, InputError):
                 if isinstance(error, SwarmError):
-                    # The sentence says all; a traceback would only hide it.
+                    # The message is enough; a traceback would hide it.
                     return Failed(message=str(error))
                 raise
             reason = next(iter(str(error).splitlines()), repr(error))
-            get_run_logger().warning("%s; trying again in %.0f s", reason, delay)
+            get_run_logger().warning("%s; retrying in %.0f s", reason, delay)
             sleep(delay)
     raise AssertionError
 
@@ -122,7 +122,7 @@ def _concluded(attempt: Callable[[], str]) -> State:
     validate_parameters=False,
 )
 def select(config: SelectConfig) -> State:
-    """Select features, and judge the answer on rows that no search saw.
+    """Select features, and evaluate the result on rows that no search has seen.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def select(config: SelectConfig) -> State:
     from flows.select import select as run
 
     def attempt() -> str:
-        # Its function: its tasks and artifacts are then those of this run, not of one below it.
+        # `fn` rather than a subflow: tasks and artifacts belong to this run.
         return run.fn(read_parameter(config, SelectConfig), None, 1).judgement.verdict()
 
     return _concluded(attempt)
@@ -146,20 +146,20 @@ def select(config: SelectConfig) -> State:
     validate_parameters=False,
 )
 def compare(config: CompareConfig, new: bool = False) -> State:
-    """Compare strategies on data sets; an unfinished comparison is gone on with.
+    """Compare strategies on data sets; an unfinished comparison is continued.
 
     Parameters
     ----------
     config : CompareConfig
         What a configuration file holds.
     new : bool
-        Start afresh, whatever was left unfinished.
+        Start a new comparison, even if one is unfinished.
     """
     from flows.compare import compare as run
     from swarm.report.comparison import sentences
     from tasks.prefect_artifacts import show_table
 
-    # Once only: what the first attempt began, the second one goes on with.
+    # In the first attempt only: a retry continues it.
     afresh = iter([new])
 
     def attempt() -> str:
@@ -180,14 +180,14 @@ def compare(config: CompareConfig, new: bool = False) -> State:
     validate_parameters=False,
 )
 def refresh(config: RefreshConfig, force: bool = False) -> State:
-    """Search the newest table, and promote the answer if it beats the champion.
+    """Search the newest rows, and promote the result if it beats the champion.
 
     Parameters
     ----------
     config : RefreshConfig
         What a configuration file holds.
     force : bool
-        Search even if neither data nor configuration changed.
+        Search even if neither data nor configuration has changed.
     """
     from flows.refresh import refresh as run
 

@@ -29,12 +29,12 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
     config : SelectConfig
         Checked.
     tell : callable
-        Is told what is going on.
+        Called with a line of text at each stage.
 
     Raises
     ------
     InputError
-        For bad input: all that the search itself would refuse before it starts.
+        For any input that the search itself would refuse before it starts.
     EvaluationError
         If the model fails on a subset.
     """
@@ -42,7 +42,7 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
     tell("reading the data")
     table = fetched(config)
     tell("preparing the search")
-    # The hints of a select run: its report shows distances whatever the strategy needs.
+    # The hints of a select run: its report needs distances, whatever the strategy needs.
     data = prepare_as_configured(config, table, needs=("distance", "clusters", *strategy.needs))
     planned = plan_as_configured(config, data)
     planned.check()
@@ -72,6 +72,6 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
             processes=not (in_process or remote or evaluation.backend == "threading"),
             remote=remote,
             confirm_seconds=confirm,
-            # The ensemble, its rivals on all features and on random subsets, two single models.
+            # The ensemble, its baselines on all features and on random subsets, two single models.
             models_after=config.ensemble.n_models * (2 + config.test.random_subsets) + 2,
         )

@@ -1,8 +1,8 @@
 """The Prefect server that flows of the command line run on.
 
-In this order: the one that ``PREFECT_API_URL`` or Prefect's profile names; one that answers on
-Prefect's usual port, such as that of ``swarm up``; a private one, which starts while the command
-imports what it needs, keeps its database with the project's runs, and ends with the command.
+In this order: the one named by ``PREFECT_API_URL`` or Prefect's profile; one on Prefect's default
+port, such as that of ``swarm up``; a private one, which starts while the command imports its
+modules, keeps its database with the project's runs, and ends with the command.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ __all__ = [
     "start_prefect",
 ]
 
-# Where a private server keeps its database, unless PREFECT_HOME says otherwise.
+# Folder of the database of a private server, unless PREFECT_HOME is set.
 HOME = Path("mlruns", "prefect")
 LOCAL_API = "http://127.0.0.1:4200/api"
 
 _PROCESS = Path(__file__).with_name("server_process.py")
-# After which a start that still waits is explained.
+# Delay before the wait is explained.
 _SAY_SECONDS = 1.0
-# A server that is alive gets all the time it needs; this only ends a hang.
+# Timeout of a start that hangs; a slow one needs far less.
 _MOST_SECONDS = 900.0
 _LAST_LINES = 12
-# Of every server that is started here: nothing is sent home, and errors are written down.
+# Settings of every server that is started here: no telemetry, errors are logged.
 SERVER_SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
@@ -57,14 +57,14 @@ SERVER_SETTINGS = {
 
 
 class PrefectServer:
-    """A server that is on its way, or the one that is there already.
+    """A private server that is starting, or an existing server.
 
     Parameters
     ----------
     process : Popen or None
-        The private server; None for one that runs without this command.
+        The private server; None for an existing one.
     errors : file or None
-        What the private server writes to standard error.
+        Standard error of the private server.
     """
 
     def __init__(
@@ -87,32 +87,32 @@ class PrefectServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Nobody waited for it, as the command ended before: on bad input, for example.
+        # The command ended before it waited for the server, on bad input for example.
         if not self._in_use:
             self.stop()
 
     def wait(self, quiet: bool = False) -> None:
-        """Wait until the server answers, and have this process and its children use it.
+        """Wait until the server answers, and use it in this process and its children.
 
         Raises
         ------
         StoreError
-            If the private server ended, or a server that was named does not answer.
+            If the private server ended, or an existing one does not answer.
         """
-        # Every flow logs to it and it is slow to import: better while the server starts.
+        # Every flow needs MLflow, which is slow to import: done while the server starts.
         load_mlflow()
         from prefect.settings import PREFECT_API_URL
 
         process = self._process
         if process is None or PREFECT_API_URL.value():
-            # A profile may name a server, which is known only once Prefect is imported.
+            # A profile may name a server, which only Prefect can read.
             self.stop()
             _require_answer()
             return
         self._in_use = True
         self._send(_all_settings())
         address = self._wait_for_address(quiet)
-        # It has no pages, so nothing is prepared for them.
+        # It serves no pages.
         _use({"PREFECT_API_URL": address, "PREFECT_UI_ENABLED": "0"})
 
     def stop(self) -> None:
@@ -122,7 +122,7 @@ class PrefectServer:
             return
         atexit.unregister(self.stop)
         if not self._in_use:
-            # It has only imported modules.
+            # It has only imported modules so far.
             process.kill()
         self._close_input(process)
         try:
@@ -143,7 +143,7 @@ class PrefectServer:
             self._process.stdin.write(json.dumps(settings) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            # It ended; waiting for its address says why.
+            # It ended; the wait for its address reports why.
             return
 
     def _wait_for_address(self, quiet: bool) -> str:
@@ -166,7 +166,7 @@ class PrefectServer:
         self.stop()
         raise StoreError(
             f"the Prefect server of this command {state}; set PREFECT_API_URL to the address of a"
-            f" server that runs, or mend what it says last:\n{self._last_lines()}"
+            f" running server, or fix the cause; its last lines:\n{self._last_lines()}"
         )
 
     def _last_lines(self) -> str:
@@ -186,7 +186,7 @@ class PrefectServer:
 
 
 def prefect_is_there() -> bool:
-    """Tell whether a server is named, or answers on this machine; that one is used from then on."""
+    """Return whether a server is named or answers on this machine, and use it if so."""
     if "prefect" in sys.modules:
         from prefect.settings import PREFECT_API_URL
 
@@ -202,7 +202,7 @@ def prefect_is_there() -> bool:
 
 
 def launch_prefect() -> PrefectServer:
-    """Begin to start a private server, unless there is one already; return at once."""
+    """Start a private server unless a server exists; return without waiting for it."""
     if prefect_is_there():
         return PrefectServer(None)
     errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
@@ -213,14 +213,14 @@ def launch_prefect() -> PrefectServer:
         stdout=subprocess.PIPE,
         stderr=errors,
         text=True,
-        # A terminal sends Ctrl-C to a whole session; the server must outlive the search.
+        # In its own session: Ctrl-C must not reach the server before the search has ended.
         start_new_session=True,
     )
     return PrefectServer(process, errors)
 
 
 def start_prefect(quiet: bool = False) -> None:
-    """Reach the Prefect server, or start a private one, and wait for it."""
+    """Connect to the Prefect server, or start a private one, and wait for it."""
     launch_prefect().wait(quiet)
 
 
@@ -230,7 +230,7 @@ def prefect_home() -> Path:
 
 
 def answers(api: str, timeout: float = 2.0) -> bool:
-    """Tell whether a Prefect API on this machine is healthy."""
+    """Return whether a Prefect API on this machine is healthy."""
     host, _, path = api.removeprefix("http://").partition("/")
     connection = HTTPConnection(host, timeout=timeout)
     try:
@@ -244,8 +244,8 @@ def answers(api: str, timeout: float = 2.0) -> bool:
 
 
 def lost_prefect(error: Exception) -> StoreError | None:
-    """Say in a sentence that the server went away in mid-run, if this is what `error` tells."""
-    # No client but Prefect's is built on httpx; where it was never imported it raised nothing.
+    """Return an error of one sentence if `error` is a lost connection to the server."""
+    # Only Prefect's client uses httpx.
     httpx = sys.modules.get("httpx")
     if httpx is None or not isinstance(error, httpx.HTTPError):
         return None
@@ -253,9 +253,9 @@ def lost_prefect(error: Exception) -> StoreError | None:
 
     reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return StoreError(
-        f"the Prefect server at {PREFECT_API_URL.value()} went away in mid-run ({reason}); what "
-        "was evaluated is in the archive, and the same command, or `swarm resume` with the id "
-        "of the run, goes on from there once the server is back or PREFECT_API_URL is unset"
+        f"the Prefect server at {PREFECT_API_URL.value()} was lost during the run ({reason}); all "
+        "evaluations so far are in the archive; start the server or unset PREFECT_API_URL, then "
+        "continue with the same command, or with `swarm resume` and the id of the run"
     )
 
 
@@ -269,7 +269,7 @@ def _own_settings() -> dict[str, str]:
 
 
 def _all_settings() -> dict[str, str]:
-    """Give what the environment, files and profiles set, as the server reads none of them again."""
+    """Return the settings of environment, files and profiles; the server reads none of them."""
     from prefect.settings import get_current_settings
 
     given: dict[str, str] = get_current_settings().to_environment_variables(exclude_unset=True)
@@ -277,7 +277,7 @@ def _all_settings() -> dict[str, str]:
 
 
 def _use(variables: Mapping[str, str]) -> None:
-    """Set variables for this process, its children, and Prefect if it was imported already."""
+    """Set variables for this process, its children, and Prefect if it is imported."""
     os.environ.update(variables)
     if "prefect" in sys.modules:
         from prefect.context import refresh_global_settings_context

@@ -1,4 +1,4 @@
-"""What a person sees while a search runs: two live lines on a terminal, plain lines elsewhere."""
+"""Progress of a search: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from swarm.search.history import EpochRecord
 
 __all__ = ["Display", "LiveLines", "TimeAhead", "display", "plain_seconds", "say"]
 
-# Where nobody watches, a line now and then tells that the search is alive.
+# Interval of the lines where there is no terminal.
 _LINE_SECONDS = 60.0
-# Epochs that the time ahead is told from: what an archive answers goes by at another pace.
+# Recent epochs used for the ETA: cached epochs are much faster than trained ones.
 _RECENT = 5
 
 
@@ -47,11 +47,11 @@ def display(
     Parameters
     ----------
     budget : Budget
-        The limit that is nearest is the end of the bar.
+        The bar shows progress to the nearest limit.
     verbosity : int
         0 shows nothing, 1 the display, 2 and more a line for every epoch.
     clock : callable
-        Tells the time in seconds.
+        Returns the time in seconds.
     """
     if verbosity == 0:
         yield _Quiet()
@@ -74,19 +74,19 @@ def display(
 
 
 class LiveLines(Progress):
-    """A bar, and under it a sentence that a narrow terminal folds and never cuts."""
+    """A bar with a line of text below, which wraps on a narrow terminal."""
 
     below = ""
 
     def get_renderables(self) -> Iterator[RenderableType]:
-        """Give the bar and the sentence."""
+        """Yield the bar and the text."""
         yield from super().get_renderables()
         if self.below:
             yield Text(self.below, overflow="fold")
 
 
 class TimeAhead(ProgressColumn):
-    """The time that went by and, where a task knows it in its field `ahead`, what is left."""
+    """The elapsed time and the ETA, if the task has one in its field `ahead`."""
 
     def render(self, task: Task) -> Text:
         """Write both, as ``0:01:20, about 0:03:00 left``."""
@@ -94,7 +94,7 @@ class TimeAhead(ProgressColumn):
         ahead = task.fields.get("ahead")
         if ahead is None or task.finished:
             return Text(gone)
-        # Between two updates the clock goes on.
+        # Count down between two updates.
         since = time.monotonic() - task.fields.get("told", time.monotonic())
         return Text(f"{gone}, about {plain_seconds(max(0.0, ahead - since))} left")
 
@@ -105,7 +105,7 @@ def plain_seconds(seconds: float | None) -> str:
 
 
 def _limits(budget: Budget) -> dict[str, float | None]:
-    """Give the limits that tell how far a search is; patience does not."""
+    """Return the limits that measure progress, which patience does not."""
     names = ("epochs", "evaluations", "distinct", "fits", "seconds")
     return {name: getattr(budget, name) for name in names}
 
@@ -116,7 +116,7 @@ def _of(epoch: int, budget: Budget) -> str:
 
 @dataclass
 class _Tally:
-    """Adds up what records tell of one epoch each, and looks ahead."""
+    """Totals over all epochs, and the ETA."""
 
     budget: Budget
     clock: Callable[[], float]
@@ -128,7 +128,7 @@ class _Tally:
         self._seen = [(self._started, 0.0)]
 
     def add(self, record: EpochRecord) -> None:
-        """Take in an epoch."""
+        """Add an epoch."""
         metrics = record.metrics
         self.hits += record.work.hits
         self.pruned += round(metrics["folds_pruned"])
@@ -145,12 +145,12 @@ class _Tally:
         self._seen = [*self._seen[-_RECENT:], (self.clock(), self.share)]
 
     def ahead(self) -> float | None:
-        """Tell the seconds to the nearest limit at the pace of the last epochs."""
+        """Estimate the seconds to the nearest limit from recent epochs."""
         (before, less), (now, more) = self._seen[0], self._seen[-1]
         return None if more <= less else (1.0 - more) * (now - before) / (more - less)
 
     def words(self, record: EpochRecord) -> str:
-        """Say where the search stands."""
+        """Describe the state of the search in a line."""
         metrics = record.metrics
         cost, size = metrics["best_cost"], metrics["best_size"]
         best = (
@@ -187,7 +187,7 @@ class _Bar:
         )
 
     def end(self) -> None:
-        """Promise no more, as patience or the strategy may have ended it early."""
+        """Remove the ETA, as patience or the strategy may have ended the search early."""
         self._progress.update(self._number, ahead=None)
 
 
@@ -206,7 +206,7 @@ class _Lines:
             self._say(f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else "")
 
     def end(self) -> None:
-        """Say how the last epoch ended, wherever that was."""
+        """Print the last epoch, if it was not printed yet."""
         self._say("")
 
     def _say(self, left: str) -> None:

@@ -1,4 +1,4 @@
-"""How much of what the machinery and the models say reaches the terminal."""
+"""Which warnings and logs of models, Prefect and MLflow reach the terminal."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 __all__ = ["calm_warnings", "let_logs_through", "no_notes"]
 
-# Not those of the server, which notes every request.
+# Not those of the server, which logs every request.
 _LOGS = ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL")
 
 _plainly = warnings.showwarning
 
 
 def calm_warnings() -> None:
-    """Show each kind of warning once, in a line: models warn at every fit, for screens.
+    """Show each kind of warning once, in one line, as models may warn at every fit.
 
-    In worker processes they are not shown at all; what they say the main process says too, as it
-    trains the same models in the end.
+    Warnings of worker processes are hidden: the main process trains the same models at the end,
+    and shows the same warnings.
     """
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     global _plainly
@@ -29,24 +29,24 @@ def calm_warnings() -> None:
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
         first = (str(message).strip().splitlines() or [""])[0]
-        # The same but for its numbers is the same.
+        # Ignore numbers when comparing warnings.
         key = category, re.sub(r"\d+", "", first)
         if key not in seen:
             seen.add(key)
-            sys.stderr.write(f"note: {category.__name__}: {first} (said once; -vv says all)\n")
+            sys.stderr.write(f"note: {category.__name__}: {first} (shown once; -vv shows all)\n")
 
     warnings.showwarning = show
 
 
 def no_notes(quiet: bool) -> bool:
-    """Show no warnings where only the answer is wanted."""
+    """Hide all warnings with `--quiet`."""
     if quiet:
         warnings.simplefilter("ignore")
     return quiet
 
 
 def let_logs_through(count: int) -> int:
-    """From -vv on let everything speak; runs before any of the machinery is imported."""
+    """Enable all logs and warnings from -vv on, before Prefect and MLflow are imported."""
     if count > 1:
         for name in _LOGS:
             if os.environ.get(name) == "CRITICAL":

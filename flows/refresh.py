@@ -1,7 +1,7 @@
-"""The refresh flow: search a new snapshot, and let the answer take over if it is better.
+"""The refresh flow: search a new snapshot, and promote the result if it is better.
 
-The champion stays what it is until the last step, so a refresh that fails or is killed at any
-moment changes nothing that others use.
+The champion changes only in the last step, so a refresh that fails or is killed does not affect
+its consumers.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from tasks.table import Table
 __all__ = ["Refreshed", "refresh"]
 
 Decision = Literal["first", "promoted", "replaced", "kept", "unchanged"]
-# What a search and its judgement depend on, besides the problem.
+# Sections that affect a search and its evaluation, besides those of the problem.
 _TELLING = ("seed", "strategy", "budget", "space", "prepare", "proxy", "ensemble", "test")
 _DECIDING = ("champion.metric", "champion.margin", "champion.confidence", "evaluation.racing")
 
 
 @dataclass(frozen=True)
 class Refreshed:
-    """What a refresh came to.
+    """Result of a refresh.
 
     Attributes
     ----------
     decision : str
         ``first`` champion, challenger ``promoted``, champion ``replaced`` as its columns are
-        gone, champion ``kept``, or ``unchanged`` data and configuration.
+        missing, champion ``kept``, or ``unchanged`` data and configuration.
     why : str
         One sentence.
     champion : Champion
         After the refresh.
     run_id : str
-        The run that the refresh made, or the earlier one that answered.
+        The run of this refresh, or of the earlier one if nothing has changed.
     outcome : Outcome or None
-        Of the search; None where none was needed.
+        Result of the search; None if there was none.
     duel : Duel or None
     drift : DataFrame
         See :func:`swarm.validation.drift.drift_table`.
@@ -78,26 +78,26 @@ class Refreshed:
 
 @flow(name="refresh", validate_parameters=False, persist_result=False)
 def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> Refreshed:
-    """Search the newest table, and promote the answer if it beats the champion on its test rows.
+    """Search the newest table, and promote the result if it beats the champion on the test rows.
 
     Parameters
     ----------
     config : RefreshConfig
     force : bool
-        Search even if neither data nor configuration changed since an earlier refresh.
+        Search even if neither data nor configuration has changed since an earlier refresh.
     verbosity : int
         0 for silence, 1 for progress, 2 for a line per epoch.
 
     Raises
     ------
     InputError
-        For bad input, a column of the champion that is gone, or drift that is set to stop.
+        For bad input, a missing column of the champion, or drift if set to stop.
     StoreError
-        If another refresh of this champion runs, or a store is out of reach.
+        If another refresh of this champion is running, or a store is unavailable.
     """
     check(config)
     url = expand(config.archive.url, "address of the archive")
-    # What is wrong with the archive is said by the archive, before its lock is asked for.
+    # Opened first, so that the archive reports its own errors before it is locked.
     Archive(url).close()
     with champion_lock(url, config.champion_name, config.champion.wait_seconds):
         return _refreshed(config, force, verbosity)
@@ -108,13 +108,13 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> Refreshed:
     tracking = tracking_as_configured(config.tracking)
     champions = Champions(tracking)
     for run in champions.runs_of(name, "RUNNING"):
-        # Whoever holds the lock runs alone: that one was killed.
+        # This process holds the lock, so the other one was killed.
         tracking.finish(run.info.run_id, "KILLED")
     table = fetched(config)
     champion = champions.current(name)
     answer = None if champion is None else champions.answer(champion)
     if champion is not None:
-        # A crash between promotion and publication is mended here.
+        # Repairs a crash between promotion and publication.
         publish_features(champions, champion, config.champion.publish, only_if_stale=True)
     gone = _gone(config, champion, answer, table)
     drift, warnings = _drifted(config, champions, champion, table)
@@ -147,7 +147,7 @@ def _decided(
     drift: pd.DataFrame,
     warnings: tuple[str, ...],
 ) -> Refreshed:
-    """Let challenger and champion meet on the test rows, and act on the outcome."""
+    """Compare challenger and champion on the test rows, and promote or keep."""
     duel = None
     decision: Decision
     if champion is None:
@@ -162,7 +162,7 @@ def _decided(
     version = outcome.model_uri.rpartition("/")[2]
     now = champion
     if decision != "kept":
-        # What is promoted is in the store with all that a rollback or a consumer asks for.
+        # The store must have everything that a rollback or a consumer needs.
         started.log.settle()
         now = champions.promote(
             config.champion_name, version, why=why, when=when, published=config.champion.publish
@@ -218,7 +218,7 @@ def _metric(config: RefreshConfig, task: str) -> str:
 def _gone(
     config: RefreshConfig, champion: Champion | None, answer: dict[str, Any] | None, table: Table
 ) -> list[str]:
-    """Columns that the champion needs and the table lacks."""
+    """Return the columns that the champion needs and the table lacks."""
     if champion is None or answer is None:
         return []
     needed = {name: None for subset in answer["subsets"] for name in subset["features"]}
@@ -235,12 +235,12 @@ def _gone(
 def _drifted(
     config: RefreshConfig, champions: Champions, champion: Champion | None, table: Table
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """How far the champion's columns have moved, and what to say of it."""
+    """Return the drift of the champion's columns, and warnings about it."""
     reference = None if champion is None else champions.reference(champion)
     if champion is None or reference is None:
         if champion is None:
             return drift_table({}, table.features), ()
-        text = f"the champion {champion.uri} tells nothing of its training rows"
+        text = f"the champion {champion.uri} has no record of its training rows"
         return drift_table({}, table.features), (coded("SWM302", text),)
     moved = drift_table(reference, table.features)
     far = moved[(moved["psi"] > config.drift.psi) | (moved["ks"] > config.drift.ks)]
@@ -248,16 +248,16 @@ def _drifted(
         return moved, ()
     worst = far.iloc[0]
     text = (
-        f"{len(far)} of the champion's {len(moved)} columns have drifted, most of all "
+        f"{len(far)} of the champion's {len(moved)} columns have drifted, most "
         f"{worst['feature']!r} (PSI {worst['psi']:.2f}, KS {worst['ks']:.2f})"
     )
     if config.drift.action == "stop":
-        raise DataError(f"{text}; look at the table, or set drift.action to warn")
+        raise DataError(f"{text}; check the table, or set drift.action to warn")
     return moved, (coded("SWM301", text),)
 
 
 def _digest(config: RefreshConfig, table: Table) -> str:
-    """What a refresh depends on: the rows in their roles, and the keys that decide anything."""
+    """Hash everything a refresh depends on: the rows in their roles, and the decisive keys."""
     told = hashlib.sha256()
     parts = (table.features, table.target, table.groups, table.time, table.weight, table.part)
     for part in (*parts, table.fold):

@@ -1,4 +1,4 @@
-"""What a person reads at the end of a refresh."""
+"""Summary of a refresh on the terminal."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _TOLD = {
     "promoted": "challenger promoted",
     "replaced": "champion replaced",
     "kept": "champion kept",
-    "unchanged": "nothing new",
+    "unchanged": "nothing changed",
 }
 
 
 def print_refresh(done: Refreshed, config: RefreshConfig, *, quiet: bool = False) -> None:
-    """Print the search where there was one, then the decision and where to look."""
+    """Print the search, if there was one, and the decision."""
     if done.outcome is not None and not quiet:
         print_summary(done.outcome, config)
     console = Console(highlight=False, soft_wrap=True)

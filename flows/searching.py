@@ -1,4 +1,4 @@
-"""The search of a select run: epochs as tasks, on the model that counts or on a cheaper one."""
+"""The search of a select run: epochs as tasks, on the full model or on a proxy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["search_as_configured"]
 def search_as_configured(
     config: SelectConfig, plan: SearchPlan, archive: Archive, log: RunLog, verbosity: int
 ) -> tuple[FinishedSearch, tuple[str, ...]]:
-    """Run the epochs, each a task that can be retried, and show and log each as it ends.
+    """Run each epoch as a task that can be retried; display and log it when it ends.
 
     Ctrl-C ends the search, not the run.
 
@@ -50,7 +50,7 @@ def search_as_configured(
             say(evaluator.way, verbosity)
             least, most = plan.strategy.evaluations_in(plan.problem.space)
             if least == most:
-                say(f"evaluations until the search is finished: {most:,}", verbosity)
+                say(f"evaluations in total: {most:,}", verbosity)
             say(f"run {log.run_id} in {log.tracking.label}", verbosity)
             log.tag({"evaluation": evaluator.way})
             callbacks.append(shown.enter_context(display(plan.budget, verbosity)).epoch)
@@ -63,7 +63,7 @@ def search_as_configured(
         def ended(result: SearchResult) -> SearchResult:
             shown.close()
             if result.interrupted:
-                say("interrupted: going on with the best subsets so far", verbosity)
+                say("interrupted: continuing with the best subsets so far", verbosity)
             return result
 
         hooks = SearchHooks(
@@ -77,12 +77,12 @@ def search_as_configured(
     _log_proxy(finished, log, verbosity)
     if not finished.doubt:
         return finished, ()
-    advice = "let proxy.params differ less from model.params, or search without"
+    advice = "make proxy.params more like model.params, or search without a proxy"
     return finished, (coded("SWM201", f"{finished.doubt}; {advice}"),)
 
 
 def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:
-    """Say and log how well the cheaper model guided the search, where there was one."""
+    """Print and log how well the proxy guided the search, if there was one."""
     result = finished.result
     confirmed = result.confirmed
     if confirmed is None:
@@ -93,7 +93,7 @@ def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:
         metrics["proxy_rank_correlation"] = correlation
     log.metrics({result.state.epoch: metrics})
     say(
-        f"{len(confirmed.costs)} subsets of the cheaper model measured on the full one: rank "
-        f"correlation {correlation:.2f}, best cost {result.cost:.5f}",
+        f"proxy: {len(confirmed.costs)} subsets evaluated on the full model, rank correlation "
+        f"{correlation:.2f}, best cost {result.cost:.5f}",
         verbosity,
     )

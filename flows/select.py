@@ -1,4 +1,4 @@
-"""The select flow: from a table to a subset that can be believed, with everything in MLflow."""
+"""The select flow: search a table for a subset, evaluate it on test rows, log it to MLflow."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from tasks.tracking.run_log import RunLog, describe_run, refuse_another_search
 
 __all__ = ["Outcome", "Started", "carry_out", "select", "start"]
 
-# Rows on which the saved model must predict as the ensemble does.
+# Rows on which the saved model is compared with the ensemble.
 _EXAMPLE_ROWS = 50
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a select run leaves behind.
+    """Result of a select run.
 
     Attributes
     ----------
@@ -63,15 +63,15 @@ class Outcome:
     judgement : Judgement
     warnings : tuple of str
     model_uri : str
-        Empty where the estimator has no safe form in a file.
+        Empty if the estimator cannot be stored without pickle.
     ensemble : SubsetEnsemble
         Fitted on the training rows.
     n_train : int
         Training rows.
     training_seconds : float
-        Of the search, by the archive: the same for a search that is replayed.
+        Training time of the search, cached folds included.
     unsent : str
-        What the tracking store has not taken and how to send it; empty where it has everything.
+        What the tracking store lacks and how to send it; empty if it has everything.
     """
 
     run_id: str
@@ -87,7 +87,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Started:
-    """A run that is open in MLflow, and what it searches.
+    """An open MLflow run and its prepared search.
 
     Attributes
     ----------
@@ -115,13 +115,13 @@ class Started:
 
 @flow(name="select", validate_parameters=False, persist_result=False)
 def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) -> Outcome:
-    """Search the features of a table, and judge the answer on rows that no search saw.
+    """Search the features of a table, and evaluate the result on rows that no search has seen.
 
     Parameters
     ----------
     config : SelectConfig
     run_id : str, optional
-        A run to resume: the search is run again, and the archive answers what it knows.
+        A run to resume: the search is replayed from the archive.
     verbosity : int
         0 for silence, 1 for progress, 2 for a line per epoch.
 
@@ -152,18 +152,18 @@ def start(
     Parameters
     ----------
     run_id : str, optional
-        A run to go on with.
+        A run to resume.
     warm : sequences of column names
-        Subsets to start from, where the strategy takes any.
+        Subsets for a warm start, if the strategy supports it.
     tags : mapping, optional
-        Tags of the run besides the usual ones.
+        Additional tags of the run.
     registered : str, optional
-        Name under which the model is registered; default: as configured.
+        Name of the registered model; default: as configured.
     tracking : Tracking, optional
-        The store, where it is open already.
+        The store, if it is already open.
     """
     strategy = make(config.strategy.name, config.strategy.params)
-    # The report shows distances and clusters whatever the strategy needs.
+    # The report needs distances and clusters, whatever the strategy needs.
     needs = ("distance", "clusters", *strategy.needs)
     data = prepare_as_configured(config, table, needs=needs, warm=warm)
     assert data.test is not None
@@ -172,8 +172,8 @@ def start(
     name = registered or (config.name if config.tracking.register else None)
     if name is not None and not storable(data.problem.estimator):
         raise ConfigError(
-            f"model.estimator {config.model.estimator!r} cannot be stored without a pickle, which"
-            " no model here is; set tracking.register to false, or use one of scikit-learn or"
+            f"model.estimator {config.model.estimator!r} cannot be stored without pickle, which is"
+            " not allowed; set tracking.register to false, or use an estimator of scikit-learn or"
             " LightGBM"
         )
     archive = Archive(expand(config.archive.url, "address of the archive"))
@@ -187,7 +187,7 @@ def start(
 
 
 def carry_out(started: Started, verbosity: int) -> Outcome:
-    """Search, judge the answer and register it; the run stays open."""
+    """Search, evaluate the result and register it; the run stays open."""
     config, log = started.config, started.log
     for text in started.warnings:
         say(f"[yellow]warning:[/yellow] {text}", verbosity)
@@ -219,7 +219,7 @@ def _open_run(
 
 
 def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, ...]) -> Outcome:
-    """Ensemble, judge, report, register: what turns a search into an answer."""
+    """Fit the ensemble, evaluate it, write the report and register the model."""
     config, plan, log = started.config, started.plan, started.log
     train, test = started.train, started.test
     problem, result = plan.problem, finished.result

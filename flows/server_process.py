@@ -1,15 +1,15 @@
-"""A Prefect server that lives as long as the process that started it.
+"""A Prefect server that ends with the process that started it.
 
-Run by path, not as a module, and free of imports from this project: it has to start whatever the
-current folder and ``PYTHONPATH`` hold. The protocol with the parent process:
+It is run by path, not as a module, and imports nothing from this project, so that it starts
+whatever the current folder and ``PYTHONPATH`` contain. The protocol with the parent process:
 
-1. The modules of the server are imported, which takes most of the time and changes nothing.
-2. A line on standard input, a JSON object of environment variables, says to go on.
-3. The address of the API is written to standard output once requests are answered.
-4. The end of standard input ends the server, also when the parent was killed.
+1. The server imports its modules, which takes most of the time and has no side effects.
+2. It reads a line from standard input, a JSON object of environment variables, and starts.
+3. It writes the address of the API to standard output once it accepts requests.
+4. It ends when standard input is closed, also if the parent was killed.
 
 ``python flows/server_process.py --template`` only creates a database with Prefect's tables and
-keeps it in the environment. A copy of it saves a new project seven seconds of migrations.
+stores it in the environment. Copying it saves a new project seven seconds of migrations.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ import tempfile
 import threading
 from pathlib import Path
 
-# Seconds for open requests once the parent is gone.
+# Seconds for open requests once the parent has ended.
 _GRACE_SECONDS = 5.0
 
 
 def database_template() -> Path:
-    """Path of the database with Prefect's tables that belongs to this environment."""
+    """Return the path of the template database in this environment."""
     import prefect
 
     return Path(sys.prefix, "share", "swarmselect", f"prefect-{prefect.__version__}.db")
 
 
 def write_template(path: Path) -> None:
-    """Create a database with Prefect's tables, complete or not at all."""
+    """Create a database with Prefect's tables, atomically."""
     from prefect.server.database import provide_database_interface
     from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, temporary_settings
 
@@ -56,14 +56,14 @@ def write_template(path: Path) -> None:
 
 
 def copy_template(home: Path) -> None:
-    """Give a new home the tables; a home that has a database, maybe since a moment, keeps it."""
+    """Copy the template to a new home, unless it has a database or just got one."""
     target, template = home / "prefect.db", database_template()
     if target.exists() or not template.exists():
         return
     with tempfile.TemporaryDirectory(dir=home) as folder:
         copy = shutil.copyfile(template, Path(folder, "prefect.db"))
         try:
-            # Unlike a rename, a link never replaces a database that another server has open.
+            # A link, as a rename could replace a database that another server has open.
             os.link(copy, target)
         except OSError:
             return

@@ -1,4 +1,4 @@
-"""The stability flow: one configuration searched with many seeds and on many draws of its rows."""
+"""The stability flow: repeat a search over seeds and over samples of the rows."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ _SCHEMES = {
 
 @dataclass(frozen=True)
 class Repetitions:
-    """How many searches there are, and on what.
+    """The searches of a stability study.
 
     Attributes
     ----------
     seeds : int
         Searches on all training rows, with the seed of the configuration and those after it.
     resamples : int
-        Searches on drawn training rows, each with a seed of its own as well.
+        Searches on samples of the training rows, each with its own seed as well.
     share : float
-        Share of the rows, or of the groups, that is drawn, without replacement.
+        Share of the rows, or of the groups, in a sample without replacement.
     core, noise : float
-        Shares of the searches at and above which a feature is core, and at and below which it
-        is noise.
+        A feature is core if at least the share `core` of the searches select it, and noise if
+        at most the share `noise` do.
     level : float
         Confidence of the intervals.
     """
@@ -81,7 +81,7 @@ class Repetitions:
             value = getattr(self, name)
             if value == 1 or value < 0:
                 raise ConfigError(
-                    f"{name} must be 0 or at least 2, as one search always agrees with itself, "
+                    f"{name} must be 0 or at least 2, as a single search has no stability, "
                     f"got {value}"
                 )
         if not self.seeds and not self.resamples:
@@ -95,14 +95,14 @@ class Repetitions:
 
 @dataclass(frozen=True)
 class Assessed:
-    """What the flow leaves behind.
+    """Result of a stability study.
 
     Attributes
     ----------
     run_id : str
     assessment : Assessment
     scheme : str
-        How rows were drawn.
+        How rows were sampled.
     """
 
     run_id: str
@@ -114,9 +114,9 @@ class Assessed:
 def stability(
     config: SelectConfig, repetitions: Repetitions | None = None, verbosity: int = 1
 ) -> Assessed:
-    """Search the training rows again and again, and say which features that leaves standing.
+    """Repeat a search, and measure how often each feature is selected.
 
-    The same command after an interruption goes on where it was: the archive answers.
+    After an interruption, finished searches are replayed from the archive.
 
     Parameters
     ----------
@@ -133,10 +133,7 @@ def stability(
     plan = repetitions or Repetitions()
     check(config)
     if config.proxy is not None:
-        raise ConfigError(
-            "stability searches on the full model only, but a proxy is configured; add "
-            "--set proxy=null"
-        )
+        raise ConfigError("stability does not support a proxy; add --set proxy=null")
     table = fetched(config)
     estimator = build_estimator(config.model)
     kind, share = config.split.kind, config.split.test_size
@@ -145,7 +142,7 @@ def stability(
     search = plan_as_configured(config, whole)
     search.check()
     if plan.resamples:
-        # A draw that cannot be made, or leaves too little for the folds, shows before any search.
+        # Report a sample that is impossible, or too small for the folds, before any search.
         _prepared(config, subsample(train, plan.share, config.seed, estimator))
     with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:
         probe_as_configured(config, search, archive)
@@ -192,7 +189,7 @@ def _cell(config: SelectConfig, rows: str, number: int) -> Cell:
 
 
 def _prepared(config: SelectConfig, train: Table) -> PreparedData:
-    """Pose the problem on some rows; folds and random states are those of the configuration."""
+    """Prepare a problem on some rows, with the folds and random states of the configuration."""
     needs = make(config.strategy.name, config.strategy.params).needs
     return prepare_as_configured(config, train, needs=needs, split=False)
 
@@ -202,7 +199,7 @@ def _open_log(
 ) -> RunLog:
     tracking = tracking_as_configured(config.tracking)
     tags = describe_run(whole.problem, train.source, config.strategy.name, config.seed)
-    # A range is no seed: nobody can take this run for a search, and resume it as one.
+    # A range rather than a seed, so that this run cannot be resumed as a search.
     last = config.seed + max(plan.seeds, plan.resamples) - 1
     tags |= {"kind": "stability", "seed": f"{config.seed} to {last}", "draws": scheme}
     params = flatten(config) | {f"stability.{key}": value for key, value in vars(plan).items()}
@@ -220,7 +217,7 @@ def _open_log(
 def _searched(
     config: SelectConfig, cell: Cell, prepared: PreparedData, stop: Path, shown: CellDisplay
 ) -> CellResult:
-    """Run one search as a task; all cores are given to its subsets."""
+    """Run one search as a task; all workers evaluate its subsets."""
     searching = run_cell.with_options(
         task_run_name=f"{cell.dataset}, seed {cell.seed}",
         retries=config.retries.attempts - 1,
@@ -234,7 +231,7 @@ def _searched(
 
 
 def _metrics(assessment: Assessment) -> dict[str, float]:
-    """Figures of the run: what is not defined is left out."""
+    """Return the metrics of the run that are defined."""
     figures: dict[str, float] = {
         f"features_{name}": float(assessment.classes.count(name))
         for name in ("core", "optional", "noise")

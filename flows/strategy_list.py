@@ -1,4 +1,4 @@
-"""The strategies there are, printed for a person who has to choose one."""
+"""The output of ``swarm strategies``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["print_strategies"]
 
 
 def print_strategies(name: str | None = None) -> None:
-    """Print a line for each strategy, or everything about the one called `name`.
+    """Print a line for each strategy, or the details of the one called `name`.
 
     Raises
     ------
@@ -52,12 +52,12 @@ def _print_one(console: Console, entry: StrategyEntry) -> None:
 
 
 def _line(entry: StrategyEntry) -> str:
-    """Say what a strategy is, and which other package it is from."""
+    """Describe a strategy in one line, with its package if it is not ours."""
     return entry.line + (f" (package {entry.package})" if entry.package else "")
 
 
 def _short(value: object) -> str:
-    """Write a default as YAML would have it."""
+    """Format a default as YAML."""
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

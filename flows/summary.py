@@ -1,4 +1,4 @@
-"""What a person reads at the end of a run."""
+"""Summary of a run on the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from swarm.validation import Judgement
 
 __all__ = ["print_summary"]
 
-# Columns that all figures need side by side.
+# Width of the table with all metrics.
 _WIDE = 110
 _MEANING = {
     "ensemble": "ensemble of the best subsets",
@@ -24,7 +24,7 @@ _MEANING = {
 
 
 def print_summary(outcome: Outcome, config: SelectConfig) -> None:
-    """Print the chosen features, the test figures against the baselines, and where to look."""
+    """Print the selected features, the test scores with their baselines, and where to find more."""
     console = _console()
     result, judgement = outcome.result, outcome.judgement
     names = result.features
@@ -37,29 +37,28 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     console.print(judgement.verdict())
     if judgement.optimism is not None:
         console.print(
-            f"The best subset costs {judgement.optimism:+.4f} more on these rows than in "
-            "cross-validation."
-            if judgement.optimism > 0
-            else f"The best subset costs {-judgement.optimism:.4f} less on these rows than in "
-            "cross-validation."
+            f"Optimism of the best subset: {judgement.optimism:+.4f} "
+            "(cost on these rows minus cost in cross-validation)."
         )
     for text in outcome.warnings:
         console.print(f"[yellow]warning:[/yellow] {text}")
     if outcome.unsent:
         console.print(f"[yellow]{outcome.unsent}[/yellow]")
     console.print(f"\nrun      {outcome.run_id}  ({config.tracking.experiment})")
-    console.print(f"model    {outcome.model_uri or 'not kept: it has no form without a pickle'}")
+    console.print(
+        f"model    {outcome.model_uri or 'not stored: it cannot be saved without pickle'}"
+    )
     console.print("look     swarm ui (or make ui), then open report.html among the run's artifacts")
 
 
 def _console() -> Console:
-    """As wide as the terminal; a log file has no width to keep to."""
+    """Return a console as wide as the terminal, or wide enough for all metrics in a file."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_WIDE)
 
 
 def _figures(judgement: Judgement, wide: bool) -> Table:
-    """One row a contender; the first metric with its interval, which the verdict is about."""
+    """Return a table with a row per contender; the first metric has its confidence interval."""
     table = Table(
         title=f"On {judgement.n_rows} rows that no search saw", title_justify="left", box=SIMPLE
     )

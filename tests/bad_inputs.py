@@ -111,7 +111,7 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "feature both fixed and forbidden": (
         {"space": {"fixed": ["x1"], "forbidden": ["x1"]}},
-        ["space.fixed", "space.forbidden", "'x1'", "take it out"],
+        ["space.fixed", "space.forbidden", "'x1'", "remove it"],
     ),
     "smallest size above the largest": (
         {"space": {"min_size": 5, "max_size": 2}},
@@ -155,7 +155,7 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "unknown parameter of LightGBM like no other": (
         {"model": trees(zzz=4)},
-        ["'model.params.zzz'", "it knows", "LightGBM"],
+        ["'model.params.zzz'", "known are", "LightGBM"],
     ),
     "vote that does not suit": (
         {"ensemble": {"vote": "mean"}},

@@ -105,27 +105,27 @@ SQL = "name: a\ndata: {source: sql, url: '%s', query: q, target: t}"
 FILE = "name: a\ndata: {source: file, path: t.csv, target: y, %s}"
 
 REFUSED = {
-    "": "conf/x.yaml must hold a mapping of keys such as 'name: mine', got nothing",
-    "- a": "conf/x.yaml must hold a mapping of keys such as 'name: mine', got a list",
+    "": "conf/x.yaml must be a mapping of keys such as 'name: mine', got nothing",
+    "- a": "conf/x.yaml must be a mapping of keys such as 'name: mine', got a list",
     "a: 1\nb: [": "cannot read conf/x.yaml, line 2: expected the node content, but found"
     " '<stream end>'; correct it so that it is YAML",
     "a: !!python/name:os.system": "cannot read conf/x.yaml, line 1: could not determine a"
     " constructor for the tag 'tag:yaml.org,2002:python/name:os.system';"
     " correct it so that it is YAML",
-    WINE + "data: {source: uci}": "key 'data' stands twice in conf/x.yaml, line 3;"
+    WINE + "data: {source: uci}": "key 'data' occurs twice in conf/x.yaml, line 3;"
     " keep one of them",
     WINE + "budgt: 3": "unknown key 'budgt' in conf/x.yaml; did you mean 'budget'?",
     WINE + "epochs: 3": "unknown key 'epochs' in conf/x.yaml; did you mean 'budget.epochs'?",
     WINE + "tracking: {registr: true}": "unknown key 'tracking.registr' in conf/x.yaml;"
     " did you mean 'tracking.register'?",
     WINE + "prepare: {zzz: 1}": "unknown key 'prepare.zzz' in conf/x.yaml;"
-    " the keys known there are n_clusters",
-    WINE + "a: 1\nbudget: {epochs: 0}\nsplit: 3": "unknown key 'a' in conf/x.yaml; the keys known"
-    " there are name, description, seed, data, split, model, scoring, pos_label, folds, space,"
+    " known keys are n_clusters",
+    WINE + "a: 1\nbudget: {epochs: 0}\nsplit: 3": "unknown key 'a' in conf/x.yaml; known keys"
+    " are name, description, seed, data, split, model, scoring, pos_label, folds, space,"
     " prepare, strategy, budget, evaluation, proxy, ensemble, test, tracking, archive, retries,"
     " schedule (and 2 more)",
-    "name: a": "key 'data' is missing from conf/x.yaml; add it (Where the table comes from, and"
-    " what its columns are)",
+    "name: a": "key 'data' is missing from conf/x.yaml; add it (The table and the"
+    " roles of its columns)",
     WINE + "1: 2": "key '1' in conf/x.yaml is not text; put it in quotes",
     "name: a b\ndata: {source: bundled, name: wine}": "name must be letters, digits, '.', '_' or"
     " '-', got 'a b' in conf/x.yaml",
@@ -147,7 +147,7 @@ REFUSED = {
     WINE + "space: {min_size: 3, max_size: 2}": "space.max_size must be at least space.min_size"
     " 3, got 2",
     WINE + "folds: {kind: column}": "folds.kind 'column' needs folds.column;"
-    " set it to the column of folds",
+    " set it to the column with the folds",
     "name: a\ndata: {source: uci}": "data.source 'uci' needs a data set; set data.id or data.name",
     "name: a\ndata: {source: bundled}": "data.source 'bundled' needs data.name; set it",
     "name: a\ndata: {source: sql, url: u}": "data.source 'sql' needs data.query and data.target;"
@@ -156,14 +156,14 @@ REFUSED = {
     " got 3 in conf/x.yaml; write [3]",
     SQL % "postgresql://u:pw@h/d": "data.url holds a password or a token; write ${NAME} in its"
     " place and set the environment variable NAME",
-    FILE % "group: y": "column 'y' is both data.target and data.group; take it out of one of them",
-    FILE % "drop: [y]": "column 'y' is both data.target and in data.drop; take it out of data.drop",
+    FILE % "group: y": "column 'y' is both data.target and data.group; remove it from one of them",
+    FILE % "drop: [y]": "column 'y' is both data.target and in data.drop; remove it from data.drop",
     WINE + "split: {kind: group}": "split.kind 'group' needs data.group, which is null;"
     " set it to a column",
     WINE + "folds: {kind: time}": "folds.kind 'time' needs data.time, which is null;"
     " set it to a column",
     WINE + "space: {fixed: [a, g], forbidden: [b], groups: {g: [b, c]}}": "space.fixed and"
-    " space.forbidden both cover 'b', by 'g' and 'b'; take it out of one of them",
+    " space.forbidden both cover 'b', by 'g' and 'b'; remove it from one of them",
     WINE + "model: {estimator: foo}": "model.estimator must be a dotted Python name, got 'foo' in"
     " conf/x.yaml",
     WINE + "model: {estimator: os.system}": "model.estimator 'os.system' is outside sklearn,"
@@ -179,7 +179,7 @@ REFUSED = {
     " 'sklearn.decomposition.PCA' has no fit, predict and get_params; name a classifier or"
     " regressor that follows scikit-learn",
     WINE + "model: {estimator: sklearn.cluster.KMeans}": "model.estimator 'sklearn.cluster.KMeans'"
-    " is neither a classifier nor a regressor of scikit-learn's kind; name one that is",
+    " is neither a classifier nor a regressor compatible with scikit-learn; name one that is",
     WINE + "ensemble: {vote: mean}": "ensemble.vote 'mean' needs a regressor, got the classifier"
     " lightgbm.LGBMClassifier; set it to 'hard', 'soft', 'any' or 'auto'",
     WINE + "model: {estimator: sklearn.svm.SVC}\nensemble: {vote: soft}": "ensemble.vote 'soft'"
@@ -234,11 +234,11 @@ def test_sentences_that_quote_others_stay_one_sentence(text: str, start: str, en
 @pytest.mark.parametrize(
     ("overrides", "env", "sentence"),
     [
-        (["x"], {}, "--set 'x' does not name a key and a value; write it as section.key=value"),
+        (["x"], {}, "--set 'x' has no key and value; write it as section.key=value"),
         (["a..b=1"], {},
-         "--set 'a..b=1' does not name a key and a value; write it as section.key=value"),
+         "--set 'a..b=1' has no key and value; write it as section.key=value"),
         (["name.x=1"], {},
-         "--set name.x goes below 'name', which holds 'a' and no keys; set 'name' itself"),
+         "--set name.x goes below 'name', which is 'a' and has no keys; set 'name' itself"),
         (["budget.epochs=many"], {},
          "budget.epochs must be a whole number, got 'many' in --set budget.epochs"),
         (["budget.epoch=1"], {},
@@ -274,7 +274,7 @@ def test_a_missing_configuration_is_named_with_those_that_ship() -> None:
     with pytest.raises(ConfigError) as caught:
         load("defualt", env={})
     assert str(caught.value) == (
-        f"configuration 'defualt' is neither a file nor one of those that ship, {ships};"
+        f"configuration 'defualt' is neither a file nor a shipped configuration, {ships};"
         " did you mean 'default'?"
     )
     with pytest.raises(ConfigError, match=r"ship, .*; give the path of a YAML file$"):

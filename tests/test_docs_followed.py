@@ -172,5 +172,5 @@ def test_an_example_without_its_data_says_so_and_ends(name: str, tmp_path: Path)
         http_proxy=nowhere,
         SCIKIT_LEARN_DATA=str(tmp_path),
     )
-    assert "give a file with --data" in said
+    assert "pass a file with --data" in said
     assert "Traceback" not in said

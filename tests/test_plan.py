@@ -70,7 +70,7 @@ def test_the_command_says_what_there_is_to_know_and_leaves_nothing_behind(bench:
     before = sorted(bench.folder.iterdir())
     app(["plan", path], standalone_mode=False)
     said = capsys.readouterr().out
-    assert "evaluations until the search is finished: 36" in said
+    assert "evaluations in total: 36" in said
     assert "warning" in said
     assert "64 workers share" in said
     for word in ("fits", "search time", "memory", "disk", "models are fitted"):

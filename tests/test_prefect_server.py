@@ -252,11 +252,11 @@ def test_up_starts_prefect_and_mlflow_once_and_down_ends_them(
         assert json.loads((tmp_path / "mlruns" / "servers.json").read_text()) == first
     finally:
         cli_servers.down()
-    assert "has ended" in capsys.readouterr().out
+    assert "has stopped" in capsys.readouterr().out
     assert not answers(cli_servers.LOCAL_API)
     assert all(is_gone(server["pid"]) for server in first)
     cli_servers.down()
-    assert "nothing to end" in capsys.readouterr().out
+    assert "nothing to stop" in capsys.readouterr().out
 
 
 @pytest.mark.faults
@@ -273,4 +273,4 @@ def test_down_spares_a_process_that_only_has_the_number_of_a_server(tmp_path, mo
     other = [{"name": "MLflow", "address": "http://x", "pid": os.getpid(), "started": 1.0}]
     (tmp_path / "mlruns" / "servers.json").write_text(json.dumps(other))
     cli_servers.down()
-    assert "MLflow had ended already" in capsys.readouterr().out
+    assert "MLflow has already stopped" in capsys.readouterr().out

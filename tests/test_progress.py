@@ -234,7 +234,7 @@ def test_what_every_fit_warns_of_is_said_once_in_a_line(own_warnings, capsys):
         warn(n)
     told = capsys.readouterr().err.splitlines()
     assert told == [
-        "note: UserWarning: failed to converge after 0 iterations (said once; -vv says all)"
+        "note: UserWarning: failed to converge after 0 iterations (shown once; -vv shows all)"
     ]
     assert os.environ["PYTHONWARNINGS"] == "ignore"
 

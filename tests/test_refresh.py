@@ -186,7 +186,7 @@ def test_columns_that_drifted_are_told_or_stop_the_refresh(desk: Desk) -> None:
     used = swarm.load_features(str(desk.published))[0]
     frame[used] += 3.0
     frame.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
-    with pytest.raises(DataError, match=f"drifted, most of all '{used}' .PSI"):
+    with pytest.raises(DataError, match=f"drifted, most '{used}' .PSI"):
         desk.refresh(drift={"action": "stop"})
     told = desk.refresh()
     assert any("drifted" in text for text in told.warnings)
@@ -234,7 +234,7 @@ def test_a_refresh_is_told_from_other_configurations(desk: Desk) -> None:
     from conf.load import load_refresh
 
     path = desk.bench.file()
-    with pytest.raises(ConfigError, match="is no refresh, as it has no key 'champion'"):
+    with pytest.raises(ConfigError, match="is not a refresh, as it has no key 'champion'"):
         load_refresh(path)
     with pytest.raises(ConfigError, match=r"champion\.margin"):
         desk.config(champion={"margin": -1.0})

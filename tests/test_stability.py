@@ -188,8 +188,8 @@ def test_planted_features_are_core_and_the_archive_answers_the_second_time(
     swarm("stability", planted, *TINY, "-q")
     said = " ".join(capsys.readouterr().out.split())
     assert paid_for(bench) == before
-    assert "Over 4 draws of 50% of the rows" in said
-    assert "Over 3 seeds on all training rows the searches agree at" in said
+    assert "Over 4 samples of 50% of the rows" in said
+    assert "Over 3 seeds on all training rows, the stability index is" in said
     assert "3 are core" in said
 
 
