@@ -1,8 +1,8 @@
-"""Estimate what a search will take: time a few subsets, and bound the rest.
+"""Estimate the time and memory of a search: time a few subsets, and simulate the rest.
 
-The search itself runs on synthetic costs that look like the measured ones, which counts what it
-proposes, prunes and repeats without training a model. Every figure is a range: its top is
-without pruning, its bottom assumes that more is pruned and repeated than on synthetic costs.
+The simulation runs the search on synthetic costs that resemble the measured ones, and counts
+proposed, pruned and repeated subsets without training a model. Every estimate is a range: its upper
+end assumes no pruning, its lower end more pruning and repetition than in the simulation.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Kinds of synthetic costs: how much subsets differ, relative to the measured costs, and which share
-# of a subset the models leave unused.
+# Kinds of synthetic costs: how much subsets differ, relative to the measured costs, and the share
+# of units of a subset that the models do not use.
 _LANDSCAPES = ((1.0, 0.0), (2.0, 0.15), (0.5, 0.3))
-# Seconds after which a simulation is stopped, and extrapolated.
+# Seconds before a simulation is stopped and extrapolated.
 _PATIENCE = 3.0
-# A swarm that converges repeats itself more often than on synthetic costs.
+# On real costs a converging swarm repeats subsets more often than on synthetic ones.
 _REPEATS = 0.6
-# Share of a core that a worker is sure to get on a machine that does other things too.
+# Share of a core that a worker gets at least on a busy machine.
 _BUSY = 0.5
 # Seconds to submit and record an epoch, and to start workers.
 _EPOCH, _START = 0.15, 6.0
@@ -63,14 +63,14 @@ _THREADS = ("n_jobs", "nthread", "num_threads", "thread_count", "n_threads", "nu
 
 @dataclass(frozen=True)
 class Span:
-    """A range, and the most likely value in it."""
+    """A range and its most likely value."""
 
     low: float
     typical: float
     high: float
 
     def capped(self, limit: float | None) -> Span:
-        """Limit all three; None is no limit."""
+        """Limit all three values; None means no limit."""
         if limit is None:
             return self
         return Span(min(self.low, limit), min(self.typical, limit), min(self.high, limit))
@@ -97,7 +97,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Timing:
-    """What was measured on a few subsets, on one thread.
+    """Measurements of a few subsets on one thread.
 
     Attributes
     ----------
@@ -107,9 +107,9 @@ class Timing:
         Wall time of one fold of each, scoring included.
     costs : float64 (m, n_folds)
     first : float
-        Seconds of the very first subset, which also loads and prepares what all others share.
+        Seconds of the first subset, one-time initialisation included.
     exact : bool
-        Whether costs came from a fast path, without models.
+        Whether costs came from a fast path, without fitting models.
     """
 
     sizes: Int
@@ -121,28 +121,28 @@ class Timing:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a search will take, and what the estimate rests on.
+    """The estimate of a search, and the measurements it is based on.
 
     Attributes
     ----------
     evaluations : Span
-        Subsets proposed, repeated ones included.
+        Proposed subsets, repeated ones included.
     fits : Span
-        Fold models of the search, or fold costs where no models are fitted.
+        Fold models of the search, or fold costs if no models are fitted.
     seconds_per_fit, search_seconds, after_seconds : Span
-        Of one fold, of the search, and of the models and baselines after it.
+        Seconds of one fold, of the search, and of the models and baselines after it.
     memory, archive, artifacts : Span
         Bytes.
     distances : int
         Bytes of the hints, part of `memory`.
     sequential : int or None
-        Evaluations until the strategy is finished, steps back not counted; None where costs or
-        the budget decide.
+        Evaluations until the strategy finishes, conditional steps excluded; None if it depends on
+        the costs or the budget.
     warnings, notes : tuple of str
     way : str
         Whether models are fitted, and why.
     proxy : bool
-        Whether the search is on a cheaper model.
+        Whether the search uses a cheaper model.
     rows, units, folds, workers : int
     machine : Machine
     timing : Timing
@@ -171,7 +171,7 @@ class Plan:
 
 
 def this_machine() -> Machine:
-    """Query the operating system."""
+    """Return the cores and memory of this machine."""
     from joblib import cpu_count
 
     limits = []
@@ -179,7 +179,7 @@ def this_machine() -> Machine:
     with suppress(AttributeError, ValueError, OSError):
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for path in _MEMORY_LIMITS:
-        # No container, or one without a limit.
+        # There is no container, or it has no limit.
         with suppress(OSError, ValueError):
             limits.append(int(Path(path).read_text().strip()))
     try:
@@ -194,16 +194,16 @@ def this_machine() -> Machine:
 
 
 def time_subsets(search: Search, count: int = 6, patience: float = 15.0) -> Timing:
-    """Evaluate a few masks that `search` would propose, from small to large, one by one.
+    """Time a few masks that `search` would propose, one by one, by ascending size.
 
     Parameters
     ----------
     search : Search
-        Its evaluator has one worker, and an archive of its own.
+        Its evaluator has one worker and a separate archive.
     count : int
-        Masks, of which at least one is evaluated.
+        Number of masks.
     patience : float
-        Seconds after which no other one is.
+        Seconds after which no further mask is evaluated; at least one is.
 
     Raises
     ------
@@ -211,13 +211,13 @@ def time_subsets(search: Search, count: int = 6, patience: float = 15.0) -> Timi
         If the model fails on one of them.
     """
     evaluator = cast(CrossValidation, search.evaluator)
-    # Sizes hardly depend on costs, of which nothing is known yet.
+    # No costs are known yet, but the sizes of proposed masks hardly depend on them.
     blank = np.array([[0.25], [0.35]]) * np.ones(evaluator.n_folds)
     masks = _simulate(search, blank).masks
     masks = masks[np.argsort(masks.sum(axis=1), kind="stable")]
     masks = masks[np.unique(np.linspace(0, len(masks) - 1, count).round().astype(int))]
     exact = evaluator.way.startswith("no models")
-    # A fast path takes hardly longer for all masks than for one.
+    # With a fast path all masks take hardly longer than one.
     batches = [masks[:1], masks[1:]] if exact else np.split(masks, len(masks))
     seconds, costs = list[float](), list[Float]()
     for batch in batches:
@@ -232,10 +232,10 @@ def time_subsets(search: Search, count: int = 6, patience: float = 15.0) -> Timi
             size = int(batch[answer.failed][0].sum())
             trace = (answer.first_error or "an unknown error").strip().splitlines()
             raise EvaluationError(f"the model fails on a subset of {size} units: {trace[-1]}")
-    # The first takes longer than it would later.
-    told = slice(1 if len(seconds) > 1 else 0, len(seconds))
-    per_fold = np.array(seconds[told]) / evaluator.n_folds
-    sizes = masks.sum(axis=1, dtype=np.int64)[told]
+    # The first evaluation includes one-time initialisation.
+    timed = slice(1 if len(seconds) > 1 else 0, len(seconds))
+    per_fold = np.array(seconds[timed]) / evaluator.n_folds
+    sizes = masks.sum(axis=1, dtype=np.int64)[timed]
     return Timing(sizes, per_fold, np.concatenate(costs), seconds[0], exact)
 
 
@@ -250,7 +250,7 @@ def make_plan(
     confirm_seconds: float | None = None,
     models_after: int = 0,
 ) -> Plan:
-    """Estimate `search`, of which some subsets were timed.
+    """Estimate the time and memory of `search` from the timing of a few subsets.
 
     Parameters
     ----------
@@ -258,13 +258,13 @@ def make_plan(
     timing : Timing
     machine : Machine
     workers : int
-        How many the search will have.
+        Number of workers of the search.
     processes, remote : bool
-        Whether they are processes of this machine; whether they run on another one.
+        Whether workers are processes of this machine; whether they run on another machine.
     confirm_seconds : float, optional
-        Training time on the full model after a search on a cheaper one.
+        Training time on the full model after a search with a cheaper one.
     models_after : int
-        Models that are trained on all training rows once the search is over.
+        Number of models trained on all training rows after the search.
     """
     evaluator, budget = cast(CrossValidation, search.evaluator), search.budget
     problem, n_folds, n_units = evaluator.problem, evaluator.n_folds, search.space.n_units
@@ -288,7 +288,7 @@ def make_plan(
     if budget.seconds is not None:
         wall = wall.capped(budget.seconds + 2 * each.high * fits.high / typical.epochs + start)
         if budget == Budget(seconds=budget.seconds) and _until_finished(search)[0] is None:
-            # Nothing else ends it.
+            # No other limit ends the search.
             least = budget.seconds
             wall = Span(least, max(least, wall.typical), max(least, wall.high))
     confirm = confirm_seconds or 0.0
@@ -332,7 +332,7 @@ def make_plan(
 
 @dataclass(frozen=True)
 class _Simulation:
-    """What a search on synthetic costs took, extrapolated where it was stopped before its end."""
+    """Counts of a search on synthetic costs, extrapolated if it was stopped early."""
 
     epochs: float
     evaluations: float
@@ -348,8 +348,8 @@ def _simulate(
     kind: tuple[float, float] = _LANDSCAPES[0],
     pace: float = 0.0,
 ) -> _Simulation:
-    """Run `search` on synthetic costs, for a few seconds at most, at `pace` seconds a fit."""
-    # The budget's patience depends on the true costs; without it there may be no limit left.
+    """Simulate `search` for a few seconds at most; `pace` is the time of a fit in seconds."""
+    # Early stopping depends on the true costs; without it there may be no limit left.
     budget = replace(search.budget, patience=None, epochs=search.budget.epochs or 10**9)
     simulated = replace(search, budget=budget, evaluator=_SyntheticCosts(search, costs, *kind))
     started = time.perf_counter()
@@ -377,10 +377,10 @@ def _simulate(
 
 
 class _SyntheticCosts:
-    """An evaluator without models, in place of that of `search`.
+    """An evaluator of synthetic costs, without models.
 
-    Its costs look like the measured ones (n, n_folds), but for how much subsets differ: that is
-    multiplied by `steepness`. Models leave a share `unused` of the units of a mask.
+    Its costs resemble the measured ones (n, n_folds), with differences between subsets scaled by
+    `steepness`. Models do not use a share `unused` of the units of a mask.
     """
 
     def __init__(self, search: Search, measured: Float, steepness: float, unused: float) -> None:
@@ -394,14 +394,14 @@ class _SyntheticCosts:
         self._spread = max(float(means.std()), 0.03 * level) * steepness
         self._noise = max(float(rest.std()), 0.01 * level)
         rng = np.random.default_rng([search.seed, 0x5A4B])
-        # A few units matter much and most hardly at all, as is usual.
+        # Typically a few units matter much and most hardly at all.
         self._weights = rng.exponential(size=search.space.n_units) ** 2
         self._phases = rng.uniform(0, 1e3, size=(search.space.n_units, self.n_folds))
 
     def evaluate(
         self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
     ) -> Evaluations:
-        """Answer at once; see :class:`swarm.evaluation.types.Evaluator`."""
+        """Evaluate without training; see :class:`swarm.evaluation.types.Evaluator`."""
         costs = self._costs(masks)
         bounds = incumbents if self._pruning else np.full(len(masks), np.inf)
         blank = Record.unknown(self.n_folds, 0)
@@ -424,10 +424,10 @@ class _SyntheticCosts:
         )
 
     def _costs(self, masks: Bool) -> Float:
-        """Fold costs (n, n_folds): a function of the mask, as true ones are."""
+        """Fold costs (n, n_folds), a deterministic function of the mask."""
         weights = self._weights
         share = (masks @ weights - weights.sum() / 2) / (np.sqrt((weights**2).sum()) / 2)
-        # Each unit beyond those that matter costs a little too.
+        # Every further unit adds a small cost.
         burden = masks.mean(axis=1) - 0.5
         noise = np.sin(masks @ self._phases) * np.sqrt(2)
         costs = self._folds + self._spread * (burden - share)[:, None] + self._noise * noise
@@ -442,7 +442,7 @@ class _SyntheticCosts:
 
 
 def _until_finished(search: Search) -> tuple[int | None, bool]:
-    """Evaluations until the strategy is finished, as far as known, and whether that is a bound."""
+    """Evaluations until the strategy finishes, if known, and whether that is an upper bound."""
     least, most = search.strategy.evaluations_in(search.space)
     return (least or None, False) if most is None else (most, True)
 
@@ -454,38 +454,38 @@ def _counts(search: Search, runs: Sequence[_Simulation]) -> tuple[Span, Span]:
     least, most, repeats = min(asked), max(asked), _REPEATS
     steps, bounded = _until_finished(search)
     if steps is not None and not bounded:
-        # How often a path turns back depends on the true costs; it may be never.
+        # The number of conditional steps depends on the true costs, and may be 0.
         least, needed, most = min(least, steps), [*needed, steps * n_folds], 2 * most
     elif steps is not None:
-        # Without steps back a sequential search is the same whatever the costs.
+        # Without conditional steps a sequential search has the same length for all costs.
         repeats = 1.0
     if budget.distinct is not None or budget.fits is not None or budget.seconds is not None:
-        # So does how far such a budget goes.
+        # How many evaluations such a budget allows depends on the true costs.
         least, most = min(least, budget.distinct or least) * _REPEATS, 2 * most
     share = 1.0
     if budget.patience is not None:
         share = min(1.0, (budget.patience + 1) / max(run.epochs for run in runs))
     if budget.seconds is not None:
-        # Other programs may slow the search down, and large batches speed a fast path up.
+        # Other programs may slow down the search, and large batches speed up a fast path.
         share, most = share / 2, 3 * most
     evaluations = Span(least * share, float(np.median(asked)), most).capped(budget.evaluations)
     unpruned = evaluations.capped(budget.distinct).high * n_folds
     low, typical = min(needed) * repeats * share, float(np.median(needed))
     fits = Span(low, typical, max(unpruned, *needed))
     if budget.fits is not None:
-        # It ends the search after the epoch that reaches it.
+        # The search ends after the epoch that reaches this limit.
         fits = fits.capped(budget.fits + max(run.fits / run.epochs for run in runs))
     return evaluations, fits
 
 
 def _bytes_of(hint: object) -> int:
-    """Bytes of an array, or of the arrays that an object of distances has."""
+    """Bytes of an array, or of the arrays of a distances object."""
     parts = [hint] if isinstance(hint, np.ndarray) else getattr(hint, "__dict__", {}).values()
     return sum(int(getattr(part, "nbytes", 0)) for part in parts)
 
 
 def _warnings(plan: Plan, params: Mapping[str, Any], remote: bool) -> list[str]:
-    """Say what of the machine the search would overload; `params` are those of the estimator."""
+    """Warn of too many workers, threads or bytes; `params` are those of the estimator."""
     machine, memory, found = plan.machine, plan.memory, list[str]()
     threads = {}
     for name, value in params.items():
@@ -495,7 +495,7 @@ def _warnings(plan: Plan, params: Mapping[str, Any], remote: bool) -> list[str]:
     most = max(threads.values(), default=1)
     cores = f"{machine.cores} cores"
     if limited := machine.cores < machine.cores_of_machine:
-        cores += f" that this process may use of the machine's {machine.cores_of_machine}"
+        cores += f" available to this process, of {machine.cores_of_machine} in the machine"
     if plan.workers * most > machine.cores and not (remote or plan.timing.exact):
         named = ", ".join(f"{name} {value}" for name, value in threads.items())
         each = f" with {most} threads each ({named})" if threads else ""
@@ -504,12 +504,12 @@ def _warnings(plan: Plan, params: Mapping[str, Any], remote: bool) -> list[str]:
             f"{max(1, machine.cores // most)}" + (" and the threads to 1" if threads else "")
         )
     elif limited:
-        found.append(f"there are {cores}; more workers would only wait for each other")
+        found.append(f"{cores}; more workers would not speed up the search")
     if machine.memory is not None and memory.high > machine.memory:
         doubt = "needs" if memory.low > machine.memory else "may need"
         found.append(
-            f"the search {doubt} {memory.high / 2**30:.1f} GiB and there are "
-            f"{machine.memory / 2**30:.1f}; use fewer workers (evaluation.n_jobs)"
+            f"the search {doubt} {memory.high / 2**30:.1f} GiB of memory, but "
+            f"{machine.memory / 2**30:.1f} GiB are available; use fewer workers (evaluation.n_jobs)"
         )
     return found
 
@@ -518,14 +518,14 @@ def _notes(search: Search, complete: bool, remote: bool) -> list[str]:
     notes = []
     steps, bounded = _until_finished(search)
     if steps is not None:
-        more = "" if bounded else ", not counting steps back"
+        more = "" if bounded else ", conditional steps excluded"
         notes.append(f"evaluations until the search is finished: {steps:,}{more}")
     if not complete:
-        notes.append("the simulation was stopped early, so these figures are extrapolated")
+        notes.append("the simulation was stopped early; these estimates are extrapolated")
     if search.budget.patience is not None:
-        notes.append(f"budget.patience {search.budget.patience} may end it much earlier")
+        notes.append(f"budget.patience {search.budget.patience} may end the search much earlier")
     if search.racing is not None:
-        notes.append("racing saves more than estimated where subsets differ clearly")
+        notes.append("racing saves more than estimated if subsets differ clearly")
     if remote:
-        notes.append("workers are on another machine, while the fits were timed on this one")
+        notes.append("workers run on another machine, but fits were timed on this one")
     return notes

@@ -190,9 +190,9 @@ REFUSED = {
     " 'auto'",
     WINE + "model: {estimator: lightgbm.LGBMRegressor}": "folds.kind 'stratified' needs a"
     " classifier, got the regressor lightgbm.LGBMRegressor; set it to 'random'",
-    WINE + "strategy: {params: {n_particles: 0}}": "strategy 'multiswarm' cannot be made:"
+    WINE + "strategy: {params: {n_particles: 0}}": "strategy 'multiswarm' cannot be created:"
     " n_particles must be >= 1, got 0",
-    WINE + "strategy: {params: {n_swarms: 17}}": "strategy 'multiswarm' cannot be made:"
+    WINE + "strategy: {params: {n_swarms: 17}}": "strategy 'multiswarm' cannot be created:"
     " n_swarms must be <= 16, got 17",
 }
 

@@ -207,5 +207,5 @@ def test_threads_of_the_model_and_limits_of_a_container_are_warned_of():
     assert "n_jobs to 2 and the threads to 1" in threads.warnings[0]
     small = Machine(cores=2, cores_of_machine=32, memory=2 * GIB, process=GIB)
     told = plan_of(small, workers=4, processes=True).warnings
-    assert "4 workers share 2 cores that this process may use of the machine's 32" in told[0]
-    assert "may need 5.0 GiB and there are 2.0" in told[1]
+    assert "4 workers share 2 cores available to this process, of 32 in the machine" in told[0]
+    assert "may need 5.0 GiB of memory, but 2.0 GiB are available" in told[1]

@@ -161,7 +161,7 @@ def test_a_size_bounds_every_strategy(wine: tuple[pd.DataFrame, pd.Series]) -> N
     ("options", "words"),
     [
         ({"size": 4, "max_size": 5}, "size 4 and min_size or max_size are both given"),
-        ({"size": "parsimonious"}, "give pick='parsimonious' instead"),
+        ({"size": "parsimonious"}, "use pick='parsimonious'"),
         ({"size": 0}, "size must be >= 1, got 0"),
         ({"size": (5, 3)}, "min <= max"),
         ({"strategy": "sfs", "size": 3, "strategy_params": {"size": 4}}, "size is given twice"),
@@ -169,8 +169,8 @@ def test_a_size_bounds_every_strategy(wine: tuple[pd.DataFrame, pd.Series]) -> N
         ({"epochs": "many"}, "epochs must be a whole number, 'auto' or None, got 'many'"),
         ({"racing": 0.7}, "racing must be < 0.5"),
         ({"proxy": {"var_smothing": 1}}, "proxy: Invalid parameter 'var_smothing'"),
-        ({"cv": iter([])}, r"cv is an iterator, which one fit would use up; give list\(cv\)"),
-        ({"callbacks": ["bar"]}, "callbacks of scikit-learn go to set_callbacks"),
+        ({"cv": iter([])}, r"cv is an iterator, which one fit would exhaust; pass list\(cv\)"),
+        ({"callbacks": ["bar"]}, "pass scikit-learn callbacks to set_callbacks"),
     ],
 )
 def test_bad_parameters_are_one_sentence(

@@ -265,10 +265,10 @@ class TestStopping:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"strategy_params": {"tol": 0.1}}, "tol is for size 'auto', got size 'best'"),
+            ({"strategy_params": {"tol": 0.1}}, "tol requires size 'auto', got size 'best'"),
             ({"size": "auto", "strategy_params": {"tol": -0.1}}, "tol must be > 0, got -0.1"),
             ({"size": "auto", "strategy_params": {"tol": "x"}}, "tol must be a number, got 'x'"),
-            ({"size": "auto", "strategy": "bpso"}, "'bpso' has no size 'auto'"),
+            ({"size": "auto", "strategy": "bpso"}, "'bpso' does not support size 'auto'"),
             ({"size": "most"}, "'auto', 'best' or 'parsimonious', got 'most'"),
         ],
     )

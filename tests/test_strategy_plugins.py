@@ -176,10 +176,12 @@ class TestAnEntryPoint:
         install("draws", package="two")
         install("draws", package="three")
         with pytest.raises(
-            ConfigError, match="'bpso' is in more than one package, swarmselect and one"
+            ConfigError, match="'bpso' is registered by more than one package, swarmselect and one"
         ):
             swarm.make("bpso")
-        with pytest.raises(ConfigError, match="'draws' is in more than one package, three and two"):
+        with pytest.raises(
+            ConfigError, match="'draws' is registered by more than one package, three and two"
+        ):
             swarm.make("draws")
         swarm.make("random")
 

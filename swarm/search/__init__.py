@@ -1,1 +1,1 @@
-"""A search from its first epoch to its result."""
+"""Running a search, from its first epoch to its result."""

@@ -1,4 +1,4 @@
-"""When a search ends."""
+"""The budget of a search, and the counts that it limits."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from swarm.errors import ConfigError
 
 __all__ = ["Budget", "Counts"]
 
-# Beyond any search; counts stay exact in every store, and null means no limit.
+# Larger than any search needs, and exact in every store.
 _MOST = 10**9
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a search has asked for so far; the same whatever an archive knew.
+    """What a search has requested so far, whether it was cached or not.
 
     Attributes
     ----------
     evaluations : int
-        Masks asked for; a repeated mask counts.
+        Requested masks, repeated ones included.
     distinct : int
-        Different masks asked for.
+        Distinct requested masks.
     fits : int
-        Fold models that the answers needed; a fold of a mask counts once.
+        Fold models that were needed; a fold of a mask counts once.
     failed : int
-        Evaluations in which a fit raised.
+        Evaluations in which a fit raised an exception.
     """
 
     evaluations: int = 0
@@ -37,20 +37,20 @@ class Counts:
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of a search; the first that is reached ends it.
+    """Limits of a search, which ends when the first of them is reached.
 
     Parameters
     ----------
     epochs, evaluations, distinct, fits : int or None
-        Counted as in :class:`Counts`. `evaluations` and `distinct` are kept exactly: the last
-        epoch is cut where they run out. `fits` ends the search after the epoch that reaches it.
-        Where `distinct` or `fits` is above what the space holds, the search ends after a
-        hundred epochs without a new mask.
+        Counted as in :class:`Counts`. `evaluations` and `distinct` are exact: the last epoch is
+        truncated. `fits` ends the search after the epoch that reaches it. If the space has too
+        few masks to reach `distinct` or `fits`, the search ends after a hundred epochs without a
+        new mask.
     seconds : float or None
-        Wall time of this process, checked after each epoch, so that one epoch always runs; a
-        resumed search gets it anew, so only this limit depends on the machine.
+        Wall time of this process, checked after each epoch, so that at least one epoch runs. It
+        starts again when a search is resumed. This is the only limit that depends on the machine.
     patience : int or None
-        Epochs without an improvement of the best cost.
+        Early stopping: epochs without an improvement of the best cost.
     """
 
     epochs: int | None = None
@@ -75,23 +75,23 @@ class Budget:
             )
 
     def reached(self, epoch: int, counts: Counts, seconds: float, stalled: int) -> str | None:
-        """Say which limit is reached, or None.
+        """Return the name of the limit that is reached, or None.
 
         Parameters
         ----------
         epoch : int
-            Epochs finished.
+            Finished epochs.
         seconds : float
             Wall time so far.
         stalled : int
-            Epochs since the best cost improved.
+            Epochs without an improvement of the best cost.
         """
         spent: dict[str, tuple[float, float | None]] = {
             "epochs": (epoch, self.epochs),
             "evaluations": (counts.evaluations, self.evaluations),
             "distinct": (counts.distinct, self.distinct),
             "fits": (counts.fits, self.fits),
-            # Without a first epoch there would be nothing to answer.
+            # At least one epoch runs, so that there is a result.
             "seconds": (seconds if epoch else 0.0, self.seconds),
             "patience": (stalled, self.patience),
         }

@@ -1,8 +1,8 @@
-"""The driver: a strategy on a problem with a seed and a budget.
+"""The driver: runs a strategy on a problem with a seed and a budget.
 
-The driver alone makes generators, one per epoch, from (seed, epoch), so an epoch depends on
-the state before it and on nothing else. To resume a search is to run it again: the archive
-answers what was evaluated, and the first mask that it does not know is where work starts.
+Only the driver creates random generators, one per epoch from (seed, epoch), so that an epoch
+depends on nothing but the state before it. A search is resumed by running it again: evaluated masks
+are read from the archive, and training continues with the first mask that is not in it.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ __all__ = ["Search", "SearchState", "run"]
 
 Bool = NDArray[np.bool_]
 
-# More than this share of failed evaluations is a mistake, not bad luck.
+# A larger share of failed evaluations indicates a mistake in the model or the data.
 _FAILED_SHARE = 0.1
-# Epochs without a new mask after which limits that count new masks are given up.
+# Epochs without a new mask before a search with a limit on new masks ends.
 _IDLE_EPOCHS = 100
 
 
 @dataclass(frozen=True)
 class SearchState:
-    """A search between two epochs. Frozen: an epoch makes the next one.
+    """Immutable state of a search between two epochs.
 
     Attributes
     ----------
     epoch : int
-        Epochs finished.
+        Finished epochs.
     strategy : state of the strategy
     best_mask : bool (n_units,) or None
-        None until a finite cost was seen.
+        None before the first finite cost.
     best_cost : float
     stalled : int
-        Epochs since the best cost improved.
+        Epochs without an improvement of the best cost.
     counts : Counts
     asked : mapping of packed mask to packed folds
-        What this search has been charged for.
+        The folds of every mask that count towards the budget.
     fold_sums : float64 (n_folds,)
-        Sums of fold costs over rows that reached their incumbents: the folds with the highest
-        are trained first.
+        Sums of fold costs over the rows that reached their incumbents. The folds with the highest
+        sums are trained first.
     idle : int
-        Epochs since a mask was proposed for the first time.
+        Epochs without a new mask.
     first_error : str or None
-        Traceback of the first fit that failed.
+        Traceback of the first failed fit.
     races : RaceMemory or None
-        What races need to know; None where masks do not race.
+        Statistics for racing; None without racing.
     """
 
     epoch: int
@@ -81,22 +81,22 @@ class SearchState:
 
 @dataclass(frozen=True)
 class Search:
-    """A strategy on a space, answered by an evaluator.
+    """A strategy, the space that it searches, and the evaluator of its masks.
 
     Parameters
     ----------
     strategy : Strategy or str
-        A name makes one with its defaults.
+        A name stands for the strategy with its defaults.
     space : SearchSpace
     evaluator : Evaluator
     hints : Hints
     seed : int
     budget : Budget
     racing : float or None
-        Give up the training of a mask once its chance to reach its incumbent falls below this,
-        by the folds seen so far; see :class:`swarm.evaluation.limit.Limit`. Faster, but a mask
-        that would have won is lost now and then; the search is another one, though as
-        deterministic. Strategies that ask for the exact cost of every mask do not race.
+        Stop training a mask once its probability to reach its incumbent, given the folds so far,
+        falls below this; see :class:`swarm.evaluation.limit.Limit`. Faster, but a winning mask is
+        occasionally lost. The search differs from one without racing, and is deterministic.
+        Strategies that need the exact cost of every mask do not race.
     """
 
     strategy: Strategy
@@ -113,18 +113,18 @@ class Search:
             require("racing", self.racing, above=0, below=0.5)
 
     def start(self) -> SearchState:
-        """Make the state before the first epoch.
+        """Return the state before the first epoch.
 
         Raises
         ------
         InputError
-            If warm-start masks are of another space.
+            If warm-start masks do not have a column for each unit.
         """
         warm = self.hints.warm
         if warm is not None and warm.shape[1:] != (self.space.n_units,):
             raise InputError(
                 f"warm-start masks have the shape {warm.shape} but there are "
-                f"{self.space.n_units} units; give one column a unit"
+                f"{self.space.n_units} units; give one column per unit"
             )
         state = self.strategy.start(self.space, self.hints, self._generator(0))
         n_folds = self.evaluator.n_folds
@@ -135,7 +135,7 @@ class Search:
     def step(self, state: SearchState) -> tuple[SearchState, EpochRecord]:
         """Run one epoch: propose, evaluate, observe.
 
-        Running it twice from one state gives the same state twice: a retry is the same epoch.
+        The next state depends only on `state`, so that an epoch can be retried.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class Search:
             strategy=observed,
             best_mask=best_mask,
             best_cost=best_cost,
-            # A sequential search passes sizes that cannot be the answer before it has any.
+            # A sequential search may start at sizes outside the bounds, without a best mask.
             stalled=0 if improved or best_mask is None else state.stalled + 1,
             counts=counts,
             asked=asked,
@@ -174,10 +174,11 @@ class Search:
         return after, record
 
     def stop(self, state: SearchState, seconds: float) -> str | None:
-        """Say why the search ends here, or None.
+        """Return the reason to stop, or None.
 
-        A limit of the budget; ``"finished"`` when the strategy is; ``"exhausted"`` when
-        `distinct` or `fits` limits it and no new mask has come up for a hundred epochs.
+        The name of a limit of the budget; ``"finished"`` if the strategy has finished;
+        ``"exhausted"`` after a hundred epochs without a new mask, if `distinct` or `fits` is
+        limited.
         """
         if state.epoch > 0 and self.strategy.finished(state.strategy):
             return "finished"
@@ -190,7 +191,7 @@ class Search:
         return np.random.default_rng([self.seed, epoch])
 
     def _affordable(self, state: SearchState, proposal: Proposal) -> int:
-        """How many rows of the proposal the budget still pays for."""
+        """Number of rows of the proposal that are within the budget."""
         count = len(proposal.masks)
         if self.budget.evaluations is not None:
             count = min(count, self.budget.evaluations - state.counts.evaluations)
@@ -215,7 +216,7 @@ class Search:
     def _best(
         self, state: SearchState, proposal: Proposal, evaluations: Evaluations
     ) -> tuple[Bool | None, float]:
-        """Lowest cost, then fewest units, then first; without the units no model used."""
+        """Lowest cost, then fewest units, then first; without units that no model used."""
         masks = proposal.masks
         if evaluations.exact_shrink:
             masks = shrink(masks, evaluations.used, self.space)
@@ -243,15 +244,15 @@ def run(
 ) -> SearchResult:
     """Run a search to its end.
 
-    Ctrl-C ends it after the last finished epoch with a usable result; what the unfinished
-    epoch had evaluated is in the archive.
+    Ctrl-C ends it with the result of the finished epochs; evaluations of the unfinished epoch are
+    in the archive.
 
     Parameters
     ----------
     callbacks
         Called after every epoch with its record and the state.
     step
-        What runs an epoch, where :meth:`Search.step` is to be wrapped, in a task for example.
+        Replacement for :meth:`Search.step`, for example to run an epoch as a task.
     """
     step = search.step if step is None else step
     started = time.monotonic()
@@ -268,13 +269,13 @@ def run(
         reason = "interrupted"
     return SearchResult(state, tuple(records), reason, search.space)
 
-
 def _keys(masks: Bool) -> list[bytes]:
     return [row.tobytes() for row in np.packbits(masks, axis=1)]
 
 
+
 def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> NDArray[np.float64]:
-    """Sum the fold costs of rows that reached their incumbents: known with pruning or without."""
+    """Sum the fold costs of rows that reached their incumbents, which pruning does not change."""
     reached = evaluations.costs <= proposal.incumbents
     sums: NDArray[np.float64] = np.nansum(evaluations.fold_costs[reached], axis=0)
     return sums
@@ -283,7 +284,7 @@ def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> NDArray[np.float
 def _charge(
     state: SearchState, masks: Bool, evaluations: Evaluations
 ) -> tuple[dict[bytes, int], Counts]:
-    """Count what the answers needed beyond what this search had been charged for."""
+    """Count the masks and folds that this search has not requested before."""
     asked = dict(state.asked)
     fits = 0
     for key, needed in zip(_keys(masks), evaluations.needed, strict=False):
@@ -301,7 +302,7 @@ def _charge(
 
 
 def _padded(answers: Evaluations, proposal: Proposal) -> Evaluations:
-    """Answer rows that the budget did not pay for as not better than their incumbents."""
+    """Add rows beyond the budget, censored as if worse than their incumbents."""
     n, given = len(proposal.masks), len(answers.costs)
 
     def fill(array: NDArray[Any], value: object) -> NDArray[Any]:

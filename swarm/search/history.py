@@ -1,4 +1,4 @@
-"""What is kept of each epoch."""
+"""The record of each epoch, and the tables made of the records."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["EpochRecord", "diversity", "history_table", "record_epoch", "work_ta
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch: what happened, and what it took.
+    """The record of one epoch.
 
     Attributes
     ----------
     epoch : int
         From 1.
     metrics : dict of str to float
-        The same in every run of the same search, resumed or not.
+        Identical in every run of the same search, resumed or not.
     columns : mapping of str to arrays (n, ...)
-        What `particles` is made of.
+        Columns of `particles`.
     work : Work
-        What this machine really did; an archive makes it less.
+        Work done by this process; cached evaluations do not count.
     """
 
     epoch: int
@@ -40,9 +40,9 @@ class EpochRecord:
 
     @property
     def particles(self) -> pd.DataFrame:
-        """One row per mask proposed, as a table that is made when it is asked for.
+        """Table with one row per proposed mask, built on access.
 
-        ``role``, ``group``, ``size``, ``cost`` (missing where worse than the pbest),
+        ``role``, ``group``, ``size``, ``cost`` (missing if worse than the pbest),
         ``pbest_cost``, ``mask`` (a string of 0 and 1 over the units) and others.
         """
         bits = self.columns["mask"].astype(np.uint8) + ord("0")
@@ -58,17 +58,17 @@ def record_epoch(
     best: tuple[float, int],
     counts: Counts,
 ) -> EpochRecord:
-    """Put together the record of an epoch.
+    """Build the record of an epoch.
 
     Parameters
     ----------
     members : Members
-        What the strategy holds after observing.
+        Solutions of the strategy after the epoch.
     best : (cost, size)
-        Of the best subset so far.
+        Cost and size of the best subset so far.
     """
     finite = members.costs[np.isfinite(members.costs)]
-    # Rows that the budget did not pay for are censored too, but no fold was needed for them.
+    # Rows beyond the budget are censored too, but no fold was needed for them.
     pruned = evaluations.censored & evaluations.needed.any(axis=1)
     metrics = {
         "best_cost": best[0],
@@ -91,7 +91,7 @@ def record_epoch(
 
 
 def diversity(masks: NDArray[np.bool_]) -> float:
-    """Mean Hamming distance between pairs of masks (n, n_units), as a share of the units."""
+    """Mean Hamming distance between pairs of masks (n, n_units), relative to n_units."""
     n, n_units = masks.shape
     if n < 2:
         return 0.0
@@ -100,7 +100,7 @@ def diversity(masks: NDArray[np.bool_]) -> float:
 
 
 def _columns(proposal: Proposal, evaluations: Evaluations, members: Members) -> Mapping[str, Any]:
-    """Columns of the particles: a table for each epoch would cost more than a cheap epoch."""
+    """Columns of the particles: building a table would take longer than a cheap epoch."""
     owned = proposal.owner >= 0
     owner = np.where(owned, proposal.owner, 0)
     return {
@@ -112,17 +112,17 @@ def _columns(proposal: Proposal, evaluations: Evaluations, members: Members) -> 
         "failed": evaluations.failed.copy(),
         "pbest_cost": np.where(owned, members.costs[owner], np.nan),
         "pbest_size": np.where(owned, members.masks[owner].sum(axis=1), 0),
-        # Copies: whatever a strategy does to its arrays, the record stays.
+        # A copy, so that the strategy cannot change the record.
         "mask": proposal.masks.copy(),
     }
 
 
 def history_table(records: Sequence[EpochRecord]) -> pd.DataFrame:
-    """One row per epoch with its metrics: byte for byte the same after any interruption."""
+    """One row per epoch with its metrics, byte-identical after any interruption."""
     rows = [{"epoch": record.epoch, **record.metrics} for record in records]
     return pd.DataFrame(rows)
 
 
 def work_table(records: Sequence[EpochRecord]) -> pd.DataFrame:
-    """One row per epoch with what this machine did for it."""
+    """One row per epoch with the work done by this process."""
     return pd.DataFrame([{"epoch": record.epoch, **vars(record.work)} for record in records])

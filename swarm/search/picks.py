@@ -1,7 +1,6 @@
-"""Pick one subset of many that were measured: the cheapest, or a smaller one that costs little.
+"""Pick one of the measured subsets: the cheapest, or a smaller one of almost equal cost.
 
-All rules pick from the Pareto front, so that an answer never has more units than another one of
-the same cost.
+All rules pick from the Pareto front, so that no other subset of the same cost is smaller.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Int = NDArray[np.int64]
 Pick = Literal["best", "parsimonious", "knee"]
 PICKS = ("best", "parsimonious", "knee")
 
-# A front that is straight but for rounding has no knee.
+# A front that is straight up to rounding has no knee.
 _STRAIGHT = 1e-9
 
 
@@ -35,14 +34,14 @@ def check_pick(name: str) -> None:
 
 
 def pick(name: str, sizes: NDArray[np.generic], costs: Float, errors: Float) -> int:
-    """Row of the subset that a rule picks.
+    """Return the row of the subset that a rule picks.
 
     Parameters
     ----------
     name
         ``best``: the lowest cost; ``parsimonious``: the smallest within one standard error of the
-        lowest cost; ``knee``: see :func:`knee`. Of equal costs the smaller subset, of equal sizes
-        the cheaper one, then the first row.
+        lowest cost; ``knee``: see :func:`knee`. Ties are broken by size, then by cost, then by
+        row.
     sizes : (n,)
         Units of each subset.
     costs : float64 (n,)
@@ -64,7 +63,7 @@ def pick(name: str, sizes: NDArray[np.generic], costs: Float, errors: Float) -> 
     check_pick(name)
     front = pareto_front(sizes, costs)
     if not len(front):
-        raise DataError(f"there is nothing to pick from: none of {len(costs)} costs is finite")
+        raise DataError(f"no subset can be picked: none of {len(costs)} costs is finite")
     if name == "knee":
         return int(front[knee(sizes[front], costs[front])])
     rule = costs[front], errors[front]
@@ -72,7 +71,7 @@ def pick(name: str, sizes: NDArray[np.generic], costs: Float, errors: Float) -> 
 
 
 def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:
-    """Rows that no other row beats in size or cost without losing in the other.
+    """Rows that no other row dominates in size and cost.
 
     Parameters
     ----------
@@ -83,7 +82,7 @@ def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:
     Returns
     -------
     int (n_front,)
-        By ascending size, and so by descending cost; of equal rows the first.
+        By ascending size, and so by descending cost; the first of equal rows.
     """
     rows = np.flatnonzero(np.isfinite(costs))
     rows = rows[np.lexsort((costs[rows], sizes[rows]))]
@@ -95,21 +94,21 @@ def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:
 
 
 def knee(sizes: NDArray[np.generic], costs: Float) -> int:
-    """Place on a Pareto front beyond which another unit buys clearly less.
+    """Index on a Pareto front beyond which further units improve the cost only slightly.
 
-    With sizes and costs scaled to 0 and 1, the point farthest below the line from the first to
-    the last, the smaller of equals. A front without such a point has no knee, and its last, the
-    cheapest, is taken.
+    With sizes and costs scaled to [0, 1], this is the point farthest below the line from the first
+    to the last point; the smaller subset wins a tie. If no point is below the line, the front has
+    no knee, and the last point, the cheapest, is returned.
 
     Parameters
     ----------
     sizes, costs : (n_front,)
-        As :func:`pareto_front` orders them, at least one.
+        In the order of :func:`pareto_front`, at least one.
 
     References
     ----------
-    Satopaa, Albrecht, Irwin and Raghavan, Finding a "Kneedle" in a Haystack (2011), on a curve
-    that is not smoothed.
+    Satopaa, Albrecht, Irwin and Raghavan, Finding a "Kneedle" in a Haystack (2011), without
+    smoothing.
     """
     if len(sizes) < 3:
         return len(sizes) - 1

@@ -1,4 +1,4 @@
-"""Search on a cheaper model, then measure the best subsets on the model that counts."""
+"""Search with a proxy, a cheaper model, then measure the best subsets on the full model."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def confirm(
     n_best: int = 16,
     n_probes: int = 12,
 ) -> SearchResult:
-    """Measure the best subsets of a search, and some others, on another model.
+    """Measure the best subsets of a search, and a sample of the others, on the full model.
 
     Parameters
     ----------
     result : SearchResult
-        Of a search on the cheaper model.
+        Result of a search with the cheaper model.
     guide : CrossValidation
-        Of the cheaper model. Units that no model of its folds used are left out first, where
-        that changes no cheaper model.
+        Evaluator of the cheaper model. Units that none of its fold models used are dropped first,
+        if that changes no cheaper model.
     evaluator : CrossValidation
-        Of the model that counts, on the same data and folds.
+        Evaluator of the full model, on the same data and folds.
     n_best : int
-        How many of the best subsets are measured; the best of all that are is the answer.
+        Number of best subsets to measure. The best of all measured subsets is the result.
     n_probes : int
-        How many of all the subsets that the search has asked for, good or bad, are measured on
-        both models. The rank correlation is that over these alone: among the best, which hardly
-        differ, the ranks of any two models do.
+        Number of subsets, sampled from all that the search requested, to measure on both models.
+        The rank correlation is computed over these alone: the best subsets differ too little for
+        their ranks to agree between any two models.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def confirm(
     Raises
     ------
     EvaluationError
-        If the model that counts fails on all of them.
+        If the full model fails on all of them.
     """
     require("n_best", n_best, at_least=1, whole=True)
     require("n_probes", n_probes, at_least=0, whole=True)
@@ -70,7 +70,7 @@ def confirm(
     if not np.isfinite(costs).any():
         raise EvaluationError(
             f"none of {len(masks)} subsets of the cheaper model has a finite cost on the full "
-            "one; look at the failed fits"
+            "model; check the failed fits"
         )
     rank = np.lexsort((masks.sum(axis=1), cheap))
     first = np.unique(np.packbits(masks[rank], axis=1), axis=0, return_index=True)[1]
@@ -80,7 +80,7 @@ def confirm(
 
 
 def _best(result: SearchResult, guide: CrossValidation, n_best: int) -> tuple[Bool, Float]:
-    """Return the best subsets of which the search itself has seen all folds, and their costs."""
+    """Return the best subsets that the search evaluated on all folds, and their costs."""
     space, asked = result.space, result.state.asked
     every = int.from_bytes(np.packbits(np.ones(guide.n_folds, dtype=bool)).tobytes(), "big")
     masks = _unpacked([key for key, folds in asked.items() if folds == every], space.n_units)
@@ -111,7 +111,7 @@ def _unpacked(keys: list[bytes], n_units: int) -> Bool:
 
 
 def _correlation(one: Float, other: Float) -> float:
-    """Rank correlation where both are finite; NaN where one of them is constant."""
+    """Rank correlation of the finite pairs; NaN if one side is constant."""
     both = np.isfinite(one) & np.isfinite(other)
     if min(len(np.unique(one[both])), len(np.unique(other[both]))) < 2:
         return float("nan")

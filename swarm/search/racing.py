@@ -1,4 +1,4 @@
-"""What a race needs to know: the fold costs of incumbents, and how far folds differ by chance."""
+"""Statistics for racing: fold costs of the incumbents, and the noise between folds."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["RaceMemory"]
 
 Float = NDArray[np.float64]
 
-# Nobody races before the spread rests on this many degrees of freedom.
+# Degrees of freedom of the spread before racing starts.
 _FREEDOM = 20
 
 
 @dataclass(frozen=True)
 class RaceMemory:
-    """What has been seen so far; it follows from the trajectory of the search alone.
+    """Fold costs observed so far, determined by the trajectory of the search alone.
 
     Attributes
     ----------
     rivals : float64 (n_members, n_folds)
-        Fold costs of what each member holds; NaN rows where they are not known.
+        Fold costs of the current solution of each member; NaN rows if unknown.
     squares, freedom : float, int
-        Sum of squares of fold costs about what mask and fold explain, over the masks that reached
-        their incumbents, and its degrees of freedom.
+        Residual sum of squares of the fold costs, after mask and fold effects, over the masks that
+        reached their incumbents, and its degrees of freedom.
     """
 
     rivals: Float
@@ -41,16 +41,16 @@ class RaceMemory:
 
     @classmethod
     def blank(cls, n_folds: int) -> RaceMemory:
-        """Know nothing yet."""
+        """Return a memory without observations."""
         return cls(np.zeros((0, n_folds)))
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the difference of two masks, from fold to fold."""
+        """Standard deviation, over folds, of the difference between two masks."""
         return float(np.sqrt(2.0 * self.squares / self.freedom)) if self.freedom else 0.0
 
     def race(self, proposal: Proposal, chance: float) -> Race | None:
-        """Let the masks of a proposal race against what their owners hold."""
+        """Return the race of a proposal against the current solutions of its owners."""
         if self.freedom < _FREEDOM:
             return None
         rivals = np.full((len(proposal.masks), self.rivals.shape[1]), np.nan)
@@ -62,23 +62,23 @@ class RaceMemory:
     def observe(
         self, before: Members, after: Members, proposal: Proposal, answers: Evaluations
     ) -> RaceMemory:
-        """Take in an epoch.
+        """Update by an epoch.
 
         Parameters
         ----------
         before, after : Members
-            What the strategy held before it observed the answers, and after.
+            Solutions of the strategy before and after it observed the answers.
         """
         n_members = len(after.costs)
         rivals = np.full((n_members, self.rivals.shape[1]), np.nan)
         if len(self.rivals) == len(before.costs) == n_members:
             kept = before.costs == after.costs
             rivals[kept] = self.rivals[kept]
-        # Costs of masks that were worse are told or not, as pruning has it: they do not count.
+        # Whether costs of worse masks are known depends on pruning, so they are ignored.
         reached = np.isfinite(answers.costs) & (answers.costs <= proposal.incumbents)
-        told = np.flatnonzero(reached & (proposal.owner >= 0))
-        # Backwards, so that the first of several rows has the last word.
-        for row in told[::-1]:
+        rows = np.flatnonzero(reached & (proposal.owner >= 0))
+        # In reverse, so that the first of several rows of an owner wins.
+        for row in rows[::-1]:
             owner = proposal.owner[row]
             if owner < n_members and answers.costs[row] == after.costs[owner]:
                 rivals[owner] = answers.fold_costs[row]
@@ -87,7 +87,7 @@ class RaceMemory:
 
 
 def _unexplained(fold_costs: Float) -> tuple[float, int]:
-    """Sum of squares about mask and fold means of (m, n_folds), and its degrees of freedom."""
+    """Residual sum of squares of (m, n_folds) after mask and fold means, and its freedom."""
     m, n_folds = fold_costs.shape
     if m < 2 or n_folds < 2:
         return 0.0, 0

@@ -1,4 +1,4 @@
-"""What a search found, and how to pick from it."""
+"""The result of a search."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Confirmed:
-    """Subsets of a search on a cheaper model, measured on the model that counts.
+    """Subsets of a search with a cheaper model, measured on the full model.
 
     Attributes
     ----------
     masks : bool (m, n_units)
-        Best by the cheaper model first.
+        Ordered by the cost on the cheaper model.
     costs : float64 (m,)
-        On the model that counts; inf where it failed.
+        Costs on the full model; inf where it failed.
     cheap : float64 (m,)
-        On the cheaper one.
+        Costs on the cheaper model.
     correlation : float
-        Spearman's rank correlation of the two over a sample of all that the search asked for;
-        NaN where one of the models finds all alike.
+        Spearman's rank correlation of the two models over a sample of the requested subsets; NaN
+        if all costs of one model are equal.
     """
 
     masks: Bool
@@ -50,7 +50,7 @@ class Confirmed:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------
@@ -61,7 +61,8 @@ class SearchResult:
         The limit that ended it, ``"finished"``, ``"exhausted"`` or ``"interrupted"``.
     space : SearchSpace
     confirmed : Confirmed or None
-        Where the search was on a cheaper model: the answer is the best of these.
+        Subsets measured on the full model after a search with a cheaper one; the best of them is
+        the best subset.
     """
 
     state: SearchState
@@ -85,7 +86,7 @@ class SearchResult:
         if self.state.best_mask is None:
             raise EvaluationError(
                 f"no subset has a finite cost after {self.state.epoch} epochs; "
-                "give the search a larger budget, or look at the failed fits"
+                "increase the budget or check the failed fits"
             )
         return self.state.best_mask
 
@@ -102,7 +103,7 @@ class SearchResult:
 
     @property
     def _answer(self) -> tuple[Bool, float] | None:
-        """What was confirmed, or what the strategy itself calls the answer, once it has a cost."""
+        """The best confirmed subset, or the result of the strategy's own rule, if any."""
         if self.confirmed is not None:
             masks, costs = self.confirmed.masks, self.confirmed.costs
             best = int(np.lexsort((masks.sum(axis=1), costs))[0])
@@ -119,26 +120,26 @@ class SearchResult:
 
     @property
     def history(self) -> pd.DataFrame:
-        """One row per epoch; byte for byte the same after any interruption."""
+        """One row per epoch, byte-identical after any interruption."""
         return history_table(self.records)
 
     @property
     def work(self) -> pd.DataFrame:
-        """One row per epoch: what this machine did."""
+        """One row per epoch with the work done by this process."""
         return work_table(self.records)
 
     def best_members(self, n: int | None = None) -> tuple[Bool, NDArray[np.float64]]:
-        """Return the `n` best different masks the strategy holds, and their costs.
+        """Return the `n` best distinct masks of the strategy, and their costs.
 
-        The answer of the search comes first, also where no member holds it any more. Members
-        outside the size bounds, which a sequential search passes on its way, are left out.
+        The best mask of the search comes first, even if no member has it any more. Members outside
+        the size bounds, which a sequential search may have, are excluded.
 
         Returns
         -------
         masks : bool (m, n_units), costs : float64 (m,)
-            With ``m <= n``: members that hold the same mask count once.
+            With ``m <= n``, duplicates removed.
         """
-        # Costs on the model that counts and on a cheaper one are not to be mixed.
+        # Costs on the full model and on the cheaper one must not be mixed.
         held = self.state.strategy.members if self.confirmed is None else self.confirmed
         allowed = self.space.obeys(held.masks)
         masks = np.vstack([self.best_mask[None, :], held.masks[allowed]])

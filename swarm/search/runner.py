@@ -1,4 +1,4 @@
-"""One search: described once, and run by one function whoever asks for it."""
+"""The description of a search, and the function that runs it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Proxy:
     problem : Problem
         The same rows and folds, with the cheaper model.
     n_best, n_probes : int
-        How many of its best subsets, and of all those it asked for, the full model measures.
+        How many of the best subsets, and of all requested ones, are measured on the full model.
     """
 
     problem: Problem
@@ -51,7 +51,7 @@ class Proxy:
 
 @dataclass(frozen=True, eq=False)
 class SearchPlan:
-    """A search before it is run.
+    """The description of a search.
 
     Attributes
     ----------
@@ -78,14 +78,14 @@ class SearchPlan:
     proxy: Proxy | None = None
 
     def check(self) -> None:
-        """Refuse parameters of the strategy that do not suit the table, before there is a run.
+        """Validate the parameters of the strategy against the data, before a run is created.
 
         Raises
         ------
         InputError
-            As the strategy has it.
+            If the strategy rejects them.
         ConfigError
-            If there is not enough memory for its first state.
+            If there is not enough memory for the first state.
         """
         try:
             self.strategy.start(
@@ -94,23 +94,23 @@ class SearchPlan:
         except MemoryError:
             raise ConfigError(
                 f"the strategy needs more memory for {self.problem.space.n_units:,} units than "
-                "there is; make the population in strategy.params smaller"
+                "is available; reduce the population size in strategy.params"
             ) from None
 
     def with_own_hints(self) -> SearchPlan:
-        """Leave the strategy the hints that it needs: what it finds depends on no others."""
+        """Drop the hints that the strategy does not need."""
         own = {name: getattr(self.hints, name) for name in self.strategy.needs}
         return replace(self, hints=Hints(**own))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that is fitted: the problem, and that of the proxy where there is one."""
+        """The problem, and that of the proxy, if any."""
         return (self.problem,) if self.proxy is None else (self.problem, self.proxy.problem)
 
     def evaluator(
         self, problem: Problem, archive: Archive, on_fit: Callable[..., None] | None = None
     ) -> CrossValidation:
-        """Make what evaluates masks of one of the problems."""
+        """Create the evaluator of one of the problems."""
         return CrossValidation(
             problem,
             archive,
@@ -120,7 +120,7 @@ class SearchPlan:
         )
 
     def search(self, evaluator: Evaluator) -> Search:
-        """Make the search that an evaluator answers."""
+        """Create the search with an evaluator."""
         return Search(
             self.strategy,
             self.problem.space,
@@ -134,17 +134,17 @@ class SearchPlan:
 
 @dataclass(frozen=True, eq=False)
 class FinishedSearch:
-    """A search after it was run.
+    """A completed search.
 
     Attributes
     ----------
     result : SearchResult
     known : KnownEvaluations
-        What the archive holds for the problem.
+        Evaluations of the problem in the archive.
     algorithm_seconds : float
-        Processor time of this thread without its evaluations.
+        CPU time of this thread, evaluations excluded.
     training_seconds : float
-        See :func:`swarm.search.training_time.training_seconds`; of the proxy, where there is one.
+        See :func:`swarm.search.training_time.training_seconds`; with a proxy, that of the proxy.
     """
 
     result: SearchResult
@@ -154,18 +154,18 @@ class FinishedSearch:
 
     @property
     def doubt(self) -> str:
-        """A sentence where the proxy is a poor guide, else nothing."""
+        """A warning if the proxy ranks subsets poorly, else an empty string."""
         confirmed = self.result.confirmed
         if confirmed is None or confirmed.correlation >= LOW_CORRELATION:
             return ""
         return (
-            f"the cheaper model ranks subsets at {confirmed.correlation:.2f} to the full one, "
-            f"below {LOW_CORRELATION}"
+            "the cheaper model ranks subsets differently from the full one: rank correlation "
+            f"{confirmed.correlation:.2f}, below {LOW_CORRELATION}"
         )
 
 
 class Confirm(Protocol):
-    """Measure the best subsets of a proxy; :func:`swarm.search.proxy.confirm` does it."""
+    """The signature of :func:`swarm.search.proxy.confirm`."""
 
     def __call__(
         self,
@@ -180,21 +180,21 @@ class Confirm(Protocol):
 
 @dataclass(frozen=True)
 class SearchHooks:
-    """Where others may look on, or wrap what is done.
+    """Callbacks of a search, and replacements for its steps.
 
     Attributes
     ----------
     started : callable
         Called with the evaluator before the first epoch.
     step : callable
-        Runs an epoch, in a task for example; default: :meth:`swarm.search.driver.Search.step`.
+        Runs an epoch, for example as a task; default: :meth:`swarm.search.driver.Search.step`.
     epochs : sequence of callables
         Called after every epoch with its record and the state.
     fits : callable, optional
         Called after every fit.
     ended : callable
-        Called with the result of the epochs, before the best subsets of a proxy are measured;
-        what it gives back takes the place of the result.
+        Called with the result of the epochs, before the best subsets of a proxy are measured; its
+        return value replaces the result.
     confirm : callable
         Measures the best subsets of a proxy.
     """
@@ -210,17 +210,17 @@ class SearchHooks:
 def run_search(
     plan: SearchPlan, archive: Archive, hooks: SearchHooks | None = None, *, salvage: bool = False
 ) -> FinishedSearch:
-    """Run a search to its end, and confirm its best subsets where a proxy has found them.
+    """Run a search to its end; with a proxy, measure its best subsets on the full model.
 
     Parameters
     ----------
     plan : SearchPlan
     archive : Archive
-        Stays open.
+        Left open.
     hooks : SearchHooks, optional
     salvage : bool
-        Whether Ctrl-C within the first epoch ends in the best subset that is known by then;
-        otherwise it is raised. Later ones always end the search with what it has.
+        Whether Ctrl-C within the first epoch returns the best evaluated subset instead of raising
+        KeyboardInterrupt. After the first epoch Ctrl-C always returns the best subset so far.
 
     Raises
     ------
@@ -261,7 +261,7 @@ def run_search(
 
 
 class _Timed:
-    """An evaluator that adds up the processor time this thread spends in it."""
+    """An evaluator that measures the CPU time this thread spends in it."""
 
     def __init__(self, evaluator: CrossValidation) -> None:
         self._evaluator = evaluator
@@ -283,7 +283,7 @@ class _Timed:
 
 
 def _salvaged(search: Search, evaluator: CrossValidation) -> SearchResult | None:
-    """Answer with the best that is known, where not even the first epoch was finished."""
+    """Return the best evaluated subset of an unfinished first epoch, if any."""
     space, exact = search.space, evaluator.problem.exact_shrink
     masks: list[Bool] = []
     used: list[Bool] = []

@@ -1,4 +1,4 @@
-"""What a search has cost, whoever paid for it."""
+"""Training time of a search, cached folds included."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _CHUNK = 500
 
 
 def training_seconds(state: SearchState, known: KnownEvaluations) -> float:
-    """Sum the training time of the folds that the answers of a search needed.
+    """Sum the training time of the folds that a search needed.
 
     Parameters
     ----------
     state : SearchState
-        The last one.
+        The last state.
     known : KnownEvaluations
-        What the archive has of its problem.
+        Evaluations of the problem in the archive.
 
     Returns
     -------
     float
-        Seconds as the archive has them, whichever search trained the folds; a search that is
-        replayed costs what it cost at first.
+        Seconds recorded in the archive, whichever search trained the folds, so that a replay
+        gives the same sum.
     """
     keys = list(state.asked)
     n_units = known.blank.used.shape[1]

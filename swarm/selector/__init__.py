@@ -1,4 +1,4 @@
-"""The scikit-learn face: select features by one ``fit``."""
+"""The scikit-learn interface: feature selection as a meta-estimator."""
 
 from __future__ import annotations
 

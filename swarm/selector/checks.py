@@ -1,4 +1,4 @@
-"""What is refused before anything else is looked at."""
+"""Validation of the parameters of a selector, before the data are read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["refuse_early"]
 
 
 def refuse_early(selector: Any, y: Any) -> None:
-    """Refuse a missing target, and parameters with which a fit could not be repeated.
+    """Reject a missing target, and parameters with which a fit could not be repeated.
 
     Raises
     ------
     DataError
-        If y is None and the estimator needs it.
+        If y is None and the estimator requires it.
     ConfigError
-        If a parameter is no integer, no callable, used up by a first fit, or unknown.
+        If a parameter has the wrong type, is an iterator, or is unknown.
     """
     tags = tags_of(selector.estimator)
     if y is None and (tags is None or tags.target_tags.required):
@@ -33,23 +33,23 @@ def refuse_early(selector: Any, y: Any) -> None:
     if not isinstance(selector.random_state, (int, np.integer)):
         raise ConfigError(
             f"random_state must be an integer, got {selector.random_state!r}; "
-            "generators never repeat"
+            "with a generator a fit could not be repeated"
         )
     scoring = selector.scoring
     if not (scoring is None or isinstance(scoring, (str, Scoring)) or callable(scoring)):
         raise ConfigError(
             f"scoring must be the name of one scorer or a callable, got {scoring!r}; "
-            "a search minimises one cost"
+            "a search optimises a single score"
         )
     for name in ("cv", "fixed", "forbidden", "callbacks"):
         if isinstance(getattr(selector, name), Iterator):
             raise ConfigError(
-                f"{name} is an iterator, which one fit would use up; give list({name})"
+                f"{name} is an iterator, which one fit would exhaust; pass list({name})"
             )
     for callback in selector.callbacks:
         if not callable(callback):
             raise ConfigError(
                 f"callbacks must be callables of a record and a state, got {callback!r}; "
-                "callbacks of scikit-learn go to set_callbacks"
+                "pass scikit-learn callbacks to set_callbacks"
             )
     check_pick(selector.pick)

@@ -23,15 +23,15 @@ _SEVERAL_OUTPUTS = {
     "continuous-multioutput": "multioutput_regression",
     "multiclass-multioutput": "multioutput_classes",
 }
-# More epochs than any path can have.
+# More epochs than any strategy that terminates by itself takes.
 _NO_LIMIT = 10**9
 _EPOCHS = 30
 
 
 def task_for(y: Any) -> str | None:
-    """Return the task where there is no target or several outputs, else None.
+    """Return the task if there is no target or several outputs, else None.
 
-    Several columns that are not all 0 and 1 are several outputs.
+    A target of several columns has several outputs, unless all values are 0 or 1.
     """
     if y is None:
         return "unsupervised"
@@ -39,28 +39,28 @@ def task_for(y: Any) -> str | None:
     if values.ndim == 2 and values.shape[1] > 1 and not pd.isna(values).any():
         try:
             return _SEVERAL_OUTPUTS.get(type_of_target(values))
-        except (TypeError, ValueError):  # task_of says what is wrong
+        except (TypeError, ValueError):  # task_of raises the error
             return None
     return None
 
 
 def subset_accuracy(estimator: Any, features: Any, target: Any) -> float:
-    """Share of the rows whose outputs are all right, for classes in several columns."""
+    """Share of the rows whose outputs are all correct, for classes in several columns."""
     return float((np.asarray(estimator.predict(features)) == target).all(axis=1).mean())
 
 
 def folds_and_scorer(
     estimator: Any, y: Any, cv: Any, scoring: Any, seed: int, n_rows: int, task: str | None
 ) -> tuple[Any, Any]:
-    """Return folds and scorer; those of a regressor also where its target has few whole numbers.
+    """Return folds and scorer; for a regressor those of regression, even if the target is integer.
 
-    By the target alone such a problem would be a classification: measured by accuracy, and refused
-    where a value is too rare to be in every fold.
+    By its target alone such a problem would be a classification: scored by accuracy, and rejected
+    if a value is too rare to be in every fold.
     """
     if _is_off(cv):
         if cv is None:
             warnings.warn(
-                "cv=None trains and scores on all rows, as cv=0 does; for cross-validation give "
+                "cv=None trains and scores on all rows, like cv=0; for cross-validation pass "
                 "a number of folds, such as cv=5",
                 stacklevel=4,
             )
@@ -79,7 +79,7 @@ def folds_and_scorer(
 
 
 def _is_off(cv: Any) -> bool:
-    """Whether there is no cross-validation: 0, False or None."""
+    """Whether `cv` disables cross-validation: 0, False or None."""
     return cv is None or (isinstance(cv, (int, np.integer, np.bool_)) and not cv)
 
 
@@ -90,12 +90,12 @@ def budget_of(
     seconds: float | None,
     patience: int | None,
 ) -> Budget:
-    """Limits of the search; ``"auto"`` is 30 epochs unless there is another limit or end.
+    """Return the budget; ``"auto"`` is 30 epochs, or no limit if the search ends otherwise.
 
     Parameters
     ----------
     ends_by_itself
-        Whether the strategy does.
+        Whether the strategy terminates by itself.
     epochs, distinct, seconds, patience
         As given to the selector.
 
@@ -121,12 +121,12 @@ def budget_of(
 
 
 def known_epochs(budget: Budget) -> int | None:
-    """How many epochs there will be at most, None where nobody can tell."""
+    """Maximum number of epochs, None if unknown."""
     return None if budget.epochs == _NO_LIMIT else budget.epochs
 
 
 def _plain(limits: dict[str, Any]) -> dict[str, Any]:
-    """Whole numbers as Python's: a grid of parameters is often an array."""
+    """Convert NumPy integers to int: a grid of parameters is often an array."""
     return {
         name: int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
         for name, value in limits.items()

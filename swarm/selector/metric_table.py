@@ -19,7 +19,7 @@ _BARS = ("se", "sd", "ci")
 
 
 def with_interval(table: pd.DataFrame, n_folds: int, confidence: float) -> pd.DataFrame:
-    """Return the table with `ci_low` and `ci_high` for another level of confidence.
+    """Return the table with `ci_low` and `ci_high` for a level of confidence.
 
     Raises
     ------
@@ -34,18 +34,18 @@ def with_interval(table: pd.DataFrame, n_folds: int, confidence: float) -> pd.Da
 
 
 def best_by_size(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the cheapest row of each size, of equal costs the first, indexed by size."""
+    """Return the cheapest row of each size, indexed by size; the first wins a tie."""
     known = table[table["cost"].notna()].sort_values(["size", "cost"], kind="stable")
     return known.drop_duplicates("size").set_index("size")
 
 
 def plot_by_size(table: pd.DataFrame, bars: str | None, ax: Any) -> Axes:
-    """Draw the costs of :func:`best_by_size`, with `bars` of ``se``, ``sd`` or ``ci``, or none.
+    """Plot the costs of :func:`best_by_size`, with `bars` of ``se``, ``sd`` or ``ci``, or none.
 
     Raises
     ------
     ConfigError
-        If `bars` is none of them.
+        If `bars` is unknown.
     """
     if bars is not None and bars not in _BARS:
         raise ConfigError(f"bars must be one of {', '.join(_BARS)} or None, got {bars!r}")

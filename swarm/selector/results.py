@@ -1,4 +1,4 @@
-"""Everything a search has paid for, as a table, and what can be picked from it."""
+"""All evaluated subsets of a search as a table, and the subsets that can be picked from it."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 _CONFIDENCE = 0.95
-# Records are wide; what is kept of them is not.
+# Subsets per lookup: records take much more memory than what is kept of them.
 _CHUNK = 256
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a search has evaluated.
+    """The evaluated subsets of a search.
 
     Attributes
     ----------
     result : SearchResult
-    table : DataFrame (n, 6 + n_folds)
-        One row for each different subset, see :class:`swarm.SubsetSelector`.
+    table : DataFrame (n, 7 + n_folds)
+        One row for each distinct subset, see :class:`swarm.SubsetSelector`.
     masks : bool (n, n_units)
     front : int (n_front,)
-        Rows that may be picked and are on the Pareto front, the smallest first.
+        Rows on the Pareto front that may be picked, the smallest first.
     importances : dict of int to float64 (n_units,)
-        Of the rows of the front and the answer of the search, NaN where there are none.
+        Importances of the rows on the front and of the best subset, NaN if there are none.
     bounds : (int, int)
-        Least and largest requested number of units.
+        Smallest and largest requested number of units.
     """
 
     result: SearchResult
@@ -62,15 +62,15 @@ class Evaluated:
         known: KnownEvaluations,
         bounds: tuple[int, int],
     ) -> Evaluated:
-        """Read from the archive what the search asked for.
+        """Read the requested subsets of the search from the archive.
 
-        Folds that the search did not need are left out, whether the archive knows them or not,
-        so that the table does not depend on what others have evaluated.
+        Folds that the search did not need are omitted even if they are in the archive, so that the
+        table does not depend on other searches.
 
         Parameters
         ----------
         bounds : (int, int)
-            Least and largest number of units that a pick may have, unless none was measured.
+            Smallest and largest number of units that a pick may have, unless none was measured.
         """
         masks, needed = _asked(result, problem.n_folds)
         fold_costs, used = _costs(masks, needed, known)
@@ -78,7 +78,7 @@ class Evaluated:
             whole = np.isfinite(fold_costs).all(axis=1)
             masks = masks.copy()
             masks[whole] = shrink(masks[whole], used[whole], problem.space)
-        # Of equal subsets the one that is known best, then the first, in the order of the search.
+        # Deduplicate: keep the subset with the most fold costs, then the first of the search.
         order = np.lexsort((np.isnan(fold_costs).sum(axis=1),))
         first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
         rows = np.sort(order[first])
@@ -100,11 +100,11 @@ class Evaluated:
 
     @property
     def answer(self) -> int | None:
-        """Row of the answer of the search itself; None where it is no row of the table."""
+        """Row of the best subset of the search; None if it is not in the table."""
         return self._row_of(self.result.best_mask)
 
     def pick(self, name: str) -> int | None:
-        """Row that a rule picks; the best is the answer of the search itself.
+        """Row that a rule picks; ``best`` is the best subset of the search.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Evaluated:
         if name == "best" or not len(self.front):
             return self.answer
         rows = self.table.iloc[self.front]
-        # One fold has no standard error: nothing is within it of the lowest cost.
+        # With a single fold there is no standard error, and only the lowest cost qualifies.
         errors = rows["se"].fillna(0.0).to_numpy()
         return int(self.front[pick(name, rows["size"].to_numpy(), rows["cost"].to_numpy(), errors)])
 
@@ -139,17 +139,17 @@ class Evaluated:
         rows = [*self.front.tolist(), *([] if answer is None else [answer])]
         if problem.relevance is not None:
             return {row: problem.relevance * self.masks[row] for row in rows}
-        told = {row: np.full(self.masks.shape[1], np.nan) for row in rows}
+        found = {row: np.full(self.masks.shape[1], np.nan) for row in rows}
         if problem.importance == "none":
-            return told
+            return found
         wanted = {self.masks[row].tobytes(): row for row in rows}
         for records, chunk in _lookups(_asked(self.result, problem.n_folds)[0], known):
             for record, mask in zip(records, chunk, strict=True):
                 if record.complete and not record.failed:
-                    # A subset without its unused units was never asked for under its own name.
+                    # A subset without its unused units is in the archive under the proposed mask.
                     keys = {mask.tobytes(), self._shrunk(mask, record, problem).tobytes()}
-                    told |= {wanted[key]: record.importance for key in keys & set(wanted)}
-        return told
+                    found |= {wanted[key]: record.importance for key in keys & set(wanted)}
+        return found
 
     def _shrunk(self, mask: Bool, record: Record, problem: Problem) -> Bool:
         if not problem.exact_shrink:
@@ -160,7 +160,7 @@ class Evaluated:
 
 
 def _asked(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
-    """Masks that the search asked for, in order, and the folds that settled each."""
+    """Requested masks of the search, in order, and the folds that each needed."""
     if result.confirmed is not None:
         masks = result.confirmed.masks
         return masks, np.ones((len(masks), n_folds), dtype=bool)
@@ -181,7 +181,7 @@ def _lookups(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[list[Record
 
 
 def _costs(masks: Bool, needed: Bool, known: KnownEvaluations) -> tuple[Float, Bool]:
-    """Fold costs (n, n_folds) as far as they were needed, and units (n, n_units) in use."""
+    """Fold costs (n, n_folds), NaN unless needed, and used units (n, n_units)."""
     fold_costs, used = np.full(needed.shape, np.nan), masks.copy()
     row = 0
     for records, chunk in _lookups(masks, known):

@@ -1,4 +1,4 @@
-"""What `fit` is given beyond X and y, and where it goes."""
+"""Metadata routing: the arguments of `fit` beyond X and y."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["router_of", "sent"]
 
 try:
     from sklearn.utils.metadata_routing import _routing_enabled
-except ImportError:  # a private name, which may move
+except ImportError:  # private, so it may be moved
 
     def _routing_enabled() -> bool:
         from sklearn import get_config
@@ -22,7 +22,7 @@ except ImportError:  # a private name, which may move
 
 
 def sent(selector: Any, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Return sample weights, groups for the splitter, and what else the estimator's ``fit`` takes.
+    """Return sample weights, groups for the splitter, and other arguments of the estimator's fit.
 
     With scikit-learn's metadata routing each goes where it was requested; without it `groups` go
     to the splitter and all others to ``fit``. Weights and groups that are not given are None.
@@ -30,7 +30,7 @@ def sent(selector: Any, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]
     Raises
     ------
     TypeError
-        For an argument that the estimator's ``fit`` does not take.
+        If the estimator's ``fit`` does not accept an argument.
     ConfigError
         If the splitter requests anything but groups, or the scorer anything.
     """
@@ -41,7 +41,7 @@ def sent(selector: Any, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]
             if not takes_fit_param(selector.estimator, name):
                 raise TypeError(
                     f"{type(selector).__name__}.fit() got an unexpected keyword argument {name!r}, "
-                    f"which {type(selector.estimator).__name__}.fit() does not take either"
+                    f"which {type(selector.estimator).__name__}.fit() does not accept either"
                 )
         return weight, groups, given
     if not given:
@@ -54,14 +54,14 @@ def sent(selector: Any, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]
     for place, left in (("split", split), ("score", score)):
         if left:
             raise ConfigError(
-                f"{min(left)!r} cannot be passed on to {place!r}: the search passes parameters "
-                "to the estimator's fit and groups to the splitter; request nothing else"
+                f"{min(left)!r} cannot be passed on to {place!r}: only the estimator's fit takes "
+                "parameters, and the splitter groups; remove the other requests"
             )
     return weight, groups, fit
 
 
 def router_of(selector: Any) -> MetadataRouter:
-    """Route what ``fit`` is given to the estimator, the splitter and the scorer."""
+    """Route the arguments of ``fit`` to the estimator, the splitter and the scorer."""
 
     def to(callee: str) -> MethodMapping:
         return (

@@ -1,4 +1,4 @@
-"""The selector itself."""
+"""Feature selection as a scikit-learn meta-estimator."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class SubsetSelector(
     MetaEstimatorMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Select the features with which an estimator does best under cross-validation.
+    """Select the features with which an estimator has the best cross-validated score.
 
     Parameters
     ----------
     estimator : estimator
-        Any scikit-learn estimator; not changed.
+        Any scikit-learn estimator; it is cloned, not modified.
     strategy : str or Strategy
-        Search algorithm: a name of :func:`swarm.strategies.catalogue.registry`, or an object of a
+        Search algorithm: a name in :func:`swarm.strategies.catalogue.registry`, or an instance of a
         class derived from :class:`swarm.strategies.base.Strategy`.
     strategy_params : mapping, optional
         Parameters that differ from the defaults of the strategy, or from those of the object.
@@ -64,78 +64,80 @@ class SubsetSelector(
         pair is a hold-out. 0, False or None: no cross-validation, every model is scored on the
         rows it was trained on, which favours models that overfit.
     size : int, (min, max), "best", "parsimonious" or "auto", optional
-        How many features to choose. The words are for sequential strategies: the cheapest of all
-        sizes on their path; the smallest within one standard error of it; or half of the features,
-        and with ``strategy_params={"tol": ...}`` as many as gain at least so much each.
+        Number of features to select. The strings are for sequential strategies: ``"best"``, the
+        cheapest of all sizes on the path; ``"parsimonious"``, the smallest within one standard
+        error of it; ``"auto"``, half of the features, or with ``strategy_params={"tol": ...}`` as
+        many as improve the cost by at least `tol` each.
     pick : "best", "parsimonious" or "knee"
-        Which of the subsets that were measured is the answer: the one the search calls best, the
-        smallest within one standard error of the lowest cost, or the one beyond which another
-        feature buys clearly less; see :mod:`swarm.search.picks` and :meth:`repick`.
+        Which of the measured subsets to select: the best of the search, the smallest within one
+        standard error of the lowest cost, or the knee of the Pareto front, beyond which further
+        features improve the cost only slightly; see :mod:`swarm.search.picks` and :meth:`repick`.
     epochs : int, "auto" or None
-        ``"auto"``: 30, or as many as it takes where another limit is given or the strategy
-        ends by itself.
+        Maximum number of epochs. ``"auto"``: 30, or no limit if another limit is given or the
+        strategy terminates by itself.
     distinct, seconds, patience : optional
         Other limits, see :class:`swarm.search.budget.Budget`.
     fixed, forbidden, groups, min_size, max_size
-        Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features go by name or by
-        position; columns without names are called ``x0``, ``x1``, ... A group counts once.
+        Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
+        or by position; columns without names are named ``x0``, ``x1``, ... A group counts once.
     importance : str
-        Where importances come from, see :meth:`swarm.problem.problem.Problem.build`.
+        Source of the importances, see :meth:`swarm.problem.problem.Problem.build`.
     categorical_support : bool
-        Whether `estimator` takes columns of categories though neither its tags nor its parameters
-        say so. Those that name columns, such as CatBoost's ``cat_features``, are narrowed to the
-        columns of a subset.
+        Whether `estimator` accepts categorical columns although neither its tags nor its
+        parameters indicate it. Parameters that name columns, such as CatBoost's ``cat_features``,
+        are restricted to the columns of a subset.
     n_clusters : int, optional
-        Clusters that first positions are drawn from.
+        Number of feature clusters for the initial positions.
     proxy : mapping or estimator, optional
-        Search on a cheaper model: parameters of `estimator` that make it cheaper, or another
+        Cheaper model for the search: parameters of `estimator` that make it cheaper, or another
         estimator. The best subsets are then measured on `estimator` itself; see
         :mod:`swarm.search.proxy`.
     racing : float, optional
-        Give up subsets whose chance falls below this, see :class:`swarm.search.driver.Search`.
+        Stop training subsets whose probability to win falls below this, see
+        :class:`swarm.search.driver.Search`.
     pruning : bool
-        Stop training a subset that cannot win any more. Changes no answer; without it
-        `results_` has every cost.
+        Stop training subsets that cannot win any more. Does not change the selected subset; without
+        pruning `results_` has every cost.
     n_jobs : int, optional
-        Workers; -1 for one per core.
+        Number of workers; -1 for one per core.
     random_state : int
-        Seed of the search, of shuffled folds and of every random state left open.
+        Seed of the search, of shuffled folds and of every random state that is not set.
     archive : str, optional
-        SQLAlchemy URL where evaluations are kept, so that a second fit of the same problem
-        costs nothing. Default: nowhere.
+        SQLAlchemy URL of a persistent cache of evaluations, so that a second fit of the same
+        problem trains nothing. Default: no persistent cache.
     callbacks : sequence of callable
-        Called after every epoch with its record and the state of the search. scikit-learn's own
-        callbacks go to ``set_callbacks``, from its version 1.9 on.
+        Called after every epoch with its record and the state of the search. Pass scikit-learn
+        callbacks to ``set_callbacks`` (scikit-learn 1.9 or later).
     verbose : int
-        0 is quiet; 1 shows one live line on a terminal; 2 also a line for every epoch elsewhere.
+        0: no output; 1: a progress bar on a terminal; 2: also a line per epoch without a terminal.
 
     Attributes
     ----------
     subset_ : list of str
-        Names of the chosen features.
+        Names of the selected features.
     cost_ : float
-        Their measured cost.
+        Measured cost of the selected subset.
     importances_ : Series
-        Importance of each chosen unit, the highest first; NaN where models have none.
+        Importances of the selected units, the highest first; NaN if the models have none.
     results_ : DataFrame
-        One row for each different subset, in the order of the search: `features`, `size` (a
+        One row for each distinct subset, in the order of the search: `features`, `size` (a
         group counts once), `cost`, and over its folds the standard deviation `sd`, the standard
-        error `se` of the cost and the bounds `ci_low` and `ci_high` of its 95 % interval (Student,
-        ``n_folds - 1`` degrees of freedom), then the cost of each fold. Folds that were not needed
-        are NaN, and so is the cost then; a subset whose fit failed costs inf. With a proxy: the
-        subsets that were measured on `estimator`. Where dropping features that no fold model used
-        changes no model, subsets are listed without them.
+        error `se` of the cost and the bounds `ci_low` and `ci_high` of its 95 % confidence interval
+        (Student, ``n_folds - 1`` degrees of freedom), then the cost of each fold. Folds that were
+        not needed are NaN, and so is the cost then; a subset whose fit failed costs inf. With a
+        proxy: the subsets that were measured on `estimator`. If dropping features that no fold
+        model used changes no model, subsets are listed without them.
     pareto_ : DataFrame
-        The rows of `results_` that no other beats in size or cost without losing in the other,
-        among those that the constraints allow, the smallest first.
+        The Pareto front of size and cost: the rows of `results_` within the constraints that no
+        other dominates, the smallest first.
     history_ : DataFrame
         One row per epoch.
     picked_ : str
-        The rule behind `subset_`.
+        The rule that selected `subset_`.
     interrupted_ : bool
         Whether Ctrl-C ended the search.
     result_ : SearchResult
-        The search itself; its answer is that of ``pick="best"``.
+        The result of the search; its best subset is that of ``pick="best"``.
     n_features_in_, feature_names_in_
 
     Examples
@@ -212,34 +214,34 @@ class SubsetSelector(
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
-        """Search for the subset.
+        """Search for the best subset.
 
-        Ctrl-C ends the search: the selector is fitted with the best subset so far, and a warning
-        says so. Only before anything was evaluated is there nothing to keep. With a proxy the best
-        subsets are still measured on the estimator before `fit` returns.
+        Ctrl-C ends the search: the selector is fitted with the best subset so far, and a warning is
+        issued. KeyboardInterrupt is raised only if no subset was evaluated yet. With a proxy the
+        best subsets are still measured on the estimator before `fit` returns.
 
         Parameters
         ----------
-        X : table of pandas or polars, array or sparse matrix (n_rows, n_features)
-            Tables keep their dtypes, categories and missing values on the way to the model; of an
-            array the model is given an array.
+        X : pandas or polars DataFrame, array or sparse matrix (n_rows, n_features)
+            The model is fitted on tables with the same dtypes, categories and missing values, or
+            on arrays if X is an array.
         y : (n_rows,) or (n_rows, n_labels), optional
-            Whole numbers are classes to a classifier, however many there are; several columns are
-            labels where all are 0 and 1, else several outputs. An estimator that learns without a
-            target is measured by its own ``score``, or by a callable ``(estimator, X)``.
+            For a classifier integers are classes, however many there are. Several columns are
+            labels if all values are 0 or 1, else several outputs. An unsupervised estimator is
+            scored by its own ``score``, or by a callable ``(estimator, X)``.
         **params
             ``groups`` (n_rows,), passed to the splitter; ``sample_weight`` (n_rows,) and all
             others, passed to the estimator's ``fit``: those with a value for each row are split
             with the rows, and ``categorical_feature`` and ``cat_features``, names or positions
-            of columns, are narrowed to those of a subset. With scikit-learn's metadata routing
+            of columns, are restricted to those of a subset. With scikit-learn's metadata routing
             enabled they go where they were requested.
 
         Raises
         ------
         InputError
-            For anything that would make a fit fail or a cost meaningless, before any training.
+            If a fit would fail or a cost be meaningless; raised before any training.
         TypeError
-            If the estimator's ``fit`` takes no parameter of a name.
+            If the estimator's ``fit`` does not accept a parameter.
         EvaluationError
             If more than a tenth of the fits fail, or a cost is NaN.
         """
@@ -287,7 +289,7 @@ class SubsetSelector(
         return self
 
     def repick(self, pick: str) -> Self:
-        """Pick another of the subsets that were measured; nothing is evaluated.
+        """Select another of the measured subsets, without any evaluation.
 
         Parameters
         ----------
@@ -296,7 +298,7 @@ class SubsetSelector(
         Returns
         -------
         self
-            With `subset_`, `cost_`, `importances_` and `picked_` of the other subset.
+            With `subset_`, `cost_`, `importances_` and `picked_` of that subset.
         """
         check_is_fitted(self, "subset_")
         self._keep(self._evaluated, pick)
@@ -305,19 +307,18 @@ class SubsetSelector(
         return self
 
     def metric_table(self, confidence: float = 0.95) -> pd.DataFrame:
-        """Return the best subset of each size that was measured; nothing is evaluated.
+        """Return the best measured subset of each size, without any evaluation.
 
         Parameters
         ----------
         confidence
-            Level of the interval from `ci_low` to `ci_high`, above 0 and below 1.
+            Level of the confidence interval from `ci_low` to `ci_high`, above 0 and below 1.
 
         Returns
         -------
         DataFrame
             One row for each size, which is the index; the other columns are those of `results_`.
-            Without pruning every subset that was proposed has a cost, with it the losing ones
-            may have none.
+            With pruning, subsets that lost may have no cost and are excluded.
 
         Raises
         ------
@@ -336,12 +337,12 @@ class SubsetSelector(
         Parameters
         ----------
         bars : "se", "sd", "ci" or None
-            What the band around the costs shows: the standard error, the standard deviation over
-            the folds, or the confidence interval.
+            Band around the costs: the standard error, the standard deviation over the folds, or
+            the confidence interval.
         confidence
-            Level of the interval.
+            Level of the confidence interval.
         ax : matplotlib Axes, optional
-            Where to draw. Default: a new figure.
+            Axes to draw on. Default: a new figure.
 
         Returns
         -------
@@ -355,7 +356,7 @@ class SubsetSelector(
         return plot_by_size(self.metric_table(confidence), bars, ax)
 
     def transform(self, X: Any) -> Any:
-        """Reduce X to the chosen features.
+        """Reduce X to the selected features.
 
         Parameters
         ----------
@@ -363,12 +364,12 @@ class SubsetSelector(
 
         Returns
         -------
-        array or sparse matrix (n_rows, n_chosen)
-            Or what ``set_output`` asks for; tables of its own kind keep their dtypes.
+        array or sparse matrix (n_rows, n_selected)
+            Or the container of ``set_output``; tables of the same library keep their dtypes.
         """
         check_is_fitted(self, "subset_")
         if is_polars(X):
-            # Names are checked on an empty table: scikit-learn before 1.7 knows no others.
+            # scikit-learn before 1.7 checks names of pandas tables only, so an empty one is used.
             names = pd.DataFrame(columns=X.columns)
             validate_data(self, names, reset=False, skip_check_array=True)
             if wants_polars(self):
@@ -377,7 +378,7 @@ class SubsetSelector(
         return super().transform(X)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Say where ``sample_weight`` and ``groups`` go."""
+        """Return the metadata routing of ``sample_weight``, ``groups`` and other parameters."""
         return router_of(self)
 
     def _problem(
@@ -428,7 +429,7 @@ class SubsetSelector(
         return problem, strategy
 
     def _proxy_of(self, problem: Problem) -> Proxy | None:
-        """Pose the problem to the cheaper model, where there is one."""
+        """Return the problem with the cheaper model, if any."""
         if self.proxy is None:
             return None
         cheaper = self.proxy
@@ -442,7 +443,7 @@ class SubsetSelector(
     def _evaluate(
         self, plan: SearchPlan, tasks: FitTasks, shown: Callable[[EpochRecord, SearchState], None]
     ) -> Evaluated:
-        """Run the search, and read what it has evaluated."""
+        """Run the search, and read its evaluations."""
         problem = plan.problem
         fitted = self._fitted_at(problem.space)
         hooks = SearchHooks(
@@ -455,13 +456,13 @@ class SubsetSelector(
             finished = run_search(plan, archive, hooks, salvage=True)
             if finished.doubt:
                 warnings.warn(
-                    f"{finished.doubt}; let proxy differ less, or search without", stacklevel=4
+                    f"{finished.doubt}; use a proxy closer to the estimator, or none", stacklevel=4
                 )
             bounds = bounds_of_answer(plan.strategy, problem.space)
             return Evaluated.of(finished.result, problem, finished.known, bounds)
 
     def _fitted_at(self, space: SearchSpace) -> Callable[[SearchState], dict[str, Any] | None]:
-        """Tell callbacks what the selector would be if the search ended at a state."""
+        """Return a function from a state to the attributes of a selector fitted at that state."""
 
         def fitted(state: SearchState) -> dict[str, Any] | None:
             if state.best_mask is None:
@@ -498,8 +499,8 @@ class SubsetSelector(
             missed = f"; the search did not reach the requested {wanted}"
         warnings.warn(
             f"the search was interrupted after {state.epoch} finished epochs: the selector is "
-            f"fitted with the best of the {len(self.results_)} subsets so far, of "
-            f"{len(self.subset_)} features with cost {self.cost_:.6g}{missed}",
+            f"fitted with the best of {len(self.results_)} subsets, which has "
+            f"{len(self.subset_)} features and cost {self.cost_:.6g}{missed}",
             stacklevel=4,
         )
 
@@ -507,7 +508,7 @@ class SubsetSelector(
         if self._evaluated.n_folds == 1:
             warnings.warn(
                 "'parsimonious' picks the best subset: with a single fold a cost has no standard "
-                "error; give two folds or more, or pick='knee'",
+                "error; use two folds or more, or pick='knee'",
                 stacklevel=stacklevel,
             )
 

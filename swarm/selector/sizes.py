@@ -1,4 +1,4 @@
-"""How many features are asked for."""
+"""The requested number of features."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def sized(
     min_size: int,
     max_size: int | None,
 ) -> tuple[Strategy, int, int | None]:
-    """Make a strategy that chooses as many units as were asked for.
+    """Create a strategy that selects the requested number of units.
 
     Returns
     -------
     strategy : Strategy
     min_size, max_size : int
-        What is left for the space to see to.
+        Size bounds for the space.
 
     Raises
     ------
     ConfigError
-        For what :func:`swarm.strategies.catalogue.make` refuses, a size the strategy cannot follow,
-        or one that is given twice.
+        If :func:`swarm.strategies.catalogue.make` raises it, the strategy does not support the
+        size, or the size is given twice.
     """
     if size is None:
         return make(strategy, params), min_size, max_size
@@ -45,7 +45,7 @@ def sized(
     except ValueError as error:
         raise ConfigError(str(error)) from error
     kind, name = strategy_class(strategy), name_of(strategy)
-    # Others stay within the bounds of the space, which then say the size.
+    # For other strategies the bounds of the space set the size.
     takes_number = kind.crosses_size_bounds and isinstance(size, int)
     if kind.size_parameter is not None and (kind.takes_size_rules or takes_number):
         _refuse_second_size(strategy, params or {}, kind.size_parameter, size)
@@ -53,21 +53,21 @@ def sized(
     made = make(strategy, params)
     if size == "parsimonious":
         raise ConfigError(
-            f"strategy {name!r} has no size 'parsimonious'; give pick='parsimonious' instead"
+            f"strategy {name!r} does not support size 'parsimonious'; use pick='parsimonious'"
         )
     if size == "auto":
         takers = ", ".join(
             known for known, made_by in STRATEGIES.items() if made_by.takes_size_rules
         )
         raise ConfigError(
-            f"strategy {name!r} has no size 'auto', which is for {takers}; "
-            "give a number or a pair (min, max)"
+            f"strategy {name!r} does not support size 'auto', which is for {takers}; "
+            "pass a number or a pair (min, max)"
         )
     if isinstance(size, str):
         return made, min_size, max_size
     if (min_size, max_size) != (1, None):
         raise ConfigError(
-            f"size {size!r} and min_size or max_size are both given; leave one of them out"
+            f"size {size!r} and min_size or max_size are both given; omit one of them"
         )
     least, largest = (size, size) if isinstance(size, int) else size
     return made, least, largest
@@ -76,7 +76,7 @@ def sized(
 def _refuse_second_size(
     strategy: str | Strategy, params: Mapping[str, object], parameter: str, size: Size
 ) -> None:
-    """Refuse a size where a parameter of the strategy is given that says it too."""
+    """Reject a size that is also given as a parameter of the strategy."""
     given = {"strategy_params": params}
     if isinstance(strategy, Strategy):
         given["strategy"] = _changed(strategy)
@@ -84,12 +84,12 @@ def _refuse_second_size(
         if parameter in values:
             raise ConfigError(
                 f"size is given twice, as {size!r} and in {key} as {values[parameter]!r}; "
-                "leave one out"
+                "omit one of them"
             )
 
 
 def _changed(strategy: Strategy) -> dict[str, object]:
-    """Return the parameters of a strategy that are not at their defaults."""
+    """Return the parameters of a strategy that differ from their defaults."""
     found = fields(strategy)  # type: ignore[arg-type]
     values = {field.name: getattr(strategy, field.name) for field in found}
     return {
@@ -98,14 +98,14 @@ def _changed(strategy: Strategy) -> dict[str, object]:
 
 
 def bounds_of_answer(strategy: Strategy, space: SearchSpace) -> tuple[int, int]:
-    """Least and largest number of units that a pick may have."""
+    """Smallest and largest number of units that a pick may have."""
     size: Any = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
     tol: float | None = getattr(strategy, "tol", None)
     return answer_sizes("best" if size is None else size, space, tol=tol)
 
 
 def _plain(size: Size) -> Size:
-    """Whole numbers as Python's: a grid of parameters is often an array."""
+    """Convert NumPy integers to int: a grid of parameters is often an array."""
     if isinstance(size, (tuple, list)):
         return tuple(_plain(number) for number in size)  # type: ignore[return-value]
     return int(size) if isinstance(size, Integral) and not isinstance(size, bool) else size

@@ -1,4 +1,4 @@
-"""Whatever scikit-learn takes as X, as the table that the search works on."""
+"""Conversion of X and y, as scikit-learn accepts them, to tables."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ __all__ = ["as_table", "as_target", "is_polars", "select_columns", "wants_polars
 
 
 def is_polars(X: Any) -> bool:
-    """Whether X is a DataFrame of polars; it is not imported for that."""
+    """Whether X is a polars DataFrame; does not import polars."""
     return type(X).__module__.split(".")[0] == "polars" and hasattr(X, "to_pandas")
 
 
 def wants_polars(selector: Any) -> bool:
-    """Whether ``transform`` is to return tables of polars."""
+    """Whether ``transform`` returns polars DataFrames."""
     from sklearn.utils._set_output import _get_output_config
 
     return bool(_get_output_config("transform", selector)["dense"] == "polars")
 
 
 def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
-    """Return X as a table and whether it was none; learn `n_features_in_` and names from it.
+    """Return X as a table, and whether it was an array; set `n_features_in_` and names.
 
     The columns of a pandas or polars table keep their dtypes, categories and missing values. The
-    columns of anything else are numbers and are called x0, x1, ...; a sparse matrix is made dense,
-    since models see a few of its columns at a time.
+    columns of an array are numeric and named x0, x1, ...; a sparse matrix is converted to a dense
+    one, since models use a few of its columns at a time.
 
     Parameters
     ----------
     selector : estimator
-        What the attributes are set on; its tags tell whether values may be missing.
+        Receives the attributes; its tags define whether values may be missing.
     X : DataFrame, array or sparse matrix (n_rows, n_features)
 
     Raises
     ------
     DataError
-        If two columns have one name, or a sparse matrix is larger than the memory once it is dense.
+        If column names are not unique, or a sparse matrix exceeds the memory once it is dense.
     """
     if hasattr(X, "to_pandas") and not isinstance(X, pd.DataFrame):
         X = X.to_pandas()
@@ -73,7 +73,7 @@ def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
 
 
 def as_target(y: Any) -> Any:
-    """Return y with the dtype of its values where it came as objects, else as it is."""
+    """Return y with an inferred dtype if its dtype is object, else unchanged."""
     if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:
         return pd.Series(y).infer_objects().to_numpy()
     if is_polars(y):
@@ -89,16 +89,16 @@ def _refuse_larger_than_memory(values: Any) -> None:
     needed = int(np.prod(values.shape, dtype=np.int64)) * values.dtype.itemsize
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not told by this system
+    except (AttributeError, OSError, ValueError):  # unknown on this system
         return
     if needed > there:
         raise DataError(
             f"the sparse matrix of {values.shape[0]} rows and {values.shape[1]} columns takes "
             f"{needed / 1e9:.0f} GB once dense, and the machine has {there / 1e9:.0f} GB; drop "
-            "columns that are hardly ever set, with VarianceThreshold for instance"
+            "columns that are almost constant, for example with VarianceThreshold"
         )
 
 
 def select_columns(X: Any, support: NDArray[np.bool_]) -> Any:
-    """Columns of a table where `support` (n_features,) is set, with their dtypes."""
+    """Columns of a table in `support` (n_features,), with their dtypes."""
     return X[:, np.flatnonzero(support).tolist()]

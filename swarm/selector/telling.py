@@ -1,4 +1,4 @@
-"""What others are told while a selector is fitted: scikit-learn's callbacks, and a person."""
+"""Progress of a fit: scikit-learn callbacks and output on the terminal."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ try:
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupport:  # type: ignore[no-redef]
-        """Nothing to support."""
+        """Replaces the mixin of scikit-learn 1.9."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Leave the method as it is."""
+        """Return the method unchanged."""
         return method
 
 
@@ -33,26 +33,26 @@ Step = Callable[["SearchState"], "tuple[SearchState, EpochRecord]"]
 
 
 class Stop(KeyboardInterrupt):
-    """A callback of scikit-learn has asked to stop: the driver ends as it does after Ctrl-C."""
+    """Raised when a scikit-learn callback requests a stop; ends the search like Ctrl-C."""
 
 
 class FitTasks:
-    """Tells the callbacks of scikit-learn of the fit and of each epoch.
+    """Calls the scikit-learn callbacks for the fit and for each epoch.
 
     Parameters
     ----------
     selector : estimator
     X, y
-        What ``fit`` was given.
+        Arguments of ``fit``.
     metadata : dict
-        What else it was given.
+        Further arguments of ``fit``.
     epochs : int or None
-        How many epochs there are at most, None if unknown.
+        Maximum number of epochs, None if unknown.
 
     Attributes
     ----------
     asked_to_stop : bool
-        Whether a callback has asked the search to end.
+        Whether a callback has requested a stop.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class FitTasks:
             self._fit.call_on_fit_task_begin(estimator=selector, **self._data)
 
     def around(self, step: Step, fitted: Callable[[SearchState], dict[str, Any] | None]) -> Step:
-        """Wrap a step of the search; `fitted` gives the attributes of a selector at a state."""
+        """Wrap a step of the search; `fitted` returns the selector's attributes at a state."""
         fit = self._fit
         if fit is None:
             return step
 
-        def told(state: SearchState) -> tuple[SearchState, EpochRecord]:
+        def step_with_callbacks(state: SearchState) -> tuple[SearchState, EpochRecord]:
             task = fit.subcontext(task_name="epoch")
             task.call_on_fit_task_begin(estimator=self._selector, **self._data)
             after, record = step(state)
@@ -83,15 +83,15 @@ class FitTasks:
             )
             return after, record
 
-        return told
+        return step_with_callbacks
 
     def stop_if_asked(self, record: EpochRecord, state: SearchState) -> None:
-        """Raise :class:`Stop` after the epoch in which a callback asked for it."""
+        """Raise :class:`Stop` after an epoch in which a callback requested a stop."""
         if self.asked_to_stop:
             raise Stop
 
     def end(self, attributes: dict[str, Any]) -> None:
-        """Tell that the selector is fitted."""
+        """Call the callbacks at the end of the fit."""
         if self._fit is not None:
             self._fit.call_on_fit_task_end(
                 estimator=self._selector,
@@ -101,7 +101,7 @@ class FitTasks:
 
 
 def tell(line: str, verbose: int) -> None:
-    """Show a line unless `verbose` is 0."""
+    """Print a line unless `verbose` is 0."""
     if verbose > 0:
         print(line, file=sys.stderr)
 
@@ -113,10 +113,10 @@ def progress(verbose: int, epochs: int | None) -> Iterator[Tell]:
     Parameters
     ----------
     verbose
-        0 shows nothing, 1 one live line where there is a terminal, 2 also a line for every epoch
-        where there is none. Without the package rich there is a line in place of the live one.
+        0: no output; 1: a progress bar on a terminal; 2: also a line per epoch without a terminal.
+        Without the package rich, lines replace the progress bar.
     epochs : int or None
-        How many there are at most.
+        Maximum number of epochs, None if unknown.
     """
     terminal = verbose > 0 and sys.stderr.isatty()
     if terminal and find_spec("rich") is not None:

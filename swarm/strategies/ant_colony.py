@@ -1,13 +1,13 @@
-"""Ant colony over the decisions to take or to leave each unit.
+"""Ant colony over the decision to include or exclude each unit.
 
-Source: document 002, table 2 (50 ants, update factor 5, evaporation 0.2, pheromone in
-[0.3, 1.5]); its references 15 and 16 are not among the documents. The rule implemented is that
-of binary ant colonies: Kashef and Nezamabadi-pour (2015), An advanced ACO algorithm for feature
-subset selection, with the bounds of Stuetzle and Hoos (2000), MAX-MIN ant system. Every ant
-visits every unit and takes it with probability ``tau_in / (tau_in + tau_out)``; there is no
-heuristic, as in document 002 all ants rely on the pheromone alone. Chosen where the documents
-are silent: the trail starts between its bounds, the best ant of the epoch and the best so far
-deposit, and the update factor weighs the latter against the former.
+Source: Hafiz et al. (2018), table 2 (50 ants, update factor 5, evaporation 0.2, pheromone in
+[0.3, 1.5]). The update rule is that of binary ant colonies: Kashef and Nezamabadi-pour (2015), An
+advanced ACO algorithm for feature subset selection, with the bounds of Stuetzle and Hoos (2000),
+MAX-MIN ant system. Every ant visits every unit and includes it with probability
+``tau_in / (tau_in + tau_out)``; there is no heuristic, since all ants of Hafiz et al. rely on the
+pheromone alone. Our choices where the papers are silent: the trail starts halfway between its
+bounds, the best ant of the epoch and the best so far deposit, and the update factor is the weight
+of the latter relative to the former.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class AntColonyState:
     Attributes
     ----------
     trail : float64 (2, n_units)
-        Pheromone on leaving each unit, and on taking it.
+        Pheromone on excluding each unit, and on including it.
     memory : Memory
         The best mask of each ant.
     warm : Memory or None
-        Masks to start from.
+        Warm-start masks.
     """
 
     space: SearchSpace
@@ -61,18 +61,18 @@ class AntColonyState:
 
 @dataclass(frozen=True)
 class AntColony(Strategy):
-    """Binary ant colony with a bounded trail (document 002).
+    """Binary ant colony with a bounded trail (Hafiz et al. 2018).
 
     Parameters
     ----------
     n_ants
-        Masks an epoch.
+        Masks per epoch.
     update_factor
-        Weight of the best mask so far against the best of the epoch in what is deposited.
+        Weight of the best mask so far, relative to the best of the epoch, in the deposit.
     evaporation
-        Share of the trail that is lost an epoch.
+        Fraction of the trail that evaporates per epoch.
     trail_min, trail_max
-        Bounds of the trail. The lower one keeps every unit within reach: with 0.3 and 1.5 an ant
+        Bounds of the trail. The lower bound keeps every unit reachable: with 0.3 and 1.5 an ant
         decides against the trail with a probability of at least 1/6.
     """
 
@@ -92,7 +92,7 @@ class AntColony(Strategy):
     uses_importances: ClassVar[bool] = False
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> AntColonyState:
-        """Lay the trail evenly."""
+        """Start with a uniform trail."""
         trail = np.full((2, space.n_units), (self.trail_min + self.trail_max) / 2)
         blank = space.repair(np.zeros((self.n_ants, space.n_units), dtype=bool), rng)
         warm = None if hints.warm is None else Memory.blank(hints.warm)
@@ -105,14 +105,14 @@ class AntColony(Strategy):
         masks = state.space.repair(walk(state.trail, self.n_ants, rng), rng)
         if state.epoch == 0 and state.warm is not None:
             masks = warm_first(masks, state.warm.masks, state.space, rng)
-        # The best of an epoch may be no ant's best, so its cost is wanted.
+        # The best of an epoch may be no ant's pbest, so every cost has to be exact.
         proposal = replace(Proposal.plain(masks, "ant"), owner=np.arange(self.n_ants))
         return replace(state, epoch=state.epoch + 1), proposal
 
     def observe(
         self, state: AntColonyState, proposal: Proposal, evaluations: Evaluations
     ) -> AntColonyState:
-        """Let the trail evaporate and the best ants deposit."""
+        """Evaporate the trail, and deposit the pheromone of the best ants."""
         memory = learn(state.memory, proposal, evaluations)
         if not np.isfinite(memory.costs).any():
             return replace(state, memory=memory)

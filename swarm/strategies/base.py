@@ -1,7 +1,7 @@
 """The contract between a search algorithm and everything around it.
 
-A strategy proposes masks and observes what they cost; it never evaluates, and it never
-draws a random number that was not handed to it. The driver (:mod:`swarm.search.driver`) calls::
+A strategy proposes masks and observes their costs. It evaluates nothing itself, and it draws
+random numbers only from the generator it is given. The driver (:mod:`swarm.search.driver`) calls::
 
     state = strategy.start(space, hints, rng)                 # once
     while not strategy.finished(state):
@@ -36,10 +36,10 @@ class Proposal:
     Attributes
     ----------
     masks : bool (n, n_units)
-        Obeying every constraint of the space.
+        They satisfy every constraint of the space.
     incumbents : float64 (n,)
-        The cost each mask must reach to matter to the strategy. The cost of a mask that is
-        worse is reported as inf, so that its training can stop early. inf: always exact.
+        The cost that each mask has to reach. The cost of a worse mask is reported as inf, so
+        that its training can stop early. With inf the cost is always exact.
     owner : int (n,)
         The member each mask belongs to, -1 for none.
     role : tuple of str, length n
@@ -57,25 +57,25 @@ class Proposal:
 
     @classmethod
     def plain(cls, masks: Bool, role: str) -> Proposal:
-        """Masks without owner whose exact cost is wanted."""
+        """Propose masks without an owner, all to be evaluated exactly."""
         n = len(masks)
         return cls(masks, np.full(n, np.inf), np.full(n, -1), (role,) * n)
 
 
 @dataclass(frozen=True)
 class Members:
-    """The solutions a strategy holds: pbests of a swarm, a population, the best so far.
+    """The solutions that a strategy keeps: pbests of a swarm, a population, the best so far.
 
     Attributes
     ----------
     masks : bool (n_members, n_units)
     costs : float64 (n_members,)
-        Measured cost of exactly these masks; inf where nothing was measured yet.
+        Measured costs of exactly these masks; inf before the first measurement.
     group : int (n_members,)
         Subswarm of each member, 0 where there are none.
     answer : int or None
-        The member that is the answer, where the strategy has a rule of its own; None: the
-        cheapest subset that the search has seen.
+        Index of the member that is the result, if the strategy has a rule of its own. None: the
+        cheapest subset of the search.
     """
 
     masks: Bool
@@ -89,36 +89,36 @@ class State(Protocol):
 
     @property
     def space(self) -> SearchSpace:
-        """The space the search moves in."""
+        """The search space."""
 
     @property
     def members(self) -> Members:
-        """The solutions held now."""
+        """The current solutions."""
 
 
 class Strategy(ABC):
-    """A search algorithm: stateless, its parameters the fields of a frozen dataclass.
+    """Base class of search algorithms.
 
-    What others have to know about an algorithm stands in attributes of its class; a class that
-    says nothing has the defaults.
+    A strategy is stateless: its parameters are the fields of a frozen dataclass. Class attributes
+    describe the algorithm; subclasses override their defaults.
 
     Attributes
     ----------
     uses_importances : bool
         Whether it reads the importances and used units of evaluations. Default: True.
     is_deterministic : bool
-        Whether every seed gives the same search. Ties and repairs may still be left to chance.
+        Whether every seed gives the same search, random tie-breaking and repairs aside.
         Default: False.
     ends_by_itself : bool
-        Whether it is finished after finitely many epochs, whatever the costs. Default: False, a
+        Whether it terminates after finitely many epochs, whatever the costs. Default: False, the
         budget ends the search.
     takes_warm_start : bool
         Whether it proposes the warm-start masks of the hints first. Default: True.
     crosses_size_bounds : bool
-        Whether masks on its way may be smaller or larger than the space allows. Its answer may
-        not. Default: False.
+        Whether intermediate masks may violate the size bounds of the space. The result may not.
+        Default: False.
     size_parameter : str or None
-        The parameter that holds the number of units to choose. Default: None, there is none.
+        Name of the parameter that sets the number of units to select, if any. Default: None.
     takes_size_rules : bool
         Whether `size_parameter` also takes a pair (min, max), ``"best"``, ``"parsimonious"`` and
         ``"auto"``. Default: False.
@@ -134,23 +134,23 @@ class Strategy(ABC):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Names of the hints without which it cannot start. Default: none."""
+        """Names of the hints it requires. Default: none."""
         return ()
 
     @property
     def needs_target(self) -> bool:
-        """Whether it cannot start without a target, as some hints are made of it."""
+        """Whether it requires a target: some hints are computed from it."""
         return not TARGET_HINTS.isdisjoint(self.needs)
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
-        """Least and most evaluations until it is finished, as far as the space alone decides.
+        """Minimum and maximum number of evaluations that the space allows until it finishes.
 
-        Default: (0, None), where None is no bound.
+        Default: (0, None); None means unbounded.
         """
         return 0, None
 
     def epochs_in(self, space: SearchSpace) -> int | None:
-        """Epochs until it is finished. Default: None, the costs or the budget decide."""
+        """Epochs until it finishes. Default: None, which depends on the costs or the budget."""
         return None
 
     @abstractmethod
@@ -163,8 +163,8 @@ class Strategy(ABC):
 
     @abstractmethod
     def observe(self, state: Any, proposal: Proposal, evaluations: Evaluations) -> Any:
-        """Take in the costs of the proposal, row by row. Must not draw random numbers."""
+        """Update the state by the costs of a proposal. Must not draw random numbers."""
 
     def finished(self, state: Any) -> bool:
-        """Whether there is nothing left to propose. Default: never, a budget ends the search."""
+        """Whether the search is complete. Default: never, the budget ends the search."""
         return False

@@ -1,14 +1,15 @@
 """Bee colony optimisation by improvement (BCOi), guided by mutual information.
 
-Source: document 004, algorithms 1 to 3, equations 3 to 6 and table 1. Where it is silent:
+Source: Matijevic (2022), algorithms 1 to 3, equations 3 to 6 and table 1. Our choices where the
+paper is silent:
 
-- It presets the size of the solutions but not to what. With `size` None a bee draws a size of
-  its own whenever it starts anew, and a transformation may end one unit away from it.
-- Its listing never sets k back after a restart, so that every later epoch without improvement
-  would be a restart too. Here k is 1 again, as after an improvement.
-- New solutions after a restart are evaluated before they are transformed, as the first ones are.
-- The quality of a solution is ``1 - cost`` where all costs are within [0, 1], so that it is the
-  score. Otherwise, and for failed fits, quality counts from the worst bee upwards.
+- It fixes the size of the solutions without giving a value. With `size` None a bee draws its own
+  size at each restart, and a transformation may change it by one unit.
+- Its listing never resets k after a restart, so that every later epoch without improvement would
+  restart too. Here k is reset to 1, as after an improvement.
+- New solutions after a restart are evaluated before they are transformed, like the first ones.
+- The quality of a solution is ``1 - cost`` if all costs are within [0, 1], so that it equals the
+  score. Otherwise, and for failed fits, quality is measured from the worst bee.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class BeeColonyState:
         Solution of each bee.
     costs : float64 (n_bees,)
     k : int
-        Units that the next transformation adds and deletes.
+        Number of units that the next transformation adds and deletes.
     memory : Memory
-        The best solution each bee has had.
+        The best solution of each bee so far.
     restart : bool
-        Whether the bees start anew.
+        Whether the next epoch restarts all bees.
     """
 
     space: SearchSpace
@@ -67,25 +68,25 @@ class BeeColonyState:
 
     @property
     def members(self) -> Members:
-        """The best solution each bee has had."""
+        """The best solution of each bee so far."""
         memory = self.memory
         return Members(memory.masks, memory.costs, np.zeros(len(memory.costs), dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class BeeColony(Strategy):
-    """BCOi for feature selection (document 004).
+    """Bee colony optimisation, BCOi, for feature selection (Matijevic 2022).
 
     Parameters
     ----------
     n_bees
-        Solutions at a time.
+        Solutions per epoch.
     alpha
         Length of the restricted candidate lists.
     k_max
-        Largest number of units a transformation adds and deletes; beyond it the bees start anew.
+        Largest number of units that a transformation adds and deletes; beyond it all bees restart.
     size
-        Units of every solution, as far as the constraints allow; None leaves it to the search.
+        Units of every solution, within the constraints; None: chosen by the search.
     """
 
     n_bees: int = 30
@@ -105,11 +106,11 @@ class BeeColony(Strategy):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Information of the units on the labels and on each other."""
+        """Mutual information of the units with the labels and with each other."""
         return ("relevance", "redundancy")
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> BeeColonyState:
-        """Give every bee a solution; warm-start masks first where given."""
+        """Draw a solution for every bee; warm-start masks, if any, come first."""
         merit = Merit.of(hints, "bee_colony")
         masks = warm_first(self._fresh(merit, space, rng), hints.warm, space, rng)
         memory = Memory.blank(masks)
@@ -118,7 +119,7 @@ class BeeColony(Strategy):
     def propose(
         self, state: BeeColonyState, rng: np.random.Generator
     ) -> tuple[BeeColonyState, Proposal]:
-        """Backward pass of the last epoch, then transform every solution."""
+        """Run the backward pass of the last epoch, then transform every solution."""
         if state.epoch == 0:
             role, masks = "init", state.masks
         elif state.restart:
@@ -133,7 +134,7 @@ class BeeColony(Strategy):
     def observe(
         self, state: BeeColonyState, proposal: Proposal, evaluations: Evaluations
     ) -> BeeColonyState:
-        """Take the costs; one unit more is moved after an epoch without improvement."""
+        """Store the costs; after an epoch without improvement k grows by one."""
         improved = evaluations.costs.min() < state.memory.costs.min()
         k = 1 if improved or state.restart else state.k + 1
         restart = k > self.k_max
@@ -152,7 +153,7 @@ class BeeColony(Strategy):
         return grow(size, merit, space, rng, alpha=self.alpha)
 
     def _transformed(self, masks: Bool, state: BeeColonyState, rng: np.random.Generator) -> Bool:
-        """Add k units, then delete as many as were added; one more or less where sizes vary."""
+        """Add k units, then delete as many; one more or one fewer if sizes may vary."""
         space, size = state.space, masks.sum(axis=1)
         if self.size is None:
             size = size + rng.integers(-1, 2, size=len(masks))
@@ -167,12 +168,12 @@ class BeeColony(Strategy):
 def loyalty(costs: Float) -> Float:
     """Probability (n,) that each bee stays with its solution: 1 for the best, 0 for the worst.
 
-    Where all solutions are equally good everyone is loyal. A failed fit counts as the worst, and
-    has no followers where another fit did not fail.
+    If all solutions are equally good, every bee is loyal. A failed fit counts as the worst, and has
+    no followers unless all fits failed.
 
     References
     ----------
-    Document 004, equation 5.
+    Matijevic (2022), equation 5.
     """
     finite = np.isfinite(costs)
     if not finite.any():
@@ -185,7 +186,7 @@ def loyalty(costs: Float) -> Float:
 
 
 def recruitment(costs: Float, loyal: Bool) -> Float:
-    """Probability (n,) that a bee without a solution takes that of each loyal bee.
+    """Probability (n,) that an uncommitted bee follows each loyal bee.
 
     Parameters
     ----------
@@ -195,7 +196,7 @@ def recruitment(costs: Float, loyal: Bool) -> Float:
 
     References
     ----------
-    Document 004, equation 6.
+    Matijevic (2022), equation 6.
     """
     finite = np.isfinite(costs)
     known = costs[finite]
@@ -211,7 +212,7 @@ def recruitment(costs: Float, loyal: Bool) -> Float:
 
 
 def follow(costs: Float, rng: np.random.Generator) -> Int:
-    """Let every bee decide whose solution it goes on with: int (n,), its own where loyal."""
+    """Draw the bee whose solution each bee continues with: int (n,), its own if it is loyal."""
     n = len(costs)
     loyal = rng.random(n) < loyalty(costs)
     upto = np.cumsum(recruitment(costs, loyal))

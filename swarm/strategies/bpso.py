@@ -1,8 +1,8 @@
-"""Binary particle swarm optimisation, one swarm, plain.
+"""Plain binary particle swarm optimisation with one swarm.
 
-Source: document 000, sections 2 and 3; document 002 for the parameters (30 particles,
-inertia 1, c1 = c2 = 2, velocities in [-6, 6]); Kennedy and Eberhart (1997). Where the
-documents are silent: initial velocities are zero.
+Source: Kennedy and Eberhart (1997), A discrete binary version of the particle swarm algorithm;
+parameters of Hafiz et al. (2018): 30 particles, inertia 1, c1 = c2 = 2, velocities in [-6, 6].
+Our choice where the papers are silent: initial velocities are zero.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["BinaryPso"]
 
 @dataclass(frozen=True)
 class BinaryPso(BinarySwarmSettings):
-    """Binary PSO (documents 000 and 002).
+    """Binary PSO (Kennedy and Eberhart 1997).
 
     Parameters
     ----------
     inertia
-        Weight of the last velocity.
+        Weight of the previous velocity.
     """
 
     inertia: float = 1.0
@@ -44,7 +44,7 @@ class BinaryPso(BinarySwarmSettings):
         require("inertia", self.inertia, at_least=0)
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> BinarySwarm:
-        """Place the particles; warm-start masks first where given."""
+        """Place the particles; warm-start masks, if any, come first."""
         position = place(self.n_particles, self.init, space, hints, rng, strategy="bpso")
         return BinarySwarm(space, 0, position, np.zeros(position.shape), Memory.blank(position))
 

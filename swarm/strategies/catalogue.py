@@ -1,8 +1,8 @@
-"""Strategies by name: to make one, and to look one up with its parameters.
+"""The registry of strategies: create one by name, or look up its parameters.
 
-A package adds a strategy by an entry point of the group :data:`GROUP`, ``name =
-"package.module:Class"``. Its code is imported when the strategy is asked for by its name, or
-when all are described.
+A package registers a strategy by an entry point of the group :data:`GROUP`, ``name =
+"package.module:Class"``. Its code is imported when the strategy is looked up by name, or when all
+strategies are described.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
 GROUP = "swarmselect.strategies"
 
 
-# A strategy of this package is known once it has a line here.
+# Strategies of this package are registered here.
 STRATEGIES: dict[str, type[Strategy]] = {
     "ant_colony": AntColony,
     "bee_colony": BeeColony,
@@ -80,7 +80,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 
 class _Registry(Mapping[str, type[Strategy]]):
-    """The strategies of this package and those that installed packages add, loaded when used."""
+    """The strategies of this package and of installed packages; the latter are loaded lazily."""
 
     def __getitem__(self, name: str) -> type[Strategy]:
         added = _added(tuple(sys.path)).get(name, ())
@@ -103,7 +103,7 @@ class _Registry(Mapping[str, type[Strategy]]):
 # Cached, as reading the metadata of all installed packages takes tens of milliseconds.
 @lru_cache(maxsize=1)
 def _added(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Entry points of the packages on a path, by name; nothing is imported."""
+    """Entry points of the packages on `path`, by name; nothing is imported."""
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for entry in entry_points(group=GROUP):
         found[entry.name] = (*found.get(entry.name, ()), entry)
@@ -111,19 +111,19 @@ def _added(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
 
 
 def _loaded(name: str, added: tuple[EntryPoint, ...]) -> type[Strategy]:
-    """Import a strategy that a package adds.
+    """Import a strategy of another package.
 
     Raises
     ------
     ConfigError
-        If another package has a strategy of that name, or what is named is none.
+        If two packages register the name, the import fails, or the object is not a strategy.
     """
     packages = [_package(entry) for entry in added]
     if name in STRATEGIES or len(added) > 1:
         owners = " and ".join([*(["swarmselect"] if name in STRATEGIES else []), *packages])
         raise ConfigError(
-            f"strategy {name!r} is in more than one package, {owners}; uninstall one of them, or "
-            "rename its entry point"
+            f"strategy {name!r} is registered by more than one package, {owners}; uninstall one "
+            "of them or rename its entry point"
         )
     (entry,), (package,) = added, packages
     try:
@@ -131,13 +131,13 @@ def _loaded(name: str, added: tuple[EntryPoint, ...]) -> type[Strategy]:
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(
-            f"strategy {name!r} of the package {package} cannot be imported ({reason}); repair "
-            "or uninstall it"
+            f"strategy {name!r} of the package {package} cannot be imported ({reason}); fix or "
+            "uninstall the package"
         ) from error
     if not (isinstance(made_by, type) and _is_strategy(made_by)):
         raise ConfigError(
             f"strategy {name!r} of the package {package} must be a dataclass derived from "
-            f"swarm.Strategy, got {entry.value}; repair or uninstall it"
+            f"swarm.Strategy, got {entry.value}; fix or uninstall the package"
         )
     return made_by
 
@@ -151,9 +151,9 @@ def _is_strategy(made_by: type) -> bool:
 
 
 def registry() -> Mapping[str, type[Strategy]]:
-    """Every strategy by name: the class, whose fields are its parameters.
+    """Map the name of every strategy to its class, whose fields are its parameters.
 
-    Those of other installed packages are imported when they are looked up.
+    Strategies of other packages are imported when they are looked up.
     """
     return _Registry()
 
@@ -164,7 +164,8 @@ def strategy_class(strategy: str | Strategy) -> type[Strategy]:
     Raises
     ------
     ConfigError
-        For an unknown name, with the nearest known, or what is neither.
+        If the name is unknown (the message suggests the nearest one), or `strategy` is neither a
+        name nor an object.
     """
     if isinstance(strategy, str):
         known = registry()
@@ -177,18 +178,18 @@ def strategy_class(strategy: str | Strategy) -> type[Strategy]:
     if isinstance(strategy, type):
         raise ConfigError(
             f"strategy must be a name or an object, got the class {strategy.__name__}; "
-            f"give {strategy.__name__}(...)"
+            f"pass {strategy.__name__}(...)"
         )
     if not _is_strategy(type(strategy)):
         raise ConfigError(
-            "strategy must be the name of one, or an object whose class is a dataclass derived "
-            f"from swarm.Strategy, got {strategy!r}"
+            "strategy must be a name, or an object whose class is a dataclass derived from "
+            f"swarm.Strategy, got {strategy!r}"
         )
     return type(strategy)
 
 
 def name_of(strategy: str | Strategy) -> str:
-    """Return what people call a strategy: its name, or that of its class where it has none."""
+    """Return the registered name of a strategy, or the name of its class if it has none."""
     if isinstance(strategy, str):
         return strategy
     made_by = type(strategy)
@@ -201,14 +202,15 @@ def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -
     Parameters
     ----------
     strategy : str or Strategy
-        An object is returned as it is where there are no `params`.
+        An object is returned unchanged if there are no `params`.
     params : mapping, optional
         Parameters that differ from the defaults, or from those of the object.
 
     Raises
     ------
     ConfigError
-        For an unknown strategy or parameter, with the nearest known, or a value out of range.
+        If the strategy or a parameter is unknown (the message suggests the nearest name), or a
+        value is out of range.
     """
     made_by, given = strategy_class(strategy), dict(params or {})
     fields = [field.name for field in dataclasses.fields(made_by)]  # type: ignore[arg-type]
@@ -225,7 +227,7 @@ def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -
             return dataclasses.replace(strategy, **given)  # type: ignore[type-var]
         return made_by(**given)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"strategy {name_of(strategy)!r} cannot be made: {error}") from error
+        raise ConfigError(f"strategy {name_of(strategy)!r} cannot be created: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -247,19 +249,19 @@ class Parameter:
 
 @dataclass(frozen=True)
 class StrategyEntry:
-    """A strategy as a person would look it up.
+    """The description of a strategy.
 
     Attributes
     ----------
     name : str
-        As it is called in a configuration.
+        Its name in a configuration.
     line : str
-        What it is, in a line.
+        One-line summary.
     parameters : tuple of Parameter
     facts : tuple of str
-        What the attributes of its class say.
+        Properties, from the attributes of its class.
     package : str or None
-        The package that adds it; None for this one.
+        The package that registers it; None for this one.
     """
 
     name: str
@@ -270,7 +272,7 @@ class StrategyEntry:
 
 
 def catalogue() -> tuple[StrategyEntry, ...]:
-    """Every registered strategy, by name; one that cannot be imported says why in its line."""
+    """Describe every strategy; the line of one that cannot be imported is the error."""
     return tuple(_described(name) for name in registry())
 
 
@@ -287,13 +289,13 @@ def describe(name: str) -> StrategyEntry:
     Raises
     ------
     ConfigError
-        If there is none of that name, or it cannot be imported.
+        If the name is unknown, or the strategy cannot be imported.
     """
     from docstring_parser import DocstringStyle, parse
 
     made_by = strategy_class(name)
     texts: dict[str, str] = {}
-    # What a class inherits is documented where it is defined.
+    # Inherited parameters are documented in the class that defines them.
     for part in reversed(made_by.__mro__):
         documented = parse(part.__doc__ or "", DocstringStyle.NUMPYDOC)
         for entry in documented.params:
@@ -315,10 +317,10 @@ def _default(field: dataclasses.Field[Any]) -> object:
 
 
 def _facts(made_by: type[Strategy]) -> tuple[str, ...]:
-    said = {
-        "every seed gives the same search": made_by.is_deterministic,
-        "ends by itself": made_by.ends_by_itself,
-        "takes no warm start": not made_by.takes_warm_start,
-        f"chooses as many as {made_by.size_parameter} says": made_by.size_parameter is not None,
+    facts = {
+        "deterministic": made_by.is_deterministic,
+        "terminates by itself": made_by.ends_by_itself,
+        "ignores warm starts": not made_by.takes_warm_start,
+        f"subset size set by {made_by.size_parameter}": made_by.size_parameter is not None,
     }
-    return tuple(text for text, holds in said.items() if holds)
+    return tuple(text for text, holds in facts.items() if holds)

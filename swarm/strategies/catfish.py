@@ -1,10 +1,10 @@
-"""Binary PSO with the catfish effect: a stalled swarm is stirred up from the extremes.
+"""Binary PSO with the catfish effect: a stalled swarm restarts particles at the extremes.
 
-Source: document 002, section 5.3 and table 2 (a tenth of the particles, gap of 3); its
-reference 49: Chuang, Tsai and Yang (2011), Improved binary particle swarm optimization using
-catfish effect for feature selection. Where the documents are silent: the worst particles are
-those of the worst pbests, which they keep; each restarts without velocity at all units or at
-none, with even chance, and "none" is repaired to the fewest units that are allowed.
+Source: Chuang, Tsai and Yang (2011), Improved binary particle swarm optimization using catfish
+effect for feature selection; parameters of Hafiz et al. (2018), section 5.3 and table 2 (a tenth
+of the particles, gap of 3). Our choices where the papers are silent: the worst particles are
+those with the worst pbests, which they keep; each restarts with zero velocity at all units or at
+none, with probability 0.5, and "none" is repaired to the smallest allowed size.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CatfishSwarm(BinarySwarm):
     Attributes
     ----------
     stalled : int
-        Epochs since the gbest last improved, or since catfish were let in.
+        Epochs since the gbest improved, or since the last catfish restart.
     """
 
     stalled: int = 0
@@ -44,16 +44,16 @@ class CatfishSwarm(BinarySwarm):
 
 @dataclass(frozen=True)
 class CatfishPso(BinarySwarmSettings):
-    """Binary PSO whose worst particles restart at the extremes when it stalls (document 002).
+    """Binary PSO that restarts its worst particles at the extremes (Chuang et al. 2011).
 
     Parameters
     ----------
     inertia
-        Weight of the last velocity.
+        Weight of the previous velocity.
     share
-        Share of the particles that become catfish, at least one particle.
+        Fraction of the particles that restart, at least one particle.
     refresh_gap
-        Epochs without a better gbest after which they do; 0 for never.
+        Epochs without a better gbest before they restart; 0 for never.
     """
 
     inertia: float = 1.0
@@ -67,14 +67,14 @@ class CatfishPso(BinarySwarmSettings):
         require("refresh_gap", self.refresh_gap, at_least=0, whole=True)
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> CatfishSwarm:
-        """Place the particles; warm-start masks first where given."""
+        """Place the particles; warm-start masks, if any, come first."""
         position = place(self.n_particles, self.init, space, hints, rng, strategy="catfish")
         return CatfishSwarm(space, 0, position, np.zeros(position.shape), Memory.blank(position))
 
     def propose(
         self, state: CatfishSwarm, rng: np.random.Generator
     ) -> tuple[CatfishSwarm, Proposal]:
-        """Move every particle, and let catfish in where the gbest has stalled."""
+        """Move every particle, and restart the worst if the gbest has stalled."""
         if state.epoch > 0:
             position, velocity = self.fly(state, rng, self.inertia)
             state = replace(state, position=position, velocity=velocity)

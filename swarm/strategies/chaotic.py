@@ -1,8 +1,8 @@
 """Binary PSO whose inertia follows a chaotic map.
 
-Source: document 002, section 5.3 (logistic map, ``w(t+1) = 4 w(t) (1 - w(t))``, ``w(0)`` 0.48);
-its reference 50: Chuang, Yang and Li (2011), Chaotic maps based on binary particle swarm
-optimization for feature selection.
+Source: Chuang, Yang and Li (2011), Chaotic maps based on binary particle swarm optimization for
+feature selection; Hafiz et al. (2018), section 5.3 (logistic map,
+``w(t+1) = 4 w(t) (1 - w(t))``, ``w(0)`` 0.48).
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = ["ChaoticPso", "ChaoticSwarm", "logistic"]
 
 
 def logistic(inertia: float) -> float:
-    """Step the logistic map at its chaotic end, ``4 w (1 - w)``."""
+    """Iterate the logistic map once with the parameter 4: ``4 w (1 - w)``."""
     return 4.0 * inertia * (1.0 - inertia)
 
 
 @dataclass(frozen=True)
 class ChaoticSwarm(BinarySwarm):
-    """A swarm with an inertia of its own.
+    """A swarm with a varying inertia.
 
     Attributes
     ----------
     inertia : float
-        Inertia of the next move.
+        Inertia of the next step.
     """
 
     inertia: float = 0.0
@@ -47,12 +47,12 @@ class ChaoticSwarm(BinarySwarm):
 
 @dataclass(frozen=True)
 class ChaoticPso(BinarySwarmSettings):
-    """Binary PSO with an inertia from the logistic map (document 002).
+    """Binary PSO with an inertia from the logistic map (Chuang et al. 2011).
 
     Parameters
     ----------
     inertia
-        Where the map starts, between 0 and 1. At 0, 0.25, 0.5, 0.75 and 1 it is not chaotic.
+        Initial value, between 0 and 1. From 0, 0.25, 0.5, 0.75 and 1 the map is not chaotic.
     """
 
     inertia: float = 0.48
@@ -62,7 +62,7 @@ class ChaoticPso(BinarySwarmSettings):
         require("inertia", self.inertia, at_least=0, at_most=1)
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ChaoticSwarm:
-        """Place the particles; warm-start masks first where given."""
+        """Place the particles; warm-start masks, if any, come first."""
         position = place(self.n_particles, self.init, space, hints, rng, strategy="chaotic")
         velocity, memory = np.zeros(position.shape), Memory.blank(position)
         return ChaoticSwarm(space, 0, position, velocity, memory, self.inertia)
@@ -70,7 +70,7 @@ class ChaoticPso(BinarySwarmSettings):
     def propose(
         self, state: ChaoticSwarm, rng: np.random.Generator
     ) -> tuple[ChaoticSwarm, Proposal]:
-        """Move every particle by the inertia of the epoch, and step the map."""
+        """Move every particle with the inertia of the epoch, and iterate the map."""
         if state.epoch > 0:
             position, velocity = self.fly(state, rng, state.inertia)
             inertia = logistic(state.inertia)

@@ -1,11 +1,11 @@
 """Continuous PSO with a threshold, guided by the error rate alone.
 
-Source: document 002, section 2.3 and table 2 (positions in [0, 1], threshold 0.6, inertia
-0.729, c1 = c2 = 1.49, no velocity bound); its references 31 and 32: Lin, Ying, Chen and Lee
-(2008), Particle swarm optimization for parameter determination and feature selection of support
-vector machines; Xue, Zhang and Browne (2013), Particle swarm optimization for feature selection
-in classification: a multi-objective approach. Where the document is silent: positions start
-uniform in [0, 1], velocities at zero; a pbest gives way to a lower cost only.
+Source: Hafiz et al. (2018), section 2.3 and table 2 (positions in [0, 1], threshold 0.6, inertia
+0.729, c1 = c2 = 1.49, no velocity bound); Lin, Ying, Chen and Lee (2008), Particle swarm
+optimization for parameter determination and feature selection of support vector machines; Xue,
+Zhang and Browne (2013), Particle swarm optimization for feature selection in classification: a
+multi-objective approach. Our choices where the papers are silent: positions start uniform in
+[0, 1], velocities at zero; only a lower cost replaces a pbest.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = ["ErrorRatePso"]
 
 @dataclass(frozen=True)
 class ErrorRatePso(ContinuousSwarmSettings):
-    """Continuous PSO with a threshold, ErFS (document 002)."""
+    """Continuous PSO with a threshold, ErFS (Hafiz et al. 2018)."""
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ContinuousSwarm:
-        """Draw positions uniformly; warm-start masks first where given."""
+        """Draw positions uniformly; warm-start masks, if any, come first."""
         uniform = rng.random((self.n_particles, space.n_units))
         drawn = space.repair(uniform > self.threshold, rng)
         masks = warm_first(drawn, hints.warm, space, rng)

@@ -1,4 +1,4 @@
-"""Exhaustive search: every subset that the constraints allow, the smallest first."""
+"""Exhaustive search: every allowed subset, the smallest first."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ Int = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ExhaustiveState:
-    """How far the enumeration is, and the best subset of every size.
+    """Progress of the enumeration, and the best subset of every size.
 
     Attributes
     ----------
     count : int
-        Subsets that there are.
+        Number of subsets.
     proposed : int
-        Subsets proposed so far; those before come earlier in the enumeration.
+        Number of subsets proposed so far, in the order of the enumeration.
     sizes : int (n_sizes,)
-        Every size that is allowed, ascending.
+        Every allowed size, ascending.
     masks : bool (n_sizes, n_units)
         The best subset of each size.
     costs : float64 (n_sizes,)
-        inf before any of the size was measured.
+        Their costs; inf before the first measurement.
     """
 
     space: SearchSpace
@@ -65,15 +65,15 @@ class Exhaustive(Strategy):
     """Every allowed subset once, by ascending size and then in the order of the units.
 
     With d free units and sizes from lo to hi these are ``C(d, lo) + ... + C(d, hi)`` subsets,
-    ``2^d - 1`` where only the empty one is ruled out. Of equal costs the smaller subset is the
-    answer, then the one that comes first.
+    ``2^d - 1`` if only the empty one is excluded. Ties are resolved in favour of the smaller
+    subset, then of the first.
 
     Parameters
     ----------
     limit
-        Most subsets that a search may have; a space with more is refused before it starts.
+        Largest number of subsets; a space with more is rejected before the search starts.
     batch_size
-        Masks an epoch.
+        Masks per epoch.
 
     References
     ----------
@@ -94,7 +94,7 @@ class Exhaustive(Strategy):
         require("batch_size", self.batch_size, at_least=1, whole=True)
 
     def count(self, space: SearchSpace) -> int:
-        """Return the number of subsets that the search evaluates."""
+        """Return the number of allowed subsets."""
         n_fixed = int(space.fixed.sum())
         n_free = space.n_units - n_fixed - int(space.forbidden.sum())
         sizes = range(space.min_size, space.max_size + 1)
@@ -105,7 +105,7 @@ class Exhaustive(Strategy):
         return self.count(space), self.count(space)
 
     def epochs_in(self, space: SearchSpace) -> int:
-        """As many as there are batches."""
+        """One for each batch."""
         return ceil(self.count(space) / self.batch_size)
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ExhaustiveState:
@@ -131,7 +131,7 @@ class Exhaustive(Strategy):
         self, state: ExhaustiveState, rng: np.random.Generator
     ) -> tuple[ExhaustiveState, Proposal]:
         """Propose the next batch; each subset has to reach the best of its size."""
-        # Past the end the last subset comes again: a proposal is never empty.
+        # Past the end the last subset is repeated: a proposal is never empty.
         first = min(state.proposed, state.count - 1)
         masks = batch_of_subsets(state.space, first, self.batch_size)
         rows = masks.sum(axis=1) - int(state.sizes[0])
@@ -146,7 +146,7 @@ class Exhaustive(Strategy):
     def observe(
         self, state: ExhaustiveState, proposal: Proposal, evaluations: Evaluations
     ) -> ExhaustiveState:
-        """Keep the best subset of each size, of equal ones the first."""
+        """Keep the best subset of each size; the first wins a tie."""
         masks, costs = state.masks.copy(), state.costs.copy()
         for mask, row, cost in zip(proposal.masks, proposal.owner, evaluations.costs, strict=True):
             if is_better(float(cost), float(costs[row])):
@@ -154,5 +154,5 @@ class Exhaustive(Strategy):
         return replace(state, masks=masks, costs=costs)
 
     def finished(self, state: ExhaustiveState) -> bool:
-        """When every subset was proposed."""
+        """Whether every subset was proposed."""
         return state.proposed == state.count

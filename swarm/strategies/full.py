@@ -1,4 +1,4 @@
-"""All units that are allowed: what selection has to beat."""
+"""The full set of allowed units: the baseline without selection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FullSet", "FullSetState"]
 
 @dataclass(frozen=True)
 class FullSetState:
-    """The one mask, and whether it was proposed."""
+    """The full mask, and whether it was proposed."""
 
     space: SearchSpace
     memory: Memory
@@ -26,13 +26,13 @@ class FullSetState:
 
     @property
     def members(self) -> Members:
-        """The one mask."""
+        """The full mask."""
         return Members(self.memory.masks, self.memory.costs, np.zeros(1, dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class FullSet(Strategy):
-    """All allowed units, evaluated once; with `max_size` a random set of that size."""
+    """All allowed units, evaluated once; with `max_size`, a random subset of that size."""
 
     uses_importances: ClassVar[bool] = False
     is_deterministic: ClassVar[bool] = True
@@ -40,29 +40,29 @@ class FullSet(Strategy):
     takes_warm_start: ClassVar[bool] = False
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int]:
-        """A single one."""
+        """Exactly one."""
         return 1, 1
 
     def epochs_in(self, space: SearchSpace) -> int:
-        """A single one."""
+        """Exactly one."""
         return 1
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> FullSetState:
-        """Switch everything on."""
+        """Select every allowed unit."""
         mask = space.repair(np.ones((1, space.n_units), dtype=bool), rng)
         return FullSetState(space, Memory.blank(mask), proposed=False)
 
     def propose(
         self, state: FullSetState, rng: np.random.Generator
     ) -> tuple[FullSetState, Proposal]:
-        """Propose the one mask."""
+        """Propose the full mask."""
         proposal = Proposal.plain(state.memory.masks, "full")
         return replace(state, proposed=True), proposal
 
     def observe(
         self, state: FullSetState, proposal: Proposal, evaluations: Evaluations
     ) -> FullSetState:
-        """Take in its cost."""
+        """Store its cost."""
         memory = remember(
             state.memory,
             np.zeros(len(proposal.masks), dtype=np.int64),
@@ -73,5 +73,5 @@ class FullSet(Strategy):
         return replace(state, memory=memory)
 
     def finished(self, state: FullSetState) -> bool:
-        """After the one proposal."""
+        """Whether the mask was proposed."""
         return state.proposed

@@ -1,11 +1,11 @@
 """Genetic algorithm over masks.
 
-Source: document 002, table 2 (population 80, crossover 0.45, mutation 0.01); its references 12:
-Siedlecki and Sklansky (1989), A note on genetic algorithms for large-scale feature selection;
-and 48: Grefenstette (1986), Optimization of control parameters for genetic algorithms, whose
-scaling window of one generation is used. Where the document is silent: parents are drawn in
-proportion to fitness by stochastic universal sampling, crossed over at two points, and the best
-of a generation lives on, so that nothing found is lost.
+Source: Siedlecki and Sklansky (1989), A note on genetic algorithms for large-scale feature
+selection; Grefenstette (1986), Optimization of control parameters for genetic algorithms, whose
+scaling window of one generation is used; parameters of Hafiz et al. (2018), table 2 (population
+80, crossover 0.45, mutation 0.01). Our choices where the papers are silent: fitness-proportionate
+selection by stochastic universal sampling, two-point crossover, and elitism, so that the best
+mask is never lost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Population:
     Attributes
     ----------
     parents : Memory
-        The generation that was evaluated last, its best first; not yet evaluated at the start.
+        The last evaluated generation, best first; unevaluated at the start.
     """
 
     space: SearchSpace
@@ -50,18 +50,18 @@ class Population:
 
 @dataclass(frozen=True)
 class Genetic(Strategy):
-    """Genetic algorithm (document 002).
+    """Genetic algorithm (Siedlecki and Sklansky 1989).
 
     Parameters
     ----------
     population_size
-        Masks of a generation.
+        Masks per generation.
     crossover_prob
         Probability that a pair is crossed over.
     mutation_prob
         Probability that a bit flips.
     n_elite
-        How many of the best live on as they are.
+        Number of best masks that survive unchanged.
     """
 
     population_size: int = 80
@@ -80,7 +80,7 @@ class Genetic(Strategy):
     uses_importances: ClassVar[bool] = False
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Population:
-        """Draw the first generation; warm-start masks first where given."""
+        """Draw the first generation; warm-start masks, if any, come first."""
         masks = bernoulli(self.population_size, space, rng)
         return Population(space, 0, Memory.blank(warm_first(masks, hints.warm, space, rng)))
 
@@ -98,7 +98,7 @@ class Genetic(Strategy):
     def observe(
         self, state: Population, proposal: Proposal, evaluations: Evaluations
     ) -> Population:
-        """Make the next generation of the elite and the children, best first."""
+        """Form the next generation from the elite and the children, best first."""
         elite = self.n_elite if state.epoch > 1 else 0
         old = state.parents
         masks = np.vstack([old.masks[:elite], proposal.masks])

@@ -1,17 +1,17 @@
 """Memetic search: a genetic algorithm whose children are refined by mutual information.
 
 Source: Lee and Kim (2015), Memetic feature selection algorithm for multi-label classification,
-Information Sciences 293; parameters of document 004, table 1, where v = 500 is the budget of
-fitness calls (here ``budget.distinct``). Document 004 gives Q(f) of that algorithm (equation 3)
-and nothing else of it, so these are choices:
+Information Sciences 293; parameters of Matijevic (2022), table 1, where v = 500 is the budget of
+fitness calls (here ``budget.distinct``). Matijevic gives only Q(f) of that algorithm (equation 3),
+so these are our choices:
 
-- h = 15 is taken for the number of children of a generation, `n_children`.
-- Parents are selected in proportion to fitness; two-point crossover of a pair, and the flip of
-  each bit, with the probabilities of the table.
-- A child is refined once: it gains the unit of the highest Q that is out, loses the unit of the
-  lowest Q that is in, or both, drawn at random. The refined child is evaluated in an epoch of
-  its own, and replaces the child where it is better.
-- The best of parents and children survive, a mask that is there already after all others.
+- h = 15 is read as the number of children per generation, `n_children`.
+- Fitness-proportionate selection of parents, two-point crossover of a pair and bit-flip mutation,
+  with the probabilities of the table.
+- A child is refined once: it gains the missing unit with the highest Q, loses its unit with the
+  lowest Q, or both, drawn at random. The refined child is evaluated in the next epoch, and
+  replaces the child if it is better.
+- The best of parents and children survive; duplicates rank last.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MemeticState:
     population : Memory
         Masks (population_size, n_units), best first once they are evaluated.
     children : Memory or None
-        Masks (n_children, n_units) that are refined in this epoch; None before they are made.
+        Masks (n_children, n_units) that are refined in the next epoch; None if there are none.
     """
 
     space: SearchSpace
@@ -70,9 +70,9 @@ class Memetic(Strategy):
     Parameters
     ----------
     population_size
-        Masks of a generation.
+        Masks per generation.
     n_children
-        Children of a generation, each of which is refined.
+        Children per generation, each of which is refined.
     crossover_prob
         Probability that a pair of parents is crossed over.
     mutation_prob
@@ -96,11 +96,11 @@ class Memetic(Strategy):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Information of the units on the labels and on each other."""
+        """Mutual information of the units with the labels and with each other."""
         return ("relevance", "redundancy")
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MemeticState:
-        """Draw the first population, of all sizes alike; warm-start masks first where given."""
+        """Draw the first population, sizes uniform; warm-start masks, if any, come first."""
         n = self.population_size
         size = rng.integers(space.min_size, space.max_size, size=n, endpoint=True)
         masks = warm_first(of_sizes(size, space, rng), hints.warm, space, rng)
@@ -109,7 +109,7 @@ class Memetic(Strategy):
     def propose(
         self, state: MemeticState, rng: np.random.Generator
     ) -> tuple[MemeticState, Proposal]:
-        """Propose the first population; then, by turns, children and the refined children."""
+        """Propose the first population; then, alternately, children and refined children."""
         moved = replace(state, epoch=state.epoch + 1)
         if state.epoch == 0:
             return moved, Proposal.plain(state.population.masks, "init")
@@ -126,7 +126,7 @@ class Memetic(Strategy):
     def observe(
         self, state: MemeticState, proposal: Proposal, evaluations: Evaluations
     ) -> MemeticState:
-        """Take the costs; once the children are refined, the best survive."""
+        """Store the costs; once the children are refined, select the survivors."""
         costs, importances = evaluations.costs, evaluations.importances
         if state.epoch == 1:
             first = Memory(proposal.masks, costs, importances)
@@ -140,12 +140,12 @@ class Memetic(Strategy):
 
 
 def refined(masks: Bool, merit: Merit, space: SearchSpace, rng: np.random.Generator) -> Bool:
-    """Let each mask gain its best unit, lose its worst one, or both, as far as bounds allow.
+    """Add the best unit to each mask, delete its worst one, or both, within the bounds.
 
     Returns
     -------
     bool (n, n_units)
-        A mask that may neither grow nor shrink gets one unit for another, if it can.
+        A mask that may neither grow nor shrink swaps one unit for another, if possible.
     """
     move = rng.integers(3, size=len(masks))
     size = masks.sum(axis=1)
@@ -154,13 +154,13 @@ def refined(masks: Bool, merit: Merit, space: SearchSpace, rng: np.random.Genera
     gained = add_one(masks, merit, space, rng, alpha=1, where=gains) & ~masks
     lost = masks & ~delete_one(masks, merit, space, rng, alpha=1, where=loses)
     moved = (masks | gained) & ~lost
-    # There may be no unit to gain, or none that may be lost.
+    # There may be no unit to add, or none that may be deleted.
     result: Bool = np.where(space.obeys(moved)[:, None], moved, masks)
     return result
 
 
 def survivors(population: Memory, children: Memory | None, count: int) -> Memory:
-    """Keep the `count` best: lowest cost, then fewest units, equal masks last."""
+    """Keep the `count` best: lowest cost, then fewest units; duplicates last."""
     masks, costs, importances = population.masks, population.costs, population.importances
     if children is not None:
         masks = np.vstack([masks, children.masks])

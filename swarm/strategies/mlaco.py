@@ -1,19 +1,19 @@
 """Multi-label ant colony, guided by relevance to the labels and redundancy of neighbours.
 
 Source: Paniri, Dowlatshahi and Nezamabadi-pour (2020), MLACO: a multi-label feature selection
-algorithm based on ant colony optimization, Knowledge-Based Systems 192; parameters of document
-004, table 1. The rule: features are the nodes of a graph, pheromone lies on them and starts from
-their relevance; an ant goes from feature to feature, to one of high pheromone that tells much of
-the labels (supervised heuristic) and little that the feature before told (unsupervised
-heuristic); then all pheromone evaporates by rho and features gain by how often they were visited.
-Chosen here, where the source is a filter and document 004 a wrapper, or where both are silent:
+algorithm based on ant colony optimization, Knowledge-Based Systems 192; parameters of Matijevic
+(2022), table 1. Features are the nodes of a graph and carry the pheromone, which is initialised by
+their relevance. An ant moves from feature to feature, preferring high pheromone, high relevance
+to the labels (supervised heuristic) and low redundancy with the previous feature (unsupervised
+heuristic). Then all pheromone evaporates by rho, and each feature gains in proportion to its
+visits. Our choices where the source is a filter and Matijevic a wrapper, or where both are silent:
 
-- Mutual information in place of correlation and cosine similarity, as in document 004.
+- Mutual information replaces correlation and cosine similarity, as in Matijevic (2022).
 - The transition is pseudo-random-proportional: the best feature with probability q0 = 0.7, else
-  one in proportion to its attraction, as in the unsupervised colony that the source extends
-  (Tabakhi, Moradi and Akhlaghian 2014).
-- Every subset is evaluated, and the visits of an ant count by how far its cost is below the
-  worst of the epoch.
+  one drawn in proportion to its attractiveness, as in the unsupervised colony that the source
+  extends (Tabakhi, Moradi and Akhlaghian 2014).
+- Every subset is evaluated, and the visits of an ant are weighted by how far its cost is below
+  the worst of the epoch.
 - With `size` None every ant draws the number of units it visits.
 """
 
@@ -40,7 +40,7 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Attraction of a unit that tells nothing, relative to the best: never quite out of reach.
+# Lower bound of pheromone and relevance, relative to the highest: every unit stays reachable.
 _LEAST = 1e-6
 
 
@@ -53,12 +53,12 @@ class MultiLabelAntsState:
     relevant : float64 (n_units,)
         Supervised heuristic: relevance summed over the labels, relative to the highest.
     apart : float64 (n_units, n_units)
-        Unsupervised heuristic: 1 where units share nothing, less the more they share.
+        Unsupervised heuristic: 1 for units without redundancy, less for redundant ones.
     pheromone : float64 (n_units,)
     warm : bool (n, n_units) or None
-        Masks that the first ants take.
+        Warm-start masks.
     memory : Memory
-        The best subset each ant has found.
+        The best subset of each ant so far.
     """
 
     space: SearchSpace
@@ -75,27 +75,27 @@ class MultiLabelAntsState:
 
     @property
     def members(self) -> Members:
-        """The best subset each ant has found."""
+        """The best subset of each ant so far."""
         memory = self.memory
         return Members(memory.masks, memory.costs, np.zeros(len(memory.costs), dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class MultiLabelAnts(Strategy):
-    """MLACO as a wrapper (Paniri et al. 2020; document 004).
+    """Multi-label ant colony, MLACO, as a wrapper (Paniri et al. 2020; Matijevic 2022).
 
     Parameters
     ----------
     n_ants
-        Masks an epoch.
+        Masks per epoch.
     beta
-        Weight of the heuristics against the pheromone.
+        Exponent of the heuristics; the pheromone has exponent 1.
     rho
-        Share of the pheromone that evaporates in an epoch.
+        Fraction of the pheromone that evaporates per epoch.
     q0
         Probability that an ant takes the most attractive unit.
     size
-        Units of every subset, as far as the constraints allow; None leaves it to each ant.
+        Units of every subset, within the constraints; None: drawn by each ant.
     """
 
     n_ants: int = 25
@@ -117,13 +117,13 @@ class MultiLabelAnts(Strategy):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Information of the units on the labels and on each other."""
+        """Mutual information of the units with the labels and with each other."""
         return ("relevance", "redundancy")
 
     def start(
         self, space: SearchSpace, hints: Hints, rng: np.random.Generator
     ) -> MultiLabelAntsState:
-        """Lay the first pheromone, by relevance."""
+        """Initialise the pheromone by relevance."""
         relevance = hints.need("relevance", "mlaco").sum(axis=1)
         redundancy = hints.need("redundancy", "mlaco")
         relevant = _relative(relevance)
@@ -141,7 +141,7 @@ class MultiLabelAnts(Strategy):
     def propose(
         self, state: MultiLabelAntsState, rng: np.random.Generator
     ) -> tuple[MultiLabelAntsState, Proposal]:
-        """Let every ant walk; in the first epoch warm-start masks come first."""
+        """Build a subset for every ant; in the first epoch warm-start masks come first."""
         masks = self._walked(state, rng)
         if state.epoch == 0:
             masks = warm_first(masks, state.warm, state.space, rng)
@@ -152,7 +152,7 @@ class MultiLabelAnts(Strategy):
     def observe(
         self, state: MultiLabelAntsState, proposal: Proposal, evaluations: Evaluations
     ) -> MultiLabelAntsState:
-        """Update the pheromone and what each ant remembers."""
+        """Update the pheromone and the best subset of each ant."""
         return replace(
             state,
             pheromone=reinforced(
@@ -169,7 +169,7 @@ class MultiLabelAnts(Strategy):
             size = rng.integers(space.min_size, space.max_size, size=self.n_ants, endpoint=True)
         size = np.clip(size, space.min_size, space.max_size)
         masks = np.tile(space.fixed, (self.n_ants, 1))
-        # An ant starts at a unit drawn at random: a fixed one where there are any.
+        # An ant starts at a random unit, a fixed one if there are any.
         here = _roulette(
             np.tile(space.fixed if masks.any() else ~space.forbidden, (len(ants), 1)), rng
         )
@@ -185,16 +185,16 @@ class MultiLabelAnts(Strategy):
 
 
 def reinforced(pheromone: Float, masks: Bool, weight: Float, rho: float) -> Float:
-    """Let pheromone evaporate, and let units gain their share of all visits.
+    """Evaporate the pheromone, and add to each unit its share of all visits.
 
-    ``tau = (1 - rho) tau + sum of weights of the visits / sum over all units``.
+    ``tau = (1 - rho) tau + weighted visits of the unit / weighted visits of all units``.
 
     Parameters
     ----------
     pheromone : float64 (n_units,)
     masks : bool (n, n_units)
     weight : float64 (n,)
-        What the visits of each ant count; where all are zero, all count the same.
+        Weight of the visits of each ant; if all are zero, all ants have the same weight.
 
     Returns
     -------
@@ -218,9 +218,9 @@ def _relative(relevance: Float) -> Float:
 
 
 def _roulette(weight: NDArray[np.generic], rng: np.random.Generator) -> Int:
-    """Draw a column of each row in proportion to its weight (n, m): int (n,)."""
+    """Draw a column of each row in proportion to the weights (n, m): int (n,)."""
     upto = np.cumsum(weight, axis=1, dtype=np.float64)
     turn = rng.random(len(upto)) * upto[:, -1]
-    # Units of weight zero are passed by: the first sum above the turn is of another.
+    # Units of weight zero are never drawn: they do not raise the cumulative sum.
     drawn: Int = (upto > turn[:, None]).argmax(axis=1)
     return drawn

@@ -1,13 +1,13 @@
 """Multi-swarm binary PSO with local search and random regrouping.
 
-Subswarms search on their own and are shuffled every few epochs. The leader of each, and
-with some probability the next ones, search locally around their pbest by importances and
-distances; the others take the step of the binary PSO. A pbest keeps only the units that
-the models used.
+Subswarms search independently and are regrouped at random every few epochs. The leader of each,
+and with some probability the next ones, search locally around their pbest by importances and
+distances; the others take a step of the binary PSO. A pbest keeps only the units that the models
+used.
 
-Source: document 000; Liang and Suganthan (2005), Dynamic multi-swarm particle swarm
-optimizer. Where the document is silent: initial velocities are zero; a particle that
-searches locally keeps its velocity.
+Source: the description of multi-swarm BPSO in docs/sources.md; Liang and Suganthan (2005), Dynamic
+multi-swarm particle swarm optimizer. Our choices where they are silent: initial velocities are
+zero; a particle that searches locally keeps its velocity.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class MultiSwarmState:
     group : int (n_particles,)
         Subswarm of each particle.
     distances : Distances or None
-        None where nobody searches locally.
+        None without local search.
     pending : bool (n_pending, n_units)
-        Pbests without their unused units, to be evaluated before they are believed.
+        Pbests without their unused units, which have to be evaluated first.
     pending_owner : int (n_pending,)
     """
 
@@ -85,29 +85,30 @@ class MultiSwarmState:
 
 @dataclass(frozen=True)
 class MultiSwarm(Strategy):
-    """Multi-swarm binary PSO with local search and random regrouping (document 000).
+    """Multi-swarm binary PSO with local search and random regrouping.
 
     Parameters
     ----------
     n_particles, n_swarms
-        Particles and subswarms; the sizes of subswarms differ by one at most.
+        Number of particles and subswarms; the sizes of subswarms differ by at most one.
     inertia, c1, c2
         Weights of the velocity update.
     velocity_bound
         Velocities are clamped to ``[-velocity_bound, velocity_bound]``. At 2 every unit is
-        on with a probability of at least 0.119, so no BPSO move is sparse among a thousand.
+        selected with a probability of at least 0.119, so no BPSO step is sparse in a thousand
+        units.
     regroup_every
         Epochs between regroupings; 0 for never.
     n_extra, local_search_prob
-        How many besides the leader may search locally, each with this probability.
+        How many particles besides the leader may search locally, each with this probability.
     local_search
-        Whether anyone searches locally at all.
+        Whether to use the local search.
     init
-        ``"clusters"``: one unit of every cluster; ``"bernoulli"``: each unit with 0.5.
+        ``"clusters"``: one unit of every cluster; ``"bernoulli"``: each unit with probability 0.5.
     shrink
         Whether pbests drop the units that the models did not use.
     addition_bound
-        Bound of the number of candidates for addition, see
+        Bound on the number of candidates for addition, see
         :func:`swarm.strategies.operators.local_search.search_locally`.
     """
 
@@ -142,12 +143,12 @@ class MultiSwarm(Strategy):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Clusters to start from, distances to search locally by."""
+        """Clusters for the first positions, distances for the local search."""
         wanted = {"clusters": self.init == "clusters", "distance": self.local_search}
         return tuple(name for name, needed in wanted.items() if needed)
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MultiSwarmState:
-        """Place the particles; warm-start masks first where given."""
+        """Place the particles; warm-start masks, if any, come first."""
         position = place(self.n_particles, self.init, space, hints, rng, strategy="multiswarm")
         distances = None
         if self.local_search:
@@ -167,7 +168,7 @@ class MultiSwarm(Strategy):
     def propose(
         self, state: MultiSwarmState, rng: np.random.Generator
     ) -> tuple[MultiSwarmState, Proposal]:
-        """Move every particle, then append the shrunk pbests that wait to be confirmed."""
+        """Move every particle, then append the shrunk pbests that are not evaluated yet."""
         role = ("init",) * self.n_particles
         if state.epoch > 0:
             state, role = self._move(self._regrouped(state, rng), rng)
@@ -190,7 +191,7 @@ class MultiSwarm(Strategy):
         memory = remember(state.memory, owner, believed, evaluations.costs, evaluations.importances)
         waiting = np.zeros(len(owner), dtype=bool)
         if not evaluations.exact_shrink:
-            # Only a mask that became a pbest just now is worth a smaller copy of itself.
+            # Only new pbests are shrunk.
             held = np.isfinite(state.memory.costs[owner])
             again = held & (state.memory.masks[owner] == masks).all(axis=1)
             won = (memory.masks[owner] == masks).all(axis=1) & np.isfinite(evaluations.costs)

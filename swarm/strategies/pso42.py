@@ -1,10 +1,10 @@
-"""Continuous PSO that starts mostly from few units, and prefers fewer where costs are equal.
+"""Continuous PSO with mixed initial sizes, which prefers smaller subsets of equal cost.
 
-Source: document 002, table 2; its reference 33: Xue, Zhang and Browne (2014), Particle swarm
-optimisation for feature selection in classification: novel initialisation and updating
-mechanisms. Two thirds of the particles start small, with a tenth of the units, the others
-large, with a random number of more than half of them (mixed initialisation); a pbest gives way
-to a lower cost, or to the same cost with fewer units. Where the document is silent: velocities
+Source: Xue, Zhang and Browne (2014), Particle swarm optimisation for feature selection in
+classification: novel initialisation and updating mechanisms; parameters of Hafiz et al. (2018),
+table 2. Two thirds of the particles start small, with a tenth of the units, the others large, with
+a random number of more than half of them (mixed initialisation). A pbest is replaced by a lower
+cost, or by an equal cost with fewer units. Our choices where the papers are silent: velocities
 start at zero; the small size is rounded up.
 """
 
@@ -31,14 +31,14 @@ __all__ = ["MixedStartPso"]
 
 @dataclass(frozen=True)
 class MixedStartPso(ContinuousSwarmSettings):
-    """Continuous PSO with mixed initial sizes, PSO(4-2) (document 002).
+    """Continuous PSO with mixed initial sizes, PSO(4-2) (Xue et al. 2014).
 
     Parameters
     ----------
     small_share
-        Share of the particles that start small.
+        Fraction of the particles that start small.
     small_size
-        Share of the units that those start with; the others start with more than half.
+        Fraction of the units that they start with; the others start with more than half.
     """
 
     small_share: float = 2 / 3
@@ -50,7 +50,7 @@ class MixedStartPso(ContinuousSwarmSettings):
         require("small_size", self.small_size, above=0, at_most=1)
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ContinuousSwarm:
-        """Draw small and large first masks; warm-start masks first where given."""
+        """Draw small and large initial masks; warm-start masks, if any, come first."""
         n_units, n_small = space.n_units, round(self.small_share * self.n_particles)
         size = rng.integers(n_units // 2 + 1, n_units + 1, self.n_particles)
         size[:n_small] = max(1, np.ceil(self.small_size * n_units))

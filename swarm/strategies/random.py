@@ -1,4 +1,4 @@
-"""Random search: subsets of uniformly drawn sizes. The floor of every comparison."""
+"""Random search over subsets of uniformly drawn sizes: the baseline of every comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["RandomSearch", "RandomSearchState"]
 
 @dataclass(frozen=True)
 class RandomSearchState:
-    """The best masks drawn so far, one for each place in a batch."""
+    """The best masks so far, one for each position in a batch."""
 
     space: SearchSpace
     epoch: int
@@ -29,19 +29,19 @@ class RandomSearchState:
 
     @property
     def members(self) -> Members:
-        """The best mask of each place."""
+        """The best mask of each position in a batch."""
         memory = self.memory
         return Members(memory.masks, memory.costs, np.zeros(len(memory.costs), dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class RandomSearch(Strategy):
-    """Random subsets: a size uniform within the bounds, then units uniform without replacement.
+    """Random subsets: a uniform size within the bounds, then units without replacement.
 
     Parameters
     ----------
     batch_size
-        Masks an epoch; also how many of the best are held.
+        Masks per epoch, and number of best masks kept.
     """
 
     batch_size: int = 16
@@ -54,7 +54,7 @@ class RandomSearch(Strategy):
     def start(
         self, space: SearchSpace, hints: Hints, rng: np.random.Generator
     ) -> RandomSearchState:
-        """Hold nothing yet."""
+        """Start without any evaluated mask."""
         warm = None if hints.warm is None else Memory.blank(hints.warm)
         blank = space.repair(np.zeros((self.batch_size, space.n_units), dtype=bool), rng)
         return RandomSearchState(space, 0, warm, Memory.blank(blank))
@@ -79,5 +79,5 @@ class RandomSearch(Strategy):
     def observe(
         self, state: RandomSearchState, proposal: Proposal, evaluations: Evaluations
     ) -> RandomSearchState:
-        """Keep the better mask of each place."""
+        """Keep the better mask of each position in the batch."""
         return replace(state, memory=learn(state.memory, proposal, evaluations))

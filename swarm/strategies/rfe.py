@@ -1,4 +1,4 @@
-"""Recursive feature elimination: drop what the models found least important."""
+"""Recursive feature elimination: repeatedly drop the least important units."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ Int = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Elimination:
-    """The sets evaluated so far, one for each size of the plan.
+    """The sets evaluated so far, one for each size of the schedule.
 
     Attributes
     ----------
     epoch : int
         Sets proposed so far.
     sizes : int (n_sizes,)
-        The plan: the size of the set in each epoch, descending.
+        The schedule: the size of the set in each epoch, descending.
     masks : bool (n_sizes, n_units)
     costs : float64 (n_sizes,)
         inf before the epoch of that size.
     mask : bool (n_units,)
-        The last set, and before the first epoch the one that comes first.
+        The last set; before the first epoch, the first set.
     importance : float64 (n_units,)
-        Of the last set.
+        Importances of the last set.
     bounds : (int, int)
-        Least and largest size of the answer.
+        Smallest and largest size of the result.
     """
 
     space: SearchSpace
@@ -60,7 +60,7 @@ class Elimination:
 
     @property
     def members(self) -> Members:
-        """The sets that may be the answer; of a single size asked for, the one of that size."""
+        """The sets whose size is within the bounds; with a fixed size, the result is that set."""
         lo, hi = self.bounds
         rows = (self.sizes >= lo) & (self.sizes <= hi)
         costs = self.costs[rows]
@@ -72,22 +72,22 @@ class Elimination:
 class RecursiveElimination(Strategy):
     """Recursive feature elimination, RFE, by the importances of the models of each set.
 
-    Importances come from the cross-validation of the set itself, so every set on the way has a
-    measured cost. Of equal importances it is left to chance which unit goes first.
+    Importances come from the cross-validation of the set itself, so every intermediate set has a
+    measured cost. Ties between importances are broken at random.
 
     Parameters
     ----------
     step
-        What goes in an epoch: a number of units, or, below 1, a share of the units left, rounded
+        Number of units to drop per epoch, or, below 1, a fraction of the remaining units, rounded
         down, but at least one.
     size
-        Number of units to choose; none: down to the least that is allowed, and the cheapest
-        set on the way is the answer.
+        Number of units to select. None: eliminate down to the smallest allowed size and select
+        the cheapest set.
 
     References
     ----------
     Guyon, Weston, Barnhill and Vapnik, Gene selection for cancer classification using support
-    vector machines, Machine Learning 46 (2002), which drops one unit, or half of those left.
+    vector machines, Machine Learning 46 (2002), which drops one unit, or half of the remaining.
     """
 
     is_deterministic: ClassVar[bool] = True
@@ -105,16 +105,16 @@ class RecursiveElimination(Strategy):
             require("size", self.size, at_least=1, whole=True)
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int]:
-        """One for each size of the plan."""
+        """One for each size of the schedule."""
         epochs = self.epochs_in(space)
         return epochs, epochs
 
     def epochs_in(self, space: SearchSpace) -> int:
-        """One for each size of the plan."""
+        """One for each size of the schedule."""
         return len(self._plan(space)[0])
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Elimination:
-        """Plan the sizes, from all units that are allowed down to the last.
+        """Schedule the sizes, from all allowed units down to the smallest size.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class RecursiveElimination(Strategy):
         )
 
     def propose(self, state: Elimination, rng: np.random.Generator) -> tuple[Elimination, Proposal]:
-        """Propose what is left when the least important units are gone."""
+        """Drop the least important units, and propose the rest."""
         mask = state.mask
         if state.epoch > 0:
             count = mask.sum(keepdims=True) - state.sizes[state.epoch]
@@ -146,18 +146,18 @@ class RecursiveElimination(Strategy):
     def observe(
         self, state: Elimination, proposal: Proposal, evaluations: Evaluations
     ) -> Elimination:
-        """Take in the cost of the set and the importances of its units."""
+        """Store the cost of the set and the importances of its units."""
         masks, costs = state.masks.copy(), state.costs.copy()
         masks[state.epoch - 1], costs[state.epoch - 1] = state.mask, evaluations.costs[0]
         importance = evaluations.importances[0].copy()
         return replace(state, masks=masks, costs=costs, importance=importance)
 
     def finished(self, state: Elimination) -> bool:
-        """When the set of the last size is evaluated."""
+        """Whether the set of the last size was proposed."""
         return state.epoch == len(state.sizes)
 
     def _plan(self, space: SearchSpace) -> tuple[Int, tuple[int, int]]:
-        """Sizes of the sets, descending, and the least and largest size of the answer."""
+        """Sizes of the sets, descending, and the smallest and largest size of the result."""
         bounds = answer_sizes("best" if self.size is None else self.size, space)
         sizes = [int((~space.forbidden).sum())]
         while sizes[-1] > bounds[0]:

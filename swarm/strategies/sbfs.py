@@ -1,4 +1,4 @@
-"""Sequential floating backward selection: after a removal, add units back where that pays."""
+"""Sequential floating backward selection: after a removal, add back units that lower the cost."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ __all__ = ["FloatingBackwardSelection"]
 
 @dataclass(frozen=True)
 class FloatingBackwardSelection(FloatingSettings):
-    """Sequential floating backward selection, SBFS (documents 001 and 003).
+    """Sequential floating backward selection, SBFS (Pudil et al. 1994).
 
-    Backward selection whose every step is followed by conditional additions.
+    Backward selection; every step is followed by conditional additions.
 
     References
     ----------
-    Documents 001 and 003; Pudil, Novovicova and Kittler, Floating search methods in feature
-    selection, Pattern Recognition Letters 15 (1994).
+    Pudil, Novovicova and Kittler, Floating search methods in feature selection, Pattern
+    Recognition Letters 15 (1994); documentation of mlxtend's SequentialFeatureSelector (2015,
+    2023).
     """
 
     forward: ClassVar[bool] = False

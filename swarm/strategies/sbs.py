@@ -1,4 +1,4 @@
-"""Sequential backward selection: drop the unit that is missed least, again and again."""
+"""Sequential backward selection: repeatedly drop the unit whose removal costs least."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["BackwardSelection"]
 
 @dataclass(frozen=True)
 class BackwardSelection(SequentialSettings):
-    """Sequential backward selection, SBS (document 003).
+    """Sequential backward selection, SBS (Ferri et al. 1994).
 
-    Starts from all units that are allowed, which are evaluated first.
+    Starts from all allowed units, which are evaluated first.
 
     References
     ----------
-    Document 003; Ferri et al., Comparative study of techniques for large-scale feature
-    selection, Pattern Recognition in Practice IV (1994).
+    Ferri et al., Comparative study of techniques for large-scale feature selection, Pattern
+    Recognition in Practice IV (1994); documentation of mlxtend's SequentialFeatureSelector (2023).
     """
 
     forward: ClassVar[bool] = False

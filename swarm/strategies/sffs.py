@@ -1,4 +1,4 @@
-"""Sequential floating forward selection: after an addition, drop units where that pays."""
+"""Sequential floating forward selection: after an addition, drop units if that lowers the cost."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["FloatingForwardSelection"]
 
 @dataclass(frozen=True)
 class FloatingForwardSelection(FloatingSettings):
-    """Sequential floating forward selection, SFFS (document 003).
+    """Sequential floating forward selection, SFFS (Pudil et al. 1994).
 
-    Forward selection whose every step is followed by conditional removals.
+    Forward selection; every step is followed by conditional removals.
 
     References
     ----------
-    Document 003; Pudil, Novovicova and Kittler, Floating search methods in feature selection,
-    Pattern Recognition Letters 15 (1994).
+    Pudil, Novovicova and Kittler, Floating search methods in feature selection, Pattern
+    Recognition Letters 15 (1994); documentation of mlxtend's SequentialFeatureSelector (2023).
     """
 
     forward: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Sequential forward selection: add the unit that lowers the cost most, again and again."""
+"""Sequential forward selection: repeatedly add the unit that lowers the cost most."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["ForwardSelection"]
 
 @dataclass(frozen=True)
 class ForwardSelection(SequentialSettings):
-    """Sequential forward selection, SFS (document 003).
+    """Sequential forward selection, SFS (Ferri et al. 1994).
 
-    Starts from the fixed units. Choosing k of d units takes d + (d - 1) + ... + (d - k + 1)
+    Starts from the fixed units. Selecting k of d units takes d + (d - 1) + ... + (d - k + 1)
     evaluations.
 
     References
     ----------
-    Document 003; Ferri et al., Comparative study of techniques for large-scale feature
-    selection, Pattern Recognition in Practice IV (1994).
+    Ferri et al., Comparative study of techniques for large-scale feature selection, Pattern
+    Recognition in Practice IV (1994); documentation of mlxtend's SequentialFeatureSelector (2023).
     """
 
     forward: ClassVar[bool] = True

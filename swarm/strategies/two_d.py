@@ -1,20 +1,20 @@
 """Swarms that learn the size of a subset along with its features.
 
-Source: document 002, sections 3 and 4, algorithms 1 to 4. Particles keep likelihoods of every
-size and every unit, see :mod:`swarm.strategies.operators.two_d`; velocities have no bound.
+Source: Hafiz et al. (2018), sections 3 and 4, algorithms 1 to 4. Particles keep likelihoods of
+every size and every unit, see :mod:`swarm.strategies.operators.two_d`; velocities are unbounded.
 
-Where the document contradicts itself or is silent:
+Our choices where the paper contradicts itself or is silent:
 
 - Algorithm 3 prints the inertia as ``(w0 - wf) t / T``, which starts at 0 and rises, and is 0
-  throughout for the constant 0.729 of table 2. Meant is a line from w0 to wf, and that is what
-  is done: ``w0 - (w0 - wf) t / T``. The unification factor rises likewise, from 0.2 to 0.4.
-- Algorithm 3 never resets the count of epochs without a better pbest, the text of section 3.6
-  counts consecutive ones; the text is followed.
-- r1 and r2 are drawn anew for every entry of the velocity, as equation 2 has them for every
-  dimension, and are the same in equations 19 and 20, where they have the same name.
+  throughout for the constant 0.729 of table 2. A linear change from w0 to wf is meant, and
+  implemented: ``w0 - (w0 - wf) t / T``. The unification factor rises likewise, from 0.2 to 0.4.
+- Algorithm 3 never resets the number of epochs without a better pbest, while section 3.6 counts
+  consecutive ones; the text is followed.
+- r1 and r2 are drawn for every entry of the velocity, as in equation 2 for every dimension. They
+  are the same in equations 19 and 20, where they have the same name.
 - The neighbourhood is a ring of three. For CLPSO (equation 17) the exemplar takes every unit
-  from the pbest of a particle chosen by tournament, and is chosen anew with each refresh.
-- The first positions are drawn with even chance for every unit.
+  from the pbest of a particle chosen by tournament; a refresh chooses a new one.
+- In the first positions every unit is selected with probability 0.5.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class TwoDState:
     velocity : float64 (n_particles, 2, n_units)
         Likelihoods of sizes and of units.
     cost, previous : float64 (n_particles,)
-        Cost of the positions, and of those before.
+        Costs of the current and of the previous positions.
     memory : Memory
         Pbests.
     stalled : int (n_particles,)
         Epochs since each pbest cost has improved.
     exemplar : int (n_particles, n_units)
-        CLPSO: whose pbest each unit is learned from.
+        CLPSO: index of the particle whose pbest each unit is learned from.
     """
 
     space: SearchSpace
@@ -92,27 +92,28 @@ class TwoDState:
 
 @dataclass(frozen=True)
 class TwoD(Strategy):
-    """Swarm that learns subset sizes along with features, 2-D learning (document 002).
+    """Swarm that learns subset sizes along with features, 2-D learning (Hafiz et al. 2018).
 
     Parameters
     ----------
     learning
-        Whom particles learn from: ``"gpso"`` the gbest, ``"lpso"`` the best of the neighbours,
-        ``"upso"`` both, ``"clpso"`` the pbests of many.
+        Exemplars of the particles: ``"gpso"`` the gbest, ``"lpso"`` the best neighbour,
+        ``"upso"`` both, ``"clpso"`` the pbests of many particles.
     n_particles
         Size of the swarm.
     inertia, inertia_end
-        Weight of the last velocity, at the start and after `horizon` epochs.
+        Weight of the previous velocity, at the start and after `horizon` epochs.
     c1, c2
-        Weights of what a particle learns from its pbest and from the others; clpso: c1 for all.
+        Cognitive and social weight; clpso uses c1 only.
     unification, unification_end
-        upso: weight of the gbest against the neighbours, at the start and after `horizon` epochs.
+        upso: weight of the gbest relative to the neighbours, at the start and after `horizon`
+        epochs.
     horizon
         Epochs over which inertia and unification change. 200 epochs of 30 particles are the
-        6,000 evaluations of the document.
+        6,000 evaluations of the paper.
     refresh_gap
-        Epochs without a better pbest after which the likelihoods of a particle are drawn anew;
-        0 for never.
+        Epochs without a better pbest before the likelihoods of a particle are redrawn; 0 for
+        never.
     """
 
     learning: Literal["upso", "gpso", "lpso", "clpso"] = "upso"
@@ -139,7 +140,7 @@ class TwoD(Strategy):
     uses_importances: ClassVar[bool] = False
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> TwoDState:
-        """Place the particles, warm-start masks first, and draw likelihoods in [0, 1)."""
+        """Place the particles, warm-start masks first, and draw likelihoods from [0, 1)."""
         n = self.n_particles
         position = warm_first(bernoulli(n, space, rng), hints.warm, space, rng)
         memory = Memory.blank(position)
@@ -156,7 +157,7 @@ class TwoD(Strategy):
         )
 
     def propose(self, state: TwoDState, rng: np.random.Generator) -> tuple[TwoDState, Proposal]:
-        """Refresh what has stalled, learn, and draw a size and its units for every particle."""
+        """Refresh stalled particles, learn, and draw a size and units for every particle."""
         role = "init" if state.epoch == 0 else self.learning
         if state.epoch > 0:
             state = self._learned(self._refreshed(state, rng), rng)
@@ -164,13 +165,13 @@ class TwoD(Strategy):
             size = roulette_size(state.velocity[:, 0], spin, state.space)
             position = take_likeliest(state.velocity[:, 1], size, state.space, rng)
             state = replace(state, position=position)
-        # Equation 8 compares the positions themselves, so the cost of each is wanted.
+        # Equation 8 compares the costs of the positions themselves, so they have to be exact.
         plain = Proposal.plain(state.position, role)
         proposal = replace(plain, owner=np.arange(self.n_particles))
         return replace(state, epoch=state.epoch + 1), proposal
 
     def observe(self, state: TwoDState, proposal: Proposal, evaluations: Evaluations) -> TwoDState:
-        """Update pbests, and count the epochs since each has improved."""
+        """Update the pbests, and count the epochs since each improved."""
         memory = learn(state.memory, proposal, evaluations)
         better = memory.costs < state.memory.costs
         return replace(
@@ -187,10 +188,10 @@ class TwoD(Strategy):
         return tournament_exemplars(memory, space.n_units, rng)
 
     def _refreshed(self, state: TwoDState, rng: np.random.Generator) -> TwoDState:
-        """Draw the likelihoods of stalled particles anew (section 3.6)."""
+        """Redraw the likelihoods of stalled particles (section 3.6)."""
         stale = (state.stalled >= self.refresh_gap) & (self.refresh_gap > 0)
         if state.epoch == 1:
-            # Only now is there a cost to choose exemplars by.
+            # Before the first epoch there were no costs to choose exemplars by.
             state = replace(state, exemplar=self._exemplars(state.memory, state.space, rng))
         if not stale.any():
             return state
@@ -219,7 +220,7 @@ class TwoD(Strategy):
         return replace(state, velocity=velocity)
 
     def _social(self, state: TwoDState) -> Float:
-        """Learning sets of the others, weighted: (1 - u) of the neighbours, u of the gbest."""
+        """Social learning sets, weighted: u for the gbest, 1 - u for the best neighbour."""
         memory, position = state.memory, state.position
         factor = {"gpso": 1.0, "lpso": 0.0}.get(
             self.learning, self._between(self.unification, self.unification_end, state.epoch)
@@ -231,5 +232,5 @@ class TwoD(Strategy):
         return factor * of_all + (1.0 - factor) * of_few
 
     def _between(self, first: float, last: float, epoch: int) -> float:
-        """Value after `epoch` moves on the line from `first` to `last`, constant behind it."""
+        """Interpolate linearly from `first` to `last` over the horizon, constant beyond it."""
         return first - (first - last) * min(epoch / self.horizon, 1.0)

@@ -1,11 +1,11 @@
-"""Tests for strategies of any package, and the planted problems that they run on.
+"""Contract tests for strategies of any package, and the planted problems that they run on.
 
-Needs the extra ``swarmselect[testing]``. Nothing else in the library imports it.
+Requires the extra ``swarmselect[testing]``. Nothing else in the library imports this package.
 """
 
 import pytest
 
-# Before the import: assertions of the contract then show the values that they compare.
+# Before the import, so that failed assertions of the contract show the compared values.
 pytest.register_assert_rewrite("swarm.testing.contract")
 
 from swarm.testing.contract import StrategyContract  # noqa: E402

@@ -1,4 +1,4 @@
-"""What every strategy promises, as tests that a strategy of any package can be put through.
+"""The contract of strategies, as tests for a strategy of any package.
 
 ::
 
@@ -50,28 +50,28 @@ from swarm.testing.trajectory import arrays, drive, nothing_but_failures, propos
 
 __all__ = ["StrategyContract"]
 
-# Several strategies go through the same inherited tests, and none keeps anything between them.
+# Subclasses inherit the same tests, which share no state.
 SUPPRESSED = [HealthCheck.too_slow, HealthCheck.differing_executors]
 
 
 class StrategyContract:
-    """Tests of a strategy: a subclass whose name begins with ``Test`` sets `strategy`.
+    """Contract tests of a strategy; a subclass named ``Test...`` sets `strategy`.
 
     Attributes
     ----------
     strategy : Strategy
     golden : Path, optional
-        File of a recorded search, so that a trajectory never changes unnoticed. It is written,
-        or written anew after a change that is meant, with ``REFRESH_GOLDEN=1 python -m pytest -k
-        golden``. Default: none is kept.
+        File of a recorded search, a regression test of the trajectory. Write it, or rewrite it
+        after an intended change, with ``REFRESH_GOLDEN=1 python -m pytest -k golden``. Default:
+        None, no regression test.
     is_baseline : bool
-        Whether it promises neither an optimum nor to beat random search. Default: False.
+        Whether the strategy need neither find the optimum nor beat random search. Default: False.
     optimum_rank : int
-        How many of the 4,095 subsets of twelve units may be better than its answer. Default: 0.
+        How many of the 4,095 subsets of twelve units may be better than its result. Default: 0.
     distinct : int
         Distinct evaluations after which it has to beat random search on 60 units. Default: 600.
     widest : int
-        Units of the widest space that it takes, if fewer than 60.
+        Largest number of units that the strategy supports, if fewer than 60.
     """
 
     strategy: Strategy
@@ -200,7 +200,7 @@ class StrategyContract:
     def test_a_size_is_kept(self) -> None:
         parameter = self.strategy.size_parameter
         if parameter is None:
-            assert not self.strategy.crosses_size_bounds, "say by which parameter it is told a size"
+            assert not self.strategy.crosses_size_bounds, "set size_parameter"
             assert not self.strategy.takes_size_rules
             return
         evaluator = dataclasses.replace(planted(plain_space(8)), exact_shrink=False)
@@ -307,15 +307,15 @@ class StrategyContract:
         table = pd.DataFrame(rng.normal(size=(40, 7)), columns=[f"x{i}" for i in range(7)])
         target = (table["x1"] + table["x4"] + rng.normal(0, 0.5, 40) > 0).astype(int)
         problem = Problem.build(table, target, GaussianNB(), folds=3)
-        told = []
+        found = []
         for n_jobs in (1, 2):
             with CrossValidation(
                 problem, n_jobs=n_jobs, backend="threading", exact=False
             ) as evaluator:
                 hints, budget = hints_for(problem.space), Budget(epochs=4)
                 search = Search(self.strategy, problem.space, evaluator, hints, 2, budget)
-                told.append(everything(run(search)))
-        assert told[0] == told[1]
+                found.append(everything(run(search)))
+        assert found[0] == found[1]
 
     def test_warm_start_masks_are_proposed_first_or_change_nothing(self) -> None:
         space = plain_space(min(20, self.widest))
@@ -337,7 +337,7 @@ class StrategyContract:
 
     def test_the_optimum_of_twelve_units_is_found(self) -> None:
         if self.is_baseline:
-            pytest.skip("a baseline promises no optimum")
+            pytest.skip("a baseline need not find the optimum")
         for seed in range(2):
             evaluator = planted(plain_space(12), seed)
             costs = np.sort(list(map(evaluator.cost, all_masks(evaluator.space))))
@@ -348,9 +348,9 @@ class StrategyContract:
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         if self.is_baseline:
-            pytest.skip("a baseline is what others have to beat")
+            pytest.skip("a baseline need not beat random search")
         if self.widest < 60:
-            pytest.skip(f"it refuses 60 units, {self.widest} are the most")
+            pytest.skip(f"the strategy supports at most {self.widest} units, not 60")
         lines, gaps = [], []
         for seed in range(4):
             optimum = _additive_optimum(planted(plain_space(60), seed, helpful=15))
@@ -369,7 +369,7 @@ class StrategyContract:
 
     def test_the_golden_result_is_met(self) -> None:
         if self.golden is None:
-            pytest.skip("no golden result is kept")
+            pytest.skip("golden is not set")
         space = plain_space(min(24, self.widest))
         result = run(make_search(self.strategy, planted(space, 5), seed=11, epochs=15))
         digest = hashlib.sha256()
@@ -387,9 +387,9 @@ class StrategyContract:
         if os.environ.get("REFRESH_GOLDEN"):
             self.golden.write_text(json.dumps(now, indent=2) + "\n")
         if not self.golden.exists():
-            pytest.fail(f"there is no {self.golden}; write it with REFRESH_GOLDEN=1")
+            pytest.fail(f"{self.golden} does not exist; write it with REFRESH_GOLDEN=1")
         recorded = json.loads(self.golden.read_text())
-        # A parameter that came later is off by default, and the recorded search stays the same.
+        # A parameter that was added later is off by default, so the recorded search is the same.
         for parameter in now["parameters"].keys() - recorded["parameters"].keys():
             assert now["parameters"].pop(parameter) is None
         assert recorded == now
@@ -409,7 +409,7 @@ def _after(distinct: int, strategy: Strategy, seed: int, is_random: bool = False
     """Best cost after `distinct` evaluations of the planted problem of 60 units."""
     evaluator = planted(plain_space(60), seed, helpful=15)
     result = run(make_search(strategy, evaluator, seed=seed, distinct=distinct, epochs=400))
-    # A strategy may be finished earlier, and then has to win with less.
+    # A strategy may finish earlier, and then has to win with fewer evaluations.
     assert result.state.counts.distinct <= distinct
     assert not is_random or result.state.counts.distinct == distinct
     return result.cost

@@ -1,4 +1,4 @@
-"""Searches without models: planted costs, answered as cross-validation does, and any space."""
+"""Searches without models: an evaluator of planted costs, and random search spaces."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ def _never(mask: Bool) -> bool:
 
 @dataclass
 class Planted:
-    """Costs that add up: ``fold_cost[f] = base[f] + sum of weights[f, units of the mask]``.
+    """An evaluator of additive costs: ``base[f] + sum of weights[f, units of the mask]``.
 
     Parameters
     ----------
     weights : float64 (n_folds, n_units)
-        Negative where a unit helps.
+        Negative for helpful units.
     base : float64 (n_folds,)
         Large enough that no fold cost is negative.
     pruning : bool
-        Report masks worse than their incumbent as censored, training no more than needed.
+        Whether masks worse than their incumbent are censored, without training the other folds.
     importances : bool
-        Report the size of each weight; else zeros.
+        Whether importances are the absolute weights; else they are zero.
     unused_below : float
-        Units with no weight above this are reported unused by the model.
+        Units whose absolute weight is at most this are reported as unused.
     exact_shrink : bool
-        True is honest only where unused units have a weight of exactly 0.
+        Only correct if unused units have a weight of exactly 0.
     fails, undefined : callable
-        Masks whose fit on the last fold raises, and whose cost there is NaN.
+        Predicates of masks whose fit on the last fold raises, and of masks whose cost is NaN.
     known : dict
-        The archive: hand it to another evaluator to resume.
+        The archive. Pass it to another evaluator to resume a search.
     interrupt_after : int, optional
-        Raise KeyboardInterrupt once this many folds were trained.
+        Raise KeyboardInterrupt after this many trained folds.
     """
 
     space: SearchSpace
@@ -87,18 +87,18 @@ class Planted:
         self.n_folds = len(self.base)
 
     def fold_cost(self, mask: Bool, fold: int) -> float:
-        """True cost on one fold, whatever fails there."""
+        """True cost on one fold, ignoring failures."""
         return float(self.base[fold] + np.sum(self.weights[fold] * mask))
 
     def cost(self, mask: Bool) -> float:
-        """True cost, summed as :class:`Record` does."""
+        """True cost, with the summation of :class:`Record`."""
         costs = [self.fold_cost(mask, fold) for fold in range(self.n_folds)]
         return float(np.sum(np.array(costs))) / self.n_folds
 
     def evaluate(
         self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
     ) -> Evaluations:
-        """Answer as :class:`swarm.evaluation.types.Evaluator` says."""
+        """Evaluate masks; see :class:`swarm.evaluation.types.Evaluator`."""
         costs = incumbents if self.pruning else np.full(len(masks), np.inf)
         limits = [limit_of(cost, race, row) for row, cost in enumerate(costs)]
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
@@ -115,7 +115,7 @@ class Planted:
         return self._answer(masks, costs, limits, strict, fold_order, rows, work)
 
     def _train(self, mask: Bool, key: bytes, fold_order: Int, limit: Limit) -> bool:
-        """Train the folds, in order, that settle the mask; say whether there were any."""
+        """Train the folds that the mask needs, in order; return whether there were any."""
         trained = False
         blank = Record.unknown(self.n_folds, len(mask))
         record = self.known.setdefault(key, blank)
@@ -161,7 +161,7 @@ class Planted:
                 for row, rule in zip(rows, rules, strict=True)
             ]
         )
-        # A failure counts where pruning would have reached it, so that it changes nothing.
+        # A failure counts only if pruning would have reached it: pruning must not change a result.
         reached = np.array(
             [
                 rule.needed_folds(row.fold_costs, fold_order)
@@ -170,10 +170,10 @@ class Planted:
         )
         failed = (np.isinf([row.fold_costs for row in rows]) & reached).any(axis=1)
         censored = ~failed & ~(needed.all(axis=1) & (cost <= limits))
-        told = np.isfinite(cost) & ~failed & ~censored
-        exact = told[:, None]
+        is_exact = np.isfinite(cost) & ~failed & ~censored
+        exact = is_exact[:, None]
         return Evaluations(
-            costs=np.where(told, cost, np.inf),
+            costs=np.where(is_exact, cost, np.inf),
             fold_costs=np.where(exact, [row.fold_costs for row in rows], np.nan),
             importances=np.where(exact, [row.importance for row in rows], 0.0),
             used=np.where(exact, masks & [row.used.any(axis=0) for row in rows], masks),
@@ -189,7 +189,7 @@ class Planted:
 def planted(
     space: SearchSpace, seed: int = 0, *, n_folds: int = 3, helpful: int | None = None
 ) -> Planted:
-    """Plant `helpful` units (default: a third) that lower the cost, and a unit used by no model."""
+    """Return a problem with `helpful` units (default: a third) and a unit that no model uses."""
     rng = np.random.default_rng([seed, space.n_units])
     n_units = space.n_units
     count = max(1, n_units // 3) if helpful is None else helpful
@@ -203,22 +203,22 @@ def planted(
 
 
 def constant(space: SearchSpace, cost: float = 0.5) -> Planted:
-    """Every mask costs the same."""
+    """Return a problem in which every mask has the same cost."""
     return Planted(space, np.zeros((3, space.n_units)), np.full(3, cost))
 
 
 def plain_space(n_units: int, **constraints: Any) -> SearchSpace:
-    """Make a space of the columns x0, x1, ...; `constraints` as in :meth:`SearchSpace.build`."""
+    """Return a space of the columns x0, x1, ...; `constraints` as in :meth:`SearchSpace.build`."""
     return SearchSpace.build([f"x{i}" for i in range(n_units)], **constraints)
 
 
 def hints_for(
     space: SearchSpace, seed: int = 0, warm: Bool | None = None, weights: Float | None = None
 ) -> Hints:
-    """Every hint there is, random but valid and read-only.
+    """Return all hints, random but valid and read-only.
 
-    With `weights` of a planted problem the relevance tells, roughly, which units help, and the
-    units have little in common; a search that relies on relevance would be lost without.
+    With `weights` of a planted problem the relevance is roughly proportional to the benefit of a
+    unit, and the redundancy is low, so that strategies guided by relevance can find the optimum.
     """
     rng = np.random.default_rng([seed, space.n_units, 99])
     half = np.triu(rng.random((space.n_units, space.n_units)), 1)
@@ -246,14 +246,14 @@ def make_search(
     budget: Budget | None = None,
     **limits: Any,
 ) -> Search:
-    """Put a search on `evaluator` together; `limits` are those of the budget."""
+    """Return a search on `evaluator`; `limits` are those of the budget."""
     budget = Budget(**limits) if budget is None else budget
     hints = hints_for(evaluator.space, warm=warm, weights=evaluator.weights)
     return Search(strategy, evaluator.space, evaluator, hints, seed, budget)
 
 
 def everything(result: SearchResult) -> str:
-    """All that must not differ between two runs of the same search."""
+    """Serialise everything that must be identical in two runs of the same search."""
     parts = [result.history.to_csv(), result.reason, str(result.state.counts)]
     parts += [repr(record.particles.to_dict("list")) for record in result.records]
     parts += [str(result.best_mask.tolist()), repr(result.cost)]
@@ -261,7 +261,7 @@ def everything(result: SearchResult) -> str:
 
 
 def all_masks(space: SearchSpace) -> Iterator[Bool]:
-    """Every mask that obeys the constraints of a small space."""
+    """Yield every mask that satisfies the constraints of a small space."""
     for bits in itertools.product((False, True), repeat=space.n_units):
         mask = np.array(bits)
         if space.obeys(mask[None, :])[0]:
@@ -270,7 +270,7 @@ def all_masks(space: SearchSpace) -> Iterator[Bool]:
 
 @st.composite
 def spaces(draw: st.DrawFn, max_columns: int = 12) -> SearchSpace:
-    """Any space with groups, fixed and forbidden units and size bounds that fit together."""
+    """Draw a valid space with groups, fixed and forbidden units and size bounds."""
     columns = [f"x{i}" for i in range(draw(st.integers(1, max_columns)))]
     owner = draw(st.lists(st.integers(-4, 2), min_size=len(columns), max_size=len(columns)))
     groups = {

@@ -1,4 +1,4 @@
-"""A strategy driven by hand: what it saw and did, epoch by epoch."""
+"""Run the bare protocol of a strategy, and inspect its states epoch by epoch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Step", "arrays", "drive", "nothing_but_failures", "proposed", "snaps
 
 @dataclasses.dataclass
 class Step:
-    """One epoch as the strategy saw it."""
+    """The states, the proposal and the evaluations of one epoch."""
 
     before: Any
     moved: Any
@@ -29,7 +29,7 @@ class Step:
 def drive(
     strategy: Strategy, evaluator: Planted, *, seed: int = 0, epochs: int = 6, warm: Any = None
 ) -> list[Step]:
-    """Run the bare protocol, without the driver's budget and bookkeeping."""
+    """Run the protocol of a strategy without the driver, and return its epochs."""
     hints = hints_for(evaluator.space, warm=warm)
     state = strategy.start(evaluator.space, hints, np.random.default_rng([seed, 0]))
     order = np.arange(evaluator.n_folds)
@@ -45,7 +45,7 @@ def drive(
 
 
 def arrays(thing: Any, path: str = "") -> dict[str, NDArray[Any]]:
-    """Every array inside a state, by where it is."""
+    """Every array in a state, by its path."""
     if isinstance(thing, np.ndarray):
         return {path: thing}
     found: dict[str, NDArray[Any]] = {}
@@ -59,17 +59,17 @@ def arrays(thing: Any, path: str = "") -> dict[str, NDArray[Any]]:
 
 
 def snapshot(thing: Any) -> dict[str, bytes]:
-    """Copy every array inside a state, to compare it later."""
+    """Copy every array in a state, for a later comparison."""
     return {path: array.tobytes() for path, array in arrays(thing).items()}
 
 
 def proposed(steps: list[Step]) -> list[bytes]:
-    """Masks of every epoch."""
+    """Proposed masks of every epoch, as bytes."""
     return [step.proposal.masks.tobytes() for step in steps]
 
 
 def nothing_but_failures(proposal: Proposal) -> Evaluations:
-    """Answer that every fit failed."""
+    """Return evaluations in which every fit failed."""
     n = len(proposal.masks)
     return Evaluations(
         costs=np.full(n, np.inf),

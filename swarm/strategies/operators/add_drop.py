@@ -1,32 +1,31 @@
-"""The machine of the sequential searches: add or drop one unit at a time, back where it pays.
+"""Sequential search: add or drop one unit at a time, with conditional steps back.
 
-Every epoch proposes all sets that one step leads to, and takes the best; of equal ones the
-first (:mod:`swarm.strategies.operators.sequential`). The epochs have phases:
+Every epoch proposes all sets that are one step away, and moves to the best of them; the first
+wins a tie (:mod:`swarm.strategies.operators.sequential`). The phases of a search:
 
 ``start``
-    The set that the path starts from: the fixed units, where there are any, or all that are
-    allowed.
+    The set that the path starts from: the fixed units if there are any, or all allowed units.
 ``step``
-    One unit more (forward) or one fewer (backward), in any case.
+    Add one unit (forward) or drop one (backward), unconditionally.
 ``conditional``
-    After a step of a floating search, one unit back the other way, but only to a set that is
-    strictly better than the best one known of its size; repeated while that succeeds.
+    After a step of a floating search, one step in the opposite direction, but only to a set that
+    is strictly better than the best known one of its size; repeated as long as it succeeds.
 
-Sources: documents 001 and 003; Ferri et al. (1994); Pudil, Novovicova and Kittler (1994).
-The documents take a conditional step where the criterion rises over that of the current set,
-Pudil et al. where it rises over that of the best set known of the same size; `must_beat`
-chooses, and in the first case both have to be beaten. Where the documents are silent:
+Sources: Ferri et al. (1994); Pudil, Novovicova and Kittler (1994); documentation of mlxtend's
+SequentialFeatureSelector (2015, 2023). mlxtend takes a conditional step if it improves on the
+current set, Pudil et al. if it improves on the best known set of the same size. `must_beat` selects
+the rule; under the first one both have to be improved on. Our choices where the sources are silent:
 
-- Costs that differ by rounding alone are equal: no path hangs on the order of a sum.
-- Steps after a conditional one may lead to a set of equal cost; it becomes the current one, but
-  the one that was found first is kept for its size.
-- Conditional steps are taken after the last size too, and the path comes back to it.
-- The unit of the last step is not offered to the conditional ones: without it the set is the
-  one the path came from. Nor are they tried where every set they lead to has been evaluated.
+- Costs that differ only by rounding are equal, so that no path depends on the order of a sum.
+- A step after a conditional one may lead to a set of equal cost. It becomes the current set, but
+  the set found first is kept for its size.
+- Conditional steps are also taken after the last size, and the path returns to it.
+- Conditional steps never undo the last step. They are skipped if every set that they lead to has
+  been evaluated.
 
-The documents guard against cycles; there can be none: every conditional step lowers the best
-cost of a size, which finitely many sets allow only finitely often, and between two of them a
-path takes at most one step for each unit.
+mlxtend guards against cycles; there are none here. Every conditional step lowers the best cost of a
+size, which finitely many sets allow only finitely often, and between two of them a path takes at
+most one step for each unit.
 """
 
 from __future__ import annotations
@@ -64,23 +63,23 @@ MustBeat = Literal["current", "size"]
 
 @dataclass(frozen=True)
 class AddDrop:
-    """Where the path is, and the best set of every size on it.
+    """The current set of a path, and the best set of every size on it.
 
     Attributes
     ----------
     forward : bool
-        Whether steps add.
+        Whether steps add units.
     must_beat : str or None
-        What conditional steps have to beat; None: there are none.
+        What conditional steps have to beat; None: no conditional steps.
     parsimonious : bool
-        Whether the answer is the smallest within one standard error, and not the cheapest.
+        Whether the result is the smallest set within one standard error, not the cheapest.
     tol : float or None
-        Least gain of a step; the path ends before a step that gains less, and the set where it
-        ends is the answer. None: it is walked to its end.
+        Minimum improvement per step; the path ends before a step that improves less, and the set
+        where it ends is the result. None: the path is completed.
     bounds : (int, int)
-        Least and largest size of the answer.
+        Smallest and largest size of the result.
     phase : str
-        What is proposed next: ``start``, ``step``, ``conditional`` or ``finished``.
+        The next phase: ``start``, ``step``, ``conditional`` or ``finished``.
     mask : bool (n_units,)
         The current set; empty before the first epoch of a forward search without fixed units.
     cost : float
@@ -92,7 +91,7 @@ class AddDrop:
     masks : bool (n_sizes, n_units)
         The best set of each size.
     costs, errors : float64 (n_sizes,)
-        Their costs, inf where none was measured, and the standard errors of those.
+        Their costs, inf before the first measurement, and the standard errors.
     """
 
     space: SearchSpace
@@ -116,7 +115,7 @@ class AddDrop:
 
     @property
     def members(self) -> Members:
-        """The best set of each size that the answer may have, and which is the answer."""
+        """The best set of each size that the result may have, and the index of the result."""
         rows = slice(*np.searchsorted(self.sizes, (self.bounds[0], self.bounds[1] + 1)))
         costs, answer = self.costs[rows], None
         here = np.flatnonzero(self.sizes[rows] == self.mask.sum())
@@ -134,7 +133,7 @@ class AddDrop:
 
     @property
     def conditional(self) -> Bool:
-        """The sets a conditional step may lead to: bool (n, n_units), n may be 0."""
+        """The candidates of a conditional step: bool (n, n_units), n may be 0."""
         back = -1 if self.forward else 1
         size = int(self.mask.sum()) + back
         # The whole first level was evaluated by the first step.
@@ -144,7 +143,7 @@ class AddDrop:
         return (removals if self.forward else additions)(self.mask, self.space, self.turned)
 
     def best_cost(self, size: int) -> float:
-        """Cost of the best set known of a size on the path."""
+        """Cost of the best known set of a size."""
         return float(self.costs[size - self.sizes[0]])
 
 
@@ -156,7 +155,7 @@ def begin(
     must_beat: MustBeat | None,
     tol: float | None = None,
 ) -> AddDrop:
-    """Stand where the path starts.
+    """Return the state before the first epoch.
 
     Raises
     ------
@@ -185,9 +184,9 @@ def begin(
 
 
 def next_sets(state: AddDrop) -> Proposal:
-    """All sets that the next step of the path may lead to.
+    """Propose all candidates of the next step.
 
-    Costs are exact, but those of conditional steps only as far as they can be taken.
+    Costs are exact, except those of conditional steps that cannot succeed.
     """
     if state.phase == "start":
         return Proposal.plain(state.mask[None, :].copy(), "start")
@@ -202,7 +201,7 @@ def next_sets(state: AddDrop) -> Proposal:
 
 
 def follow(state: AddDrop, proposal: Proposal, evaluations: Evaluations) -> AddDrop:
-    """Go to the best of the sets proposed, or stay where a conditional step is not better."""
+    """Move to the best candidate, or stay if a conditional step does not improve."""
     row = first_best(evaluations.costs)
     mask, cost = proposal.masks[row], float(evaluations.costs[row])
     if state.phase == "conditional" and not is_better(cost, _conditional_limit(state)):
@@ -217,7 +216,7 @@ def follow(state: AddDrop, proposal: Proposal, evaluations: Evaluations) -> AddD
 
 
 def _kept(state: AddDrop, mask: Bool, cost: float, fold_costs: Float) -> AddDrop:
-    """Keep a set where it is better than the best known of its size."""
+    """Keep a set if it is better than the best known one of its size."""
     row = int(mask.sum()) - int(state.sizes[0])
     if not is_better(cost, state.costs[row]):
         return state
@@ -227,13 +226,13 @@ def _kept(state: AddDrop, mask: Bool, cost: float, fold_costs: Float) -> AddDrop
 
 
 def _conditional_limit(state: AddDrop) -> float:
-    """The cost that a conditional step has to go below."""
+    """The cost that a conditional step has to beat."""
     known = state.best_cost(int(state.mask.sum()) + (-1 if state.forward else 1))
     return min(known, state.cost) if state.must_beat == "current" else known
 
 
 def _gains_too_little(state: AddDrop, cost: float) -> bool:
-    """Whether a step to a set of this cost ends the path; never at sizes that are not allowed."""
+    """Whether a step to a set of this cost ends the path; never at sizes outside the bounds."""
     size = int(state.mask.sum())
     if state.tol is None or not state.bounds[0] <= size <= state.bounds[1]:
         return False
@@ -246,20 +245,20 @@ def _plain_phase(state: AddDrop) -> Literal["step", "finished"]:
 
 @dataclass(frozen=True)
 class SequentialSettings(Strategy):
-    """Parameters of a sequential search, and its place in the protocol.
+    """Base class of sequential strategies.
 
     Parameters
     ----------
     size
-        Number of units to choose: a number; a pair (min, max), the cheapest of which is taken;
-        ``"best"``, the cheapest of all sizes that are allowed; ``"parsimonious"``, the
-        smallest whose cost is within one standard error of the cheapest; or ``"auto"``, half
-        of the units that are allowed, or with `tol` the set where the search stops. Of equal
-        costs the smaller set is taken. The search ends where no size lies ahead that may be the
-        answer.
+        Number of units to select: a number; a pair (min, max), for the cheapest set of these
+        sizes; ``"best"``, the cheapest set of all allowed sizes; ``"parsimonious"``, the smallest
+        set whose cost is within one standard error of the lowest; or ``"auto"``, half of the
+        allowed units, or with `tol` the set where the search stops. The smaller set wins a tie.
+        The search ends after the last size that the result may have.
     tol
-        Stop before the first step that lowers the cost by less than this, with ``size="auto"``.
-        Below 0 in a backward search: every step may raise the cost by so much. None: off.
+        Stop before the first step that lowers the cost by less than this; requires
+        ``size="auto"``. A negative value, in a backward search, is the increase in cost that each
+        step may cause. None: off.
     """
 
     size: Size = "best"
@@ -273,7 +272,7 @@ class SequentialSettings(Strategy):
             return
         require("tol", self.tol, above=0 if self.forward else None)
         if self.size != "auto":
-            raise ValueError(f"tol is for size 'auto', got size {self.size!r}; leave one out")
+            raise ValueError(f"tol requires size 'auto', got size {self.size!r}; omit one of them")
 
     uses_importances: ClassVar[bool] = False
     is_deterministic: ClassVar[bool] = True
@@ -284,38 +283,38 @@ class SequentialSettings(Strategy):
     takes_size_rules: ClassVar[bool] = True
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
-        """All sets one step away at every size: fewer with `tol`, more with steps back."""
+        """All candidates at every size: fewer with `tol`, more with conditional steps."""
         steps = self._steps(space)
         count = sum(steps)
         least = steps[0] if self.tol is not None else count
         return least, count if self._must_beat is None else None
 
     def epochs_in(self, space: SearchSpace) -> int | None:
-        """One for each size, unless `tol` or steps back decide."""
+        """One for each size; None with `tol` or conditional steps."""
         if self.tol is not None or self._must_beat is not None:
             return None
         return len(self._steps(space))
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> AddDrop:
-        """Stand at the fixed units, or at all that are allowed."""
+        """Start from the fixed units, or from all allowed units."""
         return begin(
             space, self.size, forward=self.forward, must_beat=self._must_beat, tol=self.tol
         )
 
     def propose(self, state: AddDrop, rng: np.random.Generator) -> tuple[AddDrop, Proposal]:
-        """Propose every set that is one step away."""
+        """Propose all candidates of the next step."""
         return state, next_sets(state)
 
     def observe(self, state: AddDrop, proposal: Proposal, evaluations: Evaluations) -> AddDrop:
-        """Go to the best of them."""
+        """Move to the best candidate."""
         return follow(state, proposal, evaluations)
 
     def finished(self, state: AddDrop) -> bool:
-        """At the end of the path."""
+        """Whether the path has ended."""
         return state.phase == "finished"
 
     def _steps(self, space: SearchSpace) -> list[int]:
-        """Evaluations of each epoch of a path without steps back that is walked to its end."""
+        """Evaluations of each epoch of a complete path without conditional steps."""
         lowest, highest = answer_sizes(self.size, space, tol=self.tol)
         allowed, fixed = int((~space.forbidden).sum()), int(space.fixed.sum())
         if self.forward:
@@ -329,14 +328,14 @@ class SequentialSettings(Strategy):
 
 @dataclass(frozen=True)
 class FloatingSettings(SequentialSettings):
-    """Parameters of a floating search.
+    """Base class of floating strategies.
 
     Parameters
     ----------
     must_beat
-        What a conditional step has to beat strictly: ``"current"``, the current set, and the
-        best one known of the size it leads to (documents 001 and 003), or ``"size"``, only the
-        latter (Pudil et al. 1994), which goes back more often, and also where every unit helps.
+        What a conditional step has to beat strictly: ``"current"``, the current set and the best
+        known set of the same size (mlxtend), or ``"size"``, only the latter (Pudil et al. 1994),
+        which takes more conditional steps, even if every unit helps.
     """
 
     must_beat: MustBeat = "current"

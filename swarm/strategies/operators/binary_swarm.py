@@ -1,4 +1,4 @@
-"""One swarm of binary particles: what `bpso` and its close variants share."""
+"""A swarm of binary particles, shared by `bpso` and its variants."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BinarySwarm:
 
 
 def propose_positions(swarm: BinarySwarm, role: str) -> Proposal:
-    """Propose where the particles are; a cost matters only where it reaches the pbest."""
+    """Propose the positions; the incumbent of each particle is its pbest."""
     n_particles = len(swarm.position)
     return Proposal(
         masks=swarm.position,
@@ -62,18 +62,18 @@ def propose_positions(swarm: BinarySwarm, role: str) -> Proposal:
 
 @dataclass(frozen=True)
 class BinarySwarmSettings(Strategy):
-    """Parameters that every binary swarm has, and the move that they describe.
+    """Base class of binary swarms: shared parameters and the position update.
 
     Parameters
     ----------
     n_particles
         Size of the swarm.
     c1, c2
-        Weights of what a particle learns from its pbest and from the gbest.
+        Cognitive weight (pbest) and social weight (gbest).
     velocity_bound
         Velocities are clamped to ``[-velocity_bound, velocity_bound]``.
     init
-        ``"bernoulli"``: each unit with 0.5; ``"clusters"``: one unit of every cluster.
+        ``"bernoulli"``: each unit with probability 0.5; ``"clusters"``: one unit of every cluster.
     """
 
     n_particles: int = 30
@@ -93,7 +93,7 @@ class BinarySwarmSettings(Strategy):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Clusters, where the first positions come from them."""
+        """Clusters, if the first positions are drawn from them."""
         return ("clusters",) if self.init == "clusters" else ()
 
     def fly(
@@ -109,7 +109,7 @@ class BinarySwarmSettings(Strategy):
 
         References
         ----------
-        Document 002, equations 2 and 4; Kennedy and Eberhart (1997).
+        Hafiz et al. (2018), equations 2 and 4; Kennedy and Eberhart (1997).
         """
         memory = swarm.memory
         velocity = update_velocity(

@@ -1,4 +1,4 @@
-"""Every subset of a space, in an order that any of them can be reached in at once."""
+"""Enumeration of all subsets of a space, with random access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def batch_of_subsets(space: SearchSpace, start: int, count: int) -> NDArray[np.b
     """Return up to `count` allowed subsets from number `start` on: bool (n, n_units).
 
     Subsets are numbered from 0 by ascending size, and those of a size in lexicographic order of
-    their units, as :func:`itertools.combinations` lists them. Fixed units are in each.
+    their units, like :func:`itertools.combinations`. Each contains the fixed units.
     """
     free = np.flatnonzero(~space.fixed & ~space.forbidden)
     n_fixed = int(space.fixed.sum())
@@ -39,7 +39,7 @@ def batch_of_subsets(space: SearchSpace, start: int, count: int) -> NDArray[np.b
 
 
 def _combination(n: int, size: int, number: int) -> list[int]:
-    """Return the combination of `size` of n items with a number in lexicographic order."""
+    """Return combination `number`, in lexicographic order, of `size` out of n items."""
     chosen: list[int] = []
     item = 0
     while len(chosen) < size:
@@ -53,7 +53,7 @@ def _combination(n: int, size: int, number: int) -> list[int]:
 
 
 def _advance(chosen: list[int], n: int) -> None:
-    """Change a combination into the next one; the last stays as it is."""
+    """Advance a combination to the next one, in place; the last stays unchanged."""
     for place in reversed(range(len(chosen))):
         if chosen[place] < n - len(chosen) + place:
             chosen[place:] = range(chosen[place] + 1, chosen[place] + 1 + len(chosen) - place)

@@ -1,4 +1,4 @@
-"""A swarm of continuous positions, a unit chosen where its coordinate is above a threshold."""
+"""A swarm of continuous positions: a unit is selected if its coordinate exceeds a threshold."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Float = NDArray[np.float64]
 
 
 def coordinates(masks: Bool, threshold: float, rng: np.random.Generator) -> Float:
-    """Draw coordinates in [0, 1] that choose exactly the units of `masks` (n, n_units).
+    """Draw coordinates in [0, 1] that select exactly the units of `masks` (n, n_units).
 
-    A chosen unit lies above the threshold, any other at it or below, uniformly.
+    Coordinates are uniform above the threshold for selected units, and up to it for others.
     """
     drawn = rng.random(masks.shape)
-    # 1 - r is above 0, so a chosen unit is never at the threshold itself.
+    # 1 - r is above 0, so a selected unit is never at the threshold itself.
     return np.where(masks, threshold + (1.0 - threshold) * (1.0 - drawn), threshold * drawn)
 
 
@@ -39,9 +39,9 @@ class ContinuousSwarm:
     ----------
     position, velocity : float64 (n_particles, n_units)
     masks : bool (n_particles, n_units)
-        Units that the positions choose, repaired.
+        Units that the positions select, repaired.
     best_position : float64 (n_particles, n_units)
-        Where the pbests were found.
+        Positions of the pbests.
     memory : Memory
         Pbests.
     """
@@ -66,16 +66,16 @@ class ContinuousSwarm:
 
 @dataclass(frozen=True)
 class ContinuousSwarmSettings(Strategy):
-    """Parameters that every continuous swarm has, and the move that they describe.
+    """Base class of continuous swarms: shared parameters and the position update.
 
     Parameters
     ----------
     n_particles
         Size of the swarm.
     inertia, c1, c2
-        Weights of the velocity update; velocities are not bounded.
+        Weights of the velocity update; velocities are unbounded.
     threshold
-        A unit is chosen where its coordinate is above it.
+        A unit is selected if its coordinate exceeds this.
     """
 
     n_particles: int = 30
@@ -94,18 +94,18 @@ class ContinuousSwarmSettings(Strategy):
     uses_importances: ClassVar[bool] = False
 
     def settle(self, space: SearchSpace, masks: Bool, position: Float) -> ContinuousSwarm:
-        """Make the first state of a swarm at `position`, which chooses `masks`."""
+        """Return the first state of a swarm at `position`, which selects `masks`."""
         blank = Memory.blank(masks)
         return ContinuousSwarm(space, 0, position, np.zeros(position.shape), masks, position, blank)
 
     def fly(self, swarm: ContinuousSwarm, rng: np.random.Generator) -> ContinuousSwarm:
         """Move every particle by its velocity, within [0, 1].
 
-        The gbest is the pbest of the lowest cost, with the fewest units where costs are equal.
+        The gbest is the pbest of the lowest cost; fewer units win a tie.
 
         References
         ----------
-        Document 002, equations 2 and 3.
+        Hafiz et al. (2018), equations 2 and 3.
         """
         gbest = swarm.best_position[best_of(swarm.memory)]
         velocity = update_velocity(
@@ -123,7 +123,7 @@ class ContinuousSwarmSettings(Strategy):
         return replace(swarm, position=position, velocity=velocity, masks=masks)
 
     def propose_masks(self, swarm: ContinuousSwarm, role: str) -> Proposal:
-        """Propose what the positions choose; a cost matters only where it reaches the pbest."""
+        """Propose the masks of the positions; the incumbent of each particle is its pbest."""
         return Proposal(
             masks=swarm.masks,
             incumbents=swarm.memory.costs,
@@ -134,7 +134,7 @@ class ContinuousSwarmSettings(Strategy):
     def remember(
         self, swarm: ContinuousSwarm, evaluations: Evaluations, *, by_size: bool
     ) -> ContinuousSwarm:
-        """Update pbests where the cost is lower; `by_size`: also where it is equal, units fewer."""
+        """Update pbests by lower costs; `by_size`: fewer units win a tie."""
         memory, masks, costs = swarm.memory, swarm.masks, evaluations.costs
         won = costs < memory.costs
         if by_size:

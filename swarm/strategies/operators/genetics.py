@@ -13,7 +13,7 @@ Int = NDArray[np.int64]
 
 
 def fitness(costs: Float) -> Float:
-    """Turn costs (n,) into fitness above the worst finite cost: 0 for it and for inf.
+    """Turn costs (n,) into fitness relative to the worst finite cost: 0 for it and for inf.
 
     References
     ----------
@@ -27,8 +27,8 @@ def fitness(costs: Float) -> Float:
 def select_parents(fit: Float, count: int, rng: np.random.Generator) -> Int:
     """Select `count` parents in proportion to fitness (n,), by stochastic universal sampling.
 
-    Each is taken as often as its share says, rounded up or down, in random order. Where nobody
-    is fitter than another, all have the same share.
+    Each is selected in proportion to its share, rounded up or down, in random order. If all are
+    equally fit, all have the same share.
 
     References
     ----------
@@ -41,7 +41,7 @@ def select_parents(fit: Float, count: int, rng: np.random.Generator) -> Int:
 
 
 def crossover(parents: Bool, probability: float, rng: np.random.Generator) -> Bool:
-    """Cross neighbours over at two points, each pair with `probability`.
+    """Apply two-point crossover to each pair with `probability`.
 
     Rows 0 and 1 are a pair, then 2 and 3; the last row of an odd number has no mate.
 

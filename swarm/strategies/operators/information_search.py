@@ -1,8 +1,8 @@
-"""Moves that are guided by what units tell of the labels, and of each other.
+"""Moves guided by the mutual information of units with the labels and with each other.
 
 The merit of a unit is ``Q(f) = sum over labels of I(f, y) - sum over the subset of I(f, g)``
-(document 004, equation 3). The sum over the subset leaves the unit itself out, so that the merit
-of a unit that is in is what it would be if it were out.
+(Matijevic 2022, equation 3). The sum over the subset excludes the unit itself, so that the merit of
+a unit does not depend on whether it is selected.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Information is rounded to this part of a nat: sums of such numbers are exact, so that a merit
-# does not depend on the order in which a machine adds them up.
+# Information is rounded to this fraction of a nat: sums of such numbers are exact, so that a merit
+# does not depend on the order of summation.
 _PART = 2.0**-30
 
 
 @dataclass(frozen=True)
 class Merit:
-    """Information of the units of a space.
+    """Mutual information of the units of a space.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Merit:
 
     @classmethod
     def of(cls, hints: Hints, strategy: str) -> Merit:
-        """Take relevance and redundancy from the hints, or say which strategy misses them."""
+        """Take relevance and redundancy from the hints; an error names the strategy."""
         redundancy = _rounded(hints.need("redundancy", strategy))
         np.fill_diagonal(redundancy, 0.0)
         return cls(_rounded(hints.need("relevance", strategy)).sum(axis=1), redundancy)
@@ -68,9 +68,9 @@ def add_one(
     alpha: int,
     where: Bool | None = None,
 ) -> Bool:
-    """Add to each mask one of the `alpha` units of the highest Q that are out, at random.
+    """Add to each mask one of the `alpha` missing units of the highest Q, at random.
 
-    Forbidden units are never added; a mask that has all others stays as it is.
+    Forbidden units are never added; a mask that contains all others stays unchanged.
 
     Parameters
     ----------
@@ -78,11 +78,11 @@ def add_one(
     alpha
         Length of the restricted candidate list; 1 takes the best.
     where : bool (n,), optional
-        Which masks get a unit; default: all.
+        Which masks gain a unit; default: all.
 
     References
     ----------
-    Document 004, algorithm 1.
+    Matijevic (2022), algorithm 1.
     """
     return masks | _gained(masks, merit.values(masks), space, rng, alpha, where)
 
@@ -96,10 +96,10 @@ def delete_one(
     alpha: int,
     where: Bool | None = None,
 ) -> Bool:
-    """Delete from each mask one of the `alpha` units of the lowest Q that are in, at random.
+    """Delete from each mask one of its `alpha` units of the lowest Q, at random.
 
-    Fixed units are never deleted; a mask of none but them stays as it is. Sizes are the
-    caller's business.
+    Fixed units are never deleted; a mask that has no others stays unchanged. The caller has to
+    respect the bounds on sizes.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def delete_one(
 
     References
     ----------
-    Document 004, algorithm 2.
+    Matijevic (2022), algorithm 2.
     """
     merits = np.where(masks & ~space.fixed, merit.values(masks), np.inf)
     return masks & ~_drawn(lowest(merits, alpha), rng, where)
@@ -119,16 +119,16 @@ def grow(
 ) -> Bool:
     """Build masks of each size (n,) from one random unit by :func:`add_one`.
 
-    Fixed units come first; where there are some, they stand for the random unit.
+    Fixed units, if any, take the place of the random unit.
 
     Returns
     -------
     bool (n, n_units)
-        Of the sizes asked for, as far as the constraints allow.
+        Of the requested sizes, within the constraints.
 
     References
     ----------
-    Document 004, section 4 (the starting solution).
+    Matijevic (2022), section 4 (the starting solution).
     """
     size = np.clip(size, space.min_size, space.max_size)
     masks = np.tile(space.fixed, (len(size), 1))
@@ -138,7 +138,7 @@ def grow(
     while (small := masks.sum(axis=1) < size).any():
         gained = _gained(masks, values, space, rng, alpha, small)
         masks = masks | gained
-        # Sums of merits are exact, so this is what computing them anew would give.
+        # Sums of merits are exact, so this equals recomputing them.
         rows, units = np.nonzero(gained)
         values[rows] -= merit.redundancy[units]
     return masks
@@ -157,7 +157,7 @@ def _gained(
 
 
 def _drawn(candidates: Bool, rng: np.random.Generator, where: Bool | None) -> Bool:
-    """Mark one of the candidates of each row, all alike; none where there is none."""
+    """Mark one candidate of each row, drawn uniformly; none in a row without candidates."""
     count = candidates.sum(axis=1)
     turn = np.floor(rng.random(len(count)) * count) + 1
     chosen: Bool = candidates & (np.cumsum(candidates, axis=1) == turn[:, None])

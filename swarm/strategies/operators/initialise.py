@@ -1,4 +1,4 @@
-"""First positions of a population."""
+"""Initial positions of a population."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bool = NDArray[np.bool_]
 def bernoulli(
     n: int, space: SearchSpace, rng: np.random.Generator, *, probability: float = 0.5
 ) -> Bool:
-    """Switch every unit of `n` masks on with `probability`: bool (n, n_units), repaired."""
+    """Select every unit of `n` masks with `probability`: bool (n, n_units), repaired."""
     return space.repair(rng.random((n, space.n_units)) < probability, rng)
 
 
@@ -34,7 +34,7 @@ def one_per_cluster(
 ) -> Bool:
     """Draw one unit of every cluster for each of `n` masks.
 
-    Units that are forbidden are drawn only where a cluster has no other; repair removes them.
+    Forbidden units are drawn only if a cluster has no others; repair removes them.
 
     Parameters
     ----------
@@ -44,11 +44,7 @@ def one_per_cluster(
     Returns
     -------
     bool (n, n_units)
-        Repaired: bounds and fixed units may add to or take from the draw.
-
-    References
-    ----------
-    Document 000, use example, section 2 (agglomerative clustering).
+        Repaired: bounds and fixed units may add or remove units.
     """
     key = rng.random((n, space.n_units)) + space.forbidden
     labels = np.broadcast_to(clusters, key.shape)
@@ -68,14 +64,14 @@ def place(
     *,
     strategy: str,
 ) -> Bool:
-    """Draw the first positions of a swarm, warm-start masks first: bool (n, n_units).
+    """Draw the initial positions of a swarm, warm-start masks first: bool (n, n_units).
 
     Parameters
     ----------
     init
-        ``"bernoulli"``: each unit with 0.5; ``"clusters"``: one unit of every cluster.
+        ``"bernoulli"``: each unit with probability 0.5; ``"clusters"``: one unit of every cluster.
     strategy
-        Who asks, for the sentence on a hint that is missing.
+        Name of the strategy, for the error message if a hint is missing.
     """
     if init == "clusters":
         drawn = one_per_cluster(n, space, hints.need("clusters", strategy), rng)

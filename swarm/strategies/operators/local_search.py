@@ -1,4 +1,4 @@
-"""Local search of the multi-swarm: drop what is unimportant, add what is independent."""
+"""Local search of the multi-swarm: drop unimportant units, add distant ones."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ Int = NDArray[np.int64]
 def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Bool:
     """Mark the `count` lowest keys of each row among the marked units.
 
-    Ties are broken at random, so that exactly ``min(count, available)`` are marked however
-    many units share a value.
+    Ties are broken at random, so that exactly ``min(count, available)`` units are marked.
 
     Parameters
     ----------
@@ -55,8 +54,8 @@ def search_locally(
     ``xi ~ U{1..l}`` units of S with the lowest importance are candidates for removal and
     ``eta ~ U{1..min(l, d - l)}`` units outside S with the largest total distance
     ``d_total(S, j)^2 = sum_{i in S} d(i, j)^2`` are candidates for addition; each candidate
-    flips with probability 0.5. The text of the document bounds eta by ``max(l, d - l)``;
-    ``min`` keeps a sparse subset sparse. Fixed and forbidden units are never candidates.
+    flips with probability 0.5. The source bounds eta by ``max(l, d - l)``; ``min`` keeps a sparse
+    subset sparse. Fixed and forbidden units are never candidates.
 
     Parameters
     ----------
@@ -64,7 +63,7 @@ def search_locally(
     importance : float64 (n, n_units)
         Higher is more important; read where `pbest` is set.
     squared_distance : float64 (n_units, n_units) or Distances
-        Squared pairwise distances, or what sums them.
+        Squared pairwise distances, or an object that computes their sums.
     fixed, forbidden : bool (n_units,)
 
     Returns
@@ -74,7 +73,7 @@ def search_locally(
 
     References
     ----------
-    Document 000, section 2 (local search mechanism).
+    The description of multi-swarm BPSO (docs/sources.md), section 2.
     """
     removable = pbest & ~fixed
     addable = ~pbest & ~forbidden

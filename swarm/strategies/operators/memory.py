@@ -1,4 +1,4 @@
-"""Personal bests: what a particle remembers."""
+"""Personal bests of a swarm."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Memory:
     ----------
     masks : bool (n_particles, n_units)
     costs : float64 (n_particles,)
-        The measured cost of exactly that mask; inf before the first evaluation.
+        The measured costs of exactly these masks; inf before the first evaluation.
     importances : float64 (n_particles, n_units)
     """
 
@@ -40,7 +40,7 @@ class Memory:
 
     @classmethod
     def blank(cls, masks: Bool) -> Memory:
-        """Remember positions that have not been evaluated yet."""
+        """Return a memory of unevaluated positions."""
         return cls(masks.copy(), np.full(len(masks), np.inf), np.zeros(masks.shape))
 
 
@@ -50,13 +50,13 @@ def best_of(memory: Memory) -> int:
 
 
 def improves(cost: Float, size: Int, than: Float, than_size: Int) -> Bool:
-    """Lower cost improves; equal finite cost with fewer units improves too: bool (n,)."""
+    """Whether the cost is lower, or equal and finite with fewer units: bool (n,)."""
     better: Bool = (cost < than) | (np.isfinite(cost) & (cost == than) & (size < than_size))
     return better
 
 
 def remember(memory: Memory, owner: Int, masks: Bool, costs: Float, importances: Float) -> Memory:
-    """Update personal bests by candidates, taken in the order of the rows.
+    """Update personal bests by candidates, in the order of the rows.
 
     Parameters
     ----------
@@ -65,10 +65,6 @@ def remember(memory: Memory, owner: Int, masks: Bool, costs: Float, importances:
     masks : bool (n, n_units)
     costs : float64 (n,)
     importances : float64 (n, n_units)
-
-    References
-    ----------
-    Document 000, section 1 (personal best update).
     """
     best_masks = memory.masks.copy()
     best_costs = memory.costs.copy()
@@ -85,16 +81,16 @@ def remember(memory: Memory, owner: Int, masks: Bool, costs: Float, importances:
 
 
 def learn(memory: Memory, proposal: Proposal, evaluations: Evaluations) -> Memory:
-    """Update the personal bests of the owners by the masks as they were proposed."""
+    """Update the personal bests by the masks of a proposal."""
     return remember(
         memory, proposal.owner, proposal.masks, evaluations.costs, evaluations.importances
     )
 
 
 def shrink(masks: Bool, used: Bool, space: SearchSpace) -> Bool:
-    """Drop the units that no fold model used, as far as the constraints allow.
+    """Drop the units that no fold model used, within the constraints.
 
-    Where fewer than `min_size` would stay, the first unused units of the mask stay too.
+    If fewer than `min_size` would remain, the first unused units of the mask are kept.
 
     Parameters
     ----------
@@ -102,8 +98,8 @@ def shrink(masks: Bool, used: Bool, space: SearchSpace) -> Bool:
 
     References
     ----------
-    Document 000, section 1: "the updated position (subset) will only include the features
-    that were actually used by the model".
+    The description of multi-swarm BPSO (docs/sources.md), section 1: "the updated position
+    (subset) will only include the features that were actually used by the model".
     """
     kept: Bool = masks & (used | space.fixed)
     missing = np.minimum(masks.sum(axis=1), space.min_size) - kept.sum(axis=1)
@@ -113,7 +109,7 @@ def shrink(masks: Bool, used: Bool, space: SearchSpace) -> Bool:
 
 
 def _turns(owner: Int) -> list[Int]:
-    """Row numbers split so that no particle appears twice in one part, in row order."""
+    """Split the row numbers so that no particle occurs twice in one part, in row order."""
     order = np.argsort(owner, kind="stable")
     sorted_owner = owner[order]
     turn = np.empty(len(owner), dtype=np.int64)

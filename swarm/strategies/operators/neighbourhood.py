@@ -1,4 +1,4 @@
-"""Whom a particle learns from besides itself."""
+"""Neighbourhoods and exemplars: the particles that a particle learns from."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def learning_probability(n_particles: int) -> Float:
 
 
 def tournament_exemplars(memory: Memory, n_units: int, rng: np.random.Generator) -> Int:
-    """Choose for every particle and unit whose pbest it learns from: int (n_particles, n_units).
+    """Choose the exemplar of every particle and unit: int (n_particles, n_units).
 
-    With the learning probability of the particle the better of two others drawn at random, else
-    the particle itself; one unit drawn at random is always learned from another.
+    With the learning probability of the particle it is the winner of a tournament of two others,
+    else the particle itself; one random unit is always learned from another particle.
 
     References
     ----------
@@ -56,7 +56,7 @@ def tournament_exemplars(memory: Memory, n_units: int, rng: np.random.Generator)
     n = len(memory.costs)
     own = np.broadcast_to(np.arange(n)[:, None], (n, n_units))
     drawn = rng.integers(0, max(1, n - 1), size=(2, n, n_units))
-    # Skipping oneself keeps the draw uniform over the others.
+    # Skipping the particle itself keeps the draw uniform over the others.
     first, second = np.minimum(drawn + (drawn >= own), n - 1)
     rank = np.empty(n, dtype=np.int64)
     rank[np.lexsort((memory.masks.sum(axis=1), memory.costs))] = np.arange(n)

@@ -1,4 +1,4 @@
-"""Pheromone on the two decisions that can be taken about each unit."""
+"""Pheromone on the two decisions about each unit: exclude and include."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Float = NDArray[np.float64]
 
 
 def walk(trail: Float, n_ants: int, rng: np.random.Generator) -> Bool:
-    """Let ants decide about every unit: taken with ``trail[1] / (trail[0] + trail[1])``.
+    """Include each unit with probability ``trail[1] / (trail[0] + trail[1])``.
 
     Parameters
     ----------
     trail : float64 (2, n_units)
-        Pheromone on leaving each unit, and on taking it.
+        Pheromone on excluding each unit, and on including it.
 
     Returns
     -------
@@ -36,18 +36,18 @@ def deposit(
     evaporation: float,
     bounds: tuple[float, float],
 ) -> Float:
-    """Let the trail evaporate, and let ants mark the decisions they took.
+    """Evaporate the trail, and deposit pheromone on the decisions of the ants.
 
-    ``tau = (1 - evaporation) tau + evaporation tau_max sum of weights``, kept within the bounds:
-    a decision that all ants take tends to ``tau_max``, one that none takes sinks to ``tau_min``.
+    ``tau = (1 - evaporation) tau + evaporation tau_max sum of weights``, clipped to the bounds: a
+    decision that all ants make tends to ``tau_max``, one that none makes to ``tau_min``.
 
     Parameters
     ----------
     trail : float64 (2, n_units)
     masks : bool (n, n_units)
-        Of the ants that deposit.
+        Masks of the ants that deposit.
     weight : float64 (n,)
-        Of each ant; they sum to 1.
+        Weight of each ant; they sum to 1.
     bounds : (tau_min, tau_max)
 
     Returns

@@ -1,4 +1,4 @@
-"""Subswarms: who belongs to which, who leads, who searches locally."""
+"""Subswarms: membership, leaders, and the particles that search locally."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Bool = NDArray[np.bool_]
 
 
 def split_evenly(n_particles: int, n_swarms: int) -> Int:
-    """Subswarm label of each particle: int (n_particles,), sizes differing by one at most."""
+    """Subswarm label of each particle: int (n_particles,); sizes differ by at most one."""
     return np.sort(np.arange(n_particles) % n_swarms)
 
 
 def regroup(group: Int, rng: np.random.Generator) -> Int:
-    """Shuffle particles over the subswarms; the sizes stay (document 000, section 3)."""
+    """Shuffle the particles over the subswarms, whose sizes stay the same."""
     return rng.permutation(group)
 
 
@@ -54,13 +54,13 @@ def leader_of_each(group: Int, rank: Int) -> Int:
 
 
 def local_searchers(rank: Int, n_extra: int, probability: float, rng: np.random.Generator) -> Bool:
-    """Who performs the local search: every leader, and the next `n_extra` with `probability`.
+    """Mark the particles that search locally: leaders, and the next `n_extra` with `probability`.
 
     One number per particle is drawn, so that the draw does not depend on the grouping.
 
     References
     ----------
-    Document 000, section 3 (final algorithm).
+    The description of multi-swarm BPSO (docs/sources.md), section 3 (final algorithm).
     """
     lucky = rng.random(len(rank)) < probability
     searching: Bool = (rank == 0) | ((rank <= n_extra) & lucky)

@@ -1,4 +1,4 @@
-"""One unit more or one fewer, and the pick of a subset from a path of sizes."""
+"""Steps by one unit, and the selection of a subset from a path of sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Equal mean costs may differ in the last digits, by the order in which the fold costs add up.
+# Equal mean costs may differ in the last digits, by the order of summation of the fold costs.
 _MARGIN = 1e-12
 
 
@@ -31,48 +31,48 @@ def additions(mask: Bool, space: SearchSpace, barred: int = -1) -> Bool:
     Parameters
     ----------
     barred : int
-        A unit that is not added; -1 for none.
+        A unit that must not be added; -1 for none.
 
     Returns
     -------
     bool (n, n_units)
-        No row where nothing can be added.
+        Without rows if no unit can be added.
     """
     units = np.flatnonzero(~mask & ~space.forbidden)
     return _turned(mask, units[units != barred])
 
 
 def removals(mask: Bool, space: SearchSpace, barred: int = -1) -> Bool:
-    """Every set with one unit fewer than `mask` (n_units,), without the last unit first.
+    """Every set with one unit fewer than `mask` (n_units,); the first lacks the last unit.
 
-    So the sets come in the order in which combinations are listed, 012, 013, 023, 123, and of
-    equal ones the set of the earlier units is taken, as it is when units are added.
+    The sets are in lexicographic order, 012, 013, 023, 123, so that the set of the earlier units
+    wins a tie, as it does when units are added.
 
     Parameters
     ----------
     barred : int
-        A unit that is not removed; -1 for none.
+        A unit that must not be removed; -1 for none.
 
     Returns
     -------
     bool (n, n_units)
-        No row where nothing can be removed.
+        Without rows if no unit can be removed.
     """
     units = np.flatnonzero(mask & ~space.fixed)[::-1]
     return _turned(mask, units[units != barred])
 
 
 def _turned(mask: Bool, units: Int) -> Bool:
-    """Copies of the mask with one of the units switched in each: (len(units), n_units)."""
+    """Copies of the mask, each with one of the units flipped: (len(units), n_units)."""
     masks = np.tile(mask, (len(units), 1))
     masks[np.arange(len(units)), units] ^= True
     return masks
 
 
 def first_of_size(sizes: Int, space: SearchSpace) -> Bool:
-    """For each size (n,) the fixed units and the first of the others: bool (n, n_units).
+    """The fixed units and the first of the others, for each size (n,): bool (n, n_units).
 
-    Forbidden units are left out, so a size must not be above what is allowed.
+    Forbidden units are excluded, so a size must not exceed the number of allowed units.
     """
     order = np.lexsort((~space.fixed, space.forbidden))
     rank = np.empty_like(order)
@@ -82,13 +82,13 @@ def first_of_size(sizes: Int, space: SearchSpace) -> Bool:
 
 
 def first_best(costs: Float) -> int:
-    """Index of the first of the costs (n,) that equal the lowest but for rounding."""
+    """Index of the first of the costs (n,) that equals the lowest up to rounding."""
     lowest = np.min(costs)
     return int(np.argmax(costs <= lowest + _margin(lowest)))
 
 
 def is_better(cost: float, than: float) -> bool:
-    """Whether `cost` is below `than` by more than rounding."""
+    """Whether `cost` is lower than `than` by more than rounding."""
     return bool(cost < than - (_margin(than) if np.isfinite(than) else 0.0))
 
 
@@ -100,7 +100,7 @@ def standard_error(fold_costs: Float) -> float:
     """Standard error of the mean of the fold costs (n_folds,).
 
     ``s / sqrt(n_folds)``, where s is the sample standard deviation with ``n_folds - 1`` in the
-    denominator; 0 for a single fold, which tells nothing of its error.
+    denominator; 0 for a single fold, from which no error can be estimated.
     """
     if len(fold_costs) < 2:
         return 0.0
@@ -115,13 +115,13 @@ def within_one_error(costs: Float, errors: Float) -> int:
     costs : float64 (n,)
         By ascending size; inf where nothing was measured, at least one finite.
     errors : float64 (n,)
-        Standard errors; only that of the lowest cost counts, for the question is how far that
-        cost may be from where it was measured. Of equal lowest costs the first counts.
+        Standard errors; only that of the lowest cost is used, and of equal lowest costs that of
+        the first.
 
     References
     ----------
     Breiman, Friedman, Olshen and Stone, Classification and Regression Trees (1984), section
-    3.4.3. Document 003 calls the rule ``parsimonious``.
+    3.4.3. mlxtend calls the rule ``parsimonious``.
     """
     best = first_best(costs)
     limit = costs[best] + errors[best]

@@ -1,4 +1,4 @@
-"""How many units a sequential search is to choose."""
+"""The requested number of units of a sequential search."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from swarm.problem.space import SearchSpace
 
 __all__ = ["Size", "answer_sizes", "check_size"]
 
-# A number, a range, or a rule over all sizes that are allowed.
+# A number, a range, or a rule over all allowed sizes.
 Size = int | str | tuple[int, int] | list[int]
 
 _RULES = ("auto", "best", "parsimonious")
 
 
 def check_size(size: Size) -> None:
-    """Raise ValueError unless `size` is a number, a pair (min, max) or one of the rules."""
+    """Raise ValueError unless `size` is a number, a pair (min, max) or the name of a rule."""
     if isinstance(size, (tuple, list)):
         if len(size) != 2:
             raise ValueError(f"size must be a pair (min, max), got {len(size)} numbers: {size!r}")
-        for name, value in zip(("the least size", "the largest size"), size, strict=True):
+        for name, value in zip(("the smallest size", "the largest size"), size, strict=True):
             require(name, value, at_least=1, whole=True)
         if size[0] > size[1]:
             raise ValueError(f"size must be a pair (min, max) with min <= max, got {size!r}")
@@ -34,12 +34,12 @@ def check_size(size: Size) -> None:
 
 
 def answer_sizes(size: Size, space: SearchSpace, *, tol: float | None = None) -> tuple[int, int]:
-    """Least and largest number of units that the answer may have.
+    """Smallest and largest number of units that the result may have.
 
     Parameters
     ----------
     tol
-        With ``"auto"``: any size that is allowed where it is given, else half of the units.
+        If given, ``"auto"`` means any allowed size, else half of the units.
 
     Raises
     ------
@@ -54,10 +54,10 @@ def answer_sizes(size: Size, space: SearchSpace, *, tol: float | None = None) ->
     lo, hi = (size, size) if isinstance(size, int) else size
     allowed, fixed = int((~space.forbidden).sum()), int(space.fixed.sum())
     if hi > allowed:
-        raise SpaceError(f"size {hi} is above the {allowed} units that are allowed; ask for fewer")
+        raise SpaceError(f"size {hi} exceeds the {allowed} allowed units; choose a smaller size")
     if hi < fixed:
         raise SpaceError(
-            f"size {hi} is below the {fixed} units that are fixed; ask for more or fix fewer"
+            f"size {hi} is below the {fixed} fixed units; choose a larger size or fix fewer units"
         )
     if hi < space.min_size or lo > space.max_size:
         asked = f"{lo}" if lo == hi else f"{lo} to {hi}"

@@ -1,4 +1,4 @@
-"""From velocities to positions."""
+"""Transfer functions from velocities to positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["sample_position"]
 
 
 def sample_position(velocity: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw each bit on with probability ``1 / (1 + exp(-v))``.
+    """Set each bit with probability ``1 / (1 + exp(-v))``.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def sample_position(velocity: NDArray[np.float64], rng: np.random.Generator) -> 
 
     References
     ----------
-    Document 000, section 3 (binary PSO).
+    Kennedy and Eberhart (1997).
     """
     drawn: NDArray[np.bool_] = rng.random(velocity.shape) < expit(velocity)
     return drawn

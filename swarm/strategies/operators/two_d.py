@@ -1,7 +1,7 @@
 """Two-dimensional learning: likelihoods of the subset's size and of each unit.
 
 A velocity is a matrix (2, n_units): entry ``[0, j]`` is the likelihood of subsets of ``j + 1``
-units, entry ``[1, j]`` that of unit j. Source: document 002, section 3.
+units, entry ``[1, j]`` that of unit j. Source: Hafiz et al. (2018), section 3.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Int = NDArray[np.int64]
 def size_learning(masks: Bool) -> Bool:
     """Learning set of the size: one bit, at the number of units of each mask (n, n_units).
 
-    An empty mask, as an exemplar put together of several may be, has no bit.
+    An empty mask, such as a composite exemplar may be, has no bit.
 
     References
     ----------
-    Document 002, section 3.1.
+    Hafiz et al. (2018), section 3.1.
     """
     size = masks.sum(axis=1)
     learned: Bool = np.arange(1, masks.shape[1] + 1) == size[:, None]
@@ -53,7 +53,7 @@ def exemplar_learning(exemplar: Bool, position: Bool) -> Bool:
 
     References
     ----------
-    Document 002, equations 6 and 7.
+    Hafiz et al. (2018), equations 6 and 7.
     """
     return np.stack([size_learning(exemplar), exemplar & ~position], axis=1)
 
@@ -63,23 +63,23 @@ def self_learning(position: Bool) -> Bool:
 
     References
     ----------
-    Document 002, section 3.2 and equation 7.
+    Hafiz et al. (2018), section 3.2 and equation 7.
     """
     return np.stack([size_learning(position), position], axis=1)
 
 
 def self_influence(cost: Float, previous: Float) -> Float:
-    """How much a particle trusts its own position: positive where it has just improved.
+    """Weight of a particle's own position: positive if it has just improved.
 
-    ``delta = 1 - cost / max(cost)``, with the sign of the improvement. A cost that is not lower
-    than the previous one counts against the position, as equation 9 has it; the first position
-    is an improvement on nothing. Where a scorer gives costs below zero, the lowest of the swarm
-    takes the place of zero; a failed position has the highest cost.
+    ``delta = 1 - cost / max(cost)``, with the sign of the improvement. By equation 9, a cost that
+    is not lower than the previous one makes it negative; the first position counts as an
+    improvement. If a scorer gives negative costs, the lowest of the swarm replaces zero; a failed
+    position has the highest cost.
 
     Parameters
     ----------
     cost, previous : float64 (n,)
-        Cost of the positions now and an epoch before; inf before the first and for failures.
+        Costs of the current and of the previous positions; inf before the first and for failures.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def self_influence(cost: Float, previous: Float) -> Float:
 
     References
     ----------
-    Document 002, equations 8 and 9.
+    Hafiz et al. (2018), equations 8 and 9.
     """
     finite = np.isfinite(cost)
     worst = cost[finite].max(initial=-np.inf)
@@ -103,15 +103,15 @@ def self_influence(cost: Float, previous: Float) -> Float:
 def roulette_size(likelihood: Float, spin: Float, space: SearchSpace) -> Int:
     """Draw the size of each subset in proportion to its likelihood.
 
-    Likelihoods below zero count as zero, as slots of a wheel cannot be negative; where no size
-    that is allowed has any, all of them are equally likely.
+    Negative likelihoods count as zero, since slots of a roulette wheel cannot be negative. If the
+    likelihood of every allowed size is zero, all allowed sizes are equally likely.
 
     Parameters
     ----------
     likelihood : float64 (n, n_units)
-        Of 1 to n_units units.
+        Likelihoods of the sizes 1 to n_units.
     spin : float64 (n,)
-        Uniform in [0, 1): where the wheel stops.
+        Uniform random numbers in [0, 1).
 
     Returns
     -------
@@ -120,7 +120,7 @@ def roulette_size(likelihood: Float, spin: Float, space: SearchSpace) -> Int:
 
     References
     ----------
-    Document 002, section 3.5, algorithm 2 and equation 15.
+    Hafiz et al. (2018), section 3.5, algorithm 2 and equation 15.
     """
     sizes = np.arange(1, likelihood.shape[1] + 1)
     allowed = (sizes >= space.min_size) & (sizes <= space.max_size)
@@ -134,7 +134,7 @@ def roulette_size(likelihood: Float, spin: Float, space: SearchSpace) -> Int:
 def take_likeliest(
     likelihood: Float, size: Int, space: SearchSpace, rng: np.random.Generator
 ) -> Bool:
-    """Take the units of the highest likelihood, as many as `size` (n,) says.
+    """Select the `size` (n,) units of the highest likelihood.
 
     Fixed units come first and forbidden ones never; ties are broken at random.
 
@@ -148,7 +148,7 @@ def take_likeliest(
 
     References
     ----------
-    Document 002, algorithm 2 and equation 16.
+    Hafiz et al. (2018), algorithm 2 and equation 16.
     """
     key = np.where(space.fixed, -np.inf, -likelihood)
     return lowest(key, np.broadcast_to(~space.forbidden, key.shape), size, rng)

@@ -26,7 +26,7 @@ def update_velocity(
     """Move velocities towards the personal and the swarm's best positions.
 
     ``v = w v + c1 r1 (pbest - x) + c2 r2 (gbest - x)``, clamped to ``[-bound, bound]``,
-    with r1 and r2 uniform in [0, 1), drawn anew for every particle and unit.
+    with r1 and r2 uniform in [0, 1), drawn for every particle and unit.
 
     Parameters
     ----------
@@ -40,8 +40,7 @@ def update_velocity(
 
     References
     ----------
-    Document 000, section 2 (velocity update); document 002, equation 2; Kennedy and Eberhart
-    (1997).
+    Kennedy and Eberhart (1997); Hafiz et al. (2018), equation 2.
     """
     here = position.astype(np.float64)
     r1 = rng.random(velocity.shape)
