@@ -26,6 +26,7 @@ from swarm.evaluation.settled import settle
 from swarm.evaluation.types import Evaluations, Work
 from swarm.search.budget import Budget
 from swarm.search.driver import Search
+from swarm.search.packing import unpack_masks
 from swarm.storage.records import Record
 
 __all__ = [
@@ -365,13 +366,12 @@ def _simulate(
         ends = [limit / done[name] for name, limit in vars(budget).items() if limit is not None]
         steps, _ = _until_finished(search)
         growth = min(ends if steps is None else [*ends, steps / counts.evaluations])
-    packed = np.frombuffer(b"".join(state.asked), dtype=np.uint8).reshape(len(state.asked), -1)
     return _Simulation(
         epochs=state.epoch * growth,
         evaluations=counts.evaluations * growth,
         fits=counts.fits * growth,
         seconds=own * growth,
-        masks=np.unpackbits(packed, axis=1, count=search.space.n_units).astype(bool),
+        masks=unpack_masks(state.asked, search.space.n_units),
         complete=complete,
     )
 

@@ -22,6 +22,7 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget, Counts
 from swarm.search.history import EpochRecord, record_epoch
+from swarm.search.packing import pack_folds, pack_masks
 from swarm.search.racing import RaceMemory
 from swarm.search.result import SearchResult
 from swarm.strategies.base import Proposal, Strategy
@@ -197,7 +198,7 @@ class Search:
             count = min(count, self.budget.evaluations - state.counts.evaluations)
         if self.budget.distinct is not None:
             seen = set(state.asked)
-            for row, key in enumerate(_keys(proposal.masks[:count])):
+            for row, key in enumerate(pack_masks(proposal.masks[:count])):
                 if key not in seen and len(seen) == self.budget.distinct:
                     return row
                 seen.add(key)
@@ -269,10 +270,6 @@ def run(
         reason = "interrupted"
     return SearchResult(state, tuple(records), reason, search.space)
 
-def _keys(masks: Bool) -> list[bytes]:
-    return [row.tobytes() for row in np.packbits(masks, axis=1)]
-
-
 
 def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> NDArray[np.float64]:
     """Sum the fold costs of rows that reached their incumbents, which pruning does not change."""
@@ -287,8 +284,8 @@ def _charge(
     """Count the masks and folds that this search has not requested before."""
     asked = dict(state.asked)
     fits = 0
-    for key, needed in zip(_keys(masks), evaluations.needed, strict=False):
-        folds = int.from_bytes(np.packbits(needed).tobytes(), "big")
+    for key, needed in zip(pack_masks(masks), evaluations.needed, strict=False):
+        folds = pack_folds(needed)
         before = asked.get(key, 0)
         fits += (folds & ~before).bit_count()
         asked[key] = before | folds

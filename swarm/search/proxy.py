@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.search.packing import pack_folds, unpack_masks
 from swarm.search.result import Confirmed, SearchResult
 from swarm.strategies.operators.memory import shrink
 
@@ -82,8 +83,8 @@ def confirm(
 def _best(result: SearchResult, guide: CrossValidation, n_best: int) -> tuple[Bool, Float]:
     """Return the best subsets that the search evaluated on all folds, and their costs."""
     space, asked = result.space, result.state.asked
-    every = int.from_bytes(np.packbits(np.ones(guide.n_folds, dtype=bool)).tobytes(), "big")
-    masks = _unpacked([key for key, folds in asked.items() if folds == every], space.n_units)
+    every = pack_folds(np.ones(guide.n_folds, dtype=bool))
+    masks = unpack_masks((key for key, folds in asked.items() if folds == every), space.n_units)
     records = guide.known.lookup(masks)
     costs = np.array([record.cost for record in records])
     if guide.problem.exact_shrink:
@@ -98,16 +99,11 @@ def _best(result: SearchResult, guide: CrossValidation, n_best: int) -> tuple[Bo
 
 
 def _probes(result: SearchResult, count: int) -> Bool:
-    """Return subsets the search asked for, allowed as answers, evenly spread over the search."""
-    masks = _unpacked(list(result.state.asked), result.space.n_units)
+    """Return requested subsets within the constraints, evenly spread over the search."""
+    masks = unpack_masks(result.state.asked, result.space.n_units)
     masks = masks[result.space.obeys(masks)]
     places = np.round(np.linspace(0, len(masks) - 1, min(count, len(masks)))).astype(np.int64)
     return masks[places]
-
-
-def _unpacked(keys: list[bytes], n_units: int) -> Bool:
-    packed = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
-    return np.unpackbits(packed, axis=1, count=n_units).astype(bool)
 
 
 def _correlation(one: Float, other: Float) -> float:

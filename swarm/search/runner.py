@@ -20,6 +20,7 @@ from swarm.problem.problem import Problem
 from swarm.search.budget import Budget, Counts
 from swarm.search.driver import Search, SearchState, run
 from swarm.search.history import EpochRecord
+from swarm.search.packing import pack_folds, pack_masks
 from swarm.search.proxy import LOW_CORRELATION, confirm
 from swarm.search.result import SearchResult
 from swarm.search.training_time import training_seconds
@@ -297,12 +298,12 @@ def _salvaged(search: Search, evaluator: CrossValidation) -> SearchResult | None
         return None
     answers = shrink(np.array(masks), np.array(used), space) if exact else np.array(masks)
     row = int(np.lexsort((answers.sum(axis=1), costs))[0])
-    every = int.from_bytes(np.packbits(np.ones(evaluator.n_folds, dtype=bool)).tobytes(), "big")
+    every = pack_folds(np.ones(evaluator.n_folds, dtype=bool))
     state = replace(
         search.start(),
         best_mask=answers[row],
         best_cost=costs[row],
-        asked={np.packbits(mask).tobytes(): every for mask in masks},
+        asked=dict.fromkeys(pack_masks(np.array(masks)), every),
         counts=Counts(len(masks), len(masks), len(masks) * evaluator.n_folds),
     )
     return SearchResult(state, (), "interrupted", space)

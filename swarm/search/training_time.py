@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from swarm.search.packing import unpack_masks
 from swarm.storage.archive import KnownEvaluations
 
 if TYPE_CHECKING:
@@ -37,9 +36,8 @@ def training_seconds(state: SearchState, known: KnownEvaluations) -> float:
     total = 0.0
     for start in range(0, len(keys), _CHUNK):
         some = keys[start : start + _CHUNK]
-        packed = np.frombuffer(b"".join(some), dtype=np.uint8).reshape(len(some), -1)
-        masks = np.unpackbits(packed, axis=1, count=n_units).astype(bool)
-        for key, record in zip(some, known.lookup(masks), strict=True):
+        records = known.lookup(unpack_masks(some, n_units))
+        for key, record in zip(some, records, strict=True):
             trained = int(record.known.sum())
             if trained:
                 total += record.seconds * min(1.0, state.asked[key].bit_count() / trained)

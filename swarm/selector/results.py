@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.problem.problem import Problem
+from swarm.search.packing import unpack_masks
 from swarm.search.picks import check_pick, pareto_front, pick
 from swarm.search.result import SearchResult
 from swarm.selector.metric_table import with_interval
@@ -165,10 +166,8 @@ def _asked(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
         masks = result.confirmed.masks
         return masks, np.ones((len(masks), n_folds), dtype=bool)
     asked = result.state.asked
-    n_units = result.space.n_units
+    masks = unpack_masks(asked, result.space.n_units)
     n_bytes = (n_folds + 7) // 8
-    keys = np.frombuffer(b"".join(asked), dtype=np.uint8).reshape(len(asked), -1)
-    masks = np.unpackbits(keys, axis=1, count=n_units).astype(bool)
     folds = b"".join(number.to_bytes(n_bytes, "big") for number in asked.values())
     needed = np.frombuffer(folds, dtype=np.uint8).reshape(len(asked), n_bytes)
     return masks, np.unpackbits(needed, axis=1, count=n_folds).astype(bool)

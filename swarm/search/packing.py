@@ -1,0 +1,29 @@
+"""Masks and sets of folds as keys of a mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["pack_folds", "pack_masks", "unpack_masks"]
+
+Bool = NDArray[np.bool_]
+
+
+def pack_masks(masks: Bool) -> list[bytes]:
+    """Return a key for each of the masks (n, n_units)."""
+    return [row.tobytes() for row in np.packbits(masks, axis=1)]
+
+
+def unpack_masks(keys: Iterable[bytes], n_units: int) -> Bool:
+    """Return the masks of the keys of :func:`pack_masks`: bool (n, n_units)."""
+    n_bytes = (n_units + 7) // 8
+    packed = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, n_bytes)
+    return np.unpackbits(packed, axis=1, count=n_units).astype(bool)
+
+
+def pack_folds(folds: Bool) -> int:
+    """Return a number with a bit for each of the folds (n_folds,), to count and combine them."""
+    return int.from_bytes(np.packbits(folds).tobytes(), "big")
