@@ -78,7 +78,7 @@ class DatasetSection(Section):
     )
 
 
-class RivalSection(Section):
+class ComparedStrategySection(Section):
     """One of the compared strategies."""
 
     name: Annotated[str, Field(min_length=1)] | None = Field(
@@ -124,7 +124,7 @@ class CompareConfig(Section):
         default=None, description="Purpose of the comparison, stored with the run"
     )
     datasets: dict[str, DatasetSection] = Field(description="Data sets by name")
-    strategies: dict[str, RivalSection] = Field(description="Strategies by label")
+    strategies: dict[str, ComparedStrategySection] = Field(description="Strategies by label")
     seeds: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = (
         Field(default=3, description="Seeds of the searches: a list, or a number n for 0 to n - 1")
     )

@@ -28,6 +28,7 @@ PAGES = ("README.md",)
 OFF = (
     "dates_times",
     "lexical_illusions",
+    "needless_variants",
     "restricted",
     "social_awareness",
     "typography",

@@ -16,8 +16,8 @@ from flows.cli_report import report
 from flows.cli_serve import serve
 from flows.cli_servers import down, ui, up
 from flows.cli_stability import stability
-from flows.prefect_server import launch_prefect, lost_prefect
-from flows.quiet import calm_warnings
+from flows.prefect_server import launch_prefect, lost_connection
+from flows.warnings_and_logs import show_warnings_once
 from swarm.errors import ConfigError, InputError, StoreError, SwarmError
 
 __all__ = ["app", "main"]
@@ -139,7 +139,7 @@ def features(
 ) -> None:
     """Print the selected features of a run, one per line."""
     if of_champion:
-        from tasks.champion import Champions
+        from tasks.refresh.champion import Champions
 
         run_id = Champions(tracking_of(tracking_uri)).required(run_id).run_id
     text = artifact_of(run_id, "features.json", tracking_uri)
@@ -181,7 +181,7 @@ def main() -> None:
     Exit status: 0 success, 1 a search that failed, 2 bad input, 130 Ctrl-C.
     """
     _quieten()
-    calm_warnings()
+    show_warnings_once()
     try:
         app()
     except (InputError, StoreError) as error:
@@ -193,7 +193,7 @@ def main() -> None:
             typer.echo(note, err=True)
         sys.exit(1)
     except Exception as error:
-        lost = lost_prefect(error)
+        lost = lost_connection(error)
         if lost is None:
             raise
         _complain(lost)

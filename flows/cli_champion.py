@@ -53,8 +53,8 @@ def rollback(
     tracking_uri: Uri = None,
 ) -> None:
     """Restore the previous champion and publish its features."""
-    from tasks.champion import Champions
-    from tasks.decision import publish_features
+    from tasks.refresh.champion import Champions
+    from tasks.refresh.decision import publish_features
 
     champions = Champions(tracking_of(tracking_uri))
     when = datetime.now(UTC).isoformat(timespec="seconds")
@@ -68,7 +68,7 @@ def rollback(
 
 def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> None:
     """Show the current version of a champion: since when, why, and its features."""
-    from tasks.champion import Champions
+    from tasks.refresh.champion import Champions
 
     champions = Champions(tracking_of(tracking_uri))
     found = champions.required(name)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.quiet import let_logs_through, no_notes
+from flows.warnings_and_logs import enable_logs, hide_warnings
 
 __all__ = ["Config", "Quiet", "RunId", "Set", "Uri", "Verbose", "artifact_of", "tracking_of"]
 
@@ -31,7 +31,7 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         count=True,
-        callback=let_logs_through,
+        callback=enable_logs,
         help="Print a line for every epoch or search; -vv adds the logs of Prefect and MLflow."
         " Default: a live bar on a terminal, a line per minute elsewhere.",
     ),
@@ -39,7 +39,10 @@ Verbose = Annotated[
 Quiet = Annotated[
     bool,
     typer.Option(
-        "--quiet", "-q", callback=no_notes, help="Print only the result, no progress or warnings."
+        "--quiet",
+        "-q",
+        callback=hide_warnings,
+        help="Print only the result, no progress or warnings.",
     ),
 ]
 

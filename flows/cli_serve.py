@@ -37,7 +37,7 @@ def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
                 f"{origin} has no schedule.cron; set it, such as to '0 4 * * 1' for Mondays at 4"
             )
         check(config)
-    _refuse_twins(loaded)
+    _refuse_duplicates(loaded)
     _needs_a_server()
     from prefect import serve as run_forever
 
@@ -57,7 +57,7 @@ def _tell_the_server() -> None:
         os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"
 
 
-def _refuse_twins(loaded: Sequence[tuple[str, AnyConfig]]) -> None:
+def _refuse_duplicates(loaded: Sequence[tuple[str, AnyConfig]]) -> None:
     """Refuse configurations that share a deployment or a champion."""
     from conf.refresh_schema import RefreshConfig
     from flows.deployed import flow_name

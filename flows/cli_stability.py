@@ -12,7 +12,7 @@ from flows.prefect_server import launch_prefect
 
 if TYPE_CHECKING:
     from conf.schema import SelectConfig
-    from flows.stability import Assessed
+    from flows.stability import StabilityRun
     from swarm.validation.stability import Stability
 
 __all__ = ["print_stability", "stability"]
@@ -71,7 +71,7 @@ def stability(
         print_stability(assessed, loaded)
 
 
-def as_dict(assessed: Assessed) -> dict[str, Any]:
+def as_dict(assessed: StabilityRun) -> dict[str, Any]:
     """Return the result as JSON data; undefined values are null."""
     found = assessed.assessment
 
@@ -94,7 +94,7 @@ def as_dict(assessed: Assessed) -> dict[str, Any]:
     }
 
 
-def print_stability(assessed: Assessed, config: SelectConfig) -> None:
+def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
     """Print the selection frequencies, the stability index, and where to find more."""
     from rich.box import SIMPLE
     from rich.console import Console
@@ -135,7 +135,7 @@ def print_stability(assessed: Assessed, config: SelectConfig) -> None:
     console.print("look     swarm ui, then open stability.csv and figures among its artifacts")
 
 
-def sentence(assessed: Assessed) -> str:
+def sentence(assessed: StabilityRun) -> str:
     """Describe the stability of the selection in a few sentences."""
     found = assessed.assessment
     counts = {name: found.classes.count(name) for name in ("core", "optional", "noise")}
@@ -163,12 +163,12 @@ def sentence(assessed: Assessed) -> str:
 
 
 def _agree(found: Stability, over: str) -> str:
-    from swarm.validation.stability import verbal
+    from swarm.validation.stability import interpret_index
 
     if found.index != found.index:
         return f"Over {found.n_subsets} {over}, every search selected all features or none."
     return (
         f"Over {found.n_subsets} {over}, the stability index is {found.index:.2f} "
-        f"[{found.low:.2f}, {found.high:.2f}] ({verbal(found.index)}; 1: always the same "
+        f"[{found.low:.2f}, {found.high:.2f}] ({interpret_index(found.index)}; 1: always the same "
         "features, 0: chance)."
     )

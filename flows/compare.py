@@ -43,8 +43,8 @@ from tasks.search_cell import (
     Cell,
     CellResult,
     cost_of_all,
+    is_search_retryable,
     run_cell,
-    search_worth_retrying,
 )
 from tasks.secrets import expand
 from tasks.tracking import Tracking
@@ -52,14 +52,14 @@ from tasks.tracking.comparison import SearchRuns, unfinished
 from tasks.tracking.note import note
 from tasks.tracking.run_log import RunLog, describe_run, failure
 
-__all__ = ["Compared", "compare"]
+__all__ = ["ComparisonRun", "compare"]
 
 # Keys that define where and how a comparison runs, without effect on its results.
 _ELSEWHERE = ("description", "runner", "tracking", "archive", "retries", "schedule")
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonRun:
     """Result of a comparison.
 
     Attributes
@@ -84,7 +84,7 @@ class Compared:
     warnings: tuple[str, ...]
 
 
-def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Compared:
+def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> ComparisonRun:
     """Compare strategies; an unfinished comparison of the same configuration is continued.
 
     Parameters
@@ -117,7 +117,7 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
 
 
 @flow(name="compare", validate_parameters=False, persist_result=False)
-def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Compared:
+def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> ComparisonRun:
     prepared, told = _prepared(config)
     url = expand(config.archive.url, "address of the archive")
     Archive(url).close()
@@ -272,7 +272,7 @@ def _submitter(
     searching = run_cell.with_options(
         retries=config.retries.attempts - 1,
         retry_delay_seconds=config.retries.delay_seconds,
-        retry_condition_fn=search_worth_retrying,
+        retry_condition_fn=is_search_retryable,
     )
 
     def submit(cell: Cell) -> PrefectFuture[Any]:
@@ -303,7 +303,7 @@ def _concluded(
     log: RunLog,
     read_back: int,
     told: tuple[str, ...],
-) -> Compared:
+) -> ComparisonRun:
     """Compute tables and tests, write the figures, and log them."""
     cells = cells_table(results)
     comparison = compare_cells(cells, everything, reference=config.reference, alpha=config.alpha)
@@ -335,4 +335,4 @@ def _concluded(
     more += [config.description] if config.description else []
     log.tag(note(log.tracking, log.run_id, answer, links, more))
     log.settle()
-    return Compared(log.run_id, comparison, cells, everything, read_back, told)
+    return ComparisonRun(log.run_id, comparison, cells, everything, read_back, told)

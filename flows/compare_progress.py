@@ -11,7 +11,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 
-from flows.progress import LiveLines, TimeAhead, plain_seconds, say
+from flows.progress import LiveLines, TimeLeft, plain_seconds, say
 from tasks.search_cell import Cell, CellResult
 
 __all__ = ["CellDisplay", "cell_display"]
@@ -47,7 +47,7 @@ def cell_display(total: int, done: int, verbosity: int = 1) -> Iterator[CellDisp
         columns = (
             TextColumn("[bold]searches {task.completed:.0f}/{task.total:.0f}"),
             BarColumn(bar_width=24),
-            TimeAhead(),
+            TimeLeft(),
         )
         with LiveLines(*columns, console=Console(stderr=True, highlight=False)) as progress:
             number = progress.add_task("", total=total, completed=done)

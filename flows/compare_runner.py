@@ -14,7 +14,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
 
 from swarm.errors import ConfigError
-from swarm.interrupts import deaf_children
+from swarm.interrupts import children_ignore_sigint
 
 __all__ = ["as_they_finish", "one_server", "task_runner"]
 
@@ -73,7 +73,7 @@ def as_they_finish(
     waiting, running = iter(items), 0
 
     def hand_out(item: T) -> None:
-        with deaf_children():
+        with children_ignore_sigint():
             future = submit(item)
         future.add_done_callback(lambda ended: done.put((item, ended)))
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from conf.compare_schema import CompareConfig
-from flows.compare import Compared
+from flows.compare import ComparisonRun
 from swarm.report.comparison import COLUMNS, formatted, sentences
 
 __all__ = ["print_comparison"]
@@ -21,7 +21,7 @@ _TIMES = {
 }
 
 
-def print_comparison(compared: Compared, config: CompareConfig) -> None:
+def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
     """Print a table for each data set, the ranks, the test results, and where to find more."""
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -54,7 +54,7 @@ def print_comparison(compared: Compared, config: CompareConfig) -> None:
     console.print("look     swarm ui, then open comparison.html among its artifacts")
 
 
-def _ranks(compared: Compared) -> Table:
+def _ranks(compared: ComparisonRun) -> Table:
     ranks = compared.comparison.ranks
     table = Table(title="Ranks by mean cost", title_justify="left", title_style="bold", box=SIMPLE)
     table.add_column("strategy", no_wrap=True)

@@ -32,7 +32,7 @@ __all__ = [
     "PrefectServer",
     "answers",
     "launch_prefect",
-    "lost_prefect",
+    "lost_connection",
     "prefect_home",
     "prefect_is_there",
     "start_prefect",
@@ -243,7 +243,7 @@ def answers(api: str, timeout: float = 2.0) -> bool:
         connection.close()
 
 
-def lost_prefect(error: Exception) -> StoreError | None:
+def lost_connection(error: Exception) -> StoreError | None:
     """Return an error of one sentence if `error` is a lost connection to the server."""
     # Only Prefect's client uses httpx.
     httpx = sys.modules.get("httpx")

@@ -17,7 +17,7 @@ from rich.text import Text
 from swarm.search.budget import Budget
 from swarm.search.history import EpochRecord
 
-__all__ = ["Display", "LiveLines", "TimeAhead", "display", "plain_seconds", "say"]
+__all__ = ["Display", "LiveLines", "TimeLeft", "display", "plain_seconds", "say"]
 
 # Interval of the lines where there is no terminal.
 _LINE_SECONDS = 60.0
@@ -59,7 +59,7 @@ def display(
         columns = (
             TextColumn("[bold]epoch {task.fields[number]}"),
             BarColumn(bar_width=24),
-            TimeAhead(),
+            TimeLeft(),
         )
         with LiveLines(*columns, console=Console(stderr=True, highlight=False)) as progress:
             known = any(limit is not None for limit in _limits(budget).values())
@@ -85,7 +85,7 @@ class LiveLines(Progress):
             yield Text(self.below, overflow="fold")
 
 
-class TimeAhead(ProgressColumn):
+class TimeLeft(ProgressColumn):
     """The elapsed time and the ETA, if the task has one in its field `ahead`."""
 
     def render(self, task: Task) -> Text:

@@ -27,15 +27,15 @@ from swarm.errors import DataError
 from swarm.storage.archive import Archive
 from swarm.validation.drift import drift_table
 from swarm.validation.metrics import default_metrics, metric_names
-from swarm.validation.paired_comparison import Duel
+from swarm.validation.paired_comparison import PairedComparison
 from swarm.warning_codes import coded
-from tasks.champion import Champion, Champions
-from tasks.decision import announce, decision_files, measure, publish_features
-from tasks.lock import champion_lock
+from tasks.refresh.champion import Champion, Champions
+from tasks.refresh.decision import announce, decision_files, measure, publish_features
+from tasks.refresh.lock import champion_lock
 from tasks.secrets import expand
 from tasks.table import Table
 
-__all__ = ["Refreshed", "refresh"]
+__all__ = ["RefreshRun", "refresh"]
 
 Decision = Literal["first", "promoted", "replaced", "kept", "unchanged"]
 # Sections that affect a search and its evaluation, besides those of the problem.
@@ -44,7 +44,7 @@ _DECIDING = ("champion.metric", "champion.margin", "champion.confidence", "evalu
 
 
 @dataclass(frozen=True)
-class Refreshed:
+class RefreshRun:
     """Result of a refresh.
 
     Attributes
@@ -71,13 +71,13 @@ class Refreshed:
     champion: Champion
     run_id: str
     outcome: Outcome | None
-    duel: Duel | None
+    duel: PairedComparison | None
     drift: pd.DataFrame
     warnings: tuple[str, ...] = ()
 
 
 @flow(name="refresh", validate_parameters=False, persist_result=False)
-def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> Refreshed:
+def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> RefreshRun:
     """Search the newest table, and promote the result if it beats the champion on the test rows.
 
     Parameters
@@ -103,7 +103,7 @@ def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> R
         return _refreshed(config, force, verbosity)
 
 
-def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> Refreshed:
+def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun:
     name = config.champion_name
     tracking = tracking_as_configured(config.tracking)
     champions = Champions(tracking)
@@ -126,7 +126,7 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> Refreshed:
             if run.data.tags.get("refresh.digest") == digest:
                 earlier = run.info.run_id
                 why = f"neither data nor configuration changed since the refresh of run {earlier}"
-                return Refreshed("unchanged", why, champion, earlier, None, None, drift, warnings)
+                return RefreshRun("unchanged", why, champion, earlier, None, None, drift, warnings)
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
     started = start(config, table, warm=warm, tags=tags, registered=name, tracking=tracking)
@@ -146,7 +146,7 @@ def _decided(
     gone: list[str],
     drift: pd.DataFrame,
     warnings: tuple[str, ...],
-) -> Refreshed:
+) -> RefreshRun:
     """Compare challenger and champion on the test rows, and promote or keep."""
     duel = None
     decision: Decision
@@ -184,7 +184,7 @@ def _decided(
     started.log.files(decision_files(record, drift))
     started.log.tag({"decision": decision, "why": why})
     announce(record)
-    return Refreshed(decision, why, now, outcome.run_id, outcome, duel, drift, warnings)
+    return RefreshRun(decision, why, now, outcome.run_id, outcome, duel, drift, warnings)
 
 
 def _met(
@@ -193,7 +193,7 @@ def _met(
     outcome: Outcome,
     champions: Champions,
     champion: Champion,
-) -> Duel:
+) -> PairedComparison:
     test = started.test
     return measure(
         started.plan.problem,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from conf.refresh_schema import RefreshConfig
-from flows.refresh import Refreshed
+from flows.refresh import RefreshRun
 from flows.summary import print_summary
 
 __all__ = ["print_refresh"]
@@ -19,7 +19,7 @@ _TOLD = {
 }
 
 
-def print_refresh(done: Refreshed, config: RefreshConfig, *, quiet: bool = False) -> None:
+def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = False) -> None:
     """Print the search, if there was one, and the decision."""
     if done.outcome is not None and not quiet:
         print_summary(done.outcome, config)

@@ -15,7 +15,7 @@ from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_sea
 from swarm.storage.archive import Archive
 from swarm.warning_codes import coded
 from tasks.prefect_artifacts import show_progress
-from tasks.steps import confirm_best, run_epoch, worth_retrying
+from tasks.steps import confirm_best, is_retryable, run_epoch
 from tasks.tracking.run_log import RunLog
 
 __all__ = ["search_as_configured"]
@@ -36,7 +36,7 @@ def search_as_configured(
     epoch = run_epoch.with_options(
         retries=config.retries.attempts - 1,
         retry_delay_seconds=config.retries.delay_seconds,
-        retry_condition_fn=worth_retrying,
+        retry_condition_fn=is_retryable,
     )
 
     def step(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:

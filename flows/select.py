@@ -32,7 +32,7 @@ from swarm.strategies.catalogue import make
 from swarm.validation import Judgement
 from swarm.validation.drift import summarise
 from tasks.answer import answer_files, judgement_files
-from tasks.model_files import storable
+from tasks.models.files import is_storable
 from tasks.prefect_artifacts import show_answer
 from tasks.report import costs_on_test, final_metrics, report_data, run_facts, write_report
 from tasks.secrets import expand
@@ -170,7 +170,7 @@ def start(
     plan = plan_as_configured(config, data)
     plan.check()
     name = registered or (config.name if config.tracking.register else None)
-    if name is not None and not storable(data.problem.estimator):
+    if name is not None and not is_storable(data.problem.estimator):
         raise ConfigError(
             f"model.estimator {config.model.estimator!r} cannot be stored without pickle, which is"
             " not allowed; set tracking.register to false, or use an estimator of scikit-learn or"
@@ -271,7 +271,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
     log.settle()
     answer = hashlib.sha256(json.dumps(subsets).encode()).hexdigest()[:16]
     uri = log.earlier_model(answer)
-    if not storable(problem.estimator):
+    if not is_storable(problem.estimator):
         uri = ""
     elif uri is None:
         example = train.features.head(_EXAMPLE_ROWS)

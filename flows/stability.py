@@ -31,9 +31,9 @@ from swarm.validation.stability import CORE, NOISE, classify
 from tasks.search_cell import (
     Cell,
     CellResult,
-    Stopped,
+    SearchInterrupted,
+    is_search_retryable,
     run_cell,
-    search_worth_retrying,
 )
 from tasks.secrets import expand
 from tasks.stability import Assessment, assess, assessment_files, scheme_of, subsample
@@ -41,7 +41,7 @@ from tasks.steps import split_rows
 from tasks.table import Table
 from tasks.tracking.run_log import RunLog, describe_run
 
-__all__ = ["Assessed", "Repetitions", "stability"]
+__all__ = ["Repetitions", "StabilityRun", "stability"]
 
 _SCHEMES = {
     "group": "whole groups",
@@ -94,7 +94,7 @@ class Repetitions:
 
 
 @dataclass(frozen=True)
-class Assessed:
+class StabilityRun:
     """Result of a stability study.
 
     Attributes
@@ -113,7 +113,7 @@ class Assessed:
 @flow(name="stability", validate_parameters=False, persist_result=False)
 def stability(
     config: SelectConfig, repetitions: Repetitions | None = None, verbosity: int = 1
-) -> Assessed:
+) -> StabilityRun:
     """Repeat a search, and measure how often each feature is selected.
 
     After an interruption, finished searches are replayed from the archive.
@@ -169,7 +169,7 @@ def stability(
                     )
                     for i in range(plan.resamples)
                 ]
-        except Stopped:
+        except SearchInterrupted:
             raise KeyboardInterrupt from None
         assessment = assess(
             whole.problem.space,
@@ -181,7 +181,7 @@ def stability(
         log.files(assessment_files(assessment))
         log.metrics({0: _metrics(assessment)})
         log.settle()
-    return Assessed(log.run_id, assessment, scheme)
+    return StabilityRun(log.run_id, assessment, scheme)
 
 
 def _cell(config: SelectConfig, rows: str, number: int) -> Cell:
@@ -222,7 +222,7 @@ def _searched(
         task_run_name=f"{cell.dataset}, seed {cell.seed}",
         retries=config.retries.attempts - 1,
         retry_delay_seconds=config.retries.delay_seconds,
-        retry_condition_fn=search_worth_retrying,
+        retry_condition_fn=is_search_retryable,
     )
     url = expand(config.archive.url, "address of the archive")
     result = searching(cell, plan_as_configured(config, prepared, cell.seed), url, stop)

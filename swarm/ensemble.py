@@ -138,7 +138,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         DataError
             If `X` is not a DataFrame or lacks a column.
         """
-        self.vote_ = self.decided_vote()
+        self.vote_ = self.resolve_vote()
         self.subsets_ = [list(subset) for subset in self.subsets]
         self._check_subsets(X)
         target = plain_target(y)
@@ -227,7 +227,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         metric = accuracy_score if _classifies(self) else r2_score
         return float(metric(plain_target(y), self.predict(X)))
 
-    def decided_vote(self) -> str:
+    def resolve_vote(self) -> str:
         """Return the vote with ``auto`` resolved.
 
         Raises

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["deaf_children", "quiet_pool"]
+__all__ = ["children_ignore_sigint", "silence_pool_thread"]
 
 
 @contextmanager
-def deaf_children() -> Iterator[None]:
+def children_ignore_sigint() -> Iterator[None]:
     """Make child processes that are started in this context ignore SIGINT.
 
     A terminal sends SIGINT to the whole process group: every worker would exit with a traceback,
@@ -33,7 +33,7 @@ def deaf_children() -> Iterator[None]:
 
 
 @contextmanager
-def quiet_pool() -> Iterator[None]:
+def silence_pool_thread() -> Iterator[None]:
     """Suppress the traceback of loky's executor manager thread when its tasks are cancelled.
 
     The thread may be dispatching a task at that moment. It ends correctly, but prints an

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.fold_status import settle
 from swarm.evaluation.limit import Race, limit_of
-from swarm.evaluation.settled import settle
 from swarm.evaluation.types import Evaluations, Work
 from swarm.search.budget import Budget
 from swarm.search.driver import Search
@@ -217,7 +217,7 @@ def time_subsets(search: Search, count: int = 6, patience: float = 15.0) -> Timi
     masks = _simulate(search, blank).masks
     masks = masks[np.argsort(masks.sum(axis=1), kind="stable")]
     masks = masks[np.unique(np.linspace(0, len(masks) - 1, count).round().astype(int))]
-    exact = evaluator.way.startswith("no models")
+    exact = not evaluator.fits_models
     # With a fast path all masks take hardly longer than one.
     batches = [masks[:1], masks[1:]] if exact else np.split(masks, len(masks))
     seconds, costs = list[float](), list[Float]()

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, quote, unquote
 
-__all__ = ["harmless", "holds_secret", "redact", "scrub", "secrets_of"]
+__all__ = ["cause_without_secrets", "holds_secret", "redact", "scrub", "secrets_of"]
 
 _KEY = (
     r"(?:[\w-]*(?:password|passwd|pwd|token|secret|credential|signature"
@@ -63,7 +63,7 @@ def scrub(message: str, secrets: Iterable[str]) -> str:
     return message
 
 
-def harmless(error: BaseException, secrets: Iterable[str]) -> BaseException | None:
+def cause_without_secrets(error: BaseException, secrets: Iterable[str]) -> BaseException | None:
     """Return `error` as the cause of another exception, or None if its traceback has a secret."""
     text = "".join(traceback.format_exception(error))
     return None if any(secret in text for secret in secrets) else error

@@ -19,7 +19,7 @@ from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
 from tasks.step import step
-from tasks.steps import worth_retrying
+from tasks.steps import is_retryable
 from tasks.table import Table
 from tasks.tracking.note import run_title
 from tasks.tracking.run_log import parquet
@@ -27,26 +27,26 @@ from tasks.tracking.run_log import parquet
 __all__ = [
     "Cell",
     "CellResult",
-    "Stopped",
+    "SearchInterrupted",
     "cost_of_all",
+    "is_search_retryable",
     "run_cell",
     "search_cell",
-    "search_worth_retrying",
 ]
 
 
-class Stopped(SwarmError):
+class SearchInterrupted(SwarmError):
     """The searches were interrupted; finished evaluations are in the archive."""
 
 
-def search_worth_retrying(task: object, run: object, state: Any) -> bool:
+def is_search_retryable(task: object, run: object, state: Any) -> bool:
     """Retry condition: neither invalid input nor an interruption is retried."""
     try:
         state.result(raise_on_failure=True)
-    except Stopped:
+    except SearchInterrupted:
         return False
     except Exception:
-        return worth_retrying(task, run, state)
+        return is_retryable(task, run, state)
     return True
 
 
@@ -181,7 +181,7 @@ def search_cell(
 
     def check_stop(*_: object) -> None:
         if stop is not None and stop.exists():
-            raise Stopped("the comparison was interrupted")
+            raise SearchInterrupted("the comparison was interrupted")
 
     check_stop()
     with closing(Archive(archive)) as opened:
@@ -189,7 +189,7 @@ def search_cell(
         # The result must not depend on hints that only other strategies need.
         finished = run_search(plan.with_own_hints(), opened, hooks)
     if finished.result.interrupted:
-        raise Stopped("the search was interrupted")
+        raise SearchInterrupted("the search was interrupted")
     return _result(cell, plan.problem, finished, test), finished.result
 
 

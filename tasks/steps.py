@@ -29,7 +29,7 @@ from swarm.search.proxy import confirm
 from swarm.search.result import SearchResult
 from swarm.validation import Judgement, judge
 from swarm.warning_codes import coded
-from tasks.registry import ModelInfo, log_ensemble
+from tasks.models.registry import ModelInfo, log_ensemble
 from tasks.sources import fetch
 from tasks.split import Split, split
 from tasks.step import step
@@ -41,16 +41,16 @@ __all__ = [
     "confirm_best",
     "fetch_data",
     "fit_ensemble",
+    "is_retryable",
     "judge_answer",
     "prepare_search",
     "register_model",
     "run_epoch",
     "split_rows",
-    "worth_retrying",
 ]
 
 
-def worth_retrying(_task: object, _run: object, state: Any) -> bool:
+def is_retryable(_task: object, _run: object, state: Any) -> bool:
     """Retry condition: invalid input is not retried, any other error may be transient."""
     try:
         state.result(raise_on_failure=True)
@@ -140,10 +140,10 @@ def prepare_search(
         needs=needs,
         warm=_warm_masks(warm, search_space),
     )
-    return Prepared(problem, hints, _doubts(train, folds, problem))
+    return Prepared(problem, hints, _setup_warnings(train, folds, problem))
 
 
-def _doubts(train: Table, folds: Mapping[str, Any], problem: Problem) -> tuple[str, ...]:
+def _setup_warnings(train: Table, folds: Mapping[str, Any], problem: Problem) -> tuple[str, ...]:
     """Return warnings about valid settings that are probably mistakes."""
     found = []
     fold = train.fold if folds["kind"] == "column" else None

@@ -16,7 +16,7 @@ from conf.text import render
 from flows.configured import fetched, prepare_as_configured
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
-from tasks.tracking.names import charted_name
+from tasks.tracking.names import metric_key
 
 __all__ = ["ANSWER", "BAYES", "N_ROWS", "OTHERS", "Bench", "prepared_by_hand", "table"]
 
@@ -152,7 +152,7 @@ class Bench:
 
     def steps(self, run_id: str, metric: str = "best_cost") -> list[int]:
         """Steps of every point of a metric, under its name in the history, in order."""
-        points = self.tracking.client.get_metric_history(run_id, charted_name(metric))
+        points = self.tracking.client.get_metric_history(run_id, metric_key(metric))
         return sorted(point.step for point in points)
 
 

@@ -21,7 +21,7 @@ from swarm.errors import DataError, InputError, SpaceError
 from swarm.problem.space import SearchSpace
 from swarm.validation import judge
 from swarm.validation.bootstrap import blocks, resampled_sums
-from swarm.validation.contenders import CONTENDERS, committee_rows, line_up
+from swarm.validation.contenders import CONTENDERS, committee_rows, make_contenders
 from swarm.validation.metrics import METRICS, metric_values, row_statistics
 
 Rows = tuple[pd.DataFrame, Any]
@@ -229,7 +229,7 @@ def test_random_subsets_have_the_sizes_of_the_chosen_and_obey_the_space() -> Non
         columns, groups={"pair": ["x4", "x5"]}, fixed=["x0"], forbidden=["x9"]
     )
     chosen = [["x0", "x1"], ["x0", "x4", "x5", "x7"]]
-    everyone = line_up(space, chosen, chosen[0], "hard", [], n_random=30, seed=0)
+    everyone = make_contenders(space, chosen, chosen[0], "hard", [], n_random=30, seed=0)
     assert everyone[2].subsets == (columns[:9],)
     drawn = [c for c in everyone if c.name == "random_subsets"]
     for contender in drawn:

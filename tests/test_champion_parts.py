@@ -20,10 +20,10 @@ from sklearn.naive_bayes import GaussianNB
 from swarm import load_features
 from swarm.errors import DataError, StoreError
 from swarm.validation.drift import drift_table, summarise
+from swarm.validation.evaluation_target import EvaluationTarget
 from swarm.validation.paired_comparison import duel
-from swarm.validation.test_target import Truth
-from tasks.lock import champion_lock
-from tasks.publish import publish, published_version
+from tasks.refresh.lock import champion_lock
+from tasks.refresh.publish import publish, published_version
 from tasks.sources._snapshot import newest
 from tests.fakes import calm
 
@@ -71,7 +71,7 @@ def test_nothing_has_drifted_from_itself(values: list[float]) -> None:
 def test_a_duel_is_won_by_the_margin_at_the_confidence_asked() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 300)
-    truth = Truth.of(GaussianNB(), y, y, None)
+    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
     champion = np.where(rng.random(300) < 0.8, y, 1 - y)
     challenger = np.where(rng.random(300) < 0.9, y, 1 - y)
     met = duel(truth, champion, challenger, "accuracy", margin=0.0, confidence=0.95)
@@ -88,7 +88,7 @@ def test_a_duel_is_won_by_the_margin_at_the_confidence_asked() -> None:
 
 def test_groups_are_drawn_whole_in_a_duel() -> None:
     y = np.tile([0, 1], 100)
-    truth = Truth.of(GaussianNB(), y, y, None)
+    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
     groups = np.repeat(np.arange(4), 50)
     # Better in one group of four, and there by much: rows would be sure of it, groups are not.
     champion = np.where(groups == 0, 1 - y, y)
@@ -101,7 +101,7 @@ def test_groups_are_drawn_whole_in_a_duel() -> None:
 
 def test_a_smaller_error_is_a_gain() -> None:
     y = np.arange(50, dtype=float)
-    truth = Truth.of(LinearRegression(), y, y, None)
+    truth = EvaluationTarget.of(LinearRegression(), y, y, None)
     met = duel(truth, y + 2.0, y + 1.0, "neg_root_mean_squared_error")
     assert met.gain == pytest.approx(1.0)
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_published_or_read_is_said_in_a_sentence(tmp_path: Path) 
 def test_a_lock_is_let_go_by_a_process_that_is_killed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/archive.db"
     hold = (
-        "import sys, time\nfrom tasks.lock import champion_lock\n"
+        "import sys, time\nfrom tasks.refresh.lock import champion_lock\n"
         f"with champion_lock({url!r}, 'mine', 0):\n"
         "    print('held', flush=True)\n    time.sleep(60)"
     )

@@ -205,7 +205,7 @@ def test_ctrl_c_ends_every_process_that_was_started(backend: str, tmp_path: Path
 def test_an_address_where_nobody_answers_is_one_sentence_in_time(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"swarm.evaluation.{backend}_cluster.PATIENCE", 1.0)
+    monkeypatch.setattr(f"swarm.evaluation.{backend}_cluster.CLUSTER_TIMEOUT", 1.0)
     started = time.monotonic()
     address = {"dask": "tcp://127.0.0.1:9", "ray": "127.0.0.1:9"}[backend]
     with pytest.raises(ConfigError, match=r"answers at evaluation.address .* within 1 seconds"):

@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.naive_bayes import GaussianNB
 
-from flows.compare import Compared, compare
+from flows.compare import ComparisonRun, compare
 from flows.compare_summary import print_comparison
 from swarm.errors import ConfigError, DataError, EvaluationError, SpaceError
 from swarm.strategies.catalogue import registry
@@ -35,7 +35,7 @@ def _server(prefect_server: str) -> None:
 @pytest.fixture(scope="module")
 def first(
     prefect_server: str, tracking_uri: str, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Bench, Compared]:
+) -> tuple[Bench, ComparisonRun]:
     """One undisturbed comparison."""
     bench = Bench(tmp_path_factory.mktemp("compared"), tracking_uri)
     return bench, compare(of(bench), verbosity=0)
@@ -47,13 +47,13 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.compare_files.draw_comparison", lambda *_: {})
 
 
-def same(bench: Bench, compared: Compared) -> dict[str, bytes]:
+def same(bench: Bench, compared: ComparisonRun) -> dict[str, bytes]:
     """What may not depend on anything but configuration and data."""
     page = bench.artifact(compared.run_id, "comparison.md").partition(b"## Time")[0]
     return {"page": page, **{name: bench.artifact(compared.run_id, name) for name in SAME}}
 
 
-def children(bench: Bench, compared: Compared) -> list[Any]:
+def children(bench: Bench, compared: ComparisonRun) -> list[Any]:
     return [
         run for run in bench.runs() if run.data.tags.get("mlflow.parentRunId") == compared.run_id
     ]

@@ -183,7 +183,7 @@ REFUSED = {
     WINE + "ensemble: {vote: mean}": "ensemble.vote 'mean' needs a regressor, got the classifier"
     " lightgbm.LGBMClassifier; set it to 'hard', 'soft', 'any' or 'auto'",
     WINE + "model: {estimator: sklearn.svm.SVC}\nensemble: {vote: soft}": "ensemble.vote 'soft'"
-    " needs probabilities, which sklearn.svm.SVC with these model.params does not give;"
+    " needs probabilities, which sklearn.svm.SVC with these model.params does not provide;"
     " set it to 'hard'",
     WINE + "model: {estimator: lightgbm.LGBMRegressor}\nensemble: {vote: any}": "ensemble.vote"
     " 'any' needs a classifier, got the regressor lightgbm.LGBMRegressor; set it to 'mean' or"
@@ -277,7 +277,7 @@ def test_a_missing_configuration_is_named_with_those_that_ship() -> None:
         f"configuration 'defualt' is neither a file nor a shipped configuration, {ships};"
         " did you mean 'default'?"
     )
-    with pytest.raises(ConfigError, match=r"ship, .*; give the path of a YAML file$"):
+    with pytest.raises(ConfigError, match=r"shipped .*; give the path of a YAML file$"):
         load("nowhere/at_all.yaml", env={})
 
 

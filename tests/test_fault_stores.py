@@ -17,7 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import StoreError
 from swarm.storage.archive import Archive
-from tasks.tracking.names import charted_name
+from tasks.tracking.names import metric_key
 from tests.flaky_proxy import FlakyProxy
 from tests.small_run import BAYES, Bench
 from tests.test_fault_resources import MASKS, evaluate, problem_of
@@ -224,7 +224,7 @@ def test_mlflow_that_is_killed_for_the_middle_half_has_everything_once_at_the_en
     run_id = run.info.run_id
     assert run.info.status == "FINISHED"
     for metric in ("best_cost", "fits", "diversity", "work_fits"):
-        points = bench.tracking.client.get_metric_history(run_id, charted_name(metric))
+        points = bench.tracking.client.get_metric_history(run_id, metric_key(metric))
         assert sorted(point.step for point in points) == list(range(1, epochs + 1)), metric
         told = [point.timestamp for point in sorted(points, key=lambda point: point.step)]
         assert told == sorted(told), metric

@@ -19,8 +19,10 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.multilabel import MLkNN
 from swarm.problem import problem as problem_module
 from swarm.problem import revised
+from swarm.problem.models import describe
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
+from swarm.problem.unsupervised import UnsupervisedScorer
 from swarm.storage.archive import Archive
 from tests.test_archive import numbers, run_python, table
 
@@ -130,7 +132,7 @@ def both_fingerprints(model: Any, **options: Any) -> tuple[str, str]:
     problem = Problem.build(X, y, model, folds=4, **options)
     now = problem.fingerprint()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(revised, "costs_were_wrong", lambda problem: False)
+        patch.setattr(revised, "had_wrong_costs", lambda problem: False)
         return now, problem.fingerprint()
 
 
@@ -189,3 +191,8 @@ def test_another_version_of_swarmselect_retires_the_costs_of_its_own_estimators(
     assert fingerprint() == other
     for model, before in zip(models, own, strict=True):
         assert fingerprint(X, labels, model, scoring="subset_accuracy") != before
+
+
+def test_an_archive_of_a_problem_without_target_is_found_by_its_former_class_path() -> None:
+    described = describe(UnsupervisedScorer())
+    assert described["class"] == "swarm.evaluation.unsupervised.WithoutTarget"  # type: ignore[call-overload, index]

@@ -15,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler
 from threadpoolctl import threadpool_limits
 
 from swarm.fastpaths import exact_path, fold_costs
-from swarm.fastpaths.ties import first_come
+from swarm.fastpaths.ties import heap_neighbours
 from swarm.fastpaths.whole import Trust, sums_are_exact, whole_columns
 from swarm.multilabel import MLkNN
 from swarm.problem.problem import Problem
@@ -106,7 +106,7 @@ def test_the_heap_keeps_the_neighbours_of_scikit_learn(seed: int, k: int, n_trai
     test = whole_table(seed + 1, 40, 3).to_numpy()
     distance = ((test[:, None] - train) ** 2).sum(axis=2)
     who = np.empty((len(test), k), dtype=np.int64)
-    first_come(distance, who)
+    heap_neighbours(distance, who)
     model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train)
     with threadpool_limits(1):
         told = model.kneighbors(test, return_distance=False)
@@ -200,7 +200,7 @@ def last_ones(distance: np.ndarray, who: np.ndarray) -> None:
 
 
 def test_a_rule_that_models_do_not_follow_is_used_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.fastpaths.ties.first_come", last_ones)
+    monkeypatch.setattr("swarm.fastpaths.ties.heap_neighbours", last_ones)
     features = whole_table(6, 90, 2)
     target = np.random.default_rng(6).integers(0, 2, 90)
     problem = Problem.build(features, target, KNeighborsClassifier(4), folds=3)

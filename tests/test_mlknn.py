@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from swarm import MLkNN, SubsetEnsemble
-from tasks.model_files import write_ensemble
+from tasks.models.files import write_ensemble
 
 Rows = list[list[int]]
 
@@ -158,7 +158,7 @@ def test_an_ensemble_of_it_is_served_from_its_files(tmp_path: Path) -> None:
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     ensemble = SubsetEnsemble(MLkNN(4), [["a"], ["a", "c"], ["b", "c"]]).fit(table, Y)
     assert "swarmselect" in write_ensemble(ensemble, table, tmp_path)
-    from tasks.served_model import ServedEnsemble
+    from tasks.models.served_model import ServedEnsemble
 
     served = ServedEnsemble()
     served.load_context(SimpleNamespace(artifacts={"ensemble": str(tmp_path)}))

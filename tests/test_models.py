@@ -24,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluations
-from swarm.problem.models import describe, made_deterministic, shrinks_exactly
+from swarm.problem.models import describe, make_deterministic, shrinks_exactly
 from swarm.problem.problem import Problem
 from swarm.strategies.operators.memory import shrink
 
@@ -169,7 +169,7 @@ def bundled() -> Table:
 
 def test_columns_that_lose_values_in_a_bundle_do_not_shrink_exactly() -> None:
     X, y = bundled()
-    model = made_deterministic(LGBMClassifier(n_estimators=4, num_leaves=6), 0)
+    model = make_deterministic(LGBMClassifier(n_estimators=4, num_leaves=6), 0)
     assert not shrinks_exactly(model, X)
     assert shrinks_exactly(clone(model).set_params(enable_bundle=False), X)
     assert shrinks_exactly(model, X.iloc[:9999])
@@ -316,7 +316,7 @@ def test_importances_of_a_group_are_the_sum_over_its_columns() -> None:
 def test_lightgbm_is_made_deterministic_quiet_and_single_threaded(
     make: Callable[[], Any],
 ) -> None:
-    model = made_deterministic(make(), seed=7)
+    model = make_deterministic(make(), seed=7)
     boosted = model.steps[-1][1] if hasattr(model, "steps") else model
     params = boosted.get_params()
     assert params["deterministic"] is True
@@ -328,18 +328,18 @@ def test_lightgbm_is_made_deterministic_quiet_and_single_threaded(
 def test_what_the_user_set_is_kept_and_the_estimator_is_not_touched() -> None:
     given = LGBMClassifier(random_state=3, verbosity=0, force_row_wise=True)
     before = given.get_params()
-    params = made_deterministic(given, seed=7).get_params()
+    params = make_deterministic(given, seed=7).get_params()
     assert given.get_params() == before
     assert (params["random_state"], params["verbosity"]) == (3, 0)
     assert "force_col_wise" not in params
-    forest = made_deterministic(RandomForestClassifier(n_jobs=4), seed=7)
+    forest = make_deterministic(RandomForestClassifier(n_jobs=4), seed=7)
     assert (forest.random_state, forest.n_jobs) == (7, 1)
 
 
 def test_a_generator_as_random_state_is_refused_by_name() -> None:
     model = make_pipeline(RandomForestClassifier(random_state=np.random.RandomState(0)))
     with pytest.raises(ConfigError, match="randomforestclassifier__random_state must be an int"):
-        made_deterministic(model, 0)
+        make_deterministic(model, 0)
 
 
 def test_a_description_tells_settings_apart_and_refuses_what_has_no_name() -> None:

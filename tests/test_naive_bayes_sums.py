@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from swarm.fastpaths import exact_path, fold_costs
-from swarm.fastpaths.bayes_moments import as_models_do
+from swarm.fastpaths.bayes_moments import moments_are_exact
 from swarm.fastpaths.bayes_sums import exact_sums
 from swarm.fastpaths.naive_bayes import NaiveBayesPath, _widest
 from swarm.problem.problem import Problem
@@ -53,7 +53,7 @@ def test_log_likelihoods_are_those_of_models(
     features = frame_of(rng, 60, n_columns, kind)
     target = np.arange(60) % n_classes
     problem = Problem.build(features, target, GaussianNB(), folds=3, importance="none")
-    assert as_models_do(problem)
+    assert moments_are_exact(problem)
     path = exact_path(problem)[0]
     assert isinstance(path, NaiveBayesPath)
     (block,) = path.blocks
@@ -98,11 +98,11 @@ def test_arrays_that_lie_otherwise_are_left_to_models() -> None:
     scaled = make_pipeline(StandardScaler(), GaussianNB())
     single = frame_of(rng, 30, 4, "real").astype(np.float32)
     huge = pd.DataFrame({"a": np.full(30, 2**52), "b": np.arange(30)})
-    assert not as_models_do(Problem.build(by_row, target, GaussianNB(), folds=3))
-    assert not as_models_do(Problem.build(single, target, GaussianNB(), folds=3))
-    assert not as_models_do(Problem.build(huge, target, GaussianNB(), folds=3))
+    assert not moments_are_exact(Problem.build(by_row, target, GaussianNB(), folds=3))
+    assert not moments_are_exact(Problem.build(single, target, GaussianNB(), folds=3))
+    assert not moments_are_exact(Problem.build(huge, target, GaussianNB(), folds=3))
     frame = frame_of(rng, 30, 4, "real")
-    assert not as_models_do(Problem.build(frame, target, scaled, folds=3))
+    assert not moments_are_exact(Problem.build(frame, target, scaled, folds=3))
 
 
 def test_folds_worked_on_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from flows.compare_progress import cell_display
 from flows.progress import display
-from flows.quiet import calm_warnings, let_logs_through, no_notes
+from flows.warnings_and_logs import enable_logs, hide_warnings, show_warnings_once
 from swarm.evaluation.types import Work
 from swarm.search.budget import Budget
 from swarm.search.history import EpochRecord
@@ -206,9 +206,9 @@ def test_logs_of_the_machinery_come_with_vv_and_not_before(monkeypatch):
     monkeypatch.setenv("PREFECT_SERVER_LOGGING_LEVEL", "DEBUG")
     monkeypatch.setenv("MLFLOW_LOGGING_LEVEL", "WARNING")
     for count in (0, 1):
-        let_logs_through(count)
+        enable_logs(count)
         assert os.environ["PREFECT_LOGGING_LEVEL"] == "CRITICAL"
-    let_logs_through(2)
+    enable_logs(2)
     assert os.environ["PREFECT_LOGGING_LEVEL"] == "INFO"
     # What the user chose stays.
     assert os.environ["PREFECT_SERVER_LOGGING_LEVEL"] == "DEBUG"
@@ -229,7 +229,7 @@ def warn(n: int) -> None:
 
 
 def test_what_every_fit_warns_of_is_said_once_in_a_line(own_warnings, capsys):
-    calm_warnings()
+    show_warnings_once()
     for n in range(9):
         warn(n)
     told = capsys.readouterr().err.splitlines()
@@ -242,13 +242,13 @@ def test_what_every_fit_warns_of_is_said_once_in_a_line(own_warnings, capsys):
 def test_quiet_says_no_warning_and_vv_every_one(own_warnings, capsys):
     said = []
     warnings.showwarning = lambda *given, **_: said.append(given)
-    calm_warnings()
-    let_logs_through(2)
+    show_warnings_once()
+    enable_logs(2)
     assert "PYTHONWARNINGS" not in os.environ
     warn(0)
     warn(1)
     assert len(said) == 2
-    no_notes(True)
+    hide_warnings(True)
     warn(2)
     assert len(said) == 2
     assert capsys.readouterr().err == ""

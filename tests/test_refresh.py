@@ -17,11 +17,11 @@ import swarm
 from conf.load import from_yaml
 from conf.refresh_schema import RefreshConfig
 from conf.text import render
-from flows.refresh import Refreshed, refresh
+from flows.refresh import RefreshRun, refresh
 from swarm.errors import ConfigError, DataError, InputError, StoreError
-from tasks.champion import ALIAS, Champions
-from tasks.decision import publish_features
-from tasks.lock import champion_lock
+from tasks.refresh.champion import ALIAS, Champions
+from tasks.refresh.decision import publish_features
+from tasks.refresh.lock import champion_lock
 from tests.small_run import BAYES, Bench
 
 pytestmark = pytest.mark.usefixtures("prefect_server", "plain")
@@ -73,7 +73,7 @@ class Desk:
         assert isinstance(config, RefreshConfig)
         return config
 
-    def refresh(self, force: bool = False, **sections: Any) -> Refreshed:
+    def refresh(self, force: bool = False, **sections: Any) -> RefreshRun:
         return refresh(self.config(**sections), force, 0)
 
     @property

@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import StoreError
-from tasks.registry import ModelInfo, log_ensemble
+from tasks.models.registry import ModelInfo, log_ensemble
 from tasks.tracking import Tracking, open_tracking
 
 CONSUMER = """

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from swarm.evaluation.fold_status import costs_of_records, settle
 from swarm.evaluation.limit import Limit, Race, limit_of
-from swarm.evaluation.settled import costs_of_records, settle
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive, KnownEvaluations
 from swarm.storage.record_cache import Recall

@@ -116,7 +116,7 @@ def _has_margins(model: Any) -> bool:
     return hasattr(LGBMClassifier, "decision_function")
 
 
-class _Labels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _BoosterClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The interface of a trained classifier that scorers need."""
 
     def __init__(self, booster: Any, importances: NDArray[Any], classes: NDArray[Any]) -> None:
@@ -138,7 +138,7 @@ class _Labels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return labels
 
 
-class _Values(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class _BoosterRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The interface of a trained regressor that scorers need."""
 
     def __init__(self, booster: Any, importances: NDArray[Any]) -> None:
@@ -213,8 +213,8 @@ class Boosted:
         booster = lightgbm.train(params, data, num_boost_round=self._rounds)
         importances = booster.feature_importance(self._importance)
         if self._task == "regression":
-            return _Values(booster, importances)
-        return _Labels(booster, importances, classes)
+            return _BoosterRegressor(booster, importances)
+        return _BoosterClassifier(booster, importances, classes)
 
     def rows(self, positions: Sequence[int], rows: Int) -> Float:
         """Return rows as input of a model of these columns: (n_rows, n_positions)."""

@@ -17,12 +17,20 @@ from swarm.errors import EvaluationError
 from swarm.evaluation.fitting import Fitted, Job
 from swarm.problem.problem import Problem
 
-__all__ = ["CLUSTERS", "PATIENCE", "Cluster", "Shipment", "check_cluster", "open_cluster", "train"]
+__all__ = [
+    "CLUSTERS",
+    "CLUSTER_TIMEOUT",
+    "Cluster",
+    "Shipment",
+    "check_cluster",
+    "open_cluster",
+    "train",
+]
 
 # Backend: the module it needs, and the extra that installs it.
 CLUSTERS = {"dask": ("distributed", "dask"), "ray": ("ray", "ray")}
 # Timeout, in seconds, of a connection, and of a cluster without workers.
-PATIENCE = 10.0
+CLUSTER_TIMEOUT = 10.0
 # Submitted jobs per worker: one running, one queued.
 _AHEAD = 2
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from swarm.errors import EvaluationError
 from swarm.evaluation.fitting import Fitted, Job
+from swarm.evaluation.fold_status import costs_of_records, settle
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
-from swarm.evaluation.settled import costs_of_records, settle
 from swarm.evaluation.types import Evaluations, Work
 from swarm.evaluation.workers import Workers
-from swarm.fastpaths import exact_path, find_answers
+from swarm.fastpaths import evaluate_masks, exact_path
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
@@ -91,6 +91,11 @@ class CrossValidation:
         )
         self.known = self.archive.open_problem(problem)
 
+    @property
+    def fits_models(self) -> bool:
+        """Whether fold costs come from fitted models; otherwise a fast path computes them."""
+        return self._path is None
+
     def __enter__(self) -> CrossValidation:
         return self
 
@@ -164,7 +169,7 @@ class CrossValidation:
             return jobs, 0
         started = time.perf_counter()
         masks = np.stack([job.mask for job in jobs])
-        answers = find_answers(self._path, masks, self.workers.n_jobs)
+        answers = evaluate_masks(self._path, masks, self.workers.n_jobs)
         costs = answers.costs
         if self.problem.scoring.bounded:
             # A cost below its bound has to be confirmed by a fitted model.

@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any
 
 from swarm.errors import ConfigError, EvaluationError
-from swarm.evaluation.cluster import PATIENCE, Key, Shipment
+from swarm.evaluation.cluster import CLUSTER_TIMEOUT, Key, Shipment
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
-from swarm.interrupts import deaf_children
+from swarm.interrupts import children_ignore_sigint
 from swarm.problem.problem import Problem
 
 __all__ = ["DaskCluster"]
@@ -115,9 +115,9 @@ class DaskCluster:
         self._shipped = None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._client.close(timeout=PATIENCE)
+            self._client.close(timeout=CLUSTER_TIMEOUT)
             if self._cluster is not None:
-                self._cluster.close(timeout=PATIENCE)
+                self._cluster.close(timeout=CLUSTER_TIMEOUT)
         self._logger.setLevel(self._level)
 
     def _missed(self, since: float | None) -> float | None:
@@ -129,10 +129,10 @@ class DaskCluster:
         if self._client.nthreads():
             return None
         since = time.monotonic() if since is None else since
-        if time.monotonic() - since > PATIENCE:
+        if time.monotonic() - since > CLUSTER_TIMEOUT:
             raise EvaluationError(
-                f"the Dask cluster has had no workers for {PATIENCE:g} seconds; start workers and "
-                "resume"
+                f"the Dask cluster has had no workers for {CLUSTER_TIMEOUT:g} seconds; start "
+                "workers and resume"
             )
         return since
 
@@ -140,26 +140,26 @@ class DaskCluster:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                client = self._dask.Client(address, timeout=PATIENCE, set_as_default=False)
+                client = self._dask.Client(address, timeout=CLUSTER_TIMEOUT, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"no Dask scheduler answers at evaluation.address {address!r} within "
-                f"{PATIENCE:g} seconds; start one with 'dask scheduler', or set it to null"
+                f"{CLUSTER_TIMEOUT:g} seconds; start one with 'dask scheduler', or set it to null"
             ) from error
         try:
-            client.wait_for_workers(1, timeout=PATIENCE)
+            client.wait_for_workers(1, timeout=CLUSTER_TIMEOUT)
         except TimeoutError as error:
             client.close()
             raise ConfigError(
                 f"the Dask scheduler at evaluation.address {address!r} has had no workers for "
-                f"{PATIENCE:g} seconds; start one with 'dask worker {address} --nthreads 1'"
+                f"{CLUSTER_TIMEOUT:g} seconds; start one with 'dask worker {address} --nthreads 1'"
             ) from error
         return client
 
     def _started(self, n_jobs: int) -> Any:
         import dask
 
-        with dask.config.set(_LOCAL), deaf_children(), warnings.catch_warnings():
+        with dask.config.set(_LOCAL), children_ignore_sigint(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 self._cluster = self._dask.LocalCluster(
@@ -177,7 +177,7 @@ class DaskCluster:
                     f"the {n_jobs} Dask workers did not start; a script that starts them needs "
                     "an if __name__ == '__main__' guard"
                 ) from error
-            return self._dask.Client(self._cluster, timeout=PATIENCE, set_as_default=False)
+            return self._dask.Client(self._cluster, timeout=CLUSTER_TIMEOUT, set_as_default=False)
 
 
 def _fit_shipped(shipment: Shipment, job: Job) -> Fitted:

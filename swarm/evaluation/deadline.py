@@ -18,7 +18,7 @@ import numpy as np
 from swarm.evaluation.fitting import REFIT, Fitted, Job
 from swarm.storage.records import Record
 
-__all__ = ["Deadline", "given_up"]
+__all__ = ["Deadline", "timed_out_fit"]
 
 Key = tuple[int, int]
 
@@ -62,7 +62,7 @@ class Deadline:
         return found
 
 
-def given_up(job: Job, fold: int, seconds: float) -> tuple[Fitted, Job | None]:
+def timed_out_fit(job: Job, fold: int, seconds: float) -> tuple[Fitted, Job | None]:
     """Return the failed fit of a job that timed out, and the rest of the job or None."""
     size = int(job.mask.sum())
     which = "on all rows" if fold == REFIT else f"of fold {fold}"

@@ -132,10 +132,10 @@ def _watched(problem: Problem, timeout: float) -> str | None:
     from joblib.externals.loky import get_reusable_executor
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    from swarm.interrupts import deaf_children, quiet_pool
+    from swarm.interrupts import children_ignore_sigint, silence_pool_thread
 
-    with quiet_pool():
-        with deaf_children():
+    with silence_pool_thread():
+        with children_ignore_sigint():
             pool = get_reusable_executor(max_workers=1, timeout=300)
             answer = pool.submit(_limited, problem, timeout)
         try:

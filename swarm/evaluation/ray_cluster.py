@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from swarm.errors import ConfigError
-from swarm.evaluation.cluster import PATIENCE, Key, Shipment
+from swarm.evaluation.cluster import CLUSTER_TIMEOUT, Key, Shipment
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
-from swarm.interrupts import deaf_children
+from swarm.interrupts import children_ignore_sigint
 from swarm.problem.problem import Problem
 
 __all__ = ["RayCluster"]
@@ -102,12 +102,12 @@ class RayCluster:
 def _start(ray: Any, n_jobs: int, address: str | None) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     if address is None:
-        with deaf_children():
+        with children_ignore_sigint():
             ray.init("local", num_cpus=n_jobs, include_dashboard=False, **quiet)
         return
     unreachable = ConfigError(
-        f"no Ray cluster answers at evaluation.address {address!r} within {PATIENCE:g} seconds; "
-        "start one with 'ray start --head', or set it to null"
+        f"no Ray cluster answers at evaluation.address {address!r} within {CLUSTER_TIMEOUT:g} "
+        "seconds; start one with 'ray start --head', or set it to null"
     )
     _reach(address, unreachable)
     try:
@@ -122,7 +122,7 @@ def _reach(address: str, unreachable: ConfigError) -> None:
         return
     try:
         parts = urlsplit(address if "://" in address else f"ray://{address}")
-        with socket.create_connection((parts.hostname or "", parts.port or 6379), PATIENCE):
+        with socket.create_connection((parts.hostname or "", parts.port or 6379), CLUSTER_TIMEOUT):
             pass
     except (OSError, ValueError) as error:
         raise unreachable from error

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.cluster import CLUSTERS, Cluster, check_cluster, open_cluster, train
-from swarm.evaluation.deadline import Deadline, given_up
+from swarm.evaluation.deadline import Deadline, timed_out_fit
 from swarm.evaluation.fitting import Fitted, Job, fit_mask
-from swarm.interrupts import deaf_children, quiet_pool
+from swarm.interrupts import children_ignore_sigint, silence_pool_thread
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 
@@ -189,7 +189,7 @@ class Workers:
         deadline = self._deadline()
         for key, fold in (deadline.late() if deadline else {}).items():
             if key in left:
-                fitted, rest = given_up(left.pop(key), fold, self.timeout or 0.0)
+                fitted, rest = timed_out_fit(left.pop(key), fold, self.timeout or 0.0)
                 if rest is not None:
                     left[key] = rest
                 yield fitted
@@ -201,8 +201,8 @@ class Workers:
         from joblib.externals.loky import get_reusable_executor
 
         shipped = self._ship()
-        with quiet_pool():
-            with deaf_children():
+        with silence_pool_thread():
+            with children_ignore_sigint():
                 pool = get_reusable_executor(max_workers=self.n_jobs, env=_ONE_THREAD, timeout=300)
                 answers = [pool.submit(_fit_shipped, shipped, job, deadline) for job in jobs]
             try:
@@ -226,8 +226,8 @@ class Workers:
             )
             if self.backend == "loky":
                 shipped = self._ship()
-                with quiet_pool():
-                    with deaf_children():
+                with silence_pool_thread():
+                    with children_ignore_sigint():
                         answers = pool(delayed(_fit_shipped)(shipped, job) for job in jobs)
                     yield from _until_closed(answers)
             else:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from swarm.fastpaths.answers import Answers
 from swarm.fastpaths.choose import ExactPath, exact_path
-from swarm.fastpaths.run import find_answers, fold_costs
+from swarm.fastpaths.path_result import PathResult
+from swarm.fastpaths.run import evaluate_masks, fold_costs
 
-__all__ = ["Answers", "ExactPath", "exact_path", "find_answers", "fold_costs"]
+__all__ = ["ExactPath", "PathResult", "evaluate_masks", "exact_path", "fold_costs"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from swarm.fastpaths.tables import FoldTable, columns_are_contiguous
 from swarm.problem.problem import Problem
 
-__all__ = ["Moments", "as_models_do", "moments_of"]
+__all__ = ["Moments", "moments_are_exact", "moments_of"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -84,7 +84,7 @@ def moments_of(problem: Problem, tables: list[FoldTable], first: int) -> Moments
     return Moments(classes, mean, variance, spread, log_prior, test, truth, sizes)
 
 
-def as_models_do(problem: Problem) -> bool:
+def moments_are_exact(problem: Problem) -> bool:
     """Whether the moments of two columns or more are bit-identical to those of models.
 
     The order of a sum depends on the memory layout of an array. Contiguous columns stay

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from swarm.fastpaths.bayes_moments import Moments
 
-__all__ = ["Kept", "Smoothed", "exact_sums", "smoothed"]
+__all__ = ["Kept", "SmoothedVariances", "exact_sums", "smoothed"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -21,7 +21,7 @@ _FARTHEST = 1e7
 
 
 @dataclass(frozen=True, eq=False)
-class Smoothed:
+class SmoothedVariances:
     """Terms of the log-likelihoods.
 
     Attributes
@@ -39,13 +39,13 @@ class Smoothed:
     far: Bool | None
 
 
-def smoothed(learned: Moments, smoothing: Float) -> Smoothed:
+def smoothed(learned: Moments, smoothing: Float) -> SmoothedVariances:
     """Add `smoothing` (n_folds,) to the variances of each fold."""
     width = learned.variance + smoothing[:, None, None]
     far: Bool = np.any(np.abs(learned.mean) >= _FARTHEST * np.sqrt(width), axis=1)
     with np.errstate(divide="ignore"):
         logs = np.log(2.0 * np.pi * width)
-    return Smoothed(width, logs, far if far.any() else None)
+    return SmoothedVariances(width, logs, far if far.any() else None)
 
 
 class Kept:
@@ -59,9 +59,9 @@ class Kept:
 
     def __init__(self, n_numbers: int) -> None:
         self._n_numbers = n_numbers
-        self._made: dict[bytes, Smoothed] = {}
+        self._made: dict[bytes, SmoothedVariances] = {}
 
-    def get(self, learned: Moments, smoothing: Float) -> Smoothed:
+    def get(self, learned: Moments, smoothing: Float) -> SmoothedVariances:
         """Return the terms for `smoothing` (n_folds,), from the cache if possible."""
         key = smoothing.tobytes()
         found = self._made.pop(key, None)
@@ -74,7 +74,7 @@ class Kept:
         return found
 
 
-def exact_sums(learned: Moments, squares: Float, made: Smoothed, columns: Int) -> Float:
+def exact_sums(learned: Moments, squares: Float, made: SmoothedVariances, columns: Int) -> Float:
     """Log-likelihoods of one mask, in the order of a model: float64 (n_folds, n_classes, n_test).
 
     Squares are summed column by column, as NumPy sums contiguous rows. This requires at least two

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas.api import types
 
-from swarm.fastpaths.answers import Answers
-from swarm.fastpaths.costs import asks_for_labels
+from swarm.fastpaths.costs import needs_only_predict
+from swarm.fastpaths.path_result import PathResult
 from swarm.problem.models import is_short_float, last_step, steps_before
 from swarm.problem.problem import Problem
 
@@ -20,7 +20,7 @@ __all__ = ["ExactPath", "exact_path"]
 class ExactPath(Protocol):
     """Interface of fast paths: fold costs of many masks, equal to those of fitted models."""
 
-    def answers(self, masks: NDArray[np.bool_]) -> Answers:
+    def answers(self, masks: NDArray[np.bool_]) -> PathResult:
         """Evaluate masks (n, n_units) on every fold.
 
         The result of a mask does not depend on the others. Doubtful costs are NaN.
@@ -56,7 +56,7 @@ def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
     # Linear paths compute coefficients; the other paths have no importances.
     if problem.importance not in ("none", "mutual_information", *(["fold"] if linear else [])):
         return f"importances of the kind {problem.importance!r} come from models"
-    if not asks_for_labels(problem.scoring):
+    if not needs_only_predict(problem.scoring):
         return f"the scorer {problem.scoring.name!r} needs more than predictions"
     for column, dtype in problem.features.dtypes.items():
         numeric = types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype)

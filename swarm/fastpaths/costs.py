@@ -12,11 +12,11 @@ from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 
 __all__ = [
-    "asks_for_labels",
     "costs_of",
     "errors_are_rounding",
     "is_accuracy",
     "magnifies_rounding",
+    "needs_only_predict",
     "scores_numbers",
 ]
 
@@ -26,7 +26,7 @@ Float = NDArray[np.float64]
 _ROUNDING = 1e-7
 
 
-class _Answer(BaseEstimator):  # type: ignore[misc]
+class _FixedPredictor(BaseEstimator):  # type: ignore[misc]
     """A fitted estimator with fixed predictions, for scorers."""
 
     def __init__(self, predicted: Any, classes: Any = None) -> None:
@@ -41,11 +41,11 @@ class _Answer(BaseEstimator):  # type: ignore[misc]
         return True
 
 
-class _Classes(ClassifierMixin, _Answer):  # type: ignore[misc]
+class _FixedClassifier(ClassifierMixin, _FixedPredictor):  # type: ignore[misc]
     pass
 
 
-class _Numbers(RegressorMixin, _Answer):  # type: ignore[misc]
+class _FixedRegressor(RegressorMixin, _FixedPredictor):  # type: ignore[misc]
     pass
 
 
@@ -106,7 +106,7 @@ def errors_are_rounding(predicted: Float, truth: NDArray[Any]) -> NDArray[np.boo
     return exact
 
 
-def asks_for_labels(scoring: Scoring) -> bool:
+def needs_only_predict(scoring: Scoring) -> bool:
     """Whether the scorer only needs ``predict``."""
     scorer = scoring.scorer
     return getattr(scorer, "_response_method", None) == "predict"
@@ -139,7 +139,7 @@ def costs_of(
         return (scoring.upper or 0.0) + wrong
     if classes is None and (measured := _measured(predicted, truth, scoring)) is not None:
         return measured
-    kind = _Numbers if classes is None else _Classes
+    kind = _FixedRegressor if classes is None else _FixedClassifier
     tested = problem.features.iloc[rows]
     found = np.full(len(predicted), np.nan)
     for row, one in enumerate(predicted):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.fastpaths.answers import Answers
 from swarm.fastpaths.costs import (
     costs_of,
     errors_are_rounding,
@@ -20,6 +19,7 @@ from swarm.fastpaths.linear_folds import (
     discriminant_system,
     least_squares_system,
 )
+from swarm.fastpaths.path_result import PathResult
 from swarm.fastpaths.solve import predict_masks, solve_masks
 from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership
 from swarm.problem.problem import Problem
@@ -85,7 +85,7 @@ class LinearPath:
     rule: _Rule
     belongs: Bool
 
-    def answers(self, masks: Bool) -> Answers:
+    def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
         chosen = chosen_columns(masks, self.belongs)
         shape = (len(masks), len(self.systems))
@@ -106,7 +106,7 @@ class LinearPath:
             costs[sure, fold] = costs_of(predicted[sure], self.problem, fold, system.classes)
             if importances is not None:
                 importances[sure, fold] = self._importances(found[sure])
-        return Answers(costs, importances)
+        return PathResult(costs, importances)
 
     def _solved(
         self, masks: Bool, chosen: Chosen, system: System, n_train: int

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.fastpaths.answers import Answers
 from swarm.fastpaths.costs import costs_of
 from swarm.fastpaths.label_counts import MOST_NEIGHBOURS, label_counts, packed
 from swarm.fastpaths.neighbours import largest_squares, rounding_of, widened
+from swarm.fastpaths.path_result import PathResult
 from swarm.fastpaths.tables import (
     chosen_columns,
     fold_tables,
@@ -81,7 +81,7 @@ class MultiLabelPath:
     smoothing: float
     trust: Trust = field(default_factory=Trust)
 
-    def answers(self, masks: Bool) -> Answers:
+    def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
         chosen = chosen_columns(masks, self.belongs)
         labels = self.problem.target.astype(np.int64)
@@ -112,7 +112,7 @@ class MultiLabelPath:
             if known.any():
                 classes = np.array([0, 1])
                 costs[known, fold] = costs_of(found[known], self.problem, fold, classes)
-        return Answers(costs)
+        return PathResult(costs)
 
     def _holds(self, columns: Int, fold: int, predicted: Int) -> bool:
         """Whether to trust predictions that depend on tie-breaking."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.fastpaths.answers import Answers
-from swarm.fastpaths.bayes_moments import Moments, as_models_do, moments_of
-from swarm.fastpaths.bayes_sums import Kept, Smoothed, exact_sums
+from swarm.fastpaths.bayes_moments import Moments, moments_are_exact, moments_of
+from swarm.fastpaths.bayes_sums import Kept, SmoothedVariances, exact_sums
 from swarm.fastpaths.costs import costs_of, is_accuracy
+from swarm.fastpaths.path_result import PathResult
 from swarm.fastpaths.tables import columns_of, fold_tables, membership
 from swarm.problem.problem import Problem
 
@@ -73,10 +73,10 @@ class NaiveBayesPath:
     smoothing: float
     exact: bool | None
 
-    def answers(self, masks: Bool) -> Answers:
+    def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
         columns = columns_of(masks, self.membership)
-        return Answers(np.concatenate([self._costs(columns, b) for b in self.blocks], axis=1))
+        return PathResult(np.concatenate([self._costs(columns, b) for b in self.blocks], axis=1))
 
     def _costs(self, columns: Bool, block: _Block) -> Float:
         """Return the cost of each set of columns (n, n_columns) on each fold of a block."""
@@ -93,7 +93,7 @@ class NaiveBayesPath:
         return costs
 
     def _costs_by(
-        self, made: list[Smoothed], columns: Bool, block: _Block, squares: Float
+        self, made: list[SmoothedVariances], columns: Bool, block: _Block, squares: Float
     ) -> Float:
         learned = block.moments
         labels, doubtful = _labels(_joint(made, columns, learned, squares), learned)
@@ -160,7 +160,7 @@ def _widest(columns: Bool, spread: Float) -> Float:
     return found
 
 
-def _joint(made: list[Smoothed], columns: Bool, learned: Moments, squares: Float) -> Float:
+def _joint(made: list[SmoothedVariances], columns: Bool, learned: Moments, squares: Float) -> Float:
     """Return the log-likelihoods of all masks: float64 (n_folds, n_classes, n, n_test)."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         width = np.stack([one.width for one in made], axis=2)
@@ -209,6 +209,6 @@ def naive_bayes_path(problem: Problem, model: Any) -> tuple[NaiveBayesPath | Non
         learned = moments_of(problem, tables[first : first + together], first)
         kept = Kept(_KEPT // (len(tables) // together))
         blocks.append(_Block(first, learned, learned.squares() if keep else None, kept))
-    belongs, exact = membership(problem), None if as_models_do(problem) else False
+    belongs, exact = membership(problem), None if moments_are_exact(problem) else False
     path = NaiveBayesPath(problem, blocks, belongs, float(model.var_smoothing), exact)
     return path, "log-likelihoods of naive Bayes are sums over features"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.fastpaths.answers import Answers
 from swarm.fastpaths.costs import costs_of, errors_are_rounding
 from swarm.fastpaths.neighbours import largest_squares, rounding_of, widened
+from swarm.fastpaths.path_result import PathResult
 from swarm.fastpaths.tables import (
     Chosen,
     FoldTable,
@@ -66,7 +66,7 @@ class NearestPath:
     weighted: bool
     ties: Ties
 
-    def answers(self, masks: Bool) -> Answers:
+    def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
         chosen = chosen_columns(masks, self.belongs)
         costs = np.full((len(masks), len(self.tables)), np.nan)
@@ -78,7 +78,7 @@ class NearestPath:
                 sure &= ~errors_are_rounding(predicted, truth)
             if sure.any():
                 costs[sure, fold] = costs_of(predicted[sure], self.problem, fold, self.classes)
-        return Answers(costs)
+        return PathResult(costs)
 
     def _labels(self, chosen: Chosen, fold: int) -> tuple[NDArray[Any], Bool]:
         """Return predictions (n, n_test), and which masks have no doubtful one: bool (n,)."""

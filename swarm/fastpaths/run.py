@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.fastpaths.answers import Answers, joined
 from swarm.fastpaths.choose import ExactPath
+from swarm.fastpaths.path_result import PathResult, joined
 from swarm.threads import one_thread
 
-__all__ = ["find_answers", "fold_costs"]
+__all__ = ["evaluate_masks", "fold_costs"]
 
 # Chunks per thread, and the smallest number of masks of a chunk.
 _PIECES = 2
 _FEWEST = 8
 
 
-def find_answers(path: ExactPath, masks: NDArray[np.bool_], n_threads: int = 1) -> Answers:
+def evaluate_masks(path: ExactPath, masks: NDArray[np.bool_], n_threads: int = 1) -> PathResult:
     """Evaluate masks (n, n_units); the result does not depend on the number of threads.
 
     Compiled code releases the GIL, so that threads can use all cores.
@@ -35,5 +35,5 @@ def fold_costs(
     path: ExactPath, masks: NDArray[np.bool_], n_folds: int, n_threads: int = 1
 ) -> NDArray[np.float64]:
     """Return the costs of masks (n, n_units): float64 (n, n_folds), NaN if doubtful."""
-    costs = find_answers(path, masks, n_threads).costs
+    costs = evaluate_masks(path, masks, n_threads).costs
     return costs.reshape(len(masks), n_folds)

@@ -116,7 +116,7 @@ class Ties:
             distance = here[start : start + step] @ there
             part = who[start : start + step]
             if way == "heap":
-                first_come(distance, part)
+                heap_neighbours(distance, part)
             else:
                 part[:] = np.argpartition(distance, self.k - 1, axis=1)[:, : self.k]
         return who if self._confirmed(way, fold, columns, rows, who) else None
@@ -186,7 +186,7 @@ def mean_of(values: Float, weight: Float | None) -> Float:
 
 
 @njit(nogil=True, cache=True)
-def first_come(distance: Float, who: Int) -> None:  # pragma: no cover
+def heap_neighbours(distance: Float, who: Int) -> None:  # pragma: no cover
     """Push the distances of each row through a max-heap of the k smallest.
 
     A value that is not below the root is skipped. Otherwise it replaces the root and is sifted

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError, DataError
 from swarm.problem.folds import Fold, make_folds
 from swarm.problem.models import allows_missing, is_a, is_lightgbm, last_step, takes_categorical
-from swarm.problem.scoring import Scoring, scores_truth
+from swarm.problem.scoring import Scoring, scores_perfect_predictions
 
 __all__ = [
     "check_columns",
@@ -299,7 +299,7 @@ def check_folds(
                 f"the training rows of fold {number} have the single class "
                 f"{trained.tolist()[0]!r}; use fewer or stratified folds"
             )
-        if len(tested) == 1 and not scores_truth(scoring, target[test], trained):
+        if len(tested) == 1 and not scores_perfect_predictions(scoring, target[test], trained):
             raise DataError(
                 f"the test rows of fold {number} have the single class {tested.tolist()[0]!r}, "
                 f"for which the scorer {scoring.name!r} is undefined; use fewer or stratified "

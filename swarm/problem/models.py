@@ -22,7 +22,7 @@ __all__ = [
     "is_short_float",
     "keeps_columns",
     "last_step",
-    "made_deterministic",
+    "make_deterministic",
     "model_importances",
     "shrinks_exactly",
     "steps_before",
@@ -61,7 +61,7 @@ _ROWS_OF_A_CONFLICT = 10_000
 _BIN_SAMPLES = ("subsample_for_bin", "bin_construct_sample_cnt")
 
 
-def made_deterministic(estimator: Any, seed: int) -> Any:
+def make_deterministic(estimator: Any, seed: int) -> Any:
     """Clone `estimator` so that equal data give equal models.
 
     Every ``random_state`` of None is replaced by `seed`. LightGBM models get
@@ -258,6 +258,17 @@ def _could_be_bundled(features: pd.DataFrame) -> bool:
     return bool(first + second <= 1.01)
 
 
+# Where classes were when archives were written that are still read: fingerprints contain this.
+_FORMER_PATHS = {
+    "swarm.problem.unsupervised.UnsupervisedScorer": "swarm.evaluation.unsupervised.WithoutTarget",
+}
+
+
+def _class_path(cls: type) -> str:
+    path = f"{cls.__module__}.{cls.__qualname__}"
+    return _FORMER_PATHS.get(path, path)
+
+
 def describe(estimator: Any) -> object:
     """Describe an estimator by JSON values that are equal for equal settings.
 
@@ -279,7 +290,7 @@ def describe(estimator: Any) -> object:
     if hasattr(estimator, "get_params") and not isinstance(estimator, type):
         cls = type(estimator)
         params = estimator.get_params(deep=False)
-        return {"class": f"{cls.__module__}.{cls.__qualname__}", "params": describe(params)}
+        return {"class": _class_path(cls), "params": describe(params)}
     name = getattr(estimator, "__qualname__", "")
     if name and "<" not in name:
         return f"{estimator.__module__}.{name}"
@@ -287,7 +298,7 @@ def describe(estimator: Any) -> object:
     ours = cls.__module__.startswith("sklearn.") or is_dataclass(estimator)
     if (ours or hasattr(estimator, "fit")) and hasattr(estimator, "__dict__"):
         # Splitters, column selectors, scorers and plain classes: settings without get_params.
-        return {"class": f"{cls.__module__}.{cls.__qualname__}", "state": describe(vars(estimator))}
+        return {"class": _class_path(cls), "state": describe(vars(estimator))}
     raise ConfigError(
         f"{estimator!r} has no stable name, so its results cannot be archived; "
         "define it by name in a module"

@@ -34,7 +34,7 @@ from swarm.problem.models import (
     has_importances,
     is_lightgbm,
     keeps_columns,
-    made_deterministic,
+    make_deterministic,
     shrinks_exactly,
 )
 from swarm.problem.scoring import Scoring, resolve_scoring
@@ -184,7 +184,7 @@ class Problem:
         check_columns(features, estimator, categorical_support)
         check_task(estimator, target, task)
         check_target_range(estimator, labels)
-        model = made_deterministic(estimator, seed)
+        model = make_deterministic(estimator, seed)
         score = (
             scoring_without_target(scoring)
             if task == "unsupervised"
@@ -242,7 +242,7 @@ class Problem:
         check_estimator(estimator, self.scoring)
         check_columns(self.features, estimator, self.categorical_support)
         check_fit_params(estimator, self.fit_params)
-        model = made_deterministic(estimator, seed)
+        model = make_deterministic(estimator, seed)
         kind = _importance_kind(
             importance, model, self.features, self.target, self.as_array, self.task
         )
@@ -273,7 +273,7 @@ class Problem:
         return digest.hexdigest()[:32]
 
     def _recipe(self) -> bytes:
-        from swarm.problem.revised import costs_were_wrong
+        from swarm.problem.revised import had_wrong_costs
 
         scorer = self.scoring
         recipe = {
@@ -288,7 +288,7 @@ class Problem:
             recipe["fit_params"] = describe(_plain(self.fit_params))
         if self.as_array:
             recipe["as_array"] = True
-        if costs_were_wrong(self):
+        if had_wrong_costs(self):
             # Earlier versions may have archived wrong costs.
             recipe["revision"] = _REVISION
         return json.dumps(recipe, sort_keys=True).encode()
@@ -367,7 +367,7 @@ def _importance_kind(
     if importance not in ("auto", "fold", "refit"):
         return importance
     reason = ""
-    if not _tells_importances(model):
+    if not _provides_importances(model):
         reason = f"{type(model).__name__} has none"
     elif not keeps_columns(model, features, target, as_array):
         reason = "the pipeline creates new columns"
@@ -388,14 +388,14 @@ def _exact(kind: str, model: Any, features: pd.DataFrame, folds: Sequence[Fold])
     )
 
 
-def _tells_importances(estimator: Any) -> bool:
+def _provides_importances(estimator: Any) -> bool:
     """Fit on a few rows: some classes have importances only with some of their settings."""
     from sklearn.base import clone
 
     if is_lightgbm(estimator):
         return True
     if getattr(estimator, "steps", None):
-        return _tells_importances(estimator.steps[-1][1])
+        return _provides_importances(estimator.steps[-1][1])
     rows = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0], [2.0, 0.5]] * 5)
     labels = np.array([0, 1, 0, 1] * 5)
     try:

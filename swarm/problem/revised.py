@@ -12,7 +12,7 @@ from swarm.problem.scoring import averages_classes
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
-__all__ = ["costs_were_wrong"]
+__all__ = ["had_wrong_costs"]
 
 # Estimators with a fast path in version 0.1.0, independent of the current fast paths.
 _NEIGHBOURS = {"sklearn.KNeighborsClassifier", "sklearn.KNeighborsRegressor", "swarm.MLkNN"}
@@ -25,7 +25,7 @@ _LINEAR = {
 _FAST_PATHS = {*_NEIGHBOURS, *_LINEAR, "sklearn.GaussianNB"}
 
 
-def costs_were_wrong(problem: Problem) -> bool:
+def had_wrong_costs(problem: Problem) -> bool:
     """Whether version 0.1.0 may have archived wrong costs of a problem.
 
     Its fast paths scaled neighbours with sums in another order, computed float32 columns in

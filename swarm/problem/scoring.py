@@ -12,7 +12,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from swarm.errors import ConfigError, nearest
 
-__all__ = ["Scoring", "averages_classes", "resolve_scoring", "scorer_names", "scores_truth"]
+__all__ = [
+    "Scoring",
+    "averages_classes",
+    "resolve_scoring",
+    "scorer_names",
+    "scores_perfect_predictions",
+]
 
 # Scorers of a single positive class, which fail on string labels if it is not set.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
@@ -135,7 +141,7 @@ def scorer_names() -> list[str]:
     return sorted([*get_scorer_names(), *_SEVERAL_LABELS])
 
 
-class _Truth(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _PerfectClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A fitted classifier whose predictions are always correct."""
 
     def __init__(self, truth: Any, classes: Any) -> None:
@@ -156,7 +162,7 @@ class _Truth(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return True
 
 
-def scores_truth(
+def scores_perfect_predictions(
     scoring: Scoring, truth: np.ndarray[Any, Any], classes: np.ndarray[Any, Any]
 ) -> bool:
     """Whether a scikit-learn scorer is defined for perfect predictions of the test rows.
@@ -173,7 +179,9 @@ def scores_truth(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            cost = scoring.cost(_Truth(truth, classes), np.zeros((len(truth), 1)), truth)
+            cost = scoring.cost(
+                _PerfectClassifier(truth, classes), np.zeros((len(truth), 1)), truth
+            )
         except Exception:
             return False
     return not np.isnan(cost)

@@ -9,11 +9,11 @@ from typing import Any
 from swarm.errors import ConfigError
 from swarm.problem.scoring import Scoring
 
-__all__ = ["WithoutTarget", "scoring_without_target"]
+__all__ = ["UnsupervisedScorer", "scoring_without_target"]
 
 
 @dataclass(frozen=True)
-class WithoutTarget:
+class UnsupervisedScorer:
     """A scorer without a target.
 
     Attributes
@@ -47,4 +47,4 @@ def scoring_without_target(scoring: str | Callable[..., float] | Scoring | None)
             "(estimator, X) as scoring"
         )
     name = "score" if scoring is None else getattr(scoring, "__name__", type(scoring).__name__)
-    return Scoring(name, WithoutTarget(scoring), upper=None)
+    return Scoring(name, UnsupervisedScorer(scoring), upper=None)

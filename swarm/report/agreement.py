@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.validation.stability import nogueira, verbal
+from swarm.validation.stability import interpret_index, nogueira
 
 __all__ = ["Agreement", "agreement"]
 
@@ -98,7 +98,7 @@ def agreement(
         index=index,
         low=low,
         high=high,
-        word=verbal(index),
+        word=interpret_index(index),
         level=level,
         overlap=overlap,
         chance=float(share.mean()),

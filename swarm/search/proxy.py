@@ -12,7 +12,7 @@ from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.search.packing import pack_folds, unpack_masks
-from swarm.search.result import Confirmed, SearchResult
+from swarm.search.result import ConfirmedSubsets, SearchResult
 from swarm.strategies.operators.memory import shrink
 
 __all__ = ["LOW_CORRELATION", "confirm"]
@@ -77,7 +77,9 @@ def confirm(
     first = np.unique(np.packbits(masks[rank], axis=1), axis=0, return_index=True)[1]
     kept = rank[np.sort(first)]
     correlation = _correlation(asked, costs[len(best) :])
-    return replace(result, confirmed=Confirmed(masks[kept], costs[kept], cheap[kept], correlation))
+    return replace(
+        result, confirmed=ConfirmedSubsets(masks[kept], costs[kept], cheap[kept], correlation)
+    )
 
 
 def _best(result: SearchResult, guide: CrossValidation, n_best: int) -> tuple[Bool, Float]:

@@ -16,13 +16,13 @@ from swarm.search.history import EpochRecord, history_table, work_table
 if TYPE_CHECKING:
     from swarm.search.driver import SearchState
 
-__all__ = ["Confirmed", "SearchResult"]
+__all__ = ["ConfirmedSubsets", "SearchResult"]
 
 Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Confirmed:
+class ConfirmedSubsets:
     """Subsets of a search with a cheaper model, measured on the full model.
 
     Attributes
@@ -69,7 +69,7 @@ class SearchResult:
     records: tuple[EpochRecord, ...]
     reason: str
     space: SearchSpace
-    confirmed: Confirmed | None = None
+    confirmed: ConfirmedSubsets | None = None
 
     @property
     def best_mask(self) -> Bool:

@@ -12,10 +12,10 @@ from swarm.problem.models import tags_of
 from swarm.problem.scoring import Scoring
 from swarm.search.picks import check_pick
 
-__all__ = ["refuse_early"]
+__all__ = ["check_parameters"]
 
 
-def refuse_early(selector: Any, y: Any) -> None:
+def check_parameters(selector: Any, y: Any) -> None:
     """Reject a missing target, and parameters with which a fit could not be repeated.
 
     Raises

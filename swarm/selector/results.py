@@ -19,7 +19,7 @@ from swarm.storage.records import Record
 from swarm.strategies.operators.memory import shrink
 from swarm.strategies.operators.sequential import standard_error
 
-__all__ = ["Evaluated"]
+__all__ = ["EvaluatedSubsets"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -31,7 +31,7 @@ _CHUNK = 256
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluatedSubsets:
     """The evaluated subsets of a search.
 
     Attributes
@@ -62,7 +62,7 @@ class Evaluated:
         problem: Problem,
         known: KnownEvaluations,
         bounds: tuple[int, int],
-    ) -> Evaluated:
+    ) -> EvaluatedSubsets:
         """Read the requested subsets of the search from the archive.
 
         Folds that the search did not need are omitted even if they are in the archive, so that the

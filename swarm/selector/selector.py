@@ -25,14 +25,14 @@ from swarm.problem.space import Groups, SearchSpace
 from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.runner import Proxy, SearchHooks, SearchPlan, run_search
-from swarm.selector.checks import refuse_early
+from swarm.selector.checks import check_parameters
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
 from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
-from swarm.selector.results import Evaluated
+from swarm.selector.progress import CallbackSupport, FitCallbacks, progress, tell, with_callbacks
+from swarm.selector.results import EvaluatedSubsets
 from swarm.selector.routing import router_of, sent
 from swarm.selector.sizes import bounds_of_answer, sized
 from swarm.selector.tables import as_table, as_target, is_polars, select_columns, wants_polars
-from swarm.selector.telling import CallbackSupport, FitTasks, progress, tell, with_callbacks
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of, strategy_class
@@ -245,11 +245,11 @@ class SubsetSelector(
         EvaluationError
             If more than a tenth of the fits fail, or a cost is NaN.
         """
-        refuse_early(self, y)
+        check_parameters(self, y)
         ends_by_itself = strategy_class(self.strategy).ends_by_itself
         budget = budget_of(ends_by_itself, self.epochs, self.distinct, self.seconds, self.patience)
         weight, groups, fit_params = sent(self, params)
-        tasks = FitTasks(self, X, y, params, known_epochs(budget))
+        tasks = FitCallbacks(self, X, y, params, known_epochs(budget))
         table, as_array = as_table(self, X)
         problem, strategy = self._problem(table, as_target(y), weight, groups, fit_params, as_array)
         hints = prepare_hints(
@@ -441,15 +441,18 @@ class SubsetSelector(
         return Proxy(problem.with_estimator(cheaper, seed=self.random_state))
 
     def _evaluate(
-        self, plan: SearchPlan, tasks: FitTasks, shown: Callable[[EpochRecord, SearchState], None]
-    ) -> Evaluated:
+        self,
+        plan: SearchPlan,
+        tasks: FitCallbacks,
+        shown: Callable[[EpochRecord, SearchState], None],
+    ) -> EvaluatedSubsets:
         """Run the search, and read its evaluations."""
         problem = plan.problem
         fitted = self._fitted_at(problem.space)
         hooks = SearchHooks(
-            epochs=(shown, *self.callbacks, tasks.stop_if_asked),
+            epochs=(shown, *self.callbacks, tasks.stop_if_requested),
             step=lambda search, state: tasks.around(search.step, fitted)(state),
-            ended=lambda r: replace(r, reason="stopped") if tasks.asked_to_stop else r,
+            ended=lambda r: replace(r, reason="stopped") if tasks.stop_requested else r,
         )
         archive = Archive() if self.archive is None else Archive(self.archive)
         with closing(archive):
@@ -459,7 +462,7 @@ class SubsetSelector(
                     f"{finished.doubt}; use a proxy closer to the estimator, or none", stacklevel=4
                 )
             bounds = bounds_of_answer(plan.strategy, problem.space)
-            return Evaluated.of(finished.result, problem, finished.known, bounds)
+            return EvaluatedSubsets.of(finished.result, problem, finished.known, bounds)
 
     def _fitted_at(self, space: SearchSpace) -> Callable[[SearchState], dict[str, Any] | None]:
         """Return a function from a state to the attributes of a selector fitted at that state."""
@@ -473,7 +476,7 @@ class SubsetSelector(
 
         return fitted
 
-    def _keep(self, found: Evaluated, pick: str) -> None:
+    def _keep(self, found: EvaluatedSubsets, pick: str) -> None:
         row = found.pick(pick)
         result, space = found.result, found.result.space
         mask = result.best_mask if row is None else found.masks[row]

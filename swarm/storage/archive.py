@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, StoreError
-from swarm.redaction import harmless, redact, scrub, secrets_of
+from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
 from swarm.storage.record_cache import Recall
 from swarm.storage.record_rows import decode, encode
@@ -130,7 +130,7 @@ class Archive:
             raise StoreError(
                 f"cannot open the archive {self._name}: {scrub(_reason(error), self._secrets)}; "
                 "check the address, or name another archive"
-            ) from harmless(error, self._secrets)
+            ) from cause_without_secrets(error, self._secrets)
         except StoreError:
             self.close()
             raise
@@ -198,7 +198,7 @@ class Archive:
                 f"cannot {action} the archive {self._name}: "
                 f"{scrub(_reason(error), self._secrets)}; "
                 "free disk space, restore access or restore a backup, then resume"
-            ) from harmless(error, self._secrets)
+            ) from cause_without_secrets(error, self._secrets)
 
     @property
     def _on_server(self) -> bool:

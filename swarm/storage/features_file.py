@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from swarm.errors import DataError
-from swarm.redaction import harmless, redact, scrub, secrets_of
+from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 
 __all__ = ["FORMAT", "load_features", "read_published"]
 
@@ -56,7 +56,7 @@ def read_published(uri: str) -> dict[str, Any]:
         secrets = secrets_of(str(uri))
         raise DataError(
             f"cannot read features from {shown!r} ({scrub(reason, secrets)}); give a features.json"
-        ) from harmless(error, secrets)
+        ) from cause_without_secrets(error, secrets)
     names = found.get("features") if isinstance(found, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DataError(f"{shown!r} is not a features file; give one published by `swarm refresh`")

@@ -18,7 +18,7 @@ from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal
 from swarm.strategies.operators.binary_swarm import (
     BinarySwarm,
-    BinarySwarmSettings,
+    BinarySwarmStrategy,
     propose_positions,
 )
 from swarm.strategies.operators.initialise import place
@@ -28,7 +28,7 @@ __all__ = ["BinaryPso"]
 
 
 @dataclass(frozen=True)
-class BinaryPso(BinarySwarmSettings):
+class BinaryPso(BinarySwarmStrategy):
     """Binary PSO (Kennedy and Eberhart 1997).
 
     Parameters

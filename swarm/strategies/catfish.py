@@ -20,7 +20,7 @@ from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal
 from swarm.strategies.operators.binary_swarm import (
     BinarySwarm,
-    BinarySwarmSettings,
+    BinarySwarmStrategy,
     propose_positions,
 )
 from swarm.strategies.operators.initialise import place
@@ -43,7 +43,7 @@ class CatfishSwarm(BinarySwarm):
 
 
 @dataclass(frozen=True)
-class CatfishPso(BinarySwarmSettings):
+class CatfishPso(BinarySwarmStrategy):
     """Binary PSO that restarts its worst particles at the extremes (Chuang et al. 2011).
 
     Parameters

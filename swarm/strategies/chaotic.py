@@ -18,7 +18,7 @@ from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal
 from swarm.strategies.operators.binary_swarm import (
     BinarySwarm,
-    BinarySwarmSettings,
+    BinarySwarmStrategy,
     propose_positions,
 )
 from swarm.strategies.operators.initialise import place
@@ -46,7 +46,7 @@ class ChaoticSwarm(BinarySwarm):
 
 
 @dataclass(frozen=True)
-class ChaoticPso(BinarySwarmSettings):
+class ChaoticPso(BinarySwarmStrategy):
     """Binary PSO with an inertia from the logistic map (Chuang et al. 2011).
 
     Parameters

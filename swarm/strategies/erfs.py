@@ -20,7 +20,7 @@ from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal
 from swarm.strategies.operators.continuous_swarm import (
     ContinuousSwarm,
-    ContinuousSwarmSettings,
+    ContinuousSwarmStrategy,
     coordinates,
 )
 from swarm.strategies.operators.initialise import warm_first
@@ -29,7 +29,7 @@ __all__ = ["ErrorRatePso"]
 
 
 @dataclass(frozen=True)
-class ErrorRatePso(ContinuousSwarmSettings):
+class ErrorRatePso(ContinuousSwarmStrategy):
     """Continuous PSO with a threshold, ErFS (Hafiz et al. 2018)."""
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ContinuousSwarm:

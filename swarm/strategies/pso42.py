@@ -21,7 +21,7 @@ from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal
 from swarm.strategies.operators.continuous_swarm import (
     ContinuousSwarm,
-    ContinuousSwarmSettings,
+    ContinuousSwarmStrategy,
     coordinates,
 )
 from swarm.strategies.operators.initialise import of_sizes, warm_first
@@ -30,7 +30,7 @@ __all__ = ["MixedStartPso"]
 
 
 @dataclass(frozen=True)
-class MixedStartPso(ContinuousSwarmSettings):
+class MixedStartPso(ContinuousSwarmStrategy):
     """Continuous PSO with mixed initial sizes, PSO(4-2) (Xue et al. 2014).
 
     Parameters

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swarm.strategies.operators.add_drop import FloatingSettings
+from swarm.strategies.operators.add_drop import FloatingStrategy
 
 __all__ = ["FloatingBackwardSelection"]
 
 
 @dataclass(frozen=True)
-class FloatingBackwardSelection(FloatingSettings):
+class FloatingBackwardSelection(FloatingStrategy):
     """Sequential floating backward selection, SBFS (Pudil et al. 1994).
 
     Backward selection; every step is followed by conditional additions.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swarm.strategies.operators.add_drop import SequentialSettings
+from swarm.strategies.operators.add_drop import SequentialStrategy
 
 __all__ = ["BackwardSelection"]
 
 
 @dataclass(frozen=True)
-class BackwardSelection(SequentialSettings):
+class BackwardSelection(SequentialStrategy):
     """Sequential backward selection, SBS (Ferri et al. 1994).
 
     Starts from all allowed units, which are evaluated first.

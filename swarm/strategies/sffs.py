@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swarm.strategies.operators.add_drop import FloatingSettings
+from swarm.strategies.operators.add_drop import FloatingStrategy
 
 __all__ = ["FloatingForwardSelection"]
 
 
 @dataclass(frozen=True)
-class FloatingForwardSelection(FloatingSettings):
+class FloatingForwardSelection(FloatingStrategy):
     """Sequential floating forward selection, SFFS (Pudil et al. 1994).
 
     Forward selection; every step is followed by conditional removals.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swarm.strategies.operators.add_drop import SequentialSettings
+from swarm.strategies.operators.add_drop import SequentialStrategy
 
 __all__ = ["ForwardSelection"]
 
 
 @dataclass(frozen=True)
-class ForwardSelection(SequentialSettings):
+class ForwardSelection(SequentialStrategy):
     """Sequential forward selection, SFS (Ferri et al. 1994).
 
     Starts from the fixed units. Selecting k of d units takes d + (d - 1) + ... + (d - k + 1)

@@ -46,7 +46,7 @@ from swarm.testing.planted import (
     planted,
     spaces,
 )
-from swarm.testing.trajectory import arrays, drive, nothing_but_failures, proposed, snapshot
+from swarm.testing.trajectory import arrays, drive, failed_evaluations_of, proposed, snapshot
 
 __all__ = ["StrategyContract"]
 
@@ -179,14 +179,14 @@ class StrategyContract:
         n_runs = len({tuple(proposed(steps)) for steps in found})
         assert n_runs == (1 if self.strategy.is_deterministic else 4)
 
-    def test_it_ends_by_itself_if_it_says_so(self) -> None:
+    def test_it_terminates_by_itself_if_declared(self) -> None:
         ends = self.strategy.ends_by_itself
         steps = drive(self.strategy, planted(plain_space(6)), epochs=1000 if ends else 50)
         assert self.strategy.finished(steps[-1].after) == ends
 
     @settings(deadline=None, max_examples=10, suppress_health_check=SUPPRESSED)
     @given(space=spaces(6))
-    def test_it_asks_for_as_many_evaluations_and_epochs_as_it_says(
+    def test_evaluations_and_epochs_are_within_the_declared_bounds(
         self, space: SearchSpace
     ) -> None:
         epochs = 1000 if self.strategy.ends_by_itself else 5
@@ -197,7 +197,7 @@ class StrategyContract:
         assert most is None or count <= most
         assert self.strategy.epochs_in(space) in (None, len(steps))
 
-    def test_a_size_is_kept(self) -> None:
+    def test_the_result_has_the_requested_size(self) -> None:
         parameter = self.strategy.size_parameter
         if parameter is None:
             assert not self.strategy.crosses_size_bounds, "set size_parameter"
@@ -246,9 +246,7 @@ class StrategyContract:
         assert pruned.fits <= plain.fits
 
     @pytest.mark.parametrize("exact", [True, False])
-    def test_costs_of_members_are_those_of_their_very_masks_and_never_rise(
-        self, exact: bool
-    ) -> None:
+    def test_costs_of_members_belong_to_their_masks_and_never_rise(self, exact: bool) -> None:
         evaluator = planted(plain_space(14), 1)
         if not exact:
             evaluator.exact_shrink, evaluator.unused_below = False, 0.008
@@ -285,14 +283,14 @@ class StrategyContract:
         assert result.cost == 0.5
         assert result.history["best_size"].is_monotonic_decreasing
 
-    def test_costs_that_are_all_infinite_are_survived(self) -> None:
+    def test_a_strategy_survives_costs_that_are_all_infinite(self) -> None:
         space = plain_space(6)
         strategy = self.strategy
         state = strategy.start(space, hints_for(space), np.random.default_rng(0))
         for epoch in range(6):
             state, proposal = strategy.propose(state, np.random.default_rng(epoch))
             assert space.obeys(proposal.masks).all()
-            state = strategy.observe(state, proposal, nothing_but_failures(proposal))
+            state = strategy.observe(state, proposal, failed_evaluations_of(proposal))
             assert np.isinf(state.members.costs).all()
             if strategy.finished(state):
                 break
@@ -367,7 +365,7 @@ class StrategyContract:
         assert np.mean(gaps) > 0
         assert np.sum(np.array(gaps) > 0) >= 3
 
-    def test_the_golden_result_is_met(self) -> None:
+    def test_the_golden_result_is_reproduced(self) -> None:
         if self.golden is None:
             pytest.skip("golden is not set")
         space = plain_space(min(24, self.widest))

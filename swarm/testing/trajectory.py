@@ -12,7 +12,7 @@ from swarm.evaluation.types import Evaluations, Work
 from swarm.strategies.base import Proposal, Strategy
 from swarm.testing.planted import Planted, hints_for
 
-__all__ = ["Step", "arrays", "drive", "nothing_but_failures", "proposed", "snapshot"]
+__all__ = ["Step", "arrays", "drive", "failed_evaluations_of", "proposed", "snapshot"]
 
 
 @dataclasses.dataclass
@@ -68,7 +68,7 @@ def proposed(steps: list[Step]) -> list[bytes]:
     return [step.proposal.masks.tobytes() for step in steps]
 
 
-def nothing_but_failures(proposal: Proposal) -> Evaluations:
+def failed_evaluations_of(proposal: Proposal) -> Evaluations:
     """Return evaluations in which every fit failed."""
     n = len(proposal.masks)
     return Evaluations(

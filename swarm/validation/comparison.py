@@ -120,7 +120,7 @@ def compare(
     ValueError
         If a required column or a search is missing.
     """
-    _refuse_gaps(cells)
+    _check_cells(cells)
     datasets, strategies = list(cells["dataset"].unique()), list(cells["strategy"].unique())
     summary = _summary(cells, everything)
     means = summary.pivot(index="dataset", columns="strategy", values="mean_cost")
@@ -159,7 +159,7 @@ def critical_difference(n_strategies: int, n_datasets: int, alpha: float = 0.05)
     return q * math.sqrt(n_strategies * (n_strategies + 1) / (6 * n_datasets))
 
 
-def _refuse_gaps(cells: pd.DataFrame) -> None:
+def _check_cells(cells: pd.DataFrame) -> None:
     missing = [name for name in _NEEDED if name not in cells.columns]
     if missing:
         raise ValueError(f"cells must have the column {missing[0]!r}")

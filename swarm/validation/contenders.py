@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from swarm.problem.space import SearchSpace
 
-__all__ = ["CONTENDERS", "Contender", "committee_rows", "line_up"]
+__all__ = ["CONTENDERS", "Contender", "committee_rows", "make_contenders"]
 
 IntArray = NDArray[np.intp]
 
@@ -52,7 +52,7 @@ class Contender:
         return len({name for subset in self.subsets for name in subset})
 
 
-def line_up(
+def make_contenders(
     space: SearchSpace,
     subsets: Sequence[Sequence[str]],
     best: Sequence[str],

@@ -16,11 +16,11 @@ from swarm.errors import DataError, InputError, nearest
 from swarm.problem.space import SearchSpace
 from swarm.threads import one_thread
 from swarm.validation.bootstrap import n_independent
-from swarm.validation.contenders import Contender, committee_rows, line_up
+from swarm.validation.contenders import Contender, committee_rows, make_contenders
+from swarm.validation.evaluation_target import EvaluationTarget
 from swarm.validation.judgement import Judgement
-from swarm.validation.metric_tables import by_contender, figures, prediction_table
+from swarm.validation.metric_tables import figures, mean_by_contender, prediction_table
 from swarm.validation.metrics import check_metrics, default_metrics
-from swarm.validation.test_target import Truth
 
 __all__ = ["judge"]
 
@@ -134,13 +134,13 @@ def judge(
     """
     _check_numbers(n_random, n_resamples, level)
     _check_tables(train[0], test[0], subsets, fitted)
-    truth = Truth.of(estimator, train[1], test[1], pos_label)
+    truth = EvaluationTarget.of(estimator, train[1], test[1], pos_label)
     names = default_metrics(truth.task) if metrics is None else check_metrics(metrics, truth.task)
     model = _seeded(estimator, seed)
     decided = _vote(model, subsets, vote, fitted)
     classes = None if truth.task == "regression" else truth.train
     parts = committee_rows(len(subsets), classes, len(train[0]), train_groups, seed)
-    contenders = line_up(
+    contenders = make_contenders(
         SearchSpace.build(list(train[0].columns)) if space is None else space,
         subsets,
         subsets[0] if best is None else best,
@@ -170,7 +170,7 @@ def judge(
     predicted = [answer for answer, _ in answers]
     costs: dict[str, float] = {}
     if cost_of is not None:
-        mean = by_contender(contenders, [cost for _, cost in answers])
+        mean = mean_by_contender(contenders, [cost for _, cost in answers])
         costs = {name: float(cost) for name, cost in mean.items()}
     table, differences = figures(
         contenders, predicted, truth, names, test_groups, n_resamples, level, seed
@@ -234,7 +234,7 @@ def _vote(
 ) -> str:
     """Return the vote of all contenders: that of the fitted ensemble, if one is given."""
     if fitted is None:
-        return SubsetEnsemble(model, subsets, vote).decided_vote()
+        return SubsetEnsemble(model, subsets, vote).resolve_vote()
     if vote not in ("auto", fitted.vote_):
         raise InputError(
             f"the fitted ensemble has the vote {fitted.vote_!r}, not {vote!r}; "

@@ -70,8 +70,8 @@ def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Sh
     walsh = np.sort((values[first] + values[second]) / 2)
     untied = 2 * np.arange(1, n + 1)
     if n <= _EXACT:
-        p = _two_sided(_signed_law(weights), int(weights[nonzero > 0].sum()))
-        kept = _rank_within(_signed_law(untied)[::2], level)
+        p = _two_sided(_signed_rank_distribution(weights), int(weights[nonzero > 0].sum()))
+        kept = _rank_within(_signed_rank_distribution(untied)[::2], level)
     else:
         p = _normal_p(
             float(weights[nonzero > 0].sum()) / 2,
@@ -102,9 +102,9 @@ def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: floa
     untied = 2 * np.arange(1, n_x + n_y + 1)
     observed = int(weights[:n_x].sum())
     if n_x + n_y <= _EXACT:
-        p = _two_sided(_sum_law(weights, n_x), observed)
+        p = _two_sided(_rank_sum_distribution(weights, n_x), observed)
         # Distribution of the Mann-Whitney statistic: rank sums start at n_x (n_x + 1) / 2.
-        kept = _rank_within(_sum_law(untied, n_x)[n_x * (n_x + 1) :: 2], level)
+        kept = _rank_within(_rank_sum_distribution(untied, n_x)[n_x * (n_x + 1) :: 2], level)
     else:
         p = _normal_p(observed / 2, n_x * float(weights.mean()) / 2, _sum_spread(weights, n_x) / 2)
         kept = _normal_rank(n_x * n_y / 2, _sum_spread(untied, n_x) / 2, level)
@@ -128,7 +128,7 @@ def _double_ranks(values: Float) -> Int:
     return doubled
 
 
-def _signed_law(weights: Int) -> Float:
+def _signed_rank_distribution(weights: Int) -> Float:
     """Return the null distribution of the sum of the weights with a positive sign."""
     law = np.zeros(int(weights.sum()) + 1)
     law[0] = 1.0
@@ -139,7 +139,7 @@ def _signed_law(weights: Int) -> Float:
     return law
 
 
-def _sum_law(weights: Int, chosen: int) -> Float:
+def _rank_sum_distribution(weights: Int, chosen: int) -> Float:
     """Return the null distribution of the sum of `chosen` of the weights."""
     counts = np.zeros((chosen + 1, int(np.sort(weights)[-chosen:].sum()) + 1))
     counts[0, 0] = 1.0

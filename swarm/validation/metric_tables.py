@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from swarm.validation.bootstrap import interval, n_independent, resampled_sums
 from swarm.validation.contenders import CONTENDERS, Contender
+from swarm.validation.evaluation_target import EvaluationTarget
 from swarm.validation.metrics import LOWER_IS_BETTER, metric_values, row_statistics
-from swarm.validation.test_target import Truth
 
-__all__ = ["by_contender", "figures", "prediction_table"]
+__all__ = ["figures", "mean_by_contender", "prediction_table"]
 
 FloatArray = NDArray[np.float64]
 AnyArray = NDArray[Any]
 
 
-def by_contender(contenders: Sequence[Contender], values: Sequence[Any]) -> dict[str, Any]:
+def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) -> dict[str, Any]:
     """Return the value of each contender, averaged over its draws."""
     return {
         name: np.mean(
@@ -33,7 +33,7 @@ def by_contender(contenders: Sequence[Contender], values: Sequence[Any]) -> dict
 def figures(
     contenders: Sequence[Contender],
     predicted: Sequence[AnyArray],
-    truth: Truth,
+    truth: EvaluationTarget,
     metrics: Sequence[str],
     groups: ArrayLike | None,
     n_resamples: int,
@@ -62,13 +62,13 @@ def figures(
     def bounds(values: FloatArray) -> tuple[float, float]:
         return interval(values, level) if known else (np.nan, np.nan)
 
-    n_features = by_contender(contenders, [c.n_features for c in contenders])
+    n_features = mean_by_contender(contenders, [c.n_features for c in contenders])
     n_models = {c.name: len(c.subsets) for c in contenders}
     rows: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []
     for metric in metrics:
         value, draws = (
-            by_contender(
+            mean_by_contender(
                 contenders, [metric_values(metric, truth.task, s, truth.positive) for s in sums]
             )
             for sums in (observed, resampled)
@@ -104,7 +104,7 @@ def _favours(other: str, low: float, high: float, lower_is_better: bool) -> str:
 def prediction_table(
     contenders: Sequence[Contender],
     predicted: Sequence[AnyArray],
-    truth: Truth,
+    truth: EvaluationTarget,
     index: pd.Index[Any],
     labels: Sequence[Any] | None,
 ) -> pd.DataFrame:

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from swarm.validation.bootstrap import interval, n_independent, resampled_sums
+from swarm.validation.evaluation_target import EvaluationTarget
 from swarm.validation.metrics import LOWER_IS_BETTER, metric_values, row_statistics
-from swarm.validation.test_target import Truth
 
-__all__ = ["Duel", "duel"]
+__all__ = ["PairedComparison", "duel"]
 
 AnyArray = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Duel:
+class PairedComparison:
     """Result of a paired comparison of a champion and a challenger.
 
     Attributes
@@ -70,7 +70,7 @@ class Duel:
 
 
 def duel(
-    truth: Truth,
+    truth: EvaluationTarget,
     champion: AnyArray,
     challenger: AnyArray,
     metric: str,
@@ -80,7 +80,7 @@ def duel(
     confidence: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
-) -> Duel:
+) -> PairedComparison:
     """Compare two predictions by a paired bootstrap of the rows, or of whole groups.
 
     Parameters
@@ -119,7 +119,7 @@ def duel(
     # All resamples of a single row or group are equal, so they show no variation.
     known = n_independent(len(truth.test), groups) > 1
     low, high = interval(gains, confidence) if known else (np.nan, np.nan)
-    return Duel(
+    return PairedComparison(
         metric=metric,
         champion=figures[0],
         challenger=figures[1],

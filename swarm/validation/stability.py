@@ -23,8 +23,8 @@ __all__ = [
     "classify",
     "consensus",
     "frequencies",
+    "interpret_index",
     "nogueira",
-    "verbal",
 ]
 
 Bool = NDArray[np.bool_]
@@ -141,7 +141,7 @@ def nogueira(masks: Bool, level: float = 0.95) -> Stability:
     )
 
 
-def verbal(index: float) -> str:
+def interpret_index(index: float) -> str:
     """Return the interpretation of a stability index, by the benchmarks of the paper."""
     if np.isnan(index):
         return "undefined"

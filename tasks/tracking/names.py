@@ -14,8 +14,8 @@ __all__ = [
     "accepted_key",
     "batches",
     "charted",
-    "charted_name",
     "cut",
+    "metric_key",
 ]
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ _PATTERNS = (
 )
 
 
-def charted_name(name: str) -> str:
+def metric_key(name: str) -> str:
     """Return the name of a metric with its group as a prefix: ``cost/best``."""
     if name in _NAMES:
         return _NAMES[name]
@@ -64,7 +64,7 @@ def charted_name(name: str) -> str:
 
 def charted(values: Mapping[str, T]) -> dict[str, T]:
     """Return metrics with their names in MLflow."""
-    return {charted_name(name): value for name, value in values.items()}
+    return {metric_key(name): value for name, value in values.items()}
 
 
 def batches(items: Iterable[T], size: int = 100) -> Iterator[list[T]]:

@@ -16,14 +16,14 @@ from typing import Any
 
 from tasks.tracking.store import first_line
 
-__all__ = ["Outbox", "Send", "Unsendable"]
+__all__ = ["Outbox", "Send", "UnsendableMessage"]
 
 Send = Callable[[Any], None]
 
 _DRAIN_WAIT = 1.0
 
 
-class Unsendable(ValueError):
+class UnsendableMessage(ValueError):
     """The content of a message cannot be created, so it is not retried."""
 
 
@@ -176,6 +176,6 @@ class Outbox:
 def _is_refusal(error: Exception) -> bool:
     """Return whether the store refused the message, so that a retry would fail too."""
     # Any other ValueError may come from a truncated response of a server that is shutting down.
-    if isinstance(error, Unsendable):
+    if isinstance(error, UnsendableMessage):
         return True
     return getattr(error, "error_code", None) in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")

@@ -21,8 +21,8 @@ from swarm.redaction import redact
 from swarm.search.history import EpochRecord
 from tasks.table import Table
 from tasks.tracking.client import RunRecord, Tracking
-from tasks.tracking.names import PARAM_LENGTH, accepted_key, charted, charted_name, cut
-from tasks.tracking.outbox import Outbox, Send, Unsendable
+from tasks.tracking.names import PARAM_LENGTH, accepted_key, charted, cut, metric_key
+from tasks.tracking.outbox import Outbox, Send, UnsendableMessage
 from tasks.tracking.store import within
 from tasks.tracking.writes import (
     create_run,
@@ -197,7 +197,7 @@ class RunLog:
     def epoch(self, record: EpochRecord) -> None:
         """Log the particles of an epoch as an artifact, then its metrics."""
         # If the store has the metrics, it also has the artifact, which is sent first.
-        if record.epoch not in self._steps.get(charted_name("best_cost"), ()):
+        if record.epoch not in self._steps.get(metric_key("best_cost"), ()):
             self.files({f"epochs/{record.epoch:04d}.parquet": lambda: parquet(record.particles)})
         work = {f"work_{name}": float(value) for name, value in vars(record.work).items()}
         self.metrics({record.epoch: {**record.metrics, **work}})
@@ -324,7 +324,7 @@ class RunLog:
             try:
                 data = content if isinstance(content, bytes) else content()
             except Exception as error:
-                raise Unsendable(f"it cannot be created: {failure(error)}") from error
+                raise UnsendableMessage(f"it cannot be created: {failure(error)}") from error
             log_file(client, self.run_id, path, data)
 
         return send

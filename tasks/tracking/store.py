@@ -16,7 +16,7 @@ from urllib.parse import urlparse
 from urllib.request import url2pathname
 
 from swarm.errors import InputError, StoreError
-from swarm.redaction import harmless, redact, scrub, secrets_of
+from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import postgres_driver
 
 __all__ = [
@@ -206,7 +206,7 @@ def store_errors(uri: str, doing: str) -> Iterator[None]:
         raise StoreError(
             f"the tracking store {redact(uri)} failed to {doing} ({first_line(error, uri)}); "
             "check that it runs and that the address is right"
-        ) from harmless(error, secrets_of(uri))
+        ) from cause_without_secrets(error, secrets_of(uri))
 
 
 def require_writable(folder: Path, what: str, remedy: str) -> None:

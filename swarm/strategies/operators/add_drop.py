@@ -52,7 +52,7 @@ from swarm.strategies.operators.sequential import (
 )
 from swarm.strategies.operators.subset_size import Size, answer_sizes, check_size
 
-__all__ = ["AddDrop", "FloatingSettings", "SequentialSettings"]
+__all__ = ["FloatingStrategy", "SequentialState", "SequentialStrategy"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -62,7 +62,7 @@ MustBeat = Literal["current", "size"]
 
 
 @dataclass(frozen=True)
-class AddDrop:
+class SequentialState:
     """The current set of a path, and the best set of every size on it.
 
     Attributes
@@ -154,7 +154,7 @@ def begin(
     forward: bool,
     must_beat: MustBeat | None,
     tol: float | None = None,
-) -> AddDrop:
+) -> SequentialState:
     """Return the state before the first epoch.
 
     Raises
@@ -165,7 +165,7 @@ def begin(
     lo, hi = answer_sizes(size, space, tol=tol)
     n_fixed, allowed = int(space.fixed.sum()), int((~space.forbidden).sum())
     sizes = np.arange(max(1, n_fixed), hi + 1) if forward else np.arange(lo, allowed + 1)
-    return AddDrop(
+    return SequentialState(
         space=space,
         forward=forward,
         must_beat=must_beat,
@@ -183,7 +183,7 @@ def begin(
     )
 
 
-def next_sets(state: AddDrop) -> Proposal:
+def next_sets(state: SequentialState) -> Proposal:
     """Propose all candidates of the next step.
 
     Costs are exact, except those of conditional steps that cannot succeed.
@@ -200,7 +200,7 @@ def next_sets(state: AddDrop) -> Proposal:
     )
 
 
-def follow(state: AddDrop, proposal: Proposal, evaluations: Evaluations) -> AddDrop:
+def follow(state: SequentialState, proposal: Proposal, evaluations: Evaluations) -> SequentialState:
     """Move to the best candidate, or stay if a conditional step does not improve."""
     row = first_best(evaluations.costs)
     mask, cost = proposal.masks[row], float(evaluations.costs[row])
@@ -215,7 +215,7 @@ def follow(state: AddDrop, proposal: Proposal, evaluations: Evaluations) -> AddD
     return replace(moved, phase="conditional" if again else _plain_phase(moved))
 
 
-def _kept(state: AddDrop, mask: Bool, cost: float, fold_costs: Float) -> AddDrop:
+def _kept(state: SequentialState, mask: Bool, cost: float, fold_costs: Float) -> SequentialState:
     """Keep a set if it is better than the best known one of its size."""
     row = int(mask.sum()) - int(state.sizes[0])
     if not is_better(cost, state.costs[row]):
@@ -225,13 +225,13 @@ def _kept(state: AddDrop, mask: Bool, cost: float, fold_costs: Float) -> AddDrop
     return replace(state, masks=masks, costs=costs, errors=errors)
 
 
-def _conditional_limit(state: AddDrop) -> float:
+def _conditional_limit(state: SequentialState) -> float:
     """The cost that a conditional step has to beat."""
     known = state.best_cost(int(state.mask.sum()) + (-1 if state.forward else 1))
     return min(known, state.cost) if state.must_beat == "current" else known
 
 
-def _gains_too_little(state: AddDrop, cost: float) -> bool:
+def _gains_too_little(state: SequentialState, cost: float) -> bool:
     """Whether a step to a set of this cost ends the path; never at sizes outside the bounds."""
     size = int(state.mask.sum())
     if state.tol is None or not state.bounds[0] <= size <= state.bounds[1]:
@@ -239,12 +239,12 @@ def _gains_too_little(state: AddDrop, cost: float) -> bool:
     return bool(state.cost - cost < state.tol)
 
 
-def _plain_phase(state: AddDrop) -> Literal["step", "finished"]:
+def _plain_phase(state: SequentialState) -> Literal["step", "finished"]:
     return "finished" if int(state.mask.sum()) == state.last_size else "step"
 
 
 @dataclass(frozen=True)
-class SequentialSettings(Strategy):
+class SequentialStrategy(Strategy):
     """Base class of sequential strategies.
 
     Parameters
@@ -295,21 +295,25 @@ class SequentialSettings(Strategy):
             return None
         return len(self._steps(space))
 
-    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> AddDrop:
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> SequentialState:
         """Start from the fixed units, or from all allowed units."""
         return begin(
             space, self.size, forward=self.forward, must_beat=self._must_beat, tol=self.tol
         )
 
-    def propose(self, state: AddDrop, rng: np.random.Generator) -> tuple[AddDrop, Proposal]:
+    def propose(
+        self, state: SequentialState, rng: np.random.Generator
+    ) -> tuple[SequentialState, Proposal]:
         """Propose all candidates of the next step."""
         return state, next_sets(state)
 
-    def observe(self, state: AddDrop, proposal: Proposal, evaluations: Evaluations) -> AddDrop:
+    def observe(
+        self, state: SequentialState, proposal: Proposal, evaluations: Evaluations
+    ) -> SequentialState:
         """Move to the best candidate."""
         return follow(state, proposal, evaluations)
 
-    def finished(self, state: AddDrop) -> bool:
+    def finished(self, state: SequentialState) -> bool:
         """Whether the path has ended."""
         return state.phase == "finished"
 
@@ -327,7 +331,7 @@ class SequentialSettings(Strategy):
 
 
 @dataclass(frozen=True)
-class FloatingSettings(SequentialSettings):
+class FloatingStrategy(SequentialStrategy):
     """Base class of floating strategies.
 
     Parameters

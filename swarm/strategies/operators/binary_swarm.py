@@ -15,7 +15,7 @@ from swarm.strategies.operators.memory import Memory, best_of
 from swarm.strategies.operators.transfer import sample_position
 from swarm.strategies.operators.velocity import update_velocity
 
-__all__ = ["BinarySwarm", "BinarySwarmSettings", "propose_positions"]
+__all__ = ["BinarySwarm", "BinarySwarmStrategy", "propose_positions"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -61,7 +61,7 @@ def propose_positions(swarm: BinarySwarm, role: str) -> Proposal:
 
 
 @dataclass(frozen=True)
-class BinarySwarmSettings(Strategy):
+class BinarySwarmStrategy(Strategy):
     """Base class of binary swarms: shared parameters and the position update.
 
     Parameters

@@ -15,7 +15,7 @@ from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.memory import Memory, best_of, improves
 from swarm.strategies.operators.velocity import update_velocity
 
-__all__ = ["ContinuousSwarm", "ContinuousSwarmSettings", "coordinates"]
+__all__ = ["ContinuousSwarm", "ContinuousSwarmStrategy", "coordinates"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -65,7 +65,7 @@ class ContinuousSwarm:
 
 
 @dataclass(frozen=True)
-class ContinuousSwarmSettings(Strategy):
+class ContinuousSwarmStrategy(Strategy):
     """Base class of continuous swarms: shared parameters and the position update.
 
     Parameters

@@ -12,7 +12,7 @@ import pandas as pd
 from swarm.errors import StoreError
 from tasks.secrets import reason
 
-__all__ = ["serialisation", "storable", "write_ensemble"]
+__all__ = ["is_storable", "serialisation", "write_ensemble"]
 
 TRUSTED_PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost", "imblearn", "numpy", "scipy")
 TRUSTED_TYPES = (
@@ -25,7 +25,7 @@ TRUSTED_TYPES = (
 )
 
 
-def storable(estimator: Any) -> bool:
+def is_storable(estimator: Any) -> bool:
     """Whether an estimator and its pipeline steps belong to packages that can be stored."""
     steps = [step for _, step in getattr(estimator, "steps", [])]
     parts = [part for part in (estimator, *steps) if not isinstance(part, str) and part is not None]

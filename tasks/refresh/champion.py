@@ -6,9 +6,8 @@ version that it replaced, are tags of the version, which are written before the 
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,7 @@ class Champions:
 
     def current(self, name: str) -> Champion | None:
         """Return the champion of that name, or None if there is none yet."""
-        with self._told(f"look up the champion {name!r}"):
+        with store_errors(self.tracking.uri, f"look up the champion {name!r}"):
             found = self._or_none(lambda: self._client.get_model_version_by_alias(name, ALIAS))
         return None if found is None else self._champion(found)
 
@@ -100,7 +99,7 @@ class Champions:
         before = self.current(name)
         over = None if before is None else before.version
         tags = {"since": when, "why": why, "over": over or "", "published": published or ""}
-        with self._told(f"promote version {version} of {name!r}"):
+        with store_errors(self.tracking.uri, f"promote version {version} of {name!r}"):
             for key, value in tags.items():
                 self._client.set_model_version_tag(name, version, _TAG + key, value)
             self._client.set_registered_model_alias(name, ALIAS, version)
@@ -128,11 +127,11 @@ class Champions:
             )
         if target == now.version:
             raise InputError(f"version {target} of {name!r} is already the champion")
-        with self._told(f"look up version {target} of {name!r}"):
+        with store_errors(self.tracking.uri, f"look up version {target} of {name!r}"):
             found = self._or_none(lambda: self._client.get_model_version(name, target))
         if found is None:
             raise InputError(f"{name!r} has no version {target!r}; `swarm ui` shows them all")
-        with self._told(f"roll back {name!r}"):
+        with store_errors(self.tracking.uri, f"roll back {name!r}"):
             self._client.set_model_version_tag(name, now.version, _TAG + "demoted", when)
             self._client.set_model_version_tag(name, target, _TAG + "restored", when)
             self._client.set_registered_model_alias(name, ALIAS, target)
@@ -159,7 +158,7 @@ class Champions:
             If the model cannot be loaded, or cannot predict these rows.
         """
         mlflow = load_mlflow()
-        with self._told(f"load the champion {champion.uri}"):
+        with store_errors(self.tracking.uri, f"load the champion {champion.uri}"):
             version = self._client.get_model_version(champion.name, champion.version)
             source = str(version.source)
             if source.startswith("models:/"):
@@ -181,7 +180,7 @@ class Champions:
 
     def runs_of(self, name: str, status: str) -> list[Any]:
         """Return the earlier refresh runs of a champion with this status, the latest first."""
-        with self._told(f"look up earlier refreshes of {name!r}"):
+        with store_errors(self.tracking.uri, f"look up earlier refreshes of {name!r}"):
             return list(
                 self._client.search_runs(
                     [self.tracking.experiment_id],
@@ -208,17 +207,12 @@ class Champions:
         )
 
     def _run_of(self, name: str, version: str) -> str:
-        with self._told(f"look up version {version} of {name!r}"):
+        with store_errors(self.tracking.uri, f"look up version {version} of {name!r}"):
             found = self._client.get_model_version(name, version)
             source = str(found.source)
             if found.run_id or not source.startswith("models:/"):
                 return str(found.run_id)
             return str(self._client.get_logged_model(source.removeprefix("models:/")).source_run_id)
-
-    @contextlib.contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
-        with store_errors(self.tracking.uri, doing):
-            yield
 
     def _or_none(self, look_up: Callable[[], Any]) -> Any:
         from mlflow.exceptions import MlflowException

@@ -8,7 +8,7 @@ import sys
 import warnings
 from typing import Any
 
-__all__ = ["calm_warnings", "let_logs_through", "no_notes"]
+__all__ = ["enable_logs", "hide_warnings", "show_warnings_once"]
 
 # Not those of the server, which logs every request.
 _LOGS = ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL")
@@ -16,7 +16,7 @@ _LOGS = ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL")
 _plainly = warnings.showwarning
 
 
-def calm_warnings() -> None:
+def show_warnings_once() -> None:
     """Show each kind of warning once, in one line, as models may warn at every fit.
 
     Warnings of worker processes are hidden: the main process trains the same models at the end,
@@ -38,14 +38,14 @@ def calm_warnings() -> None:
     warnings.showwarning = show
 
 
-def no_notes(quiet: bool) -> bool:
+def hide_warnings(quiet: bool) -> bool:
     """Hide all warnings with `--quiet`."""
     if quiet:
         warnings.simplefilter("ignore")
     return quiet
 
 
-def let_logs_through(count: int) -> int:
+def enable_logs(count: int) -> int:
     """Enable all logs and warnings from -vv on, before Prefect and MLflow are imported."""
     if count > 1:
         for name in _LOGS:

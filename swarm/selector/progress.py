@@ -13,7 +13,7 @@ from swarm.search.history import EpochRecord
 if TYPE_CHECKING:
     from swarm.search.driver import SearchState
 
-__all__ = ["CallbackSupport", "FitTasks", "Stop", "progress", "tell", "with_callbacks"]
+__all__ = ["CallbackSupport", "FitCallbacks", "Stop", "progress", "tell", "with_callbacks"]
 
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupport
@@ -36,7 +36,7 @@ class Stop(KeyboardInterrupt):
     """Raised when a scikit-learn callback requests a stop; ends the search like Ctrl-C."""
 
 
-class FitTasks:
+class FitCallbacks:
     """Calls the scikit-learn callbacks for the fit and for each epoch.
 
     Parameters
@@ -51,7 +51,7 @@ class FitTasks:
 
     Attributes
     ----------
-    asked_to_stop : bool
+    stop_requested : bool
         Whether a callback has requested a stop.
     """
 
@@ -62,7 +62,7 @@ class FitTasks:
         self._data = {"X": X, "y": y, "metadata": metadata}
         begin = getattr(selector, "_init_callback_context", None)
         self._fit = None if begin is None else begin(max_subtasks=epochs)
-        self.asked_to_stop = False
+        self.stop_requested = False
         if self._fit is not None:
             self._fit.call_on_fit_task_begin(estimator=selector, **self._data)
 
@@ -76,7 +76,7 @@ class FitTasks:
             task = fit.subcontext(task_name="epoch")
             task.call_on_fit_task_begin(estimator=self._selector, **self._data)
             after, record = step(state)
-            self.asked_to_stop |= task.call_on_fit_task_end(
+            self.stop_requested |= task.call_on_fit_task_end(
                 estimator=self._selector,
                 reconstruction_attributes=lambda: fitted(after),
                 **self._data,
@@ -85,9 +85,9 @@ class FitTasks:
 
         return step_with_callbacks
 
-    def stop_if_asked(self, record: EpochRecord, state: SearchState) -> None:
+    def stop_if_requested(self, record: EpochRecord, state: SearchState) -> None:
         """Raise :class:`Stop` after an epoch in which a callback requested a stop."""
-        if self.asked_to_stop:
+        if self.stop_requested:
             raise Stop
 
     def end(self, attributes: dict[str, Any]) -> None:

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import StoreError
-from tasks.model_card import model_card
-from tasks.model_files import serialisation, write_ensemble
+from tasks.models.card import model_card
+from tasks.models.files import serialisation, write_ensemble
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm.errors import DataError, StoreError
-from swarm.redaction import harmless, redact, secrets_of
+from swarm.redaction import cause_without_secrets, redact, secrets_of
 from swarm.storage.features_file import FORMAT, read_published
 from tasks.secrets import reason
 
@@ -44,7 +44,7 @@ def publish(location: str, content: Mapping[str, Any]) -> None:
         raise StoreError(
             f"cannot publish to {redact(location)!r} ({reason(error, secrets)}); check"
             " champion.publish"
-        ) from harmless(error, secrets)
+        ) from cause_without_secrets(error, secrets)
 
 
 def published_version(location: str) -> str | None:

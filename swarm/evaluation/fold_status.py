@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from swarm.evaluation.limit import Limit
 from swarm.storage.records import Record
 
-__all__ = ["Settled", "costs_of_records", "settle"]
+__all__ = ["FoldStatus", "costs_of_records", "settle"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -19,7 +19,7 @@ Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class FoldStatus:
     """Folds that decide about each mask of a batch, and whether they are known.
 
     Attributes
@@ -34,7 +34,7 @@ class Settled:
     open: Bool
 
 
-def settle(records: Sequence[Record], fold_order: Int, limits: Sequence[Limit]) -> Settled:
+def settle(records: Sequence[Record], fold_order: Int, limits: Sequence[Limit]) -> FoldStatus:
     """Examine the folds of each record until its limit is exceeded.
 
     Costs are summed in `fold_order`, as for a single record.
@@ -46,9 +46,9 @@ def settle(records: Sequence[Record], fold_order: Int, limits: Sequence[Limit]) 
         for i, (record, limit) in enumerate(zip(records, limits, strict=True)):
             needed[i] = limit.needed_folds(record.fold_costs, fold_order)
             missing[i] = limit.next_fold(record.fold_costs, fold_order) is not None
-        return Settled(needed, missing)
+        return FoldStatus(needed, missing)
     if n == 0 or len(fold_order) == 0:
-        return Settled(needed, np.zeros(n, dtype=bool))
+        return FoldStatus(needed, np.zeros(n, dtype=bool))
     costs = np.stack([record.fold_costs for record in records])[:, fold_order]
     highest = np.array([limit.cost for limit in limits])
     before = np.zeros(costs.shape)
@@ -60,7 +60,7 @@ def settle(records: Sequence[Record], fold_order: Int, limits: Sequence[Limit]) 
     first = np.where(ended, ends.argmax(axis=1), costs.shape[1])
     needed[:, fold_order] = np.arange(costs.shape[1]) < first[:, None]
     last = np.minimum(first, costs.shape[1] - 1)
-    return Settled(needed, ended & ~passed[rows, last])
+    return FoldStatus(needed, ended & ~passed[rows, last])
 
 
 def costs_of_records(fold_costs: Float) -> Float:

@@ -12,11 +12,11 @@ import pandas as pd
 
 from swarm.ensemble import plain_target
 from swarm.problem.problem import Problem
-from swarm.validation.paired_comparison import Duel, duel
-from swarm.validation.test_target import Truth
-from tasks.champion import Champion, Champions
+from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.paired_comparison import PairedComparison, duel
 from tasks.prefect_artifacts import show_table
-from tasks.publish import publish, published_version
+from tasks.refresh.champion import Champion, Champions
+from tasks.refresh.publish import publish, published_version
 from tasks.secrets import expand
 from tasks.step import step
 from tasks.table import Table
@@ -34,9 +34,11 @@ def measure(
     *,
     metric: str,
     **options: Any,
-) -> Duel:
+) -> PairedComparison:
     """Compare two predictions of the test rows by a paired bootstrap."""
-    truth = Truth.of(problem.estimator, train.target, test.target, problem.scoring.pos_label)
+    truth = EvaluationTarget.of(
+        problem.estimator, train.target, test.target, problem.scoring.pos_label
+    )
     groups = None if test.groups is None else test.groups.to_numpy()
     before, now = plain_target(champion), plain_target(challenger)
     return duel(truth, before, now, metric, groups=groups, **options)

@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator, is_regressor
 from swarm.ensemble import plain_target
 from swarm.errors import DataError, InputError
 
-__all__ = ["Truth"]
+__all__ = ["EvaluationTarget"]
 
 AnyArray = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Truth:
+class EvaluationTarget:
     """The target and its task.
 
     Attributes
@@ -42,7 +42,7 @@ class Truth:
     @classmethod
     def of(
         cls, estimator: BaseEstimator, train: ArrayLike, test: ArrayLike, pos_label: Any
-    ) -> Truth:
+    ) -> EvaluationTarget:
         """Infer the task from the estimator and the target.
 
         Raises

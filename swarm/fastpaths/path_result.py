@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Answers", "by_fold", "joined"]
+__all__ = ["PathResult", "by_fold", "joined"]
 
 Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Answers:
+class PathResult:
     """Costs, and importances if fitted models would have them.
 
     Attributes
@@ -33,15 +33,15 @@ class Answers:
 
 def by_fold(
     costs: Callable[[NDArray[np.bool_], int], Float], masks: NDArray[np.bool_], n_folds: int
-) -> Answers:
+) -> PathResult:
     """Compute costs fold by fold, without importances."""
-    return Answers(np.stack([costs(masks, fold) for fold in range(n_folds)], axis=1))
+    return PathResult(np.stack([costs(masks, fold) for fold in range(n_folds)], axis=1))
 
 
-def joined(parts: Sequence[Answers]) -> Answers:
+def joined(parts: Sequence[PathResult]) -> PathResult:
     """Concatenate the results of parts of a batch."""
     importances = [part.importances for part in parts if part.importances is not None]
-    return Answers(
+    return PathResult(
         np.concatenate([part.costs for part in parts]),
         np.concatenate(importances) if importances else None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tasks.model_files import serialisation
+from tasks.models.files import serialisation
 
 __all__ = ["model_card"]
 

@@ -1,0 +1,1 @@
+"""The registered model: files, card, registry."""

@@ -1,0 +1,1 @@
+"""Champion and challenger: lock, decision, publication."""
