@@ -31,14 +31,12 @@ from flows.prefect_server import start_prefect
 from studies.rows import COLUMNS, KEY, Rows
 from swarm.search.result import SearchResult
 from swarm.search.runner import SearchPlan
-from swarm.strategies.catalogue import make
+from swarm.strategies.catalogue import make, strategy_class
 from swarm.validation import judge
 from tasks.search_cell import Cell, CellResult, search_cell
 
 __all__ = ["Part", "facts_of", "rows_of", "run_study"]
 
-# Strategies that draw nothing at random: every seed gives the same search.
-_SEEDLESS = ("exhaustive", "full", "rfe", "sfs", "sbs", "sffs", "sbfs")
 _PACKAGES = ("swarmselect", "numpy", "scikit-learn", "lightgbm")
 # Up to this many units searches meet the same subsets again and again, and share them in a file.
 _SHARED_UNITS = 18
@@ -80,7 +78,8 @@ class Part:
 
     def seeds_of(self, label: str) -> tuple[int, ...]:
         """Seeds of a strategy: one for those that draw nothing."""
-        return self.seeds[:1] if self.strategies[label].name in _SEEDLESS else self.seeds
+        fixed = strategy_class(self.strategies[label].name).is_deterministic
+        return self.seeds[:1] if fixed else self.seeds
 
     def digest(self, label: str, fingerprint: str) -> str:
         """Name what a search depends on besides its seed: another digest, another search.
