@@ -519,7 +519,7 @@ def _notes(search: Search, complete: bool, remote: bool) -> list[str]:
     steps, bounded = _until_finished(search)
     if steps is not None:
         more = "" if bounded else ", conditional steps excluded"
-        notes.append(f"evaluations until the search is finished: {steps:,}{more}")
+        notes.append(f"evaluations in total: {steps:,}{more}")
     if not complete:
         notes.append("the simulation was stopped early; these estimates are extrapolated")
     if search.budget.patience is not None:

@@ -152,7 +152,7 @@ def test_a_population_beyond_the_memory_is_one_sentence() -> None:
     problem: Any = SimpleNamespace(space=SimpleNamespace(n_units=20_000))
     greedy: Any = Greedy()
     plan = SearchPlan(problem, greedy, Hints(), Budget(epochs=1))
-    with pytest.raises(ConfigError, match=r"memory for 20,000 units.* make the population"):
+    with pytest.raises(ConfigError, match=r"memory for 20,000 units.* reduce the population"):
         plan.check()
 
 

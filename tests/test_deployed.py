@@ -150,7 +150,7 @@ def test_the_schedule_is_on_the_deployment_and_becomes_runs(served, prefect_serv
         assert set(made.tags) == {"swarm", "select"}
         sections = made.parameter_openapi_schema["definitions"]
         epochs = sections["BudgetSection"]["properties"]["epochs"]
-        assert epochs["description"] == "Most epochs"
+        assert epochs["description"] == "Maximum number of epochs"
         # What the server's scheduler does every minute; Prefect 3.8 cannot with SQLAlchemy 2.1.
         asked = f"{prefect_server}/deployments/{made.id}/schedule"
 

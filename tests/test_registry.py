@@ -227,7 +227,7 @@ def test_an_estimator_that_no_safe_file_can_hold_is_refused_by_name(
     X = table()
     own = make_pipeline(FunctionTransformer(_double), LogisticRegression())
     fitted = SubsetEnsemble(own, NUMBERS).fit(X, X["flag"])
-    with pytest.raises(StoreError, match=r"Pipeline holds .*_double"):
+    with pytest.raises(StoreError, match=r"Pipeline contains .*_double"):
         log_ensemble(tracking, run_id, fitted, X, "refused")
 
 

@@ -181,7 +181,7 @@ def test_groups_weights_and_callbacks_are_passed_on(wine: tuple[pd.DataFrame, pd
         ({"fixed": ["asch"]}, SpaceError, "did you mean 'ash'"),
         ({"strategy": "multiswam"}, ConfigError, "did you mean 'multiswarm'"),
         ({"strategy_params": {"particles": 3}}, ConfigError, "'particles'"),
-        ({"n_clusters": 99}, ConfigError, "n_clusters must be from 1 to the 13 units"),
+        ({"n_clusters": 99}, ConfigError, "n_clusters must be from 1 to 13, the number of units"),
         ({"random_state": np.random.RandomState(0)}, ConfigError, "random_state must be an int"),
         ({"epochs": None}, ConfigError, "the budget has no limit"),
         ({"cv": 200}, DataError, "178 rows cannot make 200 folds"),

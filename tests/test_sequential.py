@@ -329,7 +329,7 @@ class TestSize:
             ("most", "'best' or 'parsimonious', got 'most'"),
             ((3, 2), "min <= max"),
             ((1, 2, 3), "got 3 numbers"),
-            ([0, 2], "least size must be >= 1"),
+            ([0, 2], "smallest size must be >= 1"),
         ],
     )
     def test_a_size_that_is_none_is_refused(self, size: Any, words: str) -> None:
@@ -339,9 +339,9 @@ class TestSize:
     @pytest.mark.parametrize(
         ("size", "words"),
         [
-            (7, "size 7 is above the 6 units that are allowed"),
-            ((2, 7), "size 7 is above the 6"),
-            (1, "size 1 is below the 2 units that are fixed"),
+            (7, "size 7 exceeds the 6 allowed units"),
+            ((2, 7), "size 7 exceeds the 6"),
+            (1, "size 1 is below the 2 fixed units"),
             (2, "size 2 is outside min_size 3 to max_size 5"),
             ((6, 6), "size 6 is outside min_size 3 to max_size 5"),
         ],

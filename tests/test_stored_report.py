@@ -171,6 +171,6 @@ def test_the_command_renders_a_report_again_or_downloads_it(bench: Bench) -> Non
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_anything(tmp_path: Path) -> None:
-    for out, told in ((tmp_path, "is a folder"), (tmp_path / "no" / "r.html", "no folder")):
+    for out, told in ((tmp_path, "is a folder"), (tmp_path / "no" / "r.html", "does not exist")):
         with pytest.raises(InputError, match=told):
             CliRunner().invoke(app, ["report", "x", "--out", str(out)], catch_exceptions=False)

@@ -54,15 +54,15 @@ class TestEveryStrategy(StrategyContract):
     [
         (RandomSearch, "is_deterministic", True, "test_different_seeds_give_different_runs"),
         (ForwardSelection, "is_deterministic", False, "test_different_seeds_give_different_runs"),
-        (RandomSearch, "ends_by_itself", True, "test_it_ends_by_itself"),
-        (ForwardSelection, "ends_by_itself", False, "test_it_ends_by_itself"),
+        (RandomSearch, "ends_by_itself", True, "test_it_terminates_by_itself"),
+        (ForwardSelection, "ends_by_itself", False, "test_it_terminates_by_itself"),
         (RandomSearch, "takes_warm_start", False, "test_warm_start_masks_are_proposed_first"),
         (ForwardSelection, "takes_warm_start", True, "test_warm_start_masks_are_proposed_first"),
         (RandomSearch, "size_parameter", "batch_size", "test_the_result_has_the_requested_size"),
         (RandomSearch, "crosses_size_bounds", True, "test_the_result_has_the_requested_size"),
         (RecursiveElimination, "uses_importances", False, "test_importances_that_it_does_not"),
-        (RandomSearch, "evaluations_in", lambda self, space: (0, 3), "test_it_asks_for_as_many"),
-        (ForwardSelection, "epochs_in", lambda self, space: 99, "test_it_asks_for_as_many"),
+        (RandomSearch, "evaluations_in", lambda self, space: (0, 3), "test_evaluations_and_epochs"),
+        (ForwardSelection, "epochs_in", lambda self, space: 99, "test_evaluations_and_epochs"),
     ],
 )
 def test_an_attribute_that_is_not_true_fails_the_contract(

@@ -115,7 +115,7 @@ class TestAnObject:
     @pytest.mark.parametrize(
         ("given", "said"),
         [
-            (BinaryPso, r"got the class BinaryPso; give BinaryPso\(...\)"),
+            (BinaryPso, r"got the class BinaryPso; pass BinaryPso\(...\)"),
             (Stranger(), r"derived from swarm.Strategy, got Stranger\(\)"),
             (None, "got None"),
             ("bspo", "did you mean 'bpso'"),
