@@ -143,7 +143,7 @@ def test_prefect_that_goes_away_in_mid_run_costs_no_evaluation(
     assert status == 2, command.said()
     assert "Traceback" not in command.said()
     last = command.said().splitlines()[-1]
-    assert last.startswith(f"swarm: the Prefect server at http://127.0.0.1:{prefect.port}/api went")
+    assert last.startswith(f"swarm: the Prefect server at http://127.0.0.1:{prefect.port}/api was")
     assert "swarm resume" in last
     (run,) = bench.runs()
     assert run.info.status == "FINISHED"
