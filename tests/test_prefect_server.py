@@ -248,13 +248,14 @@ def test_up_starts_prefect_and_mlflow_once_and_down_ends_them(
         assert f"MLflow   http://127.0.0.1:{own_ports}" in told
         assert answers(cli_servers.LOCAL_API)
         first = json.loads((tmp_path / "mlruns" / "servers.json").read_text())
+        processes = [psutil.Process(server["pid"]) for server in first]
         cli_servers.up(tracking_uri, own_ports)
         assert json.loads((tmp_path / "mlruns" / "servers.json").read_text()) == first
     finally:
         cli_servers.down()
     assert "has stopped" in capsys.readouterr().out
     assert not answers(cli_servers.LOCAL_API)
-    assert all(is_gone(server["pid"]) for server in first)
+    assert all(is_gone(process) for process in processes)
     cli_servers.down()
     assert "nothing to stop" in capsys.readouterr().out
 
