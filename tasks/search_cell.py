@@ -188,9 +188,9 @@ def search_cell(
         hooks = SearchHooks(epochs=[check_stop], fits=check_stop)
         # The result must not depend on hints that only other strategies need.
         finished = run_search(plan.with_own_hints(), opened, hooks)
-    if finished.result.interrupted:
-        raise SearchInterrupted("the search was interrupted")
-    return _result(cell, plan.problem, finished, test), finished.result
+        if finished.result.interrupted:
+            raise SearchInterrupted("the search was interrupted")
+        return _result(cell, plan.problem, finished, test), finished.result
 
 
 def _result(

@@ -144,14 +144,22 @@ class FinishedSearch:
         Evaluations of the problem in the archive.
     algorithm_seconds : float
         CPU time of this thread, evaluations excluded.
-    training_seconds : float
-        See :func:`swarm.search.training_time.training_seconds`; with a proxy, that of the proxy.
+    searched : KnownEvaluations
+        Evaluations of the problem that the epochs ran on: that of the proxy, if any.
     """
 
     result: SearchResult
     known: KnownEvaluations
     algorithm_seconds: float
-    training_seconds: float
+    searched: KnownEvaluations
+
+    @property
+    def training_seconds(self) -> float:
+        """Training time of the epochs, see :mod:`swarm.search.training_time`.
+
+        Reads every record of the search, so the archive must still be open.
+        """
+        return training_seconds(self.result.state, self.searched)
 
     @property
     def doubt(self) -> str:
@@ -247,9 +255,8 @@ def run_search(
             result = known
         algorithm = max(0.0, time.thread_time() - began - timed.seconds)
         result = hooks.ended(result)
-        trained = training_seconds(result.state, evaluator.known)
         if plan.proxy is None:
-            return FinishedSearch(result, evaluator.known, algorithm, trained)
+            return FinishedSearch(result, evaluator.known, algorithm, evaluator.known)
         full = stack.enter_context(plan.evaluator(plan.problem, archive, hooks.fits))
         result = hooks.confirm(
             result,
@@ -258,7 +265,7 @@ def run_search(
             n_best=plan.proxy.n_best,
             n_probes=plan.proxy.n_probes,
         )
-        return FinishedSearch(result, full.known, algorithm, trained)
+        return FinishedSearch(result, full.known, algorithm, evaluator.known)
 
 
 class _Timed:
