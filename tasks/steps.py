@@ -116,12 +116,11 @@ def prepare_search(
     Columns of `warm` subsets that no longer exist are ignored, and so are incomplete units.
     """
     target = train.target
-    search_space = SearchSpace.build(list(train.features.columns), **space)
     problem = Problem.build(
         train.features,
         target,
         estimator,
-        space=search_space,
+        space=SearchSpace.build(list(train.features.columns), **space),
         scoring=scoring,
         pos_label=pos_label,
         folds=_folds(train, folds, estimator),
@@ -132,13 +131,13 @@ def prepare_search(
     )
     hints = prepare_hints(
         problem.features,
-        search_space,
+        problem.space,
         problem.target,
         problem.task,
         # A configuration may be used on a table with fewer units.
-        n_clusters=None if n_clusters is None else min(n_clusters, search_space.n_units),
+        n_clusters=None if n_clusters is None else min(n_clusters, problem.space.n_units),
         needs=needs,
-        warm=_warm_masks(warm, search_space),
+        warm=_warm_masks(warm, problem.space),
     )
     return Prepared(problem, hints, _setup_warnings(train, folds, problem))
 

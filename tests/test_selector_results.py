@@ -113,10 +113,10 @@ def test_repick_changes_the_answer_and_trains_nothing(
 def test_importances_are_the_mean_of_the_fold_models(
     fitted: SubsetSelector, wine: tuple[pd.DataFrame, pd.Series]
 ) -> None:
-    X, y = wine[0][fitted.subset_], wine[1]
+    X, y = wine[0][fitted.result_.features], wine[1]
     models = [clone(TREES).fit(X.iloc[train], y.iloc[train]) for train, _ in FOLDS.split(X, y)]
     mean = np.mean([model.feature_importances_ for model in models], axis=0)
-    expected = pd.Series(mean, index=fitted.subset_)
+    expected = pd.Series(mean, index=X.columns)
     assert fitted.importances_.to_dict() == pytest.approx(expected.to_dict())
     assert fitted.importances_.is_monotonic_decreasing
 

@@ -147,7 +147,7 @@ def planted(bench: Bench) -> str:
     """Configuration of a search on a table where three of nine features tell the class."""
     rng = np.random.default_rng(3)
     signal, noise = rng.normal(size=(400, 3)), rng.normal(size=(400, 6))
-    frame = pd.DataFrame(np.hstack([signal, noise]), columns=[*PLANTED, *"abcdef"])
+    frame = pd.DataFrame(np.hstack([signal, noise]), columns=[*PLANTED, *"qrstuv"])
     frame["y"] = (signal.sum(axis=1) + rng.normal(scale=0.2, size=400) > 0).astype(int)
     frame["who"] = np.arange(400) // 4
     frame.to_csv(bench.folder / "planted.csv", index=False)

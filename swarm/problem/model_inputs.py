@@ -18,6 +18,8 @@ __all__ = [
     "names_columns",
     "narrowed",
     "rows_for_model",
+    "with_named_columns",
+    "with_names",
 ]
 
 # Parameters that name columns: of LightGBM, CatBoost and scikit-learn's histogram models.
@@ -98,6 +100,26 @@ def for_columns(estimator: Any, columns: Sequence[str], positions: Sequence[int]
     )
 
 
+def with_named_columns(params: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    """Replace positions of columns by their names in the parameters that list columns."""
+    return {
+        name: _named(value, columns) if names_columns(name, value) else value
+        for name, value in params.items()
+    }
+
+
+def with_names(estimator: Any, columns: Sequence[str]) -> Any:
+    """Return a clone whose parameters list columns by name; the estimator if it has none."""
+    names = column_params(estimator)
+    if not names:
+        return estimator
+    from sklearn.base import clone
+
+    given = estimator.get_params(deep=False)
+    named = with_named_columns({name: given[name] for name in names}, columns)
+    return clone(estimator).set_params(**named)
+
+
 def narrowed(value: Any, columns: Sequence[str], positions: Sequence[int]) -> list[Any]:
     """Return the columns in `value` that are in a subset, by name or by their new position.
 
@@ -118,6 +140,17 @@ def narrowed(value: Any, columns: Sequence[str], positions: Sequence[int]) -> li
         elif item in kept:
             found.append(item)
     return found
+
+
+def _named(value: Any, columns: Sequence[str]) -> list[Any]:
+    values = list(value)
+    if len(values) == len(columns) and all(isinstance(v, (bool, np.bool_)) for v in values):
+        return [name for name, on in zip(columns, values, strict=True) if on]
+    # Positions that do not exist are left for the checks to report.
+    names: dict[Any, str] = dict(enumerate(columns))
+    return [
+        names.get(item, item) if isinstance(item, (int, np.integer)) else item for item in values
+    ]
 
 
 def _is_by_row(value: Any, n_rows: int) -> bool:

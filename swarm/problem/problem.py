@@ -28,7 +28,7 @@ from swarm.problem.inputs import (
     checked_weights,
     resolve_folds,
 )
-from swarm.problem.model_inputs import column_params
+from swarm.problem.model_inputs import column_params, with_named_columns, with_names
 from swarm.problem.models import (
     describe,
     has_importances,
@@ -38,7 +38,7 @@ from swarm.problem.models import (
     shrinks_exactly,
 )
 from swarm.problem.scoring import Scoring, resolve_scoring
-from swarm.problem.space import SearchSpace
+from swarm.problem.space import SearchSpace, canonical_order
 from swarm.problem.target import task_of
 from swarm.problem.unsupervised import scoring_without_target
 
@@ -88,6 +88,8 @@ class Problem:
         Parameters of the estimator that list columns and are restricted to those of a subset.
     categorical_support : bool
         Whether the user declared that the estimator supports categories.
+    order : tuple of int
+        Position of each column of `features` in the table that was given to :meth:`build`.
     """
 
     features: pd.DataFrame
@@ -105,6 +107,7 @@ class Problem:
     as_array: bool = False
     by_column: tuple[str, ...] = ()
     categorical_support: bool = False
+    order: tuple[int, ...] = ()
 
     @classmethod
     def build(
@@ -127,6 +130,9 @@ class Problem:
         seed: int = 0,
     ) -> Problem:
         """Validate the input and build the problem.
+
+        Columns are sorted by :func:`swarm.problem.space.canonical_order`, so that a search does
+        not depend on their order in `features`.
 
         Parameters
         ----------
@@ -180,6 +186,12 @@ class Problem:
         if list(space.columns) != list(features.columns):
             raise DataError("the columns of the search space differ from those of the data")
         features = features.reset_index(drop=True)
+        params = dict(fit_params or {})
+        order = canonical_order(features.columns)
+        if order != sorted(order):
+            params = with_named_columns(params, list(features.columns))
+            estimator = with_names(estimator, list(features.columns))
+            features, space = features.iloc[:, order], space.reordered(order)
         task = task or task_of(target, estimator)
         check_columns(features, estimator, categorical_support)
         check_task(estimator, target, task)
@@ -195,7 +207,6 @@ class Problem:
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(made, weights)
         kind = _importance_kind(importance, model, features, labels, as_array, task)
-        params = dict(fit_params or {})
         check_fit_params(model, params)
         exact = not params and _exact(kind, model, features, made)
         return cls(
@@ -214,6 +225,7 @@ class Problem:
             as_array,
             column_params(model),
             categorical_support,
+            tuple(order),
         )
 
     @property
@@ -240,6 +252,9 @@ class Problem:
     ) -> Problem:
         """Return the problem with another estimator and the same data, folds, scorer and units."""
         check_estimator(estimator, self.scoring)
+        if list(self.order) != sorted(self.order):
+            given = self.features.columns[np.argsort(self.order)]
+            estimator = with_names(estimator, list(given))
         check_columns(self.features, estimator, self.categorical_support)
         check_fit_params(estimator, self.fit_params)
         model = make_deterministic(estimator, seed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from swarm.errors import SpaceError, nearest
 
-__all__ = ["Groups", "SearchSpace"]
+__all__ = ["Groups", "SearchSpace", "canonical_order"]
 
 BoolArray = NDArray[np.bool_]
 Groups = Mapping[str, Sequence[str | int]] | Iterable[Sequence[str | int]]
@@ -31,7 +32,7 @@ class SearchSpace:
     Attributes
     ----------
     columns : tuple of str
-        Feature names in the order of the data.
+        Feature names in the order of the table; the table of a problem is in canonical order.
     names : tuple of str
         Unit names: the feature, or the group of features that are selected together.
     units : tuple of tuple of int
@@ -132,12 +133,29 @@ class SearchSpace:
         return sorted(p for unit in np.flatnonzero(mask) for p in self.units[unit])
 
     def subset(self, mask: BoolArray) -> list[str]:
-        """Return the feature names of `mask` (n_units,), in the order of the data."""
+        """Return the feature names of `mask` (n_units,), in the order of `columns`."""
         return [self.columns[p] for p in self.positions(mask)]
 
     def mask(self, names: Iterable[str]) -> BoolArray:
         """Return the mask (n_units,) of features or groups; the inverse of :meth:`subset`."""
         return _unit_mask("subset", names, self.columns, self.names, self.units)
+
+    def reordered(self, order: Sequence[int]) -> SearchSpace:
+        """Return the space of the table with its columns in `order`, a permutation of positions.
+
+        As in :meth:`build`, a unit has the position of its first column.
+        """
+        place = {position: index for index, position in enumerate(order)}
+        units = [tuple(sorted(place[position] for position in unit)) for unit in self.units]
+        by_first = sorted(range(self.n_units), key=units.__getitem__)
+        return replace(
+            self,
+            columns=tuple(self.columns[position] for position in order),
+            names=tuple(self.names[unit] for unit in by_first),
+            units=tuple(units[unit] for unit in by_first),
+            fixed=self.fixed[by_first],
+            forbidden=self.forbidden[by_first],
+        )
 
     def by_unit(self, values: NDArray[np.float64], positions: Sequence[int]) -> NDArray[np.float64]:
         """Sum the values of columns by unit.
@@ -195,6 +213,23 @@ class SearchSpace:
             inside & (masks | ~self.fixed).all(axis=1) & ~(masks & self.forbidden).any(axis=1)
         )
         return result
+
+
+def canonical_order(columns: Iterable[object]) -> list[int]:
+    """Return the positions of columns sorted by name, with numbers by value: x2 before x10.
+
+    A search on columns in this order does not depend on their order in the table.
+    """
+    names = [str(name) for name in columns]
+    return sorted(range(len(names)), key=lambda position: _name_key(names[position]))
+
+
+def _name_key(name: str) -> tuple[list[tuple[str, int, str]], str]:
+    parts = re.split("([0-9]+)", name)
+    numbers = [part.lstrip("0") for part in parts[1::2]] + [""]
+    # A longer number is larger, which holds for any number of digits.
+    pairs = zip(parts[::2], numbers, strict=True)
+    return [(text, len(number), number) for text, number in pairs], name
 
 
 def _refuse_repeats(columns: tuple[str, ...]) -> None:

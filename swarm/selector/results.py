@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
 from swarm.search.packing import unpack_masks
 from swarm.search.picks import check_pick, pareto_front, pick
 from swarm.search.result import SearchResult
@@ -19,7 +20,7 @@ from swarm.storage.records import Record
 from swarm.strategies.operators.memory import shrink
 from swarm.strategies.operators.sequential import standard_error
 
-__all__ = ["EvaluatedSubsets"]
+__all__ = ["EvaluatedSubsets", "selected"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -46,6 +47,8 @@ class EvaluatedSubsets:
         Importances of the rows on the front and of the best subset, NaN if there are none.
     bounds : (int, int)
         Smallest and largest requested number of units.
+    order : tuple of int
+        See :class:`swarm.problem.problem.Problem`.
     """
 
     result: SearchResult
@@ -54,6 +57,7 @@ class EvaluatedSubsets:
     front: Int
     importances: dict[int, Float]
     bounds: tuple[int, int]
+    order: tuple[int, ...]
 
     @classmethod
     def of(
@@ -91,7 +95,7 @@ class EvaluatedSubsets:
         if np.isfinite(table["cost"].to_numpy()[inside]).any():
             allowed = inside
         front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
-        held = cls(result, table, masks[rows], front, {}, bounds)
+        held = cls(result, table, masks[rows], front, {}, bounds, problem.order)
         return replace(held, importances=held._read_importances(problem, known))
 
     @property
@@ -160,6 +164,19 @@ class EvaluatedSubsets:
         return shrunk
 
 
+def selected(space: SearchSpace, order: Sequence[int], mask: Bool) -> tuple[list[str], Bool]:
+    """Return the columns of a mask as names, in the order of X, and as a mask (n_features,).
+
+    Parameters
+    ----------
+    order
+        See :class:`swarm.problem.problem.Problem`.
+    """
+    name_at = {order[position]: space.columns[position] for position in space.positions(mask)}
+    support = np.isin(np.arange(space.n_columns), list(name_at))
+    return [name_at[position] for position in sorted(name_at)], support
+
+
 def _asked(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
     """Requested masks of the search, in order, and the folds that each needed."""
     if result.confirmed is not None:
@@ -201,7 +218,7 @@ def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
     if n_folds > 1:
         errors[whole] = [standard_error(row) for row in fold_costs[whole]]
     columns: dict[str, object] = {
-        "features": [tuple(problem.space.subset(mask)) for mask in masks],
+        "features": [tuple(selected(problem.space, problem.order, mask)[0]) for mask in masks],
         "size": masks.sum(axis=1),
         "cost": costs,
         "sd": errors * np.sqrt(n_folds),

@@ -29,7 +29,7 @@ from swarm.selector.checks import check_parameters
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
 from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
 from swarm.selector.progress import CallbackSupport, FitCallbacks, progress, tell, with_callbacks
-from swarm.selector.results import EvaluatedSubsets
+from swarm.selector.results import EvaluatedSubsets, selected
 from swarm.selector.routing import router_of, sent
 from swarm.selector.sizes import bounds_of_answer, sized
 from swarm.selector.tables import as_table, as_target, is_polars, select_columns, wants_polars
@@ -114,7 +114,8 @@ class SubsetSelector(
     Attributes
     ----------
     subset_ : list of str
-        Names of the selected features.
+        Names of the selected features, in the order of X. Models are trained on them sorted by
+        name (`result_.features`), so that the search does not depend on the order of columns.
     cost_ : float
         Measured cost of the selected subset.
     importances_ : Series
@@ -448,7 +449,7 @@ class SubsetSelector(
     ) -> EvaluatedSubsets:
         """Run the search, and read its evaluations."""
         problem = plan.problem
-        fitted = self._fitted_at(problem.space)
+        fitted = self._fitted_at(problem)
         hooks = SearchHooks(
             epochs=(shown, *self.callbacks, tasks.stop_if_requested),
             step=lambda search, state: tasks.around(search.step, fitted)(state),
@@ -464,14 +465,13 @@ class SubsetSelector(
             bounds = bounds_of_answer(plan.strategy, problem.space)
             return EvaluatedSubsets.of(finished.result, problem, finished.known, bounds)
 
-    def _fitted_at(self, space: SearchSpace) -> Callable[[SearchState], dict[str, Any] | None]:
+    def _fitted_at(self, problem: Problem) -> Callable[[SearchState], dict[str, Any] | None]:
         """Return a function from a state to the attributes of a selector fitted at that state."""
 
         def fitted(state: SearchState) -> dict[str, Any] | None:
             if state.best_mask is None:
                 return None
-            support = np.isin(np.arange(space.n_columns), space.positions(state.best_mask))
-            subset = space.subset(state.best_mask)
+            subset, support = selected(problem.space, problem.order, state.best_mask)
             return {"subset_": subset, "cost_": state.best_cost, "_support": support}
 
         return fitted
@@ -486,10 +486,9 @@ class SubsetSelector(
         self.pareto_ = found.table.iloc[found.front]
         self.picked_ = pick
         self.interrupted_ = result.interrupted
-        self.subset_ = space.subset(mask)
+        self.subset_, self._support = selected(space, found.order, mask)
         self.cost_ = result.cost if row is None or pick == "best" else found.cost(row)
         self.importances_ = found.importance_of(mask, row)
-        self._support = np.isin(np.arange(space.n_columns), space.positions(mask))
 
     def _warn_of_interrupt(self) -> None:
         state = self.result_.state

@@ -1,0 +1,178 @@
+"""The order of the columns of a table changes nothing about a search."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lightgbm import LGBMClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from swarm import SubsetSelector
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace, canonical_order
+from swarm.strategies.catalogue import STRATEGIES
+
+NAMES = ["width", "x10", "x9", "Age", "x2", "age", "zone", "b 3"]
+
+
+def numbers(task: str = "binary") -> tuple[pd.DataFrame, Any]:
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame(rng.normal(size=(90, len(NAMES))).round(1), columns=NAMES)
+    signal = X["x9"] + X["age"] - X["zone"] + rng.normal(size=90)
+    if task == "regression":
+        return X, signal.to_numpy()
+    if task == "multilabel":
+        return X, np.column_stack([signal > 0, X["x2"] > 0, X["Age"] > 0.5]).astype(int)
+    return X, (signal > 0).to_numpy().astype(int)
+
+
+def permuted(X: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
+    return X.iloc[:, np.random.default_rng(seed).permutation(X.shape[1])]
+
+
+def selector(**options: Any) -> SubsetSelector:
+    return SubsetSelector(**{"estimator": GaussianNB(), "epochs": 3, "cv": 3, **options})
+
+
+def rows_of(archive: Path) -> int:
+    with closing(sqlite3.connect(archive)) as connection:
+        return int(connection.execute("SELECT count(*) FROM archive_evaluations").fetchone()[0])
+
+
+def answer(fitted: SubsetSelector) -> str:
+    kept = {
+        "subset": sorted(fitted.subset_),
+        "importances": fitted.importances_.to_dict(),
+        "history": fitted.history_.filter(regex="^(?!.*seconds)").to_dict("list"),
+        "results": fitted.results_.assign(features=fitted.results_["features"].map(sorted)).to_dict(
+            "list"
+        ),
+    }
+    return json.dumps(kept, default=str)
+
+
+@given(st.lists(st.text(max_size=6), unique=True, max_size=12), st.randoms())
+def test_the_canonical_order_depends_on_names_alone(names: list[str], random: Any) -> None:
+    shuffled = random.sample(names, len(names))
+    assert [names[i] for i in canonical_order(names)] == [
+        shuffled[i] for i in canonical_order(shuffled)
+    ]
+
+
+def test_numbers_in_names_are_sorted_by_value() -> None:
+    names = ["x10", "x9", "x09", "b", "x", "10", "9", "x9y2", "x9y10"]
+    ordered = [names[i] for i in canonical_order(names)]
+    assert ordered == ["9", "10", "b", "x", "x09", "x9", "x9y2", "x9y10", "x10"]
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+def test_every_strategy_gives_the_same_answer_and_meets_the_same_archive(
+    strategy: str, tmp_path: Path
+) -> None:
+    X, y = numbers()
+    options = {
+        "strategy": strategy,
+        "archive": f"sqlite:///{tmp_path}/archive.db",
+        "groups": [["x9", "b 3"]],
+    }
+    first = selector(**options).fit(X, y)
+    archived = rows_of(tmp_path / "archive.db")
+    again = selector(**options).fit(permuted(X), y)
+    assert answer(again) == answer(first)
+    assert rows_of(tmp_path / "archive.db") == archived > 0
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        KNeighborsClassifier(3),
+        RidgeClassifier(),
+        Ridge(),
+        LGBMClassifier(n_estimators=5, min_child_samples=3),
+        DecisionTreeClassifier(max_depth=3, max_features=2),
+        HistGradientBoostingClassifier(max_iter=3),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_every_way_to_evaluate_gives_the_same_answer(estimator: Any) -> None:
+    X, y = numbers("regression" if isinstance(estimator, Ridge) else "binary")
+    first = selector(estimator=estimator).fit(X, y)
+    assert answer(selector(estimator=estimator).fit(permuted(X), y)) == answer(first)
+
+
+def test_the_selector_follows_the_order_of_its_table() -> None:
+    X, y = numbers()
+    other = permuted(X)
+    fitted = selector(fixed=["x9", "Age"]).fit(other, y)
+    kept = [name for name in other.columns if name in fitted.subset_]
+    assert fitted.subset_ == list(fitted.get_feature_names_out()) == kept
+    assert list(fitted.set_output(transform="pandas").transform(other).columns) == kept
+    assert other.columns[fitted.get_support()].tolist() == kept
+
+
+def test_the_cost_is_that_of_the_columns_in_canonical_order() -> None:
+    X, y = numbers()
+    model = LGBMClassifier(n_estimators=10, min_child_samples=3, verbose=-1, random_state=0)
+    folds = StratifiedKFold(3)
+    fitted = selector(estimator=model, cv=folds).fit(permuted(X), y)
+    columns = [name for name in fitted.result_.space.columns if name in fitted.subset_]
+    scores = cross_val_score(model, X[columns], y, cv=folds, scoring="accuracy")
+    assert fitted.cost_ == pytest.approx(1 - scores.mean(), abs=1e-15)
+    assert columns == fitted.result_.features == [columns[i] for i in canonical_order(columns)]
+
+
+def test_positions_of_columns_refer_to_the_table_of_the_user() -> None:
+    X, y = numbers()
+    X["x2"] = np.arange(len(X)) % 6
+    y = (X["x2"] % 2).to_numpy()
+    at = NAMES.index("x2")
+    small: dict[str, Any] = {"max_iter": 3, "max_depth": 1, "min_samples_leaf": 3}
+    by_position = HistGradientBoostingClassifier(**small, categorical_features=[at])
+    by_mask = HistGradientBoostingClassifier(
+        **small, categorical_features=[name == "x2" for name in NAMES]
+    )
+    by_name = HistGradientBoostingClassifier(**small, categorical_features=["x2"])
+    plain = HistGradientBoostingClassifier(**small)
+    full = {"strategy": "full", "fixed": [at], "forbidden": ["Age"]}
+    costs = [
+        selector(estimator=model, scoring="neg_log_loss", **full).fit(X, y).cost_
+        for model in (by_position, by_mask, by_name, plain)
+    ]
+    assert costs[0] == costs[1] == costs[2] != costs[3]
+
+
+def test_a_proxy_may_list_columns_by_position_too() -> None:
+    X, y = numbers()
+    problem = Problem.build(X, y, GaussianNB(), folds=3)
+    proxy = problem.with_estimator(HistGradientBoostingClassifier(categorical_features=[0]))
+    assert proxy.estimator.categorical_features == ["width"]
+
+
+def test_fit_parameters_may_list_columns_by_position() -> None:
+    X, y = numbers()
+    problem = Problem.build(
+        X, y, LGBMClassifier(), folds=3, fit_params={"categorical_feature": [0, 2]}
+    )
+    assert problem.fit_params["categorical_feature"] == ["width", "x9"]
+
+
+def test_a_group_is_where_its_first_column_is() -> None:
+    space = SearchSpace.build(NAMES, groups={"pair": ["zone", "Age"]}, fixed=["x2"])
+    ordered = space.reordered(canonical_order(NAMES))
+    assert ordered.names == ("pair", "age", "b 3", "width", "x2", "x9", "x10")
+    assert ordered.subset(ordered.fixed) == ["x2"]
+    assert ordered.subset(ordered.mask(["pair"])) == ["Age", "zone"]
