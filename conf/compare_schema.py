@@ -230,6 +230,8 @@ class CompareConfig(Section):
             tracking=self.tracking,
             archive=self.archive,
             retries=self.retries,
+            # Strategies are compared by what they find on the same folds.
+            confirm=None,
             **{
                 **own,
                 "folds": folds.model_copy(update={"seed": folds.seed or 0}),

@@ -11,6 +11,7 @@ from conf.base import Count, Fraction, Location, Params, PositiveCount, Section,
 __all__ = [
     "ArchiveSection",
     "BudgetSection",
+    "ConfirmSection",
     "EnsembleSection",
     "EvaluationSection",
     "HoldoutSection",
@@ -116,6 +117,31 @@ class ProxySection(Section):
         default=12,
         description="Number of subsets, good and bad, that are evaluated on both models to measure"
         " their rank correlation",
+    )
+
+
+class ConfirmSection(Section):
+    """Evaluation of the best subsets on folds that the search did not use."""
+
+    best: PositiveCount = Field(
+        default=20, description="Number of best subsets that are evaluated on fresh folds"
+    )
+    repeats: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=10, description="Number of fresh fold partitions"
+    )
+    goal: Literal["score", "balanced", "size"] = Field(
+        default="score",
+        description="Which of them is the result: score, the lowest cost; balanced, the smallest"
+        " that is not worse than the lowest cost by more than margin; size, the smallest that is"
+        " not worse than all features by more than margin",
+    )
+    margin: Annotated[FiniteFloat, Field(ge=0)] = Field(
+        default=0.005, description="Difference in cost that does not matter"
+    )
+    confidence: Annotated[FiniteFloat, Field(gt=0.5, lt=1)] = Field(
+        default=0.95,
+        description="Confidence with which a subset is within the margin, and level of the"
+        " interval of the gain over all features",
     )
 
 

@@ -16,6 +16,7 @@ from conf.problem_sections import (
 from conf.run_sections import (
     ArchiveSection,
     BudgetSection,
+    ConfirmSection,
     EnsembleSection,
     EvaluationSection,
     HoldoutSection,
@@ -63,6 +64,11 @@ class SelectConfig(Section):
         default=None,
         description="Cheaper model that guides the search; the best subsets are evaluated on the"
         " full model; null searches on the full model",
+    )
+    confirm: ConfirmSection | None = Field(
+        default=ConfirmSection(),
+        description="Evaluation of the best subsets on fresh folds, which selects among them; null"
+        " takes the lowest cost on the folds of the search",
     )
     ensemble: EnsembleSection = Field(
         default=EnsembleSection(), description="Ensemble of models of the best subsets"

@@ -13,6 +13,7 @@ from swarm.evaluation.probe import probe
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
+from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.runner import Proxy, SearchPlan
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
@@ -47,6 +48,8 @@ class PreparedData:
         Test rows.
     warnings : tuple of str
         Reasons to doubt costs or test scores, see :mod:`swarm.warning_codes`.
+    fresh : Problem or None
+        The problem on fresh folds, to confirm the best subsets.
     """
 
     problem: Problem
@@ -54,6 +57,7 @@ class PreparedData:
     train: Table
     test: Table | None = None
     warnings: tuple[str, ...] = ()
+    fresh: Problem | None = None
 
 
 def fetched(config: SelectConfig) -> Table:
@@ -112,9 +116,10 @@ def prepare_as_configured(
         seed=config.seed if seed is None else seed,
         needs=needs,
         warm=warm,
+        fresh_partitions=0 if config.confirm is None else config.confirm.repeats,
     )
     warnings += prepared.warnings
-    return PreparedData(prepared.problem, prepared.hints, train, test, warnings)
+    return PreparedData(prepared.problem, prepared.hints, train, test, warnings, prepared.fresh)
 
 
 def plan_as_configured(
@@ -131,6 +136,10 @@ def plan_as_configured(
             config.proxy.best,
             config.proxy.probes,
         )
+    confirmation = None
+    if config.confirm is not None and data.fresh is not None:
+        options = config.confirm.model_dump(exclude={"best", "repeats"})
+        confirmation = ConfirmationPlan(data.fresh, config.confirm.best, **options)
     return SearchPlan(
         data.problem,
         make(config.strategy.name, config.strategy.params),
@@ -140,6 +149,7 @@ def plan_as_configured(
         config.evaluation.racing,
         evaluation_options(config.evaluation),
         proxy,
+        confirmation,
     )
 
 

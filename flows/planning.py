@@ -50,12 +50,12 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
     probe_as_configured(config, planned, None)
     tell("timing a few subsets on one thread")
     alone = replace(planned, evaluation={"pruning": evaluation.pruning, "exact": evaluation.exact})
-    confirm = None
+    confirm, per_fold = 0.0, None
     if proxy is not None:
         with alone.evaluator(alone.problem, Archive()) as full:
             timing = time_subsets(alone.search(full), count=2)
-        per_subset = float(timing.seconds.max()) * alone.problem.n_folds
-        confirm = per_subset * (proxy.n_best + proxy.n_probes)
+        per_fold = float(timing.seconds.max())
+        confirm = per_fold * alone.problem.n_folds * (proxy.n_best + proxy.n_probes)
     workers = cpu_count() if evaluation.n_jobs == -1 else evaluation.n_jobs
     remote = evaluation.address is not None
     single = workers == 1 and evaluation.timeout_seconds is None and not remote
@@ -63,6 +63,11 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
     with alone.evaluator(alone.problems[-1], Archive()) as evaluator:
         search = alone.search(evaluator)
         timing = time_subsets(search)
+        if planned.confirmation is not None:
+            slowest = float(timing.seconds.max()) if per_fold is None else per_fold
+            # The best subsets, the features that they share, and all features.
+            subsets = planned.confirmation.n_best + 2
+            confirm += slowest * planned.confirmation.problem.n_folds * subsets
         tell("simulating the search on synthetic costs")
         return make_plan(
             search,
@@ -72,6 +77,7 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
             processes=not (in_process or remote or evaluation.backend == "threading"),
             remote=remote,
             confirm_seconds=confirm,
+            proxy=proxy is not None,
             # The ensemble, its baselines on all features and on random subsets, two single models.
             models_after=config.ensemble.n_models * (2 + config.test.random_subsets) + 2,
         )

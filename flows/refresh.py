@@ -39,7 +39,17 @@ __all__ = ["RefreshRun", "refresh"]
 
 Decision = Literal["first", "promoted", "replaced", "kept", "unchanged"]
 # Sections that affect a search and its evaluation, besides those of the problem.
-_TELLING = ("seed", "strategy", "budget", "space", "prepare", "proxy", "ensemble", "test")
+_TELLING = (
+    "seed",
+    "strategy",
+    "budget",
+    "space",
+    "prepare",
+    "proxy",
+    "confirm",
+    "ensemble",
+    "test",
+)
 _DECIDING = ("champion.metric", "champion.margin", "champion.confidence", "evaluation.racing")
 
 

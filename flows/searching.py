@@ -15,7 +15,7 @@ from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_sea
 from swarm.storage.archive import Archive
 from swarm.warning_codes import coded
 from tasks.prefect_artifacts import show_progress
-from tasks.steps import confirm_best, is_retryable, run_epoch
+from tasks.steps import confirm_best, confirm_fresh, is_retryable, run_epoch
 from tasks.tracking.run_log import RunLog
 
 __all__ = ["search_as_configured"]
@@ -72,9 +72,11 @@ def search_as_configured(
             epochs=[epoch_ended],
             ended=ended,
             confirm=confirm_best,
+            confirm_fresh=confirm_fresh,
         )
         finished = run_search(plan, archive, hooks)
     _log_proxy(finished, log, verbosity)
+    _log_confirmation(finished.result, log, verbosity)
     if not finished.doubt:
         return finished, ()
     advice = "make proxy.params more like model.params, or search without a proxy"
@@ -97,3 +99,25 @@ def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:
         f"{correlation:.2f}, best cost {result.cost:.5f}",
         verbosity,
     )
+
+
+def _log_confirmation(result: SearchResult, log: RunLog, verbosity: int) -> None:
+    """Print and log the costs on fresh folds, if there are any."""
+    confirmation = result.confirmation
+    if confirmation is None:
+        return
+    metrics = {
+        "confirmed_cost": confirmation.cost,
+        "winners_curse": confirmation.cost - confirmation.searched_cost,
+    }
+    if confirmation.gain is not None:
+        metrics |= {
+            "confirmed_cost_all_features": confirmation.baseline_cost,
+            "confirmed_gain": confirmation.gain.mean,
+            "confirmed_gain_low": confirmation.gain.low,
+            "confirmed_gain_high": confirmation.gain.high,
+        }
+    log.metrics({result.state.epoch: metrics})
+    log.tag({"confirmed": confirmation.verdict})
+    subsets = f"{len(confirmation.masks)} subsets"
+    say(f"confirmed: {subsets} on {confirmation.fold_costs.shape[1]} fresh folds", verbosity)

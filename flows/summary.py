@@ -8,6 +8,7 @@ from rich.table import Table
 
 from conf.schema import SelectConfig
 from flows.select import Outcome
+from swarm.search.result import SearchResult
 from swarm.validation import Judgement
 
 __all__ = ["print_summary"]
@@ -29,10 +30,12 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     result, judgement = outcome.result, outcome.judgement
     names = result.features
     console.print(
-        f"\n[bold]{len(names)} of {result.space.n_columns} features[/bold] "
+        f"\n[bold]{_headline(result)}[/bold] "
         f"(cost {result.cost:.5f}, {result.state.epoch} epochs, ended by {result.reason}):"
     )
     console.print("  " + ", ".join(names), soft_wrap=True)
+    if result.confirmation is not None:
+        console.print(result.confirmation.sentence(), highlight=False, markup=False)
     console.print(_figures(judgement, wide=console.width >= _WIDE))
     console.print(judgement.verdict())
     if judgement.optimism is not None:
@@ -49,6 +52,17 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         f"model    {outcome.model_uri or 'not stored: it cannot be saved without pickle'}"
     )
     console.print("look     swarm ui (or make ui), then open report.html among the run's artifacts")
+
+
+def _headline(result: SearchResult) -> str:
+    """State whether the subset, or all features, should be used."""
+    count, total = len(result.features), result.space.n_columns
+    verdict = "better" if result.confirmation is None else result.confirmation.verdict
+    if verdict == "worse":
+        return f"Keep all {total} features; the best subset has {count}"
+    if verdict == "better":
+        return f"{count} of {total} features"
+    return f"No clear difference from all {total} features; {count} suffice"
 
 
 def _console() -> Console:

@@ -75,6 +75,7 @@ def _parts(
         scoring="subset_accuracy",
         budget=budget,
         evaluation=EvaluationSection(n_jobs=1),
+        confirm=None,
     )
     rivals = {name: StrategySection(name=name) for name in (*NAMES, "full")}
     swarms = {name: StrategySection(name=name) for name in _SWARMS}

@@ -69,6 +69,7 @@ def config_of(
         f"tracking.uri=sqlite:///{work / 'mlflow.db'}",
         f"tracking.artifacts={work / 'artifacts'}",
         "tracking.register=false",
+        "confirm=null",
         "evaluation.n_jobs=-1",
         f"seed={seed}",
         f"budget.epochs={epochs}",

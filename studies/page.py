@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from studies.runner import facts_of
-from swarm.validation.resampled import corrected_t
+from swarm.statistics.resampled import corrected_t
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

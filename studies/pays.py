@@ -78,6 +78,7 @@ def parts(
             folds=FoldsSection(kind="stratified", n_folds=5, seed=0),
             scoring="accuracy",
             evaluation=EvaluationSection(n_jobs=1),
+            confirm=None,
         )
         for model, (most_rows, most_columns) in _MOST.items():
             if len(table) > most_rows or table.shape[1] - 1 > most_columns:

@@ -78,6 +78,7 @@ def parts(
             scoring="accuracy",
             budget=BudgetSection(epochs=None, evaluations=evaluations),
             evaluation=EvaluationSection(n_jobs=1, importance="none"),
+            confirm=None,
         )
         for kind, seeds in (("nb", runs), ("knn", runs_knn)):
             if seeds and (kind == "nb" or len(table) <= _MOST_ROWS):

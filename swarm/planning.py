@@ -248,7 +248,8 @@ def make_plan(
     workers: int = 1,
     processes: bool = False,
     remote: bool = False,
-    confirm_seconds: float | None = None,
+    confirm_seconds: float = 0.0,
+    proxy: bool = False,
     models_after: int = 0,
 ) -> Plan:
     """Estimate the time and memory of `search` from the timing of a few subsets.
@@ -262,8 +263,11 @@ def make_plan(
         Number of workers of the search.
     processes, remote : bool
         Whether workers are processes of this machine; whether they run on another machine.
-    confirm_seconds : float, optional
-        Training time on the full model after a search with a cheaper one.
+    confirm_seconds : float
+        Training time of the confirmation: on the full model after a search with a cheaper one,
+        and on fresh folds.
+    proxy : bool
+        Whether the search uses a cheaper model.
     models_after : int
         Number of models trained on all training rows after the search.
     """
@@ -292,7 +296,6 @@ def make_plan(
             # No other limit ends the search.
             least = budget.seconds
             wall = Span(least, max(least, wall.typical), max(least, wall.high))
-    confirm = confirm_seconds or 0.0
     after = models_after * each.high * n_folds / max(1, n_folds - 1)
 
     data = int(problem.features.memory_usage(deep=True).sum())
@@ -306,9 +309,9 @@ def make_plan(
         fits=fits,
         seconds_per_fit=each,
         search_seconds=Span(
-            wall.low + confirm / parallel / 2,
-            wall.typical + confirm / parallel,
-            wall.high + confirm * 2,
+            wall.low + confirm_seconds / parallel / 2,
+            wall.typical + confirm_seconds / parallel,
+            wall.high + confirm_seconds * 2,
         ),
         after_seconds=Span(after / parallel / 2, after / parallel + 2, after * 2 + 60),
         memory=memory,
@@ -319,7 +322,7 @@ def make_plan(
         warnings=(),
         notes=tuple(_notes(search, all(run.complete for run in runs), remote)),
         way=evaluator.way,
-        proxy=confirm_seconds is not None,
+        proxy=proxy,
         rows=len(problem.target),
         units=n_units,
         folds=n_folds,

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.problem.space import SearchSpace
+from swarm.search.confirmation import Confirmation
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.validation import Judgement
@@ -20,7 +21,8 @@ __all__ = ["answer_files", "evaluation_table", "judgement_files"]
 def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -> dict[str, bytes]:
     """Return features, subsets, history and evaluations of a search, by artifact path.
 
-    ``features.json``, ``subsets.csv`` and ``history.parquet`` depend only on configuration, seed
+    ``features.json``, ``subsets.csv``, ``confirmation.csv`` (of a confirmed search) and
+    ``history.parquet`` depend only on configuration, seed
     and data; ``archive.parquet`` contains all archived evaluations of the problem, including
     those of other searches.
     """
@@ -35,12 +37,41 @@ def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -
             for mask, cost in zip(masks, costs, strict=True)
         ],
     }
+    confirmation = result.confirmation
+    confirmed: dict[str, bytes] = {}
+    if confirmation is not None:
+        features["confirmation"] = {
+            **confirmation.as_dict(),
+            "smallest_within_margin": _smallest(confirmation, result.space),
+        }
+        confirmed["confirmation.csv"] = _confirmed(confirmation, result.space)
     return {
+        **confirmed,
         "features.json": _json(features),
         "subsets.csv": _subsets(result).to_csv(index=False).encode(),
         "history.parquet": parquet(result.history),
         "archive.parquet": parquet(evaluation_table(known, result.space)),
     }
+
+
+def _smallest(confirmation: Confirmation, space: SearchSpace) -> list[str] | None:
+    """Features of the smallest subset that is not worse than all features, if there is one."""
+    row = confirmation.smallest_within_margin(confirmation.baseline)
+    return None if row is None else space.subset(confirmation.masks[row])
+
+
+def _confirmed(confirmation: Confirmation, space: SearchSpace) -> bytes:
+    """Return a row per confirmed subset, the lowest cost on fresh folds first."""
+    table = pd.DataFrame(
+        {
+            "cost": confirmation.costs,
+            "searched_cost": confirmation.searched,
+            "size": confirmation.sizes,
+            "chosen": np.arange(len(confirmation.masks)) == confirmation.chosen,
+            "features": [json.dumps(space.subset(mask)) for mask in confirmation.masks],
+        }
+    )
+    return table.to_csv(index=False).encode()
 
 
 def evaluation_table(known: KnownEvaluations, space: SearchSpace) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -102,6 +103,7 @@ def report_data(
         cv_cost=judgement.cv_cost,
         test_cost=judgement.costs.get("best_subset"),
         optimism=judgement.optimism,
+        confirmation=_confirmation(result),
         subset_test_costs=subset_test_costs,
         picks=picks,
         agreement=_agreement(result, finished, one_se_limit(picks)),
@@ -157,6 +159,13 @@ def _importances(result: SearchResult, finished: Sequence[Finished]) -> pd.Serie
     units = np.flatnonzero(result.best_mask)
     names = [result.space.names[unit] for unit in units]
     return pd.Series(origin.importance[units], index=names)
+
+
+def _confirmation(result: SearchResult) -> dict[str, Any] | None:
+    confirmation = result.confirmation
+    if confirmation is None:
+        return None
+    return {**confirmation.as_dict(), "sentence": confirmation.sentence()}
 
 
 def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object]:

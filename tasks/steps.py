@@ -23,6 +23,7 @@ from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Importance, Problem
 from swarm.problem.space import SearchSpace
 from swarm.problem.target import task_of
+from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds, fresh_problem
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.proxy import confirm
@@ -39,6 +40,7 @@ from tasks.tracking.run_log import RunLog
 __all__ = [
     "Prepared",
     "confirm_best",
+    "confirm_fresh",
     "fetch_data",
     "fit_ensemble",
     "is_retryable",
@@ -72,11 +74,15 @@ class Prepared:
     hints : Hints
     warnings : tuple of str
         Reasons to doubt the costs, see :mod:`swarm.warning_codes`.
+    fresh : Problem or None
+        The problem on fresh folds; None if none were requested, or the folds have no other
+        partition.
     """
 
     problem: Problem
     hints: Hints
     warnings: tuple[str, ...] = ()
+    fresh: Problem | None = None
 
 
 @step("fetch")
@@ -110,6 +116,7 @@ def prepare_search(
     seed: int,
     needs: Sequence[str] = ("distance", "clusters"),
     warm: Sequence[Sequence[str]] = (),
+    fresh_partitions: int = 0,
 ) -> Prepared:
     """Build the problem on the training rows, and the hints that the strategy needs.
 
@@ -139,7 +146,16 @@ def prepare_search(
         needs=needs,
         warm=_warm_masks(warm, problem.space),
     )
-    return Prepared(problem, hints, _setup_warnings(train, folds, problem))
+    fresh = None
+    # The partitions of the other kinds do not depend on a seed.
+    if fresh_partitions and folds["shuffle"] and folds["kind"] not in ("time", "column"):
+        fresh = fresh_problem(
+            problem,
+            lambda drawn: _folds(train, {**folds, "seed": drawn}, estimator),
+            folds["seed"],
+            fresh_partitions,
+        )
+    return Prepared(problem, hints, _setup_warnings(train, folds, problem), fresh)
 
 
 def _setup_warnings(train: Table, folds: Mapping[str, Any], problem: Problem) -> tuple[str, ...]:
@@ -203,6 +219,14 @@ def confirm_best(
 ) -> SearchResult:
     """Evaluate the best subsets of the proxy model; see :func:`swarm.search.proxy.confirm`."""
     return confirm(result, guide, evaluator, **options)
+
+
+@step("confirm-fresh")
+def confirm_fresh(
+    result: SearchResult, searched: CrossValidation, fresh: CrossValidation, plan: ConfirmationPlan
+) -> SearchResult:
+    """Evaluate the best subsets on fresh folds; see :mod:`swarm.search.confirmation`."""
+    return confirm_on_fresh_folds(result, searched, fresh, plan)
 
 
 @step("ensemble")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from swarm.validation.resampled import CorrectedTTest, corrected_t
+from swarm.statistics.resampled import CorrectedTTest, corrected_t
 
 # Tenths of a percent, as accuracies differ: nothing is lost when their signs turn.
 DIFFERENCES = st.lists(st.integers(-1000, 1000).map(lambda k: k / 1000), min_size=2, max_size=30)

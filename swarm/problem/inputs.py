@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "check_task",
     "checked_weights",
     "missing_classes",
+    "partitions",
     "resolve_folds",
     "takes_fit_param",
 ]
@@ -206,6 +207,26 @@ def resolve_folds(
         raise ConfigError(
             f"folds must be a number, a splitter or pairs of (train, test) rows, got {folds!r}"
         ) from error
+
+
+def partitions(
+    folds: Any, features: pd.DataFrame, target: NDArray[Any], task: str, groups: Any
+) -> Callable[[int], list[Fold]] | None:
+    """Return a function from a seed to folds of the same kind; None if they do not depend on one.
+
+    `folds` is a number of folds or a splitter, as in :func:`resolve_folds`.
+    """
+    if isinstance(folds, (int, np.integer)):
+        return lambda seed: resolve_folds(folds, features, target, task, seed, groups)
+    if not hasattr(folds, "random_state") or not getattr(folds, "shuffle", True):
+        return None
+
+    def drawn(seed: int) -> list[Fold]:
+        splitter = copy(folds)
+        splitter.random_state = seed
+        return _split(splitter, features, target, seed, groups)
+
+    return drawn
 
 
 def _split(

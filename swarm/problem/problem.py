@@ -270,6 +270,18 @@ class Problem:
             by_column=column_params(model),
         )
 
+    def with_folds(self, folds: Sequence[Fold]) -> Problem:
+        """Return the problem on other folds, without importances.
+
+        Raises
+        ------
+        DataError
+            If a model cannot be trained or scored on one of the folds.
+        """
+        check_folds(folds, self.target, self.task, self.estimator, self.scoring)
+        check_fold_weights(folds, self.weight)
+        return replace(self, folds=tuple(folds), importance="none", exact_shrink=False)
+
     def fingerprint(self) -> str:
         """Return 32 hexadecimal digits that are equal for equal problems, on any machine.
 

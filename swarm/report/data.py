@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,9 @@ class ReportData:
         Number of features the search could choose from.
     subsets : (names, cost) pairs
         Subsets of the ensemble with their cross-validated cost, best first.
+    confirmation : mapping, optional
+        Costs on fresh folds, see :meth:`swarm.search.confirmation.Confirmation.as_dict`, and
+        their summary under the key `sentence`.
     subset_test_costs : float (n_subsets,), optional
         Cost of one model per subset on the test rows.
     picks : list of Pick
@@ -94,6 +98,7 @@ class ReportData:
     cv_cost: float | None = None
     test_cost: float | None = None
     optimism: float | None = None
+    confirmation: Mapping[str, Any] | None = None
     subset_test_costs: Sequence[float] = ()
     picks: Sequence[Pick] = ()
     agreement: Agreement | None = None

@@ -130,7 +130,16 @@ def template(name: str) -> Template:
 def _answer(data: ReportData) -> str:
     """State in one sentence which features to keep."""
     names = [shortened(name, _NAME_LENGTH) for name in data.ranked()]
-    start = f"Keep {len(names):,} of {counted(data.n_available, 'feature')}"
+    verdict = "better" if data.confirmation is None else data.confirmation["verdict"]
+    start = {
+        "better": f"Keep {len(names):,} of {counted(data.n_available, 'feature')}",
+        "worse": f"Keep all {counted(data.n_available, 'feature')}; the best subset found has "
+        f"{len(names):,}",
+    }.get(
+        verdict,
+        f"No clear difference from all {counted(data.n_available, 'feature')}; "
+        f"{len(names):,} suffice",
+    )
     if len(names) > _NAMED_IN_ANSWER:
         rest = len(names) - _NAMED_IN_ANSWER
         return f"{start}: {', '.join(names[:_NAMED_IN_ANSWER])} and {rest:,} more."
@@ -153,6 +162,9 @@ def _tiles(data: ReportData) -> list[Tile]:
         for rival in paired_differences(data)
         if rival.is_all_features
     ]
+    if data.confirmation is not None:
+        note = f"{cost(data.confirmation['all_features_cost'])} with all features"
+        tiles.append((cost(data.confirmation["cost"]), "cost on fresh folds", note))
     if data.cv_cost is not None and data.test_cost is not None:
         label = "test cost of the best subset"
         tiles.append((cost(data.test_cost), label, f"{cost(data.cv_cost)} in cross-validation"))

@@ -15,7 +15,7 @@ from swarm.search.packing import pack_folds, unpack_masks
 from swarm.search.result import ConfirmedSubsets, SearchResult
 from swarm.strategies.operators.memory import shrink
 
-__all__ = ["LOW_CORRELATION", "confirm"]
+__all__ = ["LOW_CORRELATION", "best_subsets", "confirm"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -62,7 +62,7 @@ def confirm(
     """
     require("n_best", n_best, at_least=1, whole=True)
     require("n_probes", n_probes, at_least=0, whole=True)
-    best, best_cheap = _best(result, guide, n_best)
+    best, best_cheap = best_subsets(result, guide, n_best)
     probes = _probes(result, n_probes)
     order = np.arange(evaluator.n_folds)
     asked = guide.evaluate(probes, np.full(len(probes), np.inf), order).costs
@@ -82,21 +82,26 @@ def confirm(
     )
 
 
-def _best(result: SearchResult, guide: CrossValidation, n_best: int) -> tuple[Bool, Float]:
-    """Return the best subsets that the search evaluated on all folds, and their costs."""
+def best_subsets(
+    result: SearchResult, evaluator: CrossValidation, n: int | None = None
+) -> tuple[Bool, Float]:
+    """Return the `n` best distinct subsets that a search evaluated on all folds, and their costs.
+
+    Units that no fold model used are dropped, if that changes no model.
+    """
     space, asked = result.space, result.state.asked
-    every = pack_folds(np.ones(guide.n_folds, dtype=bool))
+    every = pack_folds(np.ones(evaluator.n_folds, dtype=bool))
     masks = unpack_masks((key for key, folds in asked.items() if folds == every), space.n_units)
-    records = guide.known.lookup(masks)
+    records = evaluator.known.lookup(masks)
     costs = np.array([record.cost for record in records])
-    if guide.problem.exact_shrink:
+    if evaluator.problem.exact_shrink and len(masks):
         used = np.array([record.used.any(axis=0) for record in records])
         masks = shrink(masks, masks & used, space)
     allowed = np.isfinite(costs) & space.obeys(masks)
     masks, costs = masks[allowed], costs[allowed]
     rank = np.lexsort((masks.sum(axis=1), costs))
     first = np.unique(np.packbits(masks[rank], axis=1), axis=0, return_index=True)[1]
-    kept = rank[np.sort(first)[:n_best]]
+    kept = rank[np.sort(first)[:n]]
     return masks[kept], costs[kept]
 
 

@@ -14,6 +14,7 @@ from swarm.problem.space import SearchSpace
 from swarm.search.history import EpochRecord, history_table, work_table
 
 if TYPE_CHECKING:
+    from swarm.search.confirmation import Confirmation
     from swarm.search.driver import SearchState
 
 __all__ = ["ConfirmedSubsets", "SearchResult"]
@@ -60,9 +61,11 @@ class SearchResult:
     reason : str
         The limit that ended it, ``"finished"``, ``"exhausted"`` or ``"interrupted"``.
     space : SearchSpace
-    confirmed : Confirmed or None
+    confirmed : ConfirmedSubsets or None
         Subsets measured on the full model after a search with a cheaper one; the best of them is
         the best subset.
+    confirmation : Confirmation or None
+        Subsets evaluated again on fresh folds; the best subset is chosen among them.
     """
 
     state: SearchState
@@ -70,6 +73,7 @@ class SearchResult:
     reason: str
     space: SearchSpace
     confirmed: ConfirmedSubsets | None = None
+    confirmation: Confirmation | None = None
 
     @property
     def best_mask(self) -> Bool:
@@ -97,13 +101,16 @@ class SearchResult:
 
     @property
     def cost(self) -> float:
-        """Measured cost of the best subset."""
+        """Cost of the best subset on the folds of the search."""
         answer = self._answer
         return self.state.best_cost if answer is None else answer[1]
 
     @property
     def _answer(self) -> tuple[Bool, float] | None:
         """The best confirmed subset, or the result of the strategy's own rule, if any."""
+        if self.confirmation is not None:
+            chosen = self.confirmation.chosen
+            return self.confirmation.masks[chosen], self.confirmation.searched_cost
         if self.confirmed is not None:
             masks, costs = self.confirmed.masks, self.confirmed.costs
             best = int(np.lexsort((masks.sum(axis=1), costs))[0])
@@ -131,8 +138,9 @@ class SearchResult:
     def best_members(self, n: int | None = None) -> tuple[Bool, NDArray[np.float64]]:
         """Return the `n` best distinct masks of the strategy, and their costs.
 
-        The best mask of the search comes first, even if no member has it any more. Members outside
-        the size bounds, which a sequential search may have, are excluded.
+        The best mask of the search comes first, even if no member has it any more; then those
+        that were confirmed on fresh folds, in that order. Members outside the size bounds, which
+        a sequential search may have, are excluded.
 
         Returns
         -------
@@ -142,9 +150,14 @@ class SearchResult:
         # Costs on the full model and on the cheaper one must not be mixed.
         held = self.state.strategy.members if self.confirmed is None else self.confirmed
         allowed = self.space.obeys(held.masks)
-        masks = np.vstack([self.best_mask[None, :], held.masks[allowed]])
-        costs = np.concatenate([[self.cost], held.costs[allowed]])
-        order = np.lexsort((masks.sum(axis=1), costs, np.arange(len(costs)) > 0))
+        masks, costs = self.best_mask[None, :], np.array([self.cost])
+        if self.confirmation is not None:
+            masks = np.vstack([masks, self.confirmation.masks])
+            costs = np.append(costs, self.confirmation.searched)
+        first = np.append(np.arange(len(costs)), np.full(int(allowed.sum()), len(costs)))
+        masks = np.vstack([masks, held.masks[allowed]])
+        costs = np.append(costs, held.costs[allowed])
+        order = np.lexsort((masks.sum(axis=1), costs, first))
         order = order[np.isfinite(costs[order])]
         first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
         chosen = order[np.sort(first)][:n]

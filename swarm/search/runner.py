@@ -18,6 +18,7 @@ from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget, Counts
+from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState, run
 from swarm.search.history import EpochRecord
 from swarm.search.packing import pack_folds, pack_masks
@@ -67,6 +68,7 @@ class SearchPlan:
         Options of :class:`swarm.evaluation.crossval.CrossValidation`: `n_jobs`, `backend`,
         `pruning`, `exact`, `address`, `timeout`.
     proxy : Proxy or None
+    confirmation : ConfirmationPlan or None
     """
 
     problem: Problem
@@ -77,6 +79,7 @@ class SearchPlan:
     racing: float | None = None
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     proxy: Proxy | None = None
+    confirmation: ConfirmationPlan | None = None
 
     def check(self) -> None:
         """Validate the parameters of the strategy against the data, before a run is created.
@@ -206,6 +209,8 @@ class SearchHooks:
         return value replaces the result.
     confirm : callable
         Measures the best subsets of a proxy.
+    confirm_fresh : callable
+        Evaluates the best subsets on fresh folds.
     """
 
     started: Callable[[CrossValidation], None] = lambda evaluator: None
@@ -214,12 +219,18 @@ class SearchHooks:
     fits: Callable[..., None] | None = None
     ended: Callable[[SearchResult], SearchResult] = lambda result: result
     confirm: Confirm = confirm
+    confirm_fresh: Callable[
+        [SearchResult, CrossValidation, CrossValidation, ConfirmationPlan], SearchResult
+    ] = confirm_on_fresh_folds
 
 
 def run_search(
     plan: SearchPlan, archive: Archive, hooks: SearchHooks | None = None, *, salvage: bool = False
 ) -> FinishedSearch:
-    """Run a search to its end; with a proxy, measure its best subsets on the full model.
+    """Run a search to its end, and confirm its best subsets.
+
+    With a proxy they are measured on the full model; with a :class:`ConfirmationPlan` they are
+    evaluated on fresh folds, unless the search was interrupted.
 
     Parameters
     ----------
@@ -255,16 +266,24 @@ def run_search(
             result = known
         algorithm = max(0.0, time.thread_time() - began - timed.seconds)
         result = hooks.ended(result)
-        if plan.proxy is None:
-            return FinishedSearch(result, evaluator.known, algorithm, evaluator.known)
-        full = stack.enter_context(plan.evaluator(plan.problem, archive, hooks.fits))
-        result = hooks.confirm(
-            result,
-            evaluator,
-            full,
-            n_best=plan.proxy.n_best,
-            n_probes=plan.proxy.n_probes,
-        )
+        full = evaluator
+        if plan.proxy is not None:
+            full = stack.enter_context(plan.evaluator(plan.problem, archive, hooks.fits))
+            result = hooks.confirm(
+                result,
+                evaluator,
+                full,
+                n_best=plan.proxy.n_best,
+                n_probes=plan.proxy.n_probes,
+            )
+        if plan.confirmation is not None and not result.interrupted:
+            fresh = stack.enter_context(
+                plan.evaluator(plan.confirmation.problem, archive, hooks.fits)
+            )
+            try:
+                result = hooks.confirm_fresh(result, full, fresh, plan.confirmation)
+            except KeyboardInterrupt:
+                result = replace(result, reason="interrupted")
         return FinishedSearch(result, full.known, algorithm, evaluator.known)
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from swarm.errors import ConfigError, DataError
+from swarm.errors import ConfigError, DataError, nearest
 from swarm.problem.models import tags_of
 from swarm.problem.scoring import Scoring
 from swarm.search.picks import check_pick
 
 __all__ = ["check_parameters"]
+
+_CONFIRM_OPTIONS = ("best", "repeats", "goal", "margin", "confidence")
 
 
 def check_parameters(selector: Any, y: Any) -> None:
@@ -53,3 +55,21 @@ def check_parameters(selector: Any, y: Any) -> None:
                 "pass scikit-learn callbacks to set_callbacks"
             )
     check_pick(selector.pick)
+    _check_confirm(selector)
+
+
+def _check_confirm(selector: Any) -> None:
+    confirm = selector.confirm
+    if not isinstance(confirm, (bool, Mapping)):
+        raise ConfigError(f"confirm must be true, false or a mapping of options, got {confirm!r}")
+    for name in [] if isinstance(confirm, bool) else confirm:
+        if name not in _CONFIRM_OPTIONS:
+            raise ConfigError(
+                f"unknown option {name!r} of confirm (there are {', '.join(_CONFIRM_OPTIONS)})"
+                f"{nearest(str(name), _CONFIRM_OPTIONS)}"
+            )
+    if confirm and selector.pick != "best":
+        raise ConfigError(
+            f"confirm and pick={selector.pick!r} both select a subset; use confirm with a goal, "
+            "such as {'goal': 'balanced'}, or pick alone"
+        )

@@ -19,9 +19,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from swarm.errors import ConfigError, DataError
 from swarm.problem.hints import prepare_hints
+from swarm.problem.inputs import partitions
 from swarm.problem.models import allows_missing, tags_of, takes_categorical
 from swarm.problem.problem import Problem
 from swarm.problem.space import Groups, SearchSpace
+from swarm.search.confirmation import ConfirmationPlan, fresh_problem
 from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.runner import Proxy, SearchHooks, SearchPlan, run_search
@@ -92,6 +94,12 @@ class SubsetSelector(
         Cheaper model for the search: parameters of `estimator` that make it cheaper, or another
         estimator. The best subsets are then measured on `estimator` itself; see
         :mod:`swarm.search.proxy`.
+    confirm : bool or mapping, default=False
+        Evaluate the best subsets again on fold partitions that the search never used, and select
+        among them. True or a mapping of options: `best`, the number of subsets (20), `repeats`,
+        the number of partitions (10), and `goal`, `margin` and `confidence` of
+        :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
+        a number of folds or a shuffled splitter.
     racing : float, optional
         Stop training subsets whose probability to win falls below this, see
         :class:`swarm.search.driver.Search`.
@@ -117,7 +125,10 @@ class SubsetSelector(
         Names of the selected features, in the order of X. Models are trained on them sorted by
         name (`result_.features`), so that the search does not depend on the order of columns.
     cost_ : float
-        Measured cost of the selected subset.
+        Cost of the selected subset on the folds of the search.
+    confirmation_ : Confirmation or None
+        With `confirm`: costs of the best subsets and of all features on fresh folds, and the gain
+        over all features with its interval; see :class:`swarm.search.confirmation.Confirmation`.
     importances_ : Series
         Importances of the selected units, the highest first; NaN if the models have none.
     results_ : DataFrame
@@ -177,6 +188,7 @@ class SubsetSelector(
         categorical_support: bool = False,
         n_clusters: int | None = None,
         proxy: Any = None,
+        confirm: bool | Mapping[str, Any] = False,
         racing: float | None = None,
         pruning: bool = True,
         n_jobs: int | None = 1,
@@ -205,6 +217,7 @@ class SubsetSelector(
         self.categorical_support = categorical_support
         self.n_clusters = n_clusters
         self.proxy = proxy
+        self.confirm = confirm
         self.racing = racing
         self.pruning = pruning
         self.n_jobs = n_jobs
@@ -270,6 +283,7 @@ class SubsetSelector(
             self.racing,
             {"n_jobs": 1 if self.n_jobs is None else self.n_jobs, "pruning": self.pruning},
             self._proxy_of(problem),
+            self._confirmation_of(problem, y, groups),
         )
         epochs = known_epochs(budget)
         until_finished = strategy.epochs_in(problem.space)
@@ -441,6 +455,25 @@ class SubsetSelector(
                 raise ConfigError(f"proxy: {str(error).splitlines()[0]}") from error
         return Proxy(problem.with_estimator(cheaper, seed=self.random_state))
 
+    def _confirmation_of(self, problem: Problem, y: Any, groups: Any) -> ConfirmationPlan | None:
+        """Return the problem on fresh folds, if they were asked for."""
+        if not self.confirm:
+            return None
+        given = {} if self.confirm is True else dict(self.confirm)
+        seed, task = self.random_state, task_for(y)
+        folds, _ = folds_and_scorer(
+            self.estimator, y, self.cv, self.scoring, seed, len(problem.target), task
+        )
+        draw = partitions(folds, problem.features, problem.target, problem.task, groups)
+        repeats = given.pop("repeats", 10)
+        fresh = None if draw is None else fresh_problem(problem, draw, seed, repeats)
+        if fresh is None:
+            raise ConfigError(
+                f"confirm needs folds that can be drawn again, which cv={self.cv!r} does not "
+                "allow; pass a number of folds or a shuffled splitter, or confirm=False"
+            )
+        return ConfirmationPlan(fresh, given.pop("best", 20), **given)
+
     def _evaluate(
         self,
         plan: SearchPlan,
@@ -486,6 +519,7 @@ class SubsetSelector(
         self.pareto_ = found.table.iloc[found.front]
         self.picked_ = pick
         self.interrupted_ = result.interrupted
+        self.confirmation_ = result.confirmation
         self.subset_, self._support = selected(space, found.order, mask)
         self.cost_ = result.cost if row is None or pick == "best" else found.cost(row)
         self.importances_ = found.importance_of(mask, row)

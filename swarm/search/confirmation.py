@@ -1,0 +1,353 @@
+"""Evaluate the best subsets of a search again, on fold partitions that the search never used.
+
+The best of many subsets is partly the luckiest on the folds of the search. Costs on fresh folds do
+not have this bias (up to the choice among the few candidates), and their gap to the searched costs
+is the winner's curse, measured without test rows. See Cawley and Talbot (2010), On over-fitting in
+model selection, and Reunanen (2003), Overfitting in making comparisons between variable selection
+methods, both in the Journal of Machine Learning Research.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.errors import ConfigError, InputError, nearest
+from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.folds import Fold
+from swarm.problem.problem import Problem
+from swarm.search.picks import pareto_front
+from swarm.search.proxy import best_subsets
+from swarm.search.result import SearchResult
+from swarm.statistics.resampled import CorrectedTTest, corrected_t
+
+__all__ = [
+    "GOALS",
+    "Confirmation",
+    "ConfirmationPlan",
+    "confirm_on_fresh_folds",
+    "fresh_problem",
+    "fresh_seed",
+]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Goal = Literal["score", "balanced", "size"]
+GOALS = ("score", "balanced", "size")
+
+
+@dataclass(frozen=True, eq=False)
+class ConfirmationPlan:
+    """How the best subsets of a search are confirmed.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem of the search on fresh folds, see :func:`fresh_problem`.
+    n_best : int
+        Number of subsets with the lowest cost in the search.
+    goal : {"score", "balanced", "size"}
+        Which of the confirmed subsets is the result. ``score``: the lowest cost. ``balanced``: the
+        smallest that is not worse than the lowest by more than `margin`. ``size``: the smallest
+        that is not worse than all features by more than `margin`.
+    margin : float
+        Difference in cost that does not matter.
+    confidence : float
+        Confidence with which a subset has to be within the margin (one-sided), and level of the
+        interval of the gain.
+    """
+
+    problem: Problem
+    n_best: int = 20
+    goal: Goal = "score"
+    margin: float = 0.005
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        require("n_best", self.n_best, at_least=1, whole=True)
+        require("margin", self.margin, at_least=0)
+        require("confidence", self.confidence, above=0.5, below=1)
+        if self.goal not in GOALS:
+            raise ConfigError(
+                f"unknown goal {self.goal!r} (there are {', '.join(GOALS)})"
+                f"{nearest(str(self.goal), GOALS)}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Confirmation:
+    """Subsets of a search, evaluated on fresh folds.
+
+    Attributes
+    ----------
+    masks : bool (m, n_units)
+        By ascending cost on the fresh folds; smaller subsets first if costs are equal.
+    searched : float64 (m,)
+        Costs on the folds of the search.
+    fold_costs : float64 (m, n_fresh)
+        Costs on the fresh folds; inf where the model failed.
+    baseline : float64 (n_fresh,)
+        Costs of all features that are not forbidden, on the fresh folds.
+    n_train, n_test : float
+        Mean number of rows of a fresh fold.
+    goal, margin, confidence
+        See :class:`ConfirmationPlan`.
+    """
+
+    masks: Bool
+    searched: Float
+    fold_costs: Float
+    baseline: Float
+    n_train: float
+    n_test: float
+    goal: Goal
+    margin: float
+    confidence: float
+
+    def __post_init__(self) -> None:
+        for array in (self.masks, self.searched, self.fold_costs, self.baseline):
+            array.setflags(write=False)
+
+    @cached_property
+    def costs(self) -> Float:
+        """Mean costs (m,) on the fresh folds."""
+        costs: Float = self.fold_costs.mean(axis=1)
+        return costs
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Units of each subset: int (m,)."""
+        sizes: NDArray[np.int64] = self.masks.sum(axis=1, dtype=np.int64)
+        return sizes
+
+    @cached_property
+    def chosen(self) -> int:
+        """Row of the result, by the goal; the lowest cost if no other subset is good enough."""
+        if self.goal == "score":
+            return 0
+        reference = self.baseline if self.goal == "size" else self.fold_costs[0]
+        row = self.smallest_within_margin(reference)
+        return 0 if row is None else row
+
+    @property
+    def cost(self) -> float:
+        """Confirmed cost of the result."""
+        return float(self.costs[self.chosen])
+
+    @property
+    def searched_cost(self) -> float:
+        """Cost of the result on the folds of the search."""
+        return float(self.searched[self.chosen])
+
+    @property
+    def baseline_cost(self) -> float:
+        """Cost of all features on the fresh folds."""
+        return float(self.baseline.mean())
+
+    @cached_property
+    def gain(self) -> CorrectedTTest | None:
+        """Cost of all features minus that of the result; None if all features cannot be fitted."""
+        differences = self.baseline - self.fold_costs[self.chosen]
+        if not np.isfinite(differences).all():
+            return None
+        return corrected_t(differences, self.n_train, self.n_test, self.confidence)
+
+    @property
+    def verdict(self) -> Literal["better", "no clear difference", "worse"]:
+        """How the result compares with all features, at the confidence level."""
+        if self.gain is None or self.gain.low > 0:
+            return "better"
+        return "worse" if self.gain.high < 0 else "no clear difference"
+
+    def sentence(self) -> str:
+        """State the confirmed cost, the gain over all features and the winner's curse."""
+        gain, n_folds = self.gain, self.fold_costs.shape[1]
+        start = f"On {n_folds} fresh folds this subset costs {self.cost:.4f} and all features "
+        if gain is None:
+            start += "cannot be fitted"
+        else:
+            outcome = {"better": "a gain", "worse": "a loss"}.get(self.verdict, "no clear gain")
+            start += (
+                f"cost {self.baseline_cost:.4f}: {outcome}, {gain.mean:+.4f} "
+                f"[{gain.low:+.4f}, {gain.high:+.4f}]"
+            )
+        curse = self.cost - self.searched_cost
+        return (
+            f"{start}. In the search it cost {self.searched_cost:.4f} "
+            f"(winner's curse {curse:+.4f})."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures, for files and metrics."""
+        gain = self.gain
+        return {
+            "cost": self.cost,
+            "searched_cost": self.searched_cost,
+            "all_features_cost": self.baseline_cost,
+            "gain": None if gain is None else gain.mean,
+            "gain_low": None if gain is None else gain.low,
+            "gain_high": None if gain is None else gain.high,
+            "confidence": self.confidence,
+            "n_folds": self.fold_costs.shape[1],
+            "n_subsets": len(self.masks),
+            "verdict": self.verdict,
+            "goal": self.goal,
+            "margin": self.margin,
+        }
+
+    def smallest_within_margin(self, reference: Float) -> int | None:
+        """Row of the smallest subset that is not worse than `reference` by more than the margin.
+
+        Parameters
+        ----------
+        reference : float64 (n_fresh,)
+
+        Notes
+        -----
+        A subset is within the margin if the upper bound of the mean difference of its fold costs,
+        corrected for the overlap of resamples, does not exceed it.
+        """
+        for row in map(int, np.lexsort((self.costs, self.sizes))):
+            differences = self.fold_costs[row] - reference
+            if not np.isfinite(differences).all():
+                continue
+            two_sided = 2 * self.confidence - 1
+            bound = corrected_t(differences, self.n_train, self.n_test, two_sided).high
+            if bound <= self.margin:
+                return row
+        return None
+
+
+def fresh_seed(seed: int, repeat: int) -> int:
+    """Seed of a fresh fold partition; `repeat` counts from 1."""
+    return int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
+
+
+def fresh_problem(
+    problem: Problem, partition: Callable[[int], Sequence[Fold]], seed: int, repeats: int
+) -> Problem | None:
+    """Return the problem on `repeats` fresh fold partitions, as one list of folds.
+
+    Parameters
+    ----------
+    problem : Problem
+        Problem of the search.
+    partition : callable
+        Returns the folds of a seed. Partitions with a fold that cannot be trained on, or that are
+        those of the search, are left out.
+    seed : int
+        Seed of the folds of the search.
+    repeats : int
+
+    Returns
+    -------
+    Problem or None
+        None if there is no other partition.
+    """
+    require("repeats", repeats, at_least=1, whole=True)
+    seen = {_key(problem.folds)}
+    folds: list[Fold] = []
+    for repeat in range(1, repeats + 1):
+        try:
+            made = list(partition(fresh_seed(seed, repeat)))
+            problem.with_folds(made)
+        except InputError:
+            continue
+        if _key(made) not in seen:
+            seen.add(_key(made))
+            folds += made
+    return problem.with_folds(folds) if len(folds) > 1 else None
+
+
+def _key(folds: Sequence[Fold]) -> frozenset[bytes]:
+    """Key of a partition, whatever the order of its folds and rows."""
+    return frozenset(np.sort(test).astype(np.int64).tobytes() for _, test in folds)
+
+
+def confirm_on_fresh_folds(
+    result: SearchResult,
+    searched: CrossValidation,
+    fresh: CrossValidation,
+    plan: ConfirmationPlan,
+) -> SearchResult:
+    """Evaluate the best subsets of a search on fresh folds, and choose among them.
+
+    Candidates are the subsets with the lowest cost, the subset of the units that at least half of
+    them share, and, unless the goal is the score, the best of each size on the Pareto front. A
+    strategy with a rule of its own for its result has that single candidate.
+
+    Parameters
+    ----------
+    result : SearchResult
+    searched : CrossValidation
+        Evaluator of the search.
+    fresh : CrossValidation
+        Evaluator of ``plan.problem``.
+    plan : ConfirmationPlan
+
+    Returns
+    -------
+    SearchResult
+        With :attr:`SearchResult.confirmation`; without, if no candidate has a finite cost.
+    """
+    masks = _candidates(result, searched, plan)
+    order = np.arange(searched.n_folds)
+    costs = searched.evaluate(masks, np.full(len(masks), np.inf), order).costs
+    everything = ~result.space.forbidden
+    both = np.vstack([masks, everything])
+    order = np.arange(fresh.n_folds)
+    fold_costs = fresh.evaluate(both, np.full(len(both), np.inf), order).fold_costs
+    # A failed subset has no fold costs.
+    fold_costs = np.where(np.isnan(fold_costs), np.inf, fold_costs)
+    means = fold_costs[:-1].mean(axis=1)
+    rank = np.lexsort((masks.sum(axis=1), means))
+    rank = rank[np.isfinite(means[rank])]
+    if not len(rank):
+        return result
+    folds = plan.problem.folds
+    confirmation = Confirmation(
+        masks[rank],
+        costs[rank],
+        fold_costs[rank],
+        fold_costs[-1],
+        float(np.mean([len(train) for train, _ in folds])),
+        float(np.mean([len(test) for _, test in folds])),
+        plan.goal,
+        plan.margin,
+        plan.confidence,
+    )
+    return replace(result, confirmation=confirmation)
+
+
+def _candidates(result: SearchResult, evaluator: CrossValidation, plan: ConfirmationPlan) -> Bool:
+    if result.state.strategy.members.answer is not None:
+        return result.best_mask[None, :]
+    if result.confirmed is None:
+        masks, costs = best_subsets(result, evaluator)
+    else:
+        held = result.confirmed
+        finite = np.flatnonzero(np.isfinite(held.costs))
+        finite = finite[np.lexsort((held.masks[finite].sum(axis=1), held.costs[finite]))]
+        masks, costs = held.masks[finite], held.costs[finite]
+    if not len(masks):
+        return result.best_mask[None, :]
+    best = masks[: plan.n_best]
+    shared = best.mean(axis=0) >= 0.5
+    parts = [best, shared[None, :]] if result.space.obeys(shared[None, :])[0] else [best]
+    if plan.goal != "score":
+        front = pareto_front(masks.sum(axis=1), costs)
+        spread = np.linspace(0, len(front) - 1, min(plan.n_best, len(front)))
+        parts.append(masks[front[np.unique(spread.round().astype(int))]])
+    return _distinct(np.vstack(parts))
+
+
+def _distinct(masks: Bool) -> Bool:
+    first = np.unique(np.packbits(masks, axis=1), axis=0, return_index=True)[1]
+    kept: Bool = masks[np.sort(first)]
+    return kept
