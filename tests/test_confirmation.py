@@ -1,0 +1,214 @@
+"""The best subsets of a search are evaluated again on folds that it never used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+
+from swarm import SubsetSelector
+from swarm.errors import ConfigError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.folds import make_folds
+from swarm.problem.problem import Problem
+from swarm.search.confirmation import Confirmation, fresh_problem, fresh_seed
+
+FEW = {"best": 6, "repeats": 2}
+
+
+def confirmation(
+    fold_costs: Any, sizes: Any, baseline: Any, *, goal: Any = "score", margin: float = 0.01
+) -> Confirmation:
+    """Return a confirmation of subsets with these sizes, of 10 units."""
+    masks = np.array([np.arange(10) < size for size in sizes])
+    costs = np.array(fold_costs, dtype=np.float64)
+    searched = costs.mean(axis=1) - 0.02
+    return Confirmation(
+        masks, searched, costs, np.array(baseline, dtype=np.float64), 80, 20, goal, margin, 0.95
+    )
+
+
+def around(cost: float, spread: float = 0.001, n: int = 10) -> list[float]:
+    return (cost + spread * np.where(np.arange(n) % 2, 1, -1)).tolist()
+
+
+@pytest.fixture(scope="module")
+def cancer() -> tuple[pd.DataFrame, pd.Series]:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    return X.iloc[:200, :14], y.iloc[:200]
+
+
+@pytest.fixture(scope="module")
+def confirmed(cancer: tuple[pd.DataFrame, pd.Series]) -> SubsetSelector:
+    return SubsetSelector(GaussianNB(), epochs=4, cv=4, confirm=FEW).fit(*cancer)
+
+
+def test_the_result_has_the_lowest_cost_on_folds_drawn_from_the_seed_and_the_repeat(
+    confirmed: SubsetSelector, cancer: tuple[pd.DataFrame, pd.Series]
+) -> None:
+    X, y = cancer
+    found = confirmed.confirmation_
+    assert found is not None
+    space = confirmed.result_.space
+    folds = [
+        fold
+        for repeat in (1, 2)
+        for fold in make_folds(
+            "stratified", y.to_numpy(), "binary", n_folds=4, seed=fresh_seed(0, repeat)
+        )
+    ]
+    for mask, costs in zip(found.masks, found.fold_costs, strict=True):
+        scores = cross_val_score(GaussianNB(), X[space.subset(mask)], y, cv=folds)
+        assert costs == pytest.approx(1 - scores)
+    assert found.baseline == pytest.approx(1 - cross_val_score(GaussianNB(), X, y, cv=folds))
+    assert (np.diff(found.costs) >= 0).all()
+    assert sorted(confirmed.subset_) == sorted(space.subset(found.masks[0]))
+
+
+def test_the_searched_cost_stays_beside_the_confirmed_one(
+    confirmed: SubsetSelector, cancer: tuple[pd.DataFrame, pd.Series]
+) -> None:
+    X, y = cancer
+    found = confirmed.confirmation_
+    folds = StratifiedKFold(4, shuffle=True, random_state=0)
+    scores = cross_val_score(GaussianNB(), X[confirmed.subset_], y, cv=folds)
+    assert confirmed.cost_ == found.searched_cost == pytest.approx(1 - scores.mean())
+    assert found.cost == found.costs[0] != found.searched_cost
+
+
+def test_candidates_are_the_best_subsets_and_the_features_that_half_of_them_share(
+    confirmed: SubsetSelector,
+) -> None:
+    found = confirmed.confirmation_
+    table = confirmed.results_.sort_values(["cost", "size"], kind="stable").iloc[:6]
+    best = {frozenset(features) for features in table["features"]}
+    space = confirmed.result_.space
+    counts = pd.Series([name for subset in best for name in subset]).value_counts()
+    shared = frozenset(counts.index[counts >= 3])
+    assert {frozenset(space.subset(mask)) for mask in found.masks} == best | {shared}
+
+
+def test_a_second_fit_is_identical_and_answered_by_the_archive(
+    cancer: tuple[pd.DataFrame, pd.Series], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/archive.db"
+    options: dict[str, Any] = {"epochs": 3, "cv": 4, "confirm": FEW, "archive": url}
+    first = SubsetSelector(GaussianNB(), **options).fit(*cancer)
+    monkeypatch.setattr(CrossValidation, "_compute", lambda self, jobs, _: (jobs, 0))
+    monkeypatch.setattr(CrossValidation, "_train", lambda self, jobs, _: (len(jobs), 0.0))
+    again = SubsetSelector(GaussianNB(), **options).fit(*cancer)
+    assert again.subset_ == first.subset_
+    assert (again.confirmation_.fold_costs == first.confirmation_.fold_costs).all()
+
+
+def test_the_goal_decides_between_the_lowest_cost_and_the_smallest_that_is_good_enough() -> None:
+    costs = [around(0.10), around(0.105), around(0.118), around(0.30)]
+    sizes, baseline = [9, 5, 3, 1], around(0.12)
+    chosen = {
+        goal: confirmation(costs, sizes, baseline, goal=goal).chosen
+        for goal in ("score", "balanced", "size")
+    }
+    assert chosen == {"score": 0, "balanced": 1, "size": 2}
+
+
+def test_a_subset_whose_costs_vary_is_not_shown_to_be_within_the_margin() -> None:
+    costs, sizes = [around(0.10), around(0.105, spread=0.05)], [9, 5]
+    assert confirmation(costs, sizes, around(0.10), goal="balanced").chosen == 0
+    wide = confirmation(costs, sizes, around(0.10), goal="balanced", margin=0.2)
+    assert wide.chosen == 1
+
+
+def test_the_lowest_cost_is_the_result_if_no_subset_is_good_enough() -> None:
+    assert confirmation([around(0.3)], [4], around(0.1), goal="size").chosen == 0
+
+
+@pytest.mark.parametrize(
+    ("baseline", "verdict", "words"),
+    [
+        (around(0.15), "better", "a gain, +0.0500"),
+        (around(0.10, spread=0.05), "no clear difference", "no clear gain, +0.0000"),
+        (around(0.05), "worse", "a loss, -0.0500"),
+        ([np.inf] * 10, "better", "all features cannot be fitted"),
+    ],
+)
+def test_the_verdict_follows_the_interval_of_the_gain_over_all_features(
+    baseline: list[float], verdict: str, words: str
+) -> None:
+    found = confirmation([around(0.10, spread=0.0)], [4], baseline)
+    assert found.verdict == verdict
+    assert words in found.sentence()
+    assert "winner's curse +0.0200" in found.sentence()
+
+
+def test_partitions_of_the_search_and_those_that_cannot_be_trained_on_are_left_out(
+    cancer: tuple[pd.DataFrame, pd.Series],
+) -> None:
+    X, y = cancer
+    problem = Problem.build(X, y, GaussianNB(), folds=3)
+    assert fresh_problem(problem, lambda seed: problem.folds, 0, 5) is None
+    one_class = [(np.flatnonzero(y == 0), np.flatnonzero(y == 1))]
+    drawn = [one_class, list(problem.folds), *(_other(y, seed) for seed in (1, 2))]
+    fresh = fresh_problem(problem, lambda seed: drawn.pop(0), 0, 4)
+    assert fresh is not None
+    assert fresh.n_folds == 6
+
+
+def _other(y: pd.Series, seed: int) -> list[Any]:
+    return list(StratifiedKFold(3, shuffle=True, random_state=seed).split(y, y))
+
+
+def test_an_interrupted_search_is_not_confirmed(
+    cancer: tuple[pd.DataFrame, pd.Series],
+) -> None:
+    def interrupt(record: Any, state: Any) -> None:
+        if record.epoch == 2:
+            raise KeyboardInterrupt
+
+    selector = SubsetSelector(GaussianNB(), epochs=4, cv=4, confirm=FEW, callbacks=[interrupt])
+    with pytest.warns(UserWarning, match="interrupted"):
+        selector.fit(*cancer)
+    assert selector.confirmation_ is None
+    assert selector.subset_
+
+
+def test_ctrl_c_while_confirming_keeps_the_result_of_the_search(
+    cancer: tuple[pd.DataFrame, pd.Series], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = SubsetSelector(GaussianNB(), epochs=3, cv=4).fit(*cancer)
+    evaluate = CrossValidation.evaluate
+
+    def stopped(self: CrossValidation, *arguments: Any) -> Any:
+        if self.n_folds == 8:
+            raise KeyboardInterrupt
+        return evaluate(self, *arguments)
+
+    monkeypatch.setattr(CrossValidation, "evaluate", stopped)
+    selector = SubsetSelector(GaussianNB(), epochs=3, cv=4, confirm=FEW)
+    with pytest.warns(UserWarning, match="interrupted"):
+        selector.fit(*cancer)
+    assert selector.subset_ == plain.subset_
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cv": GroupKFold(3)}, "needs folds that can be drawn again"),
+        ({"cv": KFold(3)}, "needs folds that can be drawn again"),
+        ({"confirm": {"bets": 3}}, "unknown option 'bets' of confirm"),
+        ({"confirm": {"goal": "scores"}}, "unknown goal 'scores'"),
+        ({"confirm": 20}, "must be true, false or a mapping"),
+        ({"pick": "knee"}, "both select a subset"),
+    ],
+)
+def test_what_cannot_be_confirmed_is_refused(
+    options: dict[str, Any], words: str, cancer: tuple[pd.DataFrame, pd.Series]
+) -> None:
+    X, y = cancer
+    selector = SubsetSelector(GaussianNB(), **{"confirm": True, "cv": 3, **options})
+    with pytest.raises(ConfigError, match=words):
+        selector.fit(X, y, **({"groups": np.arange(200) % 9} if "cv" in options else {}))
