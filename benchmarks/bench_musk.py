@@ -131,10 +131,9 @@ def noting(evaluator: CrossValidation) -> list[tuple[np.ndarray, int]]:
     run_jobs = evaluator.workers.run
 
     def noted(jobs):
-        masks = {job.number: job.mask for job in jobs}
-        for fitted in run_jobs(jobs):
-            made.extend((masks[fitted.number], fold) for fold in fitted.folds)
-            yield fitted
+        for job, trained in run_jobs(jobs):
+            made.extend((job.mask, fold) for fold in np.flatnonzero(trained.known))
+            yield job, trained
 
     evaluator.workers.run = noted
     return made

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.fold_status import settle
-from swarm.evaluation.limit import Race, limit_of
+from swarm.evaluation.limit import Race, limit_of, settle
 from swarm.evaluation.types import Evaluations, Work
 from swarm.search.budget import Budget
 from swarm.search.driver import Search
@@ -410,7 +409,7 @@ class _SyntheticCosts:
         blank = Record.unknown(self.n_folds, 0)
         records = [replace(blank, fold_costs=row) for row in costs]
         limits = [limit_of(bound, race, row) for row, bound in enumerate(bounds.tolist())]
-        needed = settle(records, fold_order, limits).needed
+        needed, _ = settle(records, fold_order, limits)
         means = costs.sum(axis=1) / self.n_folds
         worse = ~needed.all(axis=1) | (means > bounds)
         used = self._used(masks)

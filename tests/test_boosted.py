@@ -15,9 +15,10 @@ from sklearn.preprocessing import StandardScaler
 
 from swarm.evaluation import fitting
 from swarm.evaluation.boosted import Boosted, boosted_path
-from swarm.evaluation.fitting import Fitted, Job, fit_mask
+from swarm.evaluation.fitting import Job, fit_mask
 from swarm.evaluation.limit import limit_of
 from swarm.problem.problem import Problem
+from swarm.storage.records import Record
 
 ROWS, COLUMNS = 240, 12
 
@@ -62,9 +63,11 @@ def regression(X: pd.DataFrame, options: dict[str, Any]) -> Problem:
     return Problem.build(X, signal(X), model, **{"folds": 3, "scoring": scoring, **options})
 
 
-def fitted(problem: Problem, mask: NDArray[np.bool_]) -> Fitted:
+def fitted(problem: Problem, mask: NDArray[np.bool_]) -> Record:
     unknown, order = np.full(problem.n_folds, np.nan), np.arange(problem.n_folds)
-    return fit_mask(problem, Job(0, mask, unknown, order, limit_of(np.inf, None, 0)))
+    found = fit_mask(problem, Job(0, mask, unknown, order, limit_of(np.inf, None, 0)))
+    assert isinstance(found, Record)
+    return found
 
 
 def assert_same_answers(
@@ -80,11 +83,8 @@ def assert_same_answers(
     for one, other in zip(ours, theirs, strict=True):
         assert one.error is None
         assert one.error == other.error
-        assert one.costs == other.costs
-        for mine, their in zip(one.importances, other.importances, strict=True):
-            np.testing.assert_array_equal(mine, their)
-        np.testing.assert_array_equal(one.used, other.used)
-        np.testing.assert_array_equal(one.refit, other.refit)
+        for name in ("fold_costs", "importances", "used"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
 
 
 @pytest.mark.parametrize("make", [binary, multiclass, regression])
@@ -134,19 +134,21 @@ def test_a_scorer_of_ones_own_gets_the_whole_model() -> None:
         return float(model.n_features_in_ == X.shape[1] and hasattr(X, "columns"))
 
     problem = binary(table(), {"scoring": looks_inside})
-    assert fitted(problem, np.ones(COLUMNS, dtype=bool)).costs == [-1.0, -1.0, -1.0]
+    costs = fitted(problem, np.ones(COLUMNS, dtype=bool)).fold_costs
+    assert costs.tolist() == [-1.0, -1.0, -1.0]
 
 
 def test_a_lightgbm_that_answers_otherwise_is_left_to_its_wrapper(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expected = fitted(binary(table(), {}), np.ones(COLUMNS, dtype=bool)).costs
+    everything = np.ones(COLUMNS, dtype=bool)
+    expected = fitted(binary(table(), {}), everything).fold_costs
     honest = Boosted._dataset
     monkeypatch.setattr(
         Boosted, "_dataset", lambda self, columns, *rest: honest(self, columns[::-1], *rest)
     )
     problem = binary(table(), {})
-    assert fitted(problem, np.ones(COLUMNS, dtype=bool)).costs == expected
+    assert np.array_equal(fitted(problem, everything).fold_costs, expected)
     assert boosted_path(problem) is None
 
 

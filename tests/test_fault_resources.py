@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from conf.check import check
 from swarm.errors import ConfigError, EvaluationError, StoreError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import prepare_hints
-from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
 from swarm.storage.archive import Archive
@@ -28,27 +25,20 @@ from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.run_log import RunLog
 from tests.moody import HangsOnAll, Moody
 from tests.small_run import Bench
-from tests.test_workers import needs_proc, nobody_left_behind, notes
+from tests.test_workers import (
+    MASKS,
+    evaluate,
+    needs_proc,
+    nobody_left_behind,
+    notes,
+    problem_of,
+    same,
+)
 
 pytestmark = pytest.mark.faults
 
-MASKS = np.unique(np.random.default_rng(1).random((16, 7)) < 0.5, axis=0)
-MASKS = MASKS[MASKS.any(axis=1)]
 # The one subset that hangs, or fails.
 ONE = " ".join(f"x{i}" for i in np.flatnonzero(MASKS[4]))
-
-
-def problem_of(model: Any, importance: str = "none") -> Problem:
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(60, 7)), columns=[f"x{i}" for i in range(7)])
-    y = (X["x0"] + rng.normal(size=60) > 0).astype(int)
-    return Problem.build(X, y, model, folds=3, importance=importance)
-
-
-def evaluate(problem: Problem, archive: Archive | None = None, **options: Any) -> Evaluations:
-    with CrossValidation(problem, archive, **options) as evaluator:
-        limits = np.full(len(MASKS), np.inf)
-        return evaluator.evaluate(MASKS, limits, np.array([2, 0, 1]))
 
 
 @needs_proc
@@ -59,28 +49,23 @@ def test_a_fit_that_hangs_fails_and_everything_else_is_as_without_it(
     archive = Archive()
     hanging = problem_of(Moody(ONE, "hangs", str(tmp_path)))
     with nobody_left_behind():
-        late = evaluate(hanging, archive, n_jobs=n_jobs, timeout=1.0)
-    failing = evaluate(problem_of(Moody(ONE, "fails")))
+        late = evaluate(hanging, archive, order=(2, 0, 1), n_jobs=n_jobs, timeout=1.0)
+    same(late, evaluate(problem_of(Moody(ONE, "fails")), order=(2, 0, 1)))
     assert np.flatnonzero(late.failed).tolist() == [4]
-    for name in ("costs", "fold_costs", "needed", "failed", "censored", "used"):
-        assert np.array_equal(
-            getattr(late, name), getattr(failing, name), equal_nan=name == "fold_costs"
-        ), name
     assert late.first_error == (
         f"TimeoutError: the fit of fold 2 with a subset of {len(ONE.split())} units took longer "
         "than 1 s and its worker was ended"
     )
     assert str(os.getpid()) not in {pid for (pid,) in notes(tmp_path, "fit")}
-    again = evaluate(hanging, archive)
+    again = evaluate(hanging, archive, order=(2, 0, 1))
     assert np.array_equal(again.costs, late.costs)
     assert again.work.fits == 0
 
 
 @needs_proc
-def test_a_fit_in_time_is_left_alone_and_many_of_them_too(tmp_path: Path) -> None:
+def test_fits_in_time_are_left_alone() -> None:
     problem = problem_of(Moody())
-    plain, watched = evaluate(problem), evaluate(problem, n_jobs=2, timeout=30.0)
-    assert np.array_equal(plain.fold_costs, watched.fold_costs)
+    same(evaluate(problem), evaluate(problem, n_jobs=2, timeout=30.0))
 
 
 @needs_proc
@@ -103,13 +88,14 @@ def test_a_timeout_is_refused_where_no_worker_can_be_ended(bench: Bench, backend
 
 
 @needs_proc
-@pytest.mark.parametrize("options", [{"n_jobs": 2}, {"n_jobs": 1, "timeout": 60.0}])
+@pytest.mark.parametrize(
+    "options", [{"n_jobs": 2}, {"n_jobs": 1, "timeout": 60.0}], ids=["two", "timeout"]
+)
 def test_workers_out_of_memory_are_one_sentence_and_blame_no_subset(
-    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any],
 ) -> None:
-    monkeypatch.setattr("swarm.evaluation.workers._DEATHS", 2)
     problem, archive = problem_of(Moody("x3", "memory")), Archive()
-    words = r"workers died 2 times with \d+ masks left to train, out of memory; use fewer workers"
+    words = r"workers died 3 times with \d+ masks left to train, out of memory; use fewer workers"
     with nobody_left_behind(), pytest.raises(EvaluationError, match=words):
         evaluate(problem, archive, **options)
     archive.check()

@@ -20,7 +20,7 @@ from swarm.storage.archive import Archive
 from tasks.tracking.names import metric_key
 from tests.flaky_proxy import FlakyProxy
 from tests.small_run import BAYES, Bench
-from tests.test_fault_resources import MASKS, evaluate, problem_of
+from tests.test_workers import MASKS, evaluate, problem_of
 from tests.warm_swarm import Command, WarmSwarm
 
 pytestmark = pytest.mark.faults

@@ -18,9 +18,10 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from swarm.evaluation import fitting
 from swarm.evaluation.boosted import boosted_path
-from swarm.evaluation.fitting import Fitted, Job, fit_mask
+from swarm.evaluation.fitting import Job, fit_mask
 from swarm.evaluation.limit import limit_of
 from swarm.problem.problem import Problem
+from swarm.storage.records import Record
 from tests.fuzzing import CASES, failures
 
 Rng = np.random.Generator
@@ -126,9 +127,11 @@ def _target(rng: Rng, features: pd.DataFrame, task: str) -> NDArray[Any]:
     return np.digitize(signal, np.quantile(signal, shares))
 
 
-def _fitted(problem: Problem, mask: NDArray[np.bool_]) -> Fitted:
+def _fitted(problem: Problem, mask: NDArray[np.bool_]) -> Record:
     unknown, order = np.full(problem.n_folds, np.nan), np.arange(problem.n_folds)
-    return fit_mask(problem, Job(0, mask, unknown, order, limit_of(np.inf, None, 0)))
+    found = fit_mask(problem, Job(0, mask, unknown, order, limit_of(np.inf, None, 0)))
+    assert isinstance(found, Record)
+    return found
 
 
 def differences(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -144,7 +147,7 @@ def differences(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for one, other in zip(ours, theirs, strict=True):
         pairs = {
             name: (getattr(one, name), getattr(other, name))
-            for name in ("costs", "importances", "used", "refit")
+            for name in ("fold_costs", "importances", "used")
         }
         found += [
             f"{problem.estimator!r}, {problem.scoring.name}: {name} differ"

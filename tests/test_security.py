@@ -35,10 +35,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("swarm", "tasks", "flows", "conf")
 # Pickles that never lie where another run would read them, and why they are needed.
 ALLOWED = {
-    ("swarm/evaluation/cluster.py", "cloudpickle"): "a problem on its way to own Dask, Ray workers",
-    ("swarm/evaluation/workers.py", "cloudpickle"): "the same, to own processes; a private folder",
+    ("swarm/evaluation/executors.py", "cloudpickle"): "a problem on its way to own workers",
 }
-# What can write or read a pickle. joblib's Parallel is transport to own workers.
+# What can write or read a pickle. joblib's loky is transport to own workers.
 PICKLERS = {
     "pickle",
     "cPickle",

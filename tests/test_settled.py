@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from swarm.evaluation.fold_status import costs_of_records, settle
-from swarm.evaluation.limit import Limit, Race, limit_of
+from swarm.evaluation.limit import Race, limit_of, settle
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive, KnownEvaluations
 from swarm.storage.record_cache import Recall
-from swarm.storage.records import Record
+from swarm.storage.records import Record, costs_of
 from swarm.threads import one_thread
 from tests.fakes import calm
 from tests.test_exact_paths import GaussianNB, table
@@ -29,23 +28,29 @@ def records_of(rng: np.random.Generator, n: int, n_folds: int) -> list[Record]:
 
 
 @calm
-@given(seed=st.integers(0, 2**32), n_folds=st.integers(1, 20), raced=st.booleans())
-def test_a_batch_is_settled_as_each_of_its_records_is(seed: int, n_folds: int, raced: bool) -> None:
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.sampled_from([0, 12]),
+    n_folds=st.integers(1, 20),
+    raced=st.booleans(),
+)
+def test_a_batch_is_settled_as_each_of_its_records_is(
+    seed: int, n: int, n_folds: int, raced: bool
+) -> None:
     rng = np.random.default_rng(seed)
-    records, order = records_of(rng, 12, n_folds), rng.permutation(n_folds)
-    incumbents = rng.choice([np.inf, -0.1, 0.0, 0.1, 0.3], 12)
+    records, order = records_of(rng, n, n_folds), rng.permutation(n_folds)
+    incumbents = rng.choice([np.inf, -0.1, 0.0, 0.1, 0.3], n)
     # Some limits are what a record costs itself, so that only the margin lets it pass.
     incumbents[:4] = np.nan_to_num([record.cost for record in records[:4]], nan=0.2)
-    race = Race(rng.choice([np.nan, 0.2, 0.4], (12, n_folds)), 0.1, 0.2) if raced else None
+    race = Race(rng.choice([np.nan, 0.2, 0.4], (n, n_folds)), 0.1, 0.2) if raced else None
     limits = [limit_of(cost, race, row) for row, cost in enumerate(incumbents)]
     # Jobs may be told to train some of the folds only.
     for folds in (order, order[: max(1, n_folds // 2)]):
-        found = settle(records, folds, limits)
+        needed, is_open = settle(records, folds, limits)
+        assert len(needed) == len(is_open) == n
         for row, (record, limit) in enumerate(zip(records, limits, strict=True)):
-            assert (
-                found.needed[row].tolist() == limit.needed_folds(record.fold_costs, folds).tolist()
-            )
-            assert found.open[row] == (limit.next_fold(record.fold_costs, folds) is not None)
+            assert needed[row].tolist() == limit.needed_folds(record.fold_costs, folds).tolist()
+            assert is_open[row] == (limit.next_fold(record.fold_costs, folds) is not None)
 
 
 @calm
@@ -54,12 +59,8 @@ def test_costs_of_a_batch_are_those_of_its_records_to_the_last_bit(seed: int, n_
     rng = np.random.default_rng(seed)
     records = records_of(rng, 7, n_folds)
     records += [Record(rng.random(n_folds), r.importances, r.used) for r in records]
-    costs = costs_of_records(np.array([record.fold_costs for record in records]))
+    costs = costs_of(np.array([record.fold_costs for record in records]))
     assert np.array_equal(costs, [record.cost for record in records], equal_nan=True)
-
-
-def test_nothing_is_settled_of_an_empty_batch() -> None:
-    assert settle([], np.arange(3), []).open.tolist() == []
 
 
 def same(one: Record, other: Record) -> bool:
@@ -167,9 +168,3 @@ def test_one_thread_lasts_as_long_as_it_says() -> None:
         with one_thread():
             assert {pool["num_threads"] for pool in threadpool_info()} <= {1}
         assert [pool["num_threads"] for pool in threadpool_info()] == before
-
-
-def test_a_limit_that_was_never_set_needs_every_fold() -> None:
-    records = records_of(np.random.default_rng(1), 3, 4)
-    found = settle(records, np.arange(4), [Limit()] * 3)
-    assert found.needed.shape == (3, 4)

@@ -1,4 +1,4 @@
-"""Claims on workers: real processes, one thread each, data shipped once, none left behind."""
+"""Claims on workers: real processes, one thread each, data sent once, none left behind."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from sklearn.naive_bayes import GaussianNB
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.fitting import Job
+from swarm.evaluation.limit import Limit
 from swarm.evaluation.types import Evaluations
 from swarm.evaluation.workers import Workers
 from swarm.problem.problem import Problem
@@ -30,6 +32,18 @@ from swarm.storage.archive import Archive
 
 ROOT = Path(__file__).resolve().parents[1]
 Bool = NDArray[np.bool_]
+
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="children are counted in /proc"
+)
+needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="no extra dask")
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="no extra ray")
+clusters = [
+    pytest.param("dask", marks=needs_dask),
+    pytest.param("ray", marks=[needs_ray, pytest.mark.faults]),
+]
+on_clusters = pytest.mark.parametrize("backend", clusters)
+in_processes = pytest.mark.parametrize("backend", ["loky", *clusters])
 
 
 class Noted(GaussianNB):
@@ -70,21 +84,27 @@ def notes(folder: Path, what: str) -> list[list[str]]:
     return [line.split()[1:] for line in lines if line.split()[0] == what]
 
 
-def problem_of(model: Any, **options: Any) -> Problem:
+def problem_of(model: Any, importance: Any = "none", **options: Any) -> Problem:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(60, 7)), columns=[f"x{i}" for i in range(7)])
     y = (X["x0"] + rng.normal(size=60) > 0).astype(int)
-    return Problem.build(X, y, model, folds=3, importance="none", **options)
+    return Problem.build(X, y, model, folds=3, importance=importance, **options)
 
 
 MASKS = np.unique(np.random.default_rng(1).random((16, 7)) < 0.5, axis=0)
 MASKS = MASKS[MASKS.any(axis=1)]
 
 
-def evaluate(problem: Problem, **options: Any) -> Evaluations:
-    with CrossValidation(problem, **options) as evaluator:
-        limits = np.full(len(MASKS), np.inf)
-        return evaluator.evaluate(MASKS, limits, np.arange(problem.n_folds))
+def evaluate(
+    problem: Problem, archive: Archive | None = None, order: Any = (0, 1, 2), **options: Any
+) -> Evaluations:
+    with CrossValidation(problem, archive, **options) as evaluator:
+        return evaluator.evaluate(MASKS, np.full(len(MASKS), np.inf), np.array(order))
+
+
+def same(one: Evaluations, other: Evaluations) -> None:
+    for name in ("costs", "fold_costs", "needed", "failed", "censored", "used"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
 
 
 def children() -> set[int]:
@@ -107,11 +127,6 @@ def _command(pid: int) -> bytes:
         return b"resource_tracker"
 
 
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/task").exists(), reason="children are counted in /proc"
-)
-
-
 @contextmanager
 def nobody_left_behind() -> Iterator[None]:
     before = children()
@@ -123,69 +138,66 @@ def nobody_left_behind() -> Iterator[None]:
 
 
 @needs_proc
+@in_processes
 def test_two_workers_are_two_processes_of_one_thread_that_load_the_data_once(
-    tmp_path: Path,
+    backend: str, tmp_path: Path
 ) -> None:
     plain = evaluate(problem_of(Noted()))
     problem = problem_of(Noted(str(tmp_path)))
     inf, order = np.full(len(MASKS), np.inf), np.arange(3)
-    with nobody_left_behind(), CrossValidation(problem, n_jobs=2) as evaluator:
+    with nobody_left_behind(), CrossValidation(problem, n_jobs=2, backend=backend) as evaluator:
         first = evaluator.evaluate(MASKS[:8], inf[:8], order)
         second = evaluator.evaluate(MASKS[8:], inf[8:], order)
-        assert len(children()) >= 2
-    costs = np.concatenate([first.costs, second.costs])
-    assert np.array_equal(costs, plain.costs)
+    assert np.array_equal(np.concatenate([first.costs, second.costs]), plain.costs)
     fits = notes(tmp_path, "fit")
     workers = {pid for pid, *_ in fits}
     assert len(fits) == len(MASKS) * 3
     assert len(workers) == 2
     assert str(os.getpid()) not in workers
-    assert {tuple(threads) for _, *threads in fits} == {("1", "1")}
-    loads = [pid for pid, *_ in notes(tmp_path, "load")]
-    assert sorted(loads) == sorted(workers)
-
-
-def test_one_worker_is_this_process(tmp_path: Path) -> None:
-    evaluate(problem_of(Noted(str(tmp_path))))
-    assert {(pid, libraries) for pid, libraries, _ in notes(tmp_path, "fit")} == {
-        (str(os.getpid()), "1")
-    }
+    assert {libraries for _, libraries, _ in fits} == {"1"}
+    # Libraries that a worker has not loaded yet read the environment; Dask's is its own.
+    assert backend != "loky" or {environment for *_, environment in fits} == {"1"}
+    assert sorted(pid for pid, *_ in notes(tmp_path, "load")) == sorted(workers)
 
 
 @needs_proc
-def test_threads_give_the_same_answer_and_leave_warnings_as_they_were(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("n_jobs", "backend"), [(1, "loky"), (2, "sequential"), (2, "threading")])
+def test_without_processes_results_and_warning_filters_are_the_same(
+    n_jobs: int, backend: str, tmp_path: Path
+) -> None:
     filters = list(warnings.filters)
     plain = evaluate(problem_of(Noted()))
     with nobody_left_behind():
-        threads = evaluate(problem_of(Noted(str(tmp_path))), n_jobs=2, backend="threading")
-    assert np.array_equal(plain.fold_costs, threads.fold_costs)
-    assert {pid for pid, *_ in notes(tmp_path, "fit")} == {str(os.getpid())}
+        here = evaluate(problem_of(Noted(str(tmp_path))), n_jobs=n_jobs, backend=backend)
+    same(plain, here)
+    fits = notes(tmp_path, "fit")
+    assert {(pid, libraries) for pid, libraries, _ in fits} == {(str(os.getpid()), "1")}
     assert list(warnings.filters) == filters
 
 
 @needs_proc
-def test_a_worker_killed_in_mid_batch_changes_nothing(tmp_path: Path) -> None:
+@in_processes
+def test_a_worker_killed_in_mid_batch_changes_nothing(backend: str, tmp_path: Path) -> None:
     plain = evaluate(problem_of(Noted()))
+    noted = Noted(str(tmp_path), dies="once", column="x3")
     with nobody_left_behind():
-        survived = evaluate(problem_of(Noted(str(tmp_path), dies="once", column="x3")), n_jobs=2)
+        survived = evaluate(problem_of(noted), n_jobs=2, backend=backend)
     assert (tmp_path / "died").exists()
-    for name in ("costs", "fold_costs", "needed", "failed"):
-        assert np.array_equal(getattr(plain, name), getattr(survived, name)), name
+    same(plain, survived)
 
 
 @needs_proc
+@in_processes
 def test_workers_that_keep_dying_are_one_sentence_and_what_was_finished_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("swarm.evaluation.workers._DEATHS", 2)
     problem = problem_of(Noted(str(tmp_path), dies="always", column="x3"))
     archive = Archive()
     with (
         nobody_left_behind(),
-        pytest.raises(EvaluationError, match=r"workers died 2 times with \d+ masks left") as caught,
+        pytest.raises(EvaluationError, match=r"^workers died 3 times with \d+ masks left .*\Z"),
     ):
-        evaluate(problem, n_jobs=2, archive=archive)
-    assert "\n" not in str(caught.value)
+        evaluate(problem, archive, n_jobs=2, backend=backend)
     known = archive.open_problem(problem).lookup(MASKS)
     assert not any(known[row].known.any() for row in np.flatnonzero(MASKS[:, 3]))
     assert all(record.complete for record in known if record.known.any())
@@ -204,16 +216,27 @@ def test_no_process_is_left_after_an_error() -> None:
 
 
 @needs_proc
-def test_nothing_is_started_where_the_archive_knows_all_answers(tmp_path: Path) -> None:
-    problem = problem_of(Noted())
-    archive = Archive()
-    known = evaluate(problem, archive=archive)
+def test_nothing_is_started_where_the_archive_knows_all_answers() -> None:
+    problem, archive = problem_of(Noted()), Archive()
+    known = evaluate(problem, archive)
     with CrossValidation(problem, archive, n_jobs=2) as evaluator:
         before = children()
         again = evaluator.evaluate(MASKS, np.full(len(MASKS), np.inf), np.arange(3))
         assert children() == before
-    assert np.array_equal(known.costs, again.costs)
+    same(known, again)
     assert again.work.hits == len(MASKS)
+
+
+@needs_proc
+def test_workers_of_one_search_do_not_end_with_those_of_another() -> None:
+    inf, order = np.full(len(MASKS), np.inf), np.arange(3)
+    with CrossValidation(problem_of(Noted()), n_jobs=2) as evaluator:
+        first = evaluator.evaluate(MASKS[:4], inf[:4], order)
+        before = children()
+        evaluate(problem_of(Noted(column="x0")), n_jobs=2)
+        assert before <= children()
+        again = evaluator.evaluate(MASKS[:4], inf[:4], order)
+    assert np.array_equal(first.costs, again.costs)
 
 
 SCRIPT = """
@@ -240,20 +263,139 @@ if __name__ == "__main__":
 """
 
 
+def started(script: Path, text: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    script.write_text(text)
+    command = [sys.executable, str(script), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, env=environment, text=True, **options)
+
+
 def test_a_lambda_and_a_class_of_a_script_work_in_processes(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        text=True,
-        capture_output=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr
-    one, two = done.stdout.splitlines()
+    running = started(tmp_path / "script.py", SCRIPT, stdout=subprocess.PIPE)
+    one, two = running.communicate()[0].splitlines()
     assert one == two
     assert all(cost < 0 for cost in map(float, one.strip("[]").split(",")))
+
+
+CTRL_C = """
+import sys
+import numpy as np
+from swarm import CrossValidation
+from tests.test_workers import Noted, problem_of
+
+if __name__ == "__main__":
+    problem = problem_of(Noted(sys.argv[1]))
+    masks = (np.arange(1, 128)[:, None] >> np.arange(7)) % 2 == 1
+    with CrossValidation(problem, n_jobs=2, backend=sys.argv[2]) as evaluator:
+        evaluator.evaluate(masks, np.full(127, np.inf), np.arange(3))
+"""
+
+
+@needs_proc
+@in_processes
+def test_ctrl_c_ends_every_process_that_was_started(backend: str, tmp_path: Path) -> None:
+    running = started(
+        tmp_path / "script.py",
+        CTRL_C,
+        *(str(tmp_path), backend),
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    patience = time.monotonic() + 60
+    while not (tmp_path / "notes").exists() or len(notes(tmp_path, "fit")) < 20:
+        assert time.monotonic() < patience
+        assert running.poll() is None, running.communicate()[1]
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert "KeyboardInterrupt" in said.splitlines()[-1]
+    assert said.count("Traceback") <= 2
+    for pid, *_ in notes(tmp_path, "fit"):
+        assert not Path(f"/proc/{pid}").exists()
+
+
+OWN = """
+import sys, time
+from pathlib import Path
+from distributed import LocalCluster
+if __name__ == "__main__":
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    Path(sys.argv[1]).write_text(cluster.scheduler_address)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """Give the address of a Dask cluster that somebody else runs."""
+    told = tmp_path / "address"
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = started(tmp_path / "own.py", OWN, str(told), **silent)
+    try:
+        patience = time.monotonic() + 60
+        while not (told.exists() and told.read_text()):
+            assert time.monotonic() < patience, "the scheduler did not start"
+            time.sleep(0.05)
+        yield told.read_text()
+    finally:
+        running.send_signal(signal.SIGINT)
+        try:
+            running.wait(20)
+        finally:
+            running.kill()
+
+
+@needs_dask
+@needs_proc
+def test_a_cluster_of_ones_own_is_used_and_left_running(address: str, tmp_path: Path) -> None:
+    from distributed import Client
+
+    plain = evaluate(problem_of(Noted()))
+    problem = problem_of(Noted(str(tmp_path)))
+    with Client(address, set_as_default=False) as client:
+        before = set(client.scheduler_info()["workers"])
+        with nobody_left_behind():
+            same(plain, evaluate(problem, backend="dask", address=address))
+        assert set(client.scheduler_info()["workers"]) == before
+        assert not any(client.who_has().values())
+        assert client.submit(sum, [1, 2]).result(10) == 3
+    assert str(os.getpid()) not in {pid for pid, *_ in notes(tmp_path, "fit")}
+
+
+@on_clusters
+def test_an_address_where_nobody_answers_is_one_sentence_in_time(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"swarm.evaluation.{backend}_executor.CLUSTER_TIMEOUT", 1.0)
+    before = time.monotonic()
+    address = {"dask": "tcp://127.0.0.1:9", "ray": "127.0.0.1:9"}[backend]
+    with pytest.raises(ConfigError, match=r"answers at evaluation.address .* within 1 seconds"):
+        Workers(problem_of(GaussianNB()), backend=backend, address=address)
+    assert time.monotonic() - before < 5.0
+
+
+@needs_dask
+def test_a_cluster_whose_workers_all_leave_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed import LocalCluster
+
+    monkeypatch.setattr("swarm.evaluation.dask_executor.CLUSTER_TIMEOUT", 1.0)
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        with CrossValidation(problem_of(Noted()), backend="dask", address=address) as evaluator:
+            cluster.scale(0)
+            with pytest.raises(EvaluationError, match="has had no workers for 1 seconds"):
+                evaluator.evaluate(MASKS, np.full(len(MASKS), np.inf), np.arange(3))
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_a_missing_extra_says_what_to_install(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swarm.checks.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=rf"pip install 'swarmselect\[{backend}\]'"):
+        Workers(problem_of(GaussianNB()), backend=backend)
 
 
 @pytest.mark.parametrize(
@@ -261,6 +403,7 @@ def test_a_lambda_and_a_class_of_a_script_work_in_processes(tmp_path: Path) -> N
     [
         ({"backend": "luky"}, "unknown worker backend 'luky'"),
         ({"n_jobs": 0}, "n_jobs must be -1 or at least 1, got 0"),
+        ({"address": "tcp://127.0.0.1:1"}, "worker backend 'loky' does not support an address"),
     ],
 )
 def test_a_pool_that_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
@@ -275,13 +418,11 @@ def test_minus_one_is_a_worker_for_each_core() -> None:
 
 
 def test_the_last_mask_is_handed_out_fold_by_fold_to_keep_both_workers_busy() -> None:
-    rng = np.random.default_rng(0)
-    features = pd.DataFrame(rng.normal(size=(60, 6)), columns=list("abcdef"))
-    problem = Problem.build(features, np.arange(60) % 2, GaussianNB(), folds=3)
-    masks = np.tri(6, 6, dtype=bool)
+    masks = np.tri(6, 7, dtype=bool)
     known = np.array([np.nan, 0.5, np.nan])
-    jobs = [Job(row, masks[row], known, np.arange(3), np.inf) for row in range(6)]
-    turns = [(job.number, *job.fold_order) for job in Workers(problem, 2)._in_turn(jobs)]
+    jobs = [Job(row, masks[row], known, np.arange(3), Limit()) for row in range(6)]
+    workers = Workers(problem_of(GaussianNB()), 2)
+    turns = [(job.number, *job.fold_order) for job in workers._in_turn(jobs, 2)]
     assert turns[:5] == [(row, 0, 1, 2) for row in (5, 4, 3, 2, 1)]
     assert turns[5:] == [(0, 0), (0, 2)]
-    assert len(Workers(problem, 1)._in_turn(jobs)) == 6
+    assert len(workers._in_turn(jobs, 1)) == 6

@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.errors import EvaluationError
-from swarm.evaluation.fitting import Fitted, Job
-from swarm.evaluation.fold_status import costs_of_records, settle
-from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
+from swarm.evaluation.fitting import InvalidCost, Job, lowest_cost
+from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of, settle
 from swarm.evaluation.types import Evaluations, Work
 from swarm.evaluation.workers import Workers
 from swarm.fastpaths import evaluate_masks, exact_path
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
-from swarm.storage.records import Record
+from swarm.storage.records import Record, costs_of
 
 __all__ = ["CrossValidation"]
 
@@ -27,8 +26,6 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# A cost may be below its lower bound by rounding.
-_MARGIN = 1e-10
 # Interval between commits of finished evaluations.
 _COMMIT_SECONDS = 0.2
 
@@ -47,7 +44,7 @@ class CrossValidation:
         Stop training a mask once its cost exceeds that of its incumbent. Never changes which
         masks win. If False, the costs of losing masks are exact too.
     on_fit : callable, optional
-        Callback for progress, called with each :class:`Fitted`.
+        Callback for progress, called with the :class:`Record` of each job that was trained.
     importances : bool
         Whether the strategy uses importances, see
         :class:`swarm.strategies.base.Strategy`; if not, mutual information is not computed.
@@ -70,7 +67,7 @@ class CrossValidation:
         n_jobs: int = 1,
         backend: str = "loky",
         pruning: bool = True,
-        on_fit: Callable[[Fitted], None] | None = None,
+        on_fit: Callable[[Record], None] | None = None,
         importances: bool = True,
         exact: bool = True,
         address: str | None = None,
@@ -132,11 +129,11 @@ class CrossValidation:
         distinct = np.zeros((len(unique), masks.shape[1]), dtype=bool)
         distinct[row_of] = masks
         records = self.known.lookup(distinct)
-        unsettled = settle(records, fold_order, loosest).open
+        _, is_open = settle(records, fold_order, loosest)
         jobs = [
             Job(i, distinct[i], records[i].fold_costs, fold_order, loosest[i])
             for i in range(len(unique))
-            if unsettled[i] or self._wants_refit(records[i], loosest[i])
+            if is_open[i] or self._wants_refit(records[i], loosest[i])
         ]
         left, computed = self._compute(jobs, records)
         computing = time.perf_counter() - started if computed else 0.0
@@ -154,9 +151,7 @@ class CrossValidation:
     def _wants_refit(self, record: Record, limit: Limit) -> bool:
         return (
             self.problem.importance == "refit"
-            and record.complete
-            and not record.failed
-            and record.cost <= limit.cost
+            and limit.admits(record)
             and bool(np.isnan(record.importances).any(axis=1).all())
         )
 
@@ -171,9 +166,8 @@ class CrossValidation:
         masks = np.stack([job.mask for job in jobs])
         answers = evaluate_masks(self._path, masks, self.workers.n_jobs)
         costs = answers.costs
-        if self.problem.scoring.bounded:
-            # A cost below its bound has to be confirmed by a fitted model.
-            costs[costs < -_MARGIN] = np.nan
+        # A cost below its bound has to be confirmed by a fitted model.
+        costs[costs < lowest_cost(self.problem)] = np.nan
         seconds = (time.perf_counter() - started) / len(jobs)
         costs = np.where(np.isnan([job.fold_costs for job in jobs]), costs, np.nan)
         found = ~np.isnan(costs)
@@ -190,10 +184,10 @@ class CrossValidation:
             pieces.append((job.mask, piece))
         self.known.add(pieces)
         after = [records[job.number] for job in jobs]
-        unsettled = settle(after, jobs[0].fold_order, [job.limit for job in jobs]).open
+        _, is_open = settle(after, jobs[0].fold_order, [job.limit for job in jobs])
         left = [
             replace(job, fold_costs=record.fold_costs)
-            for job, record, missing in zip(jobs, after, unsettled, strict=True)
+            for job, record, missing in zip(jobs, after, is_open, strict=True)
             if missing
         ]
         return left, int(found.sum())
@@ -203,67 +197,46 @@ class CrossValidation:
         fits, seconds = 0, 0.0
         waiting: list[tuple[Bool, Record]] = []
         committed = time.monotonic()
-        by_number = {job.number: job for job in jobs}
-        doubtful: list[Fitted] = []
+        invalid: list[tuple[Job, InvalidCost]] = []
         try:
-            for fitted in self.workers.run(jobs):
-                mask = by_number[fitted.number].mask
-                if self._nonsense(fitted) is not None:
-                    doubtful.append(fitted)
-                    if fitted.part == 0:
+            for job, trained in self.workers.run(jobs):
+                if isinstance(trained, InvalidCost):
+                    invalid.append((job, trained))
+                    if job.part == 0:
                         break
                     continue
-                piece = self._record(fitted)
-                records[fitted.number] = records[fitted.number].merge(piece)
-                waiting.append((mask, piece))
-                fits += len(fitted.folds) + (fitted.refit is not None)
-                seconds += fitted.seconds
+                records[job.number] = records[job.number].merge(trained)
+                waiting.append((job.mask, trained))
+                fits += int(trained.known.sum())
+                if self.problem.importance == "refit":
+                    fits += not np.isnan(trained.importances[0]).any()
+                seconds += trained.seconds
                 if self._on_fit is not None:
-                    self._on_fit(fitted)
+                    self._on_fit(trained)
                 if time.monotonic() - committed > _COMMIT_SECONDS:
                     self.known.add(waiting)
                     waiting, committed = [], time.monotonic()
-            for fitted in doubtful:
-                self._refuse_if_needed(by_number[fitted.number], records[fitted.number], fitted)
+            for job, found in invalid:
+                self._refuse_if_needed(job, records[job.number], found)
         finally:
             # Also after SIGINT or an error, so that no evaluation is lost.
             self.known.add(waiting)
         return fits, seconds
 
-    def _record(self, fitted: Fitted) -> Record:
-        blank = Record.unknown(self.n_folds, self.problem.space.n_units)
-        for place, fold in enumerate(fitted.folds):
-            blank.fold_costs[fold] = fitted.costs[place]
-            blank.used[fold] = fitted.used[place]
-            values = fitted.importances[place]
-            if values is not None:
-                blank.importances[fold] = values
-        if fitted.refit is not None:
-            blank.importances[0] = fitted.refit
-        return replace(blank, seconds=fitted.seconds, error=fitted.error)
-
-    def _nonsense(self, fitted: Fitted) -> tuple[int, float] | None:
-        """Return the first fold whose cost is NaN or below its bound, and that cost."""
-        lowest = -_MARGIN if self.problem.scoring.bounded else -np.inf
-        pairs = zip(fitted.folds, fitted.costs, strict=True)
-        return next(((fold, cost) for fold, cost in pairs if not cost >= lowest), None)
-
-    def _refuse_if_needed(self, job: Job, record: Record, fitted: Fitted) -> None:
+    def _refuse_if_needed(self, job: Job, record: Record, found: InvalidCost) -> None:
         """Raise EvaluationError for an invalid cost, unless pruning would skip its fold.
 
         A fold that was trained separately may be one that pruning would not have reached: the
         same search with one worker would not compute its cost.
         """
-        found = self._nonsense(fitted)
-        if found is None or job.limit.next_fold(record.fold_costs, job.fold_order) is None:
+        if job.limit.next_fold(record.fold_costs, job.fold_order) is None:
             return
-        fold, cost = found
-        bad = "NaN" if np.isnan(cost) else f"{cost:.6g}, below its bound of 0"
+        bad = "NaN" if np.isnan(found.cost) else f"{found.cost:.6g}, below its bound of 0"
         names = self.problem.space.subset(job.mask)
         listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         raise EvaluationError(
-            f"the cost of the subset of {len(names)} features ({listed}) is {bad} on "
-            f"fold {fold}; check the scorer {self.problem.scoring.name!r} on those rows"
+            f"the cost of the subset of {len(names)} features ({listed}) is {bad} on fold "
+            f"{found.fold}; check the scorer {self.problem.scoring.name!r} on those rows"
         )
 
     def _answer(
@@ -279,14 +252,14 @@ class CrossValidation:
         n, bounded = len(rows), self.problem.scoring.bounded
         exact = incumbents if self.pruning else np.full(n, np.inf)
         known = np.array([record.fold_costs for record in rows]).reshape(n, self.n_folds)
-        needed = settle(rows, fold_order, limits).needed
+        needed, _ = settle(rows, fold_order, limits)
         # A failure counts only if pruning would have reached it, so that the number of failures
         # does not depend on pruning.
         reached = needed
         if bounded != self.pruning:
-            reached = settle(rows, fold_order, _limits(incumbents, bounded, race)).needed
+            reached, _ = settle(rows, fold_order, _limits(incumbents, bounded, race))
         failed = (np.isinf(known) & reached).any(axis=1)
-        costs = costs_of_records(known)
+        costs = costs_of(known)
         # Archived costs of a mask that lost its race must not change the result.
         censored = ~failed & ~(needed.all(axis=1) & (costs <= exact))
         won = ~failed & ~censored & ~np.isinf(known).any(axis=1)

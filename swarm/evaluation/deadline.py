@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from swarm.evaluation.fitting import REFIT, Fitted, Job
+from swarm.evaluation.fitting import REFIT, Job
 from swarm.storage.records import Record
 
 __all__ = ["Deadline", "timed_out_fit"]
@@ -62,7 +62,7 @@ class Deadline:
         return found
 
 
-def timed_out_fit(job: Job, fold: int, seconds: float) -> tuple[Fitted, Job | None]:
+def timed_out_fit(job: Job, fold: int, seconds: float) -> tuple[Record, Job | None]:
     """Return the failed fit of a job that timed out, and the rest of the job or None."""
     size = int(job.mask.sum())
     which = "on all rows" if fold == REFIT else f"of fold {fold}"
@@ -70,13 +70,13 @@ def timed_out_fit(job: Job, fold: int, seconds: float) -> tuple[Fitted, Job | No
         f"TimeoutError: the fit {which} with a subset of {size} units took longer than "
         f"{seconds:g} s and its worker was ended"
     )
+    failed = replace(Record.unknown(len(job.fold_costs), len(job.mask)), error=error)
     if fold == REFIT:
-        return Fitted(job.number, job.part, error=error), replace(job, refit=False)
+        return failed, replace(job, refit=False)
+    failed.fold_costs[fold] = np.inf
+    failed.used[fold] = job.mask
     costs = job.fold_costs.copy()
     costs[fold] = np.inf
-    fitted = Fitted(job.number, job.part, [fold], [np.inf], [None], [job.mask], error=error)
-    fitted.seconds = seconds
-    record = replace(Record.unknown(len(costs), len(job.mask)), fold_costs=costs)
     # Earlier folds were lost with the worker, and whether the failure counts depends on them.
-    again = job.limit.next_fold(record.fold_costs, job.fold_order) is not None
-    return fitted, replace(job, fold_costs=costs) if again else None
+    is_decided = job.limit.next_fold(costs, job.fold_order) is None
+    return replace(failed, seconds=seconds), None if is_decided else replace(job, fold_costs=costs)

@@ -6,7 +6,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,16 @@ from swarm.problem.models import model_importances, used_by
 from swarm.problem.problem import Problem
 from swarm.storage.records import Record
 
-__all__ = ["REFIT", "Fitted", "Job", "fit_mask", "fit_model"]
+__all__ = ["REFIT", "InvalidCost", "Job", "fit_mask", "fit_model", "lowest_cost"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
 
 # Fold number of the model on all rows.
 REFIT = -1
+# A cost may be below its lower bound by rounding.
+_MARGIN = 1e-10
 Watch = Callable[[int], AbstractContextManager[None]]
 
 
@@ -47,9 +53,9 @@ class Job:
     """
 
     number: int
-    mask: NDArray[np.bool_]
-    fold_costs: NDArray[np.float64]
-    fold_order: NDArray[np.int64]
+    mask: Bool
+    fold_costs: Float
+    fold_order: Int
     limit: Limit
     part: int = 0
     refit: bool = True
@@ -63,34 +69,34 @@ class Job:
         ]
 
 
-@dataclass
-class Fitted:
-    """Result of a job, with one entry per trained fold.
+@dataclass(frozen=True)
+class InvalidCost:
+    """A cost that no scorer should return: NaN, or below its lower bound."""
 
-    `importances` and `used` are float64 and bool (n_units,) each; `refit` contains the
-    importances of the model on all rows.
-    """
+    fold: int
+    cost: float
 
-    number: int
-    part: int = 0
-    folds: list[int] = field(default_factory=list)
-    costs: list[float] = field(default_factory=list)
-    importances: list[NDArray[np.float64] | None] = field(default_factory=list)
-    used: list[NDArray[np.bool_]] = field(default_factory=list)
-    refit: NDArray[np.float64] | None = None
-    seconds: float = 0.0
-    error: str | None = None
+
+def lowest_cost(problem: Problem) -> float:
+    """Return the lower bound of the cost of a fold, with a margin for rounding."""
+    return -_MARGIN if problem.scoring.bounded else -np.inf
 
 
 def _unwatched(fold: int) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Fitted:
+def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | InvalidCost:
     """Train the folds of `job` in order, until its cost is known or exceeds the limit.
 
     A fit that raises sets the cost to inf and ends the job; its traceback is kept. Each fit runs
     in the context ``watch(fold)``, with ``REFIT`` for the model on all rows.
+
+    Returns
+    -------
+    Record or InvalidCost
+        The folds that were trained, or the first invalid cost. Importances of the model on all
+        rows are in the row of fold 0.
 
     Raises
     ------
@@ -98,64 +104,57 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Fitted:
         Not recorded as a failed fit, because it depends on the machine and not on the mask.
     """
     started = time.perf_counter()
-    result = Fitted(job.number, job.part)
     positions = problem.space.positions(job.mask)
     columns = problem.features.iloc[:, positions]
-    record = replace(
-        Record.unknown(problem.n_folds, problem.space.n_units), fold_costs=job.fold_costs.copy()
-    )
-    while (fold := job.limit.next_fold(record.fold_costs, job.fold_order)) is not None:
+    trained = Record.unknown(problem.n_folds, problem.space.n_units)
+    known = replace(trained, fold_costs=job.fold_costs.copy())
+    error = None
+    while (fold := job.limit.next_fold(known.fold_costs, job.fold_order)) is not None:
+        importances: Float | None = None
         try:
             with watch(fold):
-                cost = _fit_fold(problem, columns, positions, fold, job.mask, result)
+                cost, importances, used = _fit_fold(problem, columns, positions, fold, job.mask)
         except MemoryError:
             raise
         except Exception:
-            result.error = traceback.format_exc()
-            result.folds.append(fold)
-            result.costs.append(float("inf"))
-            result.importances.append(None)
-            result.used.append(job.mask)
-            break
-        if np.isnan(cost):
-            break
-        record.fold_costs[fold] = cost
-    wins = record.complete and not record.failed and record.cost <= job.limit.cost
-    if problem.importance == "refit" and wins and job.refit:
-        with watch(REFIT):
-            _refit(problem, columns, positions, result)
-    result.seconds = time.perf_counter() - started
-    return result
+            error = traceback.format_exc()
+            cost, used = float("inf"), job.mask
+        if not cost >= lowest_cost(problem):
+            return InvalidCost(fold, cost)
+        known.fold_costs[fold] = trained.fold_costs[fold] = cost
+        trained.used[fold] = used
+        if importances is not None:
+            trained.importances[fold] = importances
+    if problem.importance == "refit" and job.refit and job.limit.admits(known):
+        try:
+            with watch(REFIT):
+                trained.importances[0] = _refit(problem, columns, positions)
+        except MemoryError:
+            raise
+        except Exception:
+            error = traceback.format_exc()
+    return replace(trained, seconds=time.perf_counter() - started, error=error)
 
 
 def _fit_fold(
-    problem: Problem,
-    columns: Any,
-    positions: Sequence[int],
-    fold: int,
-    mask: NDArray[np.bool_],
-    result: Fitted,
-) -> float:
+    problem: Problem, columns: Any, positions: Sequence[int], fold: int, mask: Bool
+) -> tuple[float, Float | None, Bool]:
+    """Return the cost of a fold, the importances of its model if any, and the units it uses."""
     truth = problem.target[problem.folds[fold][1]]
     model, tested = _trained(problem, columns, positions, fold)
     cost = problem.scoring.cost(model, tested, truth)
     if np.isinf(cost):
         score = "-inf" if cost > 0 else "inf"
         raise ValueError(f"the scorer {problem.scoring.name!r} returned {score} on fold {fold}")
-    importances, used = None, mask
     if problem.importance == "fold":
         values = model_importances(model, len(positions))
-        importances = problem.space.by_unit(values, positions)
         flags = used_by(model, values).astype(np.float64)
         used = problem.space.by_unit(flags, positions) > 0
-    elif problem.importance == "permutation":
+        return cost, problem.space.by_unit(values, positions), used
+    if problem.importance == "permutation":
         importances = _permuted(problem, model, tested, truth, positions)
-        used = importances != 0
-    result.folds.append(fold)
-    result.costs.append(cost)
-    result.importances.append(importances)
-    result.used.append(used)
-    return cost
+        return cost, importances, importances != 0
+    return cost, None, mask
 
 
 def _trained(
@@ -176,9 +175,7 @@ def _trained(
     return model, rows
 
 
-def fit_model(
-    problem: Problem, columns: Any, positions: Sequence[int], rows: NDArray[np.int64]
-) -> Any:
+def fit_model(problem: Problem, columns: Any, positions: Sequence[int], rows: Int) -> Any:
     """Fit a clone of the estimator on some rows of `columns`, with their weights."""
     from sklearn.base import clone
 
@@ -198,27 +195,21 @@ def fit_model(
     return model.fit(table, problem.target[rows], **params)
 
 
-def _rows(problem: Problem, columns: Any, rows: NDArray[np.int64]) -> Any:
+def _rows(problem: Problem, columns: Any, rows: Int) -> Any:
     return rows_for_model(columns, rows, problem.as_array)
 
 
-def _refit(problem: Problem, columns: Any, positions: Sequence[int], result: Fitted) -> None:
-    try:
-        path = boosted_path(problem)
-        model = None if path is None or not path.trusted else path.fit(positions, -1)
-        if model is None:
-            model = fit_model(problem, columns, positions, np.arange(len(problem.target)))
-        values = model_importances(model, len(positions))
-        result.refit = problem.space.by_unit(values, positions)
-    except MemoryError:
-        raise
-    except Exception:
-        result.error = traceback.format_exc()
+def _refit(problem: Problem, columns: Any, positions: Sequence[int]) -> Float:
+    path = boosted_path(problem)
+    model = None if path is None or not path.trusted else path.fit(positions, -1)
+    if model is None:
+        model = fit_model(problem, columns, positions, np.arange(len(problem.target)))
+    return problem.space.by_unit(model_importances(model, len(positions)), positions)
 
 
 def _permuted(
     problem: Problem, model: Any, tested: Any, truth: Any, positions: Sequence[int]
-) -> NDArray[np.float64]:
+) -> Float:
     from sklearn.inspection import permutation_importance
 
     found = permutation_importance(

@@ -1,4 +1,4 @@
-"""Pruning and racing: stop training a mask that cannot, or is unlikely to, win."""
+"""Pruning and racing: stop training masks that cannot, or are unlikely to, win."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Limit", "Race", "limit_of", "loosest_of"]
+from swarm.storage.records import Record
+
+__all__ = ["Limit", "Race", "limit_of", "loosest_of", "settle"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -115,6 +117,10 @@ class Limit:
         needed[self._walk(fold_costs, fold_order)[0]] = True
         return needed
 
+    def admits(self, record: Record) -> bool:
+        """Whether the cost of a record is known, and at most `cost`; rivals are ignored."""
+        return record.complete and not record.failed and record.cost <= self.cost
+
     def _walk(self, fold_costs: Float, fold_order: Int) -> tuple[list[int], int | None]:
         """Return the examined folds, and the missing fold or None if it is decided."""
         total, seen = 0.0, list[int]()
@@ -145,3 +151,40 @@ def loosest_of(limits: Sequence[Limit]) -> Limit:
     if len(rivals) < len(limits):
         return Limit(cost)
     return Limit(cost, np.vstack(rivals), limits[0].spread, limits[0].chance)
+
+
+def settle(
+    records: Sequence[Record], fold_order: Int, limits: Sequence[Limit]
+) -> tuple[Bool, Bool]:
+    """Apply the limit of each record, for many records at once.
+
+    Costs are summed in `fold_order`, as for a single record.
+
+    Returns
+    -------
+    needed : bool (n, n_folds)
+        See :meth:`Limit.needed_folds`.
+    is_open : bool (n,)
+        Whether a needed fold is missing, see :meth:`Limit.next_fold`.
+    """
+    n, n_folds = len(records), len(records[0].fold_costs) if records else 0
+    needed, is_open = np.zeros((n, n_folds), dtype=bool), np.zeros(n, dtype=bool)
+    if any(limit.rivals is not None for limit in limits):
+        for i, (record, limit) in enumerate(zip(records, limits, strict=True)):
+            needed[i] = limit.needed_folds(record.fold_costs, fold_order)
+            is_open[i] = limit.next_fold(record.fold_costs, fold_order) is not None
+        return needed, is_open
+    if n == 0 or len(fold_order) == 0:
+        return needed, is_open
+    costs = np.stack([record.fold_costs for record in records])[:, fold_order]
+    highest = np.array([limit.cost for limit in limits])
+    before = np.zeros(costs.shape)
+    with np.errstate(invalid="ignore"):
+        np.cumsum(costs[:, :-1], axis=1, out=before[:, 1:])
+        passed = (before / n_folds > highest[:, None]) | np.isinf(before)
+    ends = passed | np.isnan(costs)
+    rows, ended = np.arange(n), ends.any(axis=1)
+    first = np.where(ended, ends.argmax(axis=1), costs.shape[1])
+    needed[:, fold_order] = np.arange(costs.shape[1]) < first[:, None]
+    last = np.minimum(first, costs.shape[1] - 1)
+    return needed, ended & ~passed[rows, last]

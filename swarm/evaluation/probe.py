@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from swarm.errors import ConfigError
+from swarm.evaluation.executors import process_pool
 from swarm.evaluation.fitting import fit_model
+from swarm.interrupts import children_ignore_sigint
 from swarm.problem.model_inputs import rows_for_model
 from swarm.problem.models import last_step, model_importances
 from swarm.problem.problem import Problem
@@ -127,34 +129,27 @@ def _with_few_rounds(estimator: Any) -> Any | None:
 
 
 def _watched(problem: Problem, timeout: float) -> str | None:
+    from concurrent.futures import BrokenExecutor
     from concurrent.futures import TimeoutError as Late
 
-    from joblib.externals.loky import get_reusable_executor
-    from joblib.externals.loky.process_executor import BrokenProcessPool
-
-    from swarm.interrupts import children_ignore_sigint, silence_pool_thread
-
-    with silence_pool_thread():
+    with process_pool(problem, 1) as pool:
         with children_ignore_sigint():
-            pool = get_reusable_executor(max_workers=1, timeout=300)
-            answer = pool.submit(_limited, problem, timeout)
+            answer = pool.executor.submit(_limited, pool.send(), timeout)
         try:
             trouble: str | None = answer.result(timeout=_START_SECONDS + 3 * timeout)
             return trouble
-        except (BrokenProcessPool, Late):
+        except (BrokenExecutor, Late):
             return None
-        finally:
-            pool.shutdown(wait=True, kill_workers=True)
 
 
-def _limited(problem: Problem, seconds: float) -> str | None:
+def _limited(load: Callable[[], Problem], seconds: float) -> str | None:
     """Run in a process that exits if the fit hangs; see :mod:`.deadline`."""
     import faulthandler
 
     with open(os.devnull, "w") as nowhere:
         faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
         try:
-            return _trouble(problem)
+            return _trouble(load())
         finally:
             faulthandler.cancel_dump_traceback_later()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Record"]
+__all__ = ["Record", "costs_of"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -93,3 +93,12 @@ class Record:
             self.seconds + other.seconds,
             self.error if self.error is not None else other.error,
         )
+
+
+def costs_of(fold_costs: Float) -> Float:
+    """Return the cost of each row of fold costs (n, n_folds), as `Record.cost`; NaN if unknown."""
+    failed = np.isinf(fold_costs).any(axis=1)
+    with np.errstate(invalid="ignore"):
+        mean = np.ascontiguousarray(fold_costs).sum(axis=1) / fold_costs.shape[1]
+    costs: Float = np.where(failed, np.inf, mean)
+    return costs

@@ -1,0 +1,194 @@
+"""Dask clusters as executors."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from typing import Any
+
+from swarm.errors import ConfigError, EvaluationError
+from swarm.evaluation.executors import CLUSTER_TIMEOUT, Pool, Shipment
+from swarm.interrupts import children_ignore_sigint
+from swarm.problem.problem import Problem
+
+__all__ = ["dask_pool"]
+
+# The death of a worker is reported at once and counted by the caller. No worker queues jobs, so
+# that a death is never attributed to a mask that was only queued.
+_LOCAL = {
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.admin.log-format": "%(message)s",
+}
+
+# Timeout of the end of a connection, and of local workers: a busy machine may need a while.
+_CLOSE_SECONDS = 60.0
+
+
+@contextmanager
+def dask_pool(problem: Problem, n_jobs: int, address: str | None) -> Iterator[Pool]:
+    """Yield the Dask cluster at an address, or a local one of processes.
+
+    The scheduler of an existing cluster retries a mask whose worker died
+    ``distributed.scheduler.allowed-failures`` times, before it counts as one death here.
+
+    Parameters
+    ----------
+    problem : Problem
+    n_jobs : int
+        Processes to start if there is no address, with one thread each.
+    address : str or None
+        ``tcp://host:8786``.
+
+    Raises
+    ------
+    ConfigError
+        If the connection times out, or the cluster has no workers.
+    EvaluationError
+        If local processes do not start.
+    """
+    distributed: Any = importlib.import_module("distributed")
+    with _quiet_log(), _connected(address) if address else _started(n_jobs) as client:
+        executor = _DaskExecutor(client)
+        yield Pool(
+            executor,
+            _scattering(client, problem),
+            lambda: max(1, sum(client.nthreads().values())),
+            # Cancelled if the worker died before its result was fetched, or with the problem.
+            (distributed.KilledWorker, distributed.CancelledError),
+            executor.check,
+        )
+
+
+class _DaskExecutor(Executor):
+    """Executor of a client.
+
+    That of ``Client.get_executor`` does not complete a future whose result is lost with its
+    worker after the fit.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._no_workers_since: float | None = None
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit a call."""
+        future: Future[Any] = Future()
+
+        def resolve(task: Any) -> None:
+            self._no_workers_since = None
+            try:
+                future.set_result(task.result())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._client.submit(fn, *args, **kwargs, pure=False).add_done_callback(resolve)
+        return future
+
+    def check(self) -> None:
+        """Raise EvaluationError if the scheduler, or all workers, are gone."""
+        if self._client.status != "running":
+            raise EvaluationError(
+                "the connection to the Dask scheduler is lost; restart the scheduler and resume"
+            )
+        if self._client.nthreads():
+            self._no_workers_since = None
+            return
+        since = self._no_workers_since = self._no_workers_since or time.monotonic()
+        if time.monotonic() - since > CLUSTER_TIMEOUT:
+            raise EvaluationError(
+                f"the Dask cluster has had no workers for {CLUSTER_TIMEOUT:g} seconds; start "
+                "workers and resume"
+            )
+
+
+def _scattering(client: Any, problem: Problem) -> Callable[[], Any]:
+    """Return a function that sends the problem to all workers, again if no worker has it."""
+    sent: Any = None
+
+    def send() -> Any:
+        nonlocal sent
+        if sent is None or sent.status != "finished":
+            sent = client.scatter(Shipment(problem), broadcast=True, hash=False)
+        return sent
+
+    return send
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    distributed: Any = importlib.import_module("distributed")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            client = distributed.Client(address, timeout=CLUSTER_TIMEOUT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"no Dask scheduler answers at evaluation.address {address!r} within "
+            f"{CLUSTER_TIMEOUT:g} seconds; start one with 'dask scheduler', or set it to null"
+        ) from error
+    try:
+        try:
+            client.wait_for_workers(1, timeout=CLUSTER_TIMEOUT)
+        except TimeoutError as error:
+            raise ConfigError(
+                f"the Dask scheduler at evaluation.address {address!r} has had no workers for "
+                f"{CLUSTER_TIMEOUT:g} seconds; start one with 'dask worker {address} --nthreads 1'"
+            ) from error
+        yield client
+    finally:
+        _close(client)
+
+
+@contextmanager
+def _started(n_jobs: int) -> Iterator[Any]:
+    import dask
+
+    distributed: Any = importlib.import_module("distributed")
+    with dask.config.set(_LOCAL), children_ignore_sigint(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            cluster = distributed.LocalCluster(
+                n_workers=n_jobs,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=0,
+                host="127.0.0.1",
+                dashboard_address=None,
+                worker_dashboard_address=None,
+                silence_logs=logging.CRITICAL + 1,
+            )
+        except RuntimeError as error:
+            raise EvaluationError(
+                f"the {n_jobs} Dask workers did not start; a script that starts them needs "
+                "an if __name__ == '__main__' guard"
+            ) from error
+        client = distributed.Client(cluster, timeout=CLUSTER_TIMEOUT, set_as_default=False)
+    try:
+        yield client
+    finally:
+        _close(client)
+        _close(cluster)
+
+
+def _close(connection: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        connection.close(timeout=_CLOSE_SECONDS)
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Silence the log of Dask, which would repeat what exceptions report."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,124 @@
+"""Executors that train masks: processes and threads of this machine, and what all backends share.
+
+A backend is a context manager that yields a :class:`Pool`: an executor, and how the problem is
+sent to its workers once. :mod:`swarm.evaluation.workers` lists the backends and does the rest.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from swarm.problem.problem import Problem
+
+__all__ = ["CLUSTER_TIMEOUT", "Pool", "Shipment", "process_pool", "thread_pool"]
+
+# Timeout, in seconds, of a connection, and of a cluster without workers.
+CLUSTER_TIMEOUT = 10.0
+# Seconds after which idle processes exit and free their copy of the data.
+_IDLE_SECONDS = 300
+# Environment of the workers, as set by joblib for its own pools.
+_ONE_THREAD = {
+    f"{library}_NUM_THREADS": "1"
+    for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMBA", "NUMEXPR")
+}
+
+
+def _nothing() -> None:
+    """Check nothing: an executor of this machine reports its own failures."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """An executor whose workers have the problem.
+
+    Attributes
+    ----------
+    executor : concurrent.futures.Executor
+        Starts one fit per worker. A future of which the worker died raises
+        :class:`concurrent.futures.BrokenExecutor` if the executor has to be replaced, otherwise
+        one of `deaths`.
+    send : callable
+        Returns the argument that the executor passes to each job: in a worker, it is a callable
+        that returns the problem. Called before each job, to send lost data again.
+    width : callable
+        Returns the number of fits that run in parallel; at least 1.
+    deaths : tuple of exception types
+    check : callable
+        Called while no result arrives; raises EvaluationError if none can arrive any more.
+    is_local : bool
+        Whether jobs run in threads of this process.
+    """
+
+    executor: Executor
+    send: Callable[[], Any]
+    width: Callable[[], int]
+    deaths: tuple[type[BaseException], ...] = ()
+    check: Callable[[], None] = _nothing
+    is_local: bool = False
+
+
+@contextmanager
+def thread_pool(problem: Problem, n_jobs: int, address: str | None = None) -> Iterator[Pool]:
+    """Yield threads; running fits cannot be ended, and their results are dropped."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    executor = ThreadPoolExecutor(n_jobs)
+    try:
+        yield Pool(executor, lambda: lambda: problem, lambda: n_jobs, is_local=True)
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def process_pool(problem: Problem, n_jobs: int, address: str | None = None) -> Iterator[Pool]:
+    """Yield processes, which read the problem from a private file once each."""
+    import cloudpickle
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    with tempfile.TemporaryDirectory(prefix="swarm-problem-") as folder:
+        # cloudpickle supports classes defined in a notebook.
+        (Path(folder) / "problem").write_bytes(cloudpickle.dumps(problem))
+        executor = ProcessPoolExecutor(n_jobs, timeout=_IDLE_SECONDS, env=_ONE_THREAD)
+        try:
+            yield Pool(executor, lambda: partial(_read, folder), lambda: n_jobs)
+        finally:
+            # Futures are not cancelled: that would end the manager thread, but not the workers.
+            executor.shutdown(wait=True, kill_workers=True)
+
+
+@lru_cache(maxsize=1)
+def _read(folder: str) -> Problem:
+    import cloudpickle
+
+    problem: Problem = cloudpickle.loads((Path(folder) / "problem").read_bytes())
+    return problem
+
+
+class Shipment:
+    """A problem that is serialized once and deserialized once per worker of a cluster."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def __call__(self) -> Problem:
+        """Return the problem."""
+        return self.problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Serialize by cloudpickle, which supports classes defined in a notebook."""
+        import cloudpickle
+
+        return _unpacked, (cloudpickle.dumps(self.problem),)
+
+
+def _unpacked(content: bytes) -> Shipment:
+    import cloudpickle
+
+    return Shipment(cloudpickle.loads(content))
