@@ -13,19 +13,22 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import get_scorer
-from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_score
+from sklearn.metrics import get_scorer, make_scorer
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluations
+from swarm.fastpaths import exact_path
 from swarm.problem.folds import make_folds
 from swarm.problem.hints import prepare_hints
 from swarm.problem.problem import Problem
+from swarm.problem.scoring import Scoring
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
 from swarm.search.result import SearchResult
@@ -272,38 +275,18 @@ def test_pruning_never_changes_how_many_fits_failed() -> None:
     assert failed > 0
 
 
-def test_two_processes_give_the_trajectory_of_one() -> None:
-    table, model = planted(1), LGBMClassifier(**SMALL, min_child_samples=5)
-    one = search(table, model, scoring="neg_log_loss", epochs=3)
-    two = search(table, model, scoring="neg_log_loss", epochs=3, n_jobs=2)
-    assert_same(one, two, counted=True)
-
-
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_a_search_resumed_under_another_backend_is_the_uninterrupted_one(
     backend: str, tmp_path: Path
 ) -> None:
-    table, model = planted(3), DecisionTreeClassifier(max_depth=3)
-    whole = search(table, model, seed=2)
+    table, model = planted(3), LGBMClassifier(**SMALL, min_child_samples=5)
+    options: dict[str, Any] = {"seed": 2, "scoring": "neg_log_loss"}
+    whole = search(table, model, **options)
     archive = Archive(f"sqlite:///{tmp_path / 'a.db'}")
-    search(table, model, archive, seed=2, epochs=3)
-    resumed = search(table, model, archive, seed=2, n_jobs=2, backend=backend)
+    search(table, model, archive, epochs=3, **options)
+    resumed = search(table, model, archive, n_jobs=2, backend=backend, **options)
     assert_same(whole, resumed, counted=True)
-    assert resumed.work["fits"].sum() < whole.work["fits"].sum()
-
-
-def test_what_an_answer_needed_does_not_depend_on_what_the_archive_knew() -> None:
-    X, y = planted(12)
-    problem = Problem.build(X, y, GaussianNB(), scoring="neg_log_loss")
-    masks = some_masks(12, X.shape[1])
-    limit = float(np.median(evaluate(problem, masks).costs)) * 0.8
-    fresh = evaluate(problem, masks, limit, [0, 1, 2, 3, 4])
-    archive = Archive()
-    evaluate(problem, masks, limit / 3, [4, 3, 2, 1, 0], archive=archive)
-    warm = evaluate(problem, masks, limit, [0, 1, 2, 3, 4], archive=archive)
-    assert np.array_equal(fresh.needed, warm.needed)
-    assert np.array_equal(fresh.costs, warm.costs)
-    assert 0 < warm.work.fits < fresh.work.fits
+    assert 0 < resumed.work["fits"].sum() < whole.work["fits"].sum()
 
 
 def test_history_is_the_same_whatever_the_archive_knew(tmp_path: Path) -> None:
@@ -319,28 +302,17 @@ def test_history_is_the_same_whatever_the_archive_knew(tmp_path: Path) -> None:
     assert replayed.work["fits"].sum() == 0
 
 
-def test_costs_do_not_depend_on_the_order_of_the_folds() -> None:
-    X, y = planted(3)
-    problem = Problem.build(X, y, GaussianNB(), scoring="neg_log_loss")
-    masks = some_masks(8, X.shape[1])
-    plain = evaluate(problem, masks)
-    for order in ([4, 3, 2, 1, 0], [2, 0, 4, 1, 3]):
-        other = evaluate(problem, masks, order=order)
-        assert np.array_equal(plain.costs, other.costs)
-        assert np.array_equal(plain.fold_costs, other.fold_costs)
-
-
-def test_a_tie_with_the_incumbent_is_not_pruned() -> None:
+def test_a_tie_with_the_incumbent_is_not_pruned_in_any_order_of_the_folds() -> None:
     X, y = planted(4)
     problem = Problem.build(X, y, GaussianNB(), scoring="neg_log_loss")
     masks = some_masks(20, X.shape[1])
-    costs = evaluate(problem, masks).costs
-    tied = evaluate(problem, masks, incumbents=costs, order=[3, 1, 4, 0, 2])
-    assert np.array_equal(tied.costs, costs)
-    assert not tied.censored.any()
-    archive = Archive()
-    beaten = evaluate(problem, masks, np.nextafter(costs, 0), [3, 1, 4, 0, 2], archive=archive)
-    assert beaten.censored.all()
+    plain = evaluate(problem, masks)
+    for order in ([4, 3, 2, 1, 0], [3, 1, 4, 0, 2]):
+        tied = evaluate(problem, masks, plain.costs, order)
+        assert np.array_equal(tied.costs, plain.costs)
+        assert np.array_equal(tied.fold_costs, plain.fold_costs)
+        assert not tied.censored.any()
+        assert evaluate(problem, masks, np.nextafter(plain.costs, 0), order).censored.all()
 
 
 def halves(estimator: Any, X: Any, y: Any) -> float:
@@ -374,19 +346,131 @@ def test_a_mask_without_a_chance_is_cut_and_completed_later_by_the_missing_folds
         assert np.array_equal(getattr(whole, name), getattr(exact, name)), name
 
 
-def test_a_batch_trains_each_mask_once_and_no_model_beyond_its_folds() -> None:
+def test_a_mask_with_several_incumbents_is_trained_once_and_meets_each() -> None:
     X, y = planted(7)
     problem = Problem.build(X, y, LGBMClassifier(**SMALL, min_child_samples=5))
-    masks = some_masks(4, X.shape[1])
-    answers = evaluate(problem, np.vstack([masks, masks]))
-    assert answers.work.fits == len(np.unique(masks, axis=0)) * problem.n_folds
-    assert np.array_equal(answers.costs[:4], answers.costs[4:])
-
-
-def test_the_same_mask_may_have_different_incumbents_in_one_batch() -> None:
-    X, y = planted(7)
-    problem = Problem.build(X, y, GaussianNB())
     mask = some_masks(1, X.shape[1])
-    answers = evaluate(problem, np.vstack([mask, mask]), incumbents=[1e-6, np.inf])
-    assert answers.censored.tolist() == [True, False]
+    answers = evaluate(problem, np.vstack([mask, mask, mask]), [1e-6, np.inf, np.inf])
+    assert answers.work.fits == problem.n_folds
+    assert answers.censored.tolist() == [True, False, False]
     assert np.isinf(answers.costs[0])
+    assert np.isfinite(answers.costs[1])
+    assert answers.costs[1] == answers.costs[2]
+
+
+def test_a_fit_that_raises_costs_inf_and_keeps_its_traceback() -> None:
+    X, y = planted(8)
+    problem = Problem.build(X, y, FailsAtTimes(max_depth=2), folds=3, importance="refit")
+    bad, good = problem.space.mask(["x0", "x3"]), problem.space.mask(["x0", "x1", "x3"])
+    archive = Archive()
+    for fits in (True, False):
+        answers = evaluate(problem, np.array([bad, good]), archive=archive)
+        assert np.isinf(answers.costs).tolist() == [True, False]
+        assert answers.failed.tolist() == [True, False]
+        assert not answers.censored.any()
+        assert "ValueError: no model for these columns" in str(answers.first_error)
+        assert (answers.work.fits > 0) == fits
+
+
+def test_more_than_a_tenth_of_failures_stops_the_search_with_the_first_traceback() -> None:
+    class Never(DecisionTreeClassifier):
+        def fit(self, X: Any, y: Any, **options: Any) -> Never:
+            raise RuntimeError("out of luck")
+
+    with pytest.raises(EvaluationError, match="out of luck") as caught:
+        search(planted(9), Never(), importance="none")
+    assert "\n" not in str(caught.value)
+    assert any("Traceback" in note for note in caught.value.__notes__)
+
+
+def nan_without_x1(estimator: Any, X: pd.DataFrame, y: Any) -> float:
+    return float("nan") if "x1" not in X.columns else 0.5
+
+
+def test_a_nan_cost_names_features_and_fold_and_keeps_what_was_finished() -> None:
+    X, y = planted(10)
+    problem = Problem.build(X, y, GaussianNB(), scoring=nan_without_x1)
+    archive = Archive()
+    # Largest masks are trained first, so both good ones are finished.
+    masks = np.array(
+        [problem.space.mask(names) for names in (["x0", "x1", "x2"], ["x1", "x5"], ["x4"])]
+    )
+    with pytest.raises(EvaluationError, match=r"\(x4\) is NaN on fold 0"):
+        evaluate(problem, masks, archive=archive)
+    known = archive.open_problem(problem).lookup(masks)
+    assert [record.complete for record in known] == [True, True, False]
+
+
+def minus_infinity(estimator: Any, X: pd.DataFrame, y: Any) -> float:
+    return float("-inf") if "x1" in X.columns else 0.5
+
+
+def minus_infinity_of(truth: Any, predicted: Any) -> float:
+    return float("-inf")
+
+
+@pytest.mark.parametrize("scoring", [minus_infinity, make_scorer(minus_infinity_of)])
+def test_a_score_of_minus_infinity_is_a_failed_fit_that_names_the_scorer(scoring: Any) -> None:
+    X, y = planted(8)
+    problem = Problem.build(X, y, GaussianNB(), scoring=scoring, importance="none")
+    answers = evaluate(problem, np.ones((1, X.shape[1]), dtype=bool))
+    assert answers.failed.all()
+    assert "returned -inf on fold 0" in str(answers.first_error).splitlines()[-1]
+
+
+def test_a_scorer_that_raises_is_a_failed_fit_on_a_fast_path_too() -> None:
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=["x0", "x1", "x2"])
+    # A single neighbour often predicts 0, which has no Poisson deviance.
+    counts = rng.poisson(1.5, 60).astype(float)
+    scoring = "neg_mean_poisson_deviance"
+    problem = Problem.build(
+        X, counts, KNeighborsRegressor(1), scoring=scoring, folds=KFold(3), importance="none"
+    )
+    assert exact_path(problem)[0] is not None
+    masks = np.array([[True, True, True], [True, False, False]])
+    limits, order = np.full(2, np.inf), np.arange(3)
+    with CrossValidation(problem) as fast, CrossValidation(problem, exact=False) as fitted:
+        answers = [each.evaluate(masks, limits, order) for each in (fast, fitted)]
+    for one in answers:
+        assert one.failed.all()
+        assert "strictly positive" in str(one.first_error)
+    assert np.array_equal(answers[0].needed, answers[1].needed)
+
+
+def two(estimator: Any, X: Any, y: Any) -> float:
+    return 2.0
+
+
+def test_a_score_above_its_promised_bound_is_refused() -> None:
+    X, y = planted(11)
+    problem = Problem.build(X, y, GaussianNB(), scoring=Scoring("two", two, upper=1.0))
+    with pytest.raises(EvaluationError, match=r"is -1, below its bound of 0 on fold 0.*'two'"):
+        evaluate(problem, some_masks(1, X.shape[1]))
+
+
+def nan_on_few_rows(estimator: Any, X: pd.DataFrame, y: Any) -> float:
+    return float("nan") if len(X) < 20 else float(estimator.score(X, y))
+
+
+def test_a_nan_on_a_fold_that_was_not_needed_is_not_seen_with_any_number_of_workers() -> None:
+    X, y = planted(9)
+    cut = len(X) - 15
+    rows = np.arange(len(X))
+    middle = cut // 2
+    tests = [rows[:middle], rows[middle:cut], rows[cut:]]
+    folds = [(np.setdiff1d(rows, tested), tested) for tested in tests]
+    scoring = Scoring("few", nan_on_few_rows, upper=1.0)
+    problem = Problem.build(X, y, GaussianNB(), scoring=scoring, folds=folds)
+    masks = some_masks(6, X.shape[1])
+    # Beaten by the first fold alone: the third, whose cost is NaN, is never needed.
+    incumbents = np.full(len(masks), 1e-6)
+    for n_jobs in (1, 2):
+        with CrossValidation(problem, n_jobs=n_jobs) as evaluator:
+            answers = evaluator.evaluate(masks, incumbents, np.arange(3))
+        assert answers.censored.all()
+    with (
+        CrossValidation(problem, n_jobs=2) as evaluator,
+        pytest.raises(EvaluationError, match="is NaN on fold 2"),
+    ):
+        evaluator.evaluate(masks, np.full(len(masks), np.inf), np.arange(3))
