@@ -102,7 +102,7 @@ def test_the_cost_is_what_scikit_learn_measures(name: str) -> None:
         # verbosity is the one setting of the clone that cannot change a model.
         scores = cross_val_score(
             problem.estimator,
-            X.loc[:, list(X.columns[mask])],
+            X.loc[:, list(problem.space.subset(mask))],
             y,
             scoring=scoring,
             cv=list(problem.folds),
@@ -130,12 +130,12 @@ def test_dtypes_categories_and_missing_values_reach_the_model_as_they_are(
     costs = evaluate(problem, masks).costs
     for fit, X in enumerate(sorted(Spy.seen, key=lambda X: list(X.columns))):
         assert X.dtypes.to_dict() == table.dtypes[list(X.columns)].to_dict(), fit
-    wanted = {tuple(table.columns[mask]) for mask in masks}
+    wanted = {tuple(problem.space.subset(mask)) for mask in masks}
     assert {tuple(X.columns) for X in Spy.seen} == wanted
     whole = Spy.seen[0]
     pd.testing.assert_frame_equal(whole, table.loc[whole.index, list(whole.columns)])
     for mask, cost in zip(masks, costs, strict=True):
-        chosen = table.loc[:, list(table.columns[mask])]
+        chosen = table.loc[:, list(problem.space.subset(mask))]
         scores = cross_val_score(
             problem.estimator, chosen, labels, scoring="neg_log_loss", cv=list(problem.folds)
         )

@@ -101,10 +101,14 @@ class _DaskExecutor(Executor):
             return
         since = self._no_workers_since = self._no_workers_since or time.monotonic()
         if time.monotonic() - since > CLUSTER_TIMEOUT:
-            raise EvaluationError(
-                f"the Dask cluster has had no workers for {CLUSTER_TIMEOUT:g} seconds; start "
-                "workers and resume"
-            )
+            raise _no_workers()
+
+
+def _no_workers() -> EvaluationError:
+    return EvaluationError(
+        f"the Dask cluster has had no workers for {CLUSTER_TIMEOUT:g} seconds; start workers and "
+        "resume"
+    )
 
 
 def _scattering(client: Any, problem: Problem) -> Callable[[], Any]:
@@ -114,7 +118,10 @@ def _scattering(client: Any, problem: Problem) -> Callable[[], Any]:
     def send() -> Any:
         nonlocal sent
         if sent is None or sent.status != "finished":
-            sent = client.scatter(Shipment(problem), broadcast=True, hash=False)
+            try:
+                sent = client.scatter(Shipment(problem), broadcast=True, hash=False)
+            except TimeoutError as error:
+                raise _no_workers() from error
         return sent
 
     return send

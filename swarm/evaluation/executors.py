@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm.problem.problem import Problem
+from swarm.threads import one_thread
 
 __all__ = ["CLUSTER_TIMEOUT", "Pool", "Shipment", "process_pool", "thread_pool"]
 
@@ -69,7 +70,8 @@ def thread_pool(problem: Problem, n_jobs: int, address: str | None = None) -> It
     """Yield threads; running fits cannot be ended, and their results are dropped."""
     from concurrent.futures import ThreadPoolExecutor
 
-    executor = ThreadPoolExecutor(n_jobs)
+    # The limit of OpenMP is one of each thread, that of BLAS one of the process.
+    executor = ThreadPoolExecutor(n_jobs, initializer=one_thread)
     try:
         yield Pool(executor, lambda: lambda: problem, lambda: n_jobs, is_local=True)
     finally:
