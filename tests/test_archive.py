@@ -22,14 +22,14 @@ from sklearn.tree import DecisionTreeClassifier
 
 from swarm.errors import StoreError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.hints import prepare_hints
+from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
-from swarm.search.result import SearchResult
 from swarm.storage.archive import Archive, KnownEvaluations
 from swarm.storage.records import Record
 from swarm.strategies.catalogue import make
+from tests.fakes import calm
 
 ROOT = Path(__file__).resolve().parents[1]
 N_FOLDS, N_UNITS = 3, 11
@@ -57,10 +57,8 @@ def numbers() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def open_part(archive: Archive, n_units: int = N_UNITS) -> KnownEvaluations:
-    rng = np.random.default_rng(1)
-    X = pd.DataFrame(rng.normal(size=(30, n_units)), columns=[f"x{i}" for i in range(n_units)])
-    problem = Problem.build(X, np.arange(30) % 2, GaussianNB(), folds=N_FOLDS)
-    return archive.open_problem(problem)
+    X = pd.DataFrame(np.random.default_rng(1).normal(size=(30, n_units))).add_prefix("x")
+    return archive.open_problem(Problem.build(X, np.arange(30) % 2, GaussianNB(), folds=N_FOLDS))
 
 
 @st.composite
@@ -90,7 +88,7 @@ def assert_equal(one: Record, other: Record) -> None:
     assert (one.seconds, one.error) == (other.seconds, other.error)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(calm, max_examples=30)
 @given(evaluated())
 def test_a_record_comes_back_bit_for_bit(pair: tuple[np.ndarray[Any, Any], Record]) -> None:
     part = open_part(Archive())
@@ -101,10 +99,10 @@ def test_a_record_comes_back_bit_for_bit(pair: tuple[np.ndarray[Any, Any], Recor
     assert_equal(record, pair[1])
 
 
-def piece(folds: list[int], cost: float, error: str | None = None) -> Record:
+def piece(folds: list[int], cost: float) -> Record:
     record = Record.unknown(N_FOLDS, N_UNITS)
     record.fold_costs[folds] = cost
-    return replace(record, seconds=1.0, error=error)
+    return replace(record, seconds=1.0)
 
 
 def test_pieces_of_a_mask_are_merged_and_the_first_word_stays(url: str) -> None:
@@ -163,22 +161,14 @@ for number in range(start, start + 200):
 
 
 def test_two_processes_writing_at_once_lose_nothing(url: str) -> None:
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, url, start],
-            cwd=ROOT,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    writers: list[Any] = [
+        subprocess.Popen([sys.executable, "-c", WRITER, url, start], cwd=ROOT, text=True, **pipes)
         for start in ("1", "151")
     ]
     for writer in writers:
-        assert writer.stdout is not None
-        writer.stdout.readline()
+        assert writer.stdout.readline() == "ready\n"
     for writer in writers:
-        assert writer.stdin is not None
         writer.stdin.write("go\n")
         writer.stdin.flush()
     for writer in writers:
@@ -190,20 +180,20 @@ def test_two_processes_writing_at_once_lose_nothing(url: str) -> None:
     archive.check()
 
 
-def search(archive: Archive, seed: int, strategy: str = "multiswarm") -> SearchResult:
-    problem = Problem.build(*numbers(), DecisionTreeClassifier(max_depth=2), folds=3)
-    hints = prepare_hints(problem.features, problem.space)
-    made = make(strategy, {"n_particles": 6, "n_swarms": 2} if strategy == "multiswarm" else None)
-    with CrossValidation(problem, archive) as evaluator:
-        return run(Search(made, problem.space, evaluator, hints, seed, Budget(epochs=3)))
-
-
 def test_other_seeds_and_strategies_use_what_was_paid_for(url: str) -> None:
+    problem = Problem.build(*numbers(), DecisionTreeClassifier(max_depth=2), folds=3)
+
+    def work(archive: Archive, seed: int, strategy: str) -> pd.DataFrame:
+        made = make(strategy, {"n_particles": 12})
+        with CrossValidation(problem, archive) as evaluator:
+            search = Search(made, problem.space, evaluator, Hints(), seed, Budget(epochs=5))
+            return run(search).work
+
     first = Archive(url)
-    search(first, seed=0)
+    work(first, 0, "catfish")
     first.close()
-    alone = search(Archive(), seed=1, strategy="bpso").work
-    shared = search(Archive(url), seed=1, strategy="bpso").work
+    alone = work(Archive(), 1, "bpso")
+    shared = work(Archive(url), 1, "bpso")
     assert shared["fits"].sum() < alone["fits"].sum()
     assert shared["hits"].sum() > alone["hits"].sum()
 
@@ -215,19 +205,11 @@ def foreign_sqlite(path: Path) -> None:
     connection.close()
 
 
-def truncated(path: Path) -> None:
-    archive = Archive(f"sqlite:///{path}")
-    open_part(archive).add([(np.arange(N_UNITS) == 1, piece([0], 1.0))])
-    archive.close()
-    path.write_bytes(path.read_bytes()[:5000])
-
-
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
         (foreign_sqlite, "not an archive .it has the table 'experiments'.; name another archive"),
         (lambda path: path.write_text("a,b\n1,2\n" * 50), "not a database"),
-        (truncated, "malformed"),
     ],
 )
 def test_a_file_that_is_no_archive_is_refused_by_name_and_left_untouched(
@@ -263,19 +245,6 @@ def test_a_mask_of_a_hundred_thousand_units_is_a_key(url: str) -> None:
     assert len(list(part.all())) == 2
 
 
-def test_damage_is_found_by_a_check(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    archive = Archive(f"sqlite:///{path}")
-    open_part(archive).add([(np.arange(N_UNITS) == 1, piece([0], 1.0))])
-    archive.check()
-    archive.close()
-    content = bytearray(path.read_bytes())
-    content[4096 * 3 : 4096 * 3 + 100] = b"\xff" * 100
-    path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"damaged|malformed"):
-        Archive(f"sqlite:///{path}").check()
-
-
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot create the folder of the archive .*a\.db"):
@@ -284,16 +253,6 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"cannot open the archive .* unable to open") as caught:
         Archive(f"sqlite:///{tmp_path / 'folder.db'}")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_one_sentence(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(StoreError, match="cannot open the archive"):
-            Archive(f"sqlite:///{tmp_path / 'a.db'}")
-    finally:
-        tmp_path.chmod(0o700)
 
 
 def test_an_archive_that_became_read_only_says_so_when_written(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -22,13 +21,9 @@ from swarm.strategies.catalogue import make
 from swarm.strategies.operators.combinations import batch_of_subsets
 from swarm.testing.planted import all_masks, make_search, plain_space, planted, spaces
 from tests.fakes import calm
+from tests.selecting import IRIS
 
 KNN = KNeighborsClassifier(n_neighbors=3)
-
-
-@pytest.fixture(scope="module")
-def iris() -> tuple[Any, Any]:
-    return load_iris(return_X_y=True)
 
 
 @calm
@@ -64,26 +59,14 @@ def test_they_come_by_size_and_then_in_the_order_of_the_units() -> None:
     assert len(batch_of_subsets(space, len(expected), 4)) == 0
 
 
-def test_the_answer_is_the_optimum_and_of_equal_ones_the_smaller() -> None:
-    evaluator = planted(plain_space(10), 3)
-    result = run(make_search(make("exhaustive"), evaluator, epochs=1000))
-    assert result.cost == min(map(evaluator.cost, all_masks(evaluator.space)))
-    members = result.state.strategy.members
-    for size, cost in zip(members.masks.sum(axis=1), members.costs, strict=True):
-        same = [m for m in all_masks(evaluator.space) if m.sum() == size]
-        assert cost == min(map(evaluator.cost, same))
-
-
-@pytest.mark.parametrize("sizes", [(1, 4), (2, 3)])
-def test_it_finds_what_mlxtend_finds(iris: Any, sizes: tuple[int, int]) -> None:
+def test_it_finds_what_mlxtend_finds() -> None:
     mlxtend = pytest.importorskip("mlxtend.feature_selection")
-    low, high = sizes
     theirs = mlxtend.ExhaustiveFeatureSelector(
-        KNN, min_features=low, max_features=high, scoring="accuracy", cv=4, print_progress=False
-    ).fit(*iris)
-    ours = SubsetSelector(
-        KNN, strategy="exhaustive", size=sizes, cv=StratifiedKFold(4), pruning=False
-    ).fit(*iris)
+        KNN, min_features=1, max_features=4, scoring="accuracy", cv=4, print_progress=False
+    ).fit(*IRIS)
+    ours = SubsetSelector(KNN, strategy="exhaustive", cv=StratifiedKFold(4), pruning=False).fit(
+        *IRIS
+    )
     assert 1 - ours.cost_ == pytest.approx(theirs.best_score_)
     table = {
         tuple(int(name[1:]) for name in row.features): 1 - row.cost
@@ -93,13 +76,11 @@ def test_it_finds_what_mlxtend_finds(iris: Any, sizes: tuple[int, int]) -> None:
     assert table == pytest.approx(known)
 
 
-def test_it_says_how_many_there_are_before_it_starts(
-    iris: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_says_how_many_there_are_before_it_starts(capsys: pytest.CaptureFixture[str]) -> None:
     options: dict[str, Any] = {"strategy": "exhaustive", "strategy_params": {"batch_size": 4}}
-    SubsetSelector(KNN, verbose=1, **options).fit(*iris)
+    SubsetSelector(KNN, verbose=1, **options).fit(*IRIS)
     assert "exhaustive: 15 evaluations, 4 epochs" in capsys.readouterr().err
-    SubsetSelector(KNN, **options).fit(*iris)
+    SubsetSelector(KNN, **options).fit(*IRIS)
     assert capsys.readouterr().err == ""
 
 

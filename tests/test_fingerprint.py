@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lightgbm import LGBMClassifier
 from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics import fbeta_score, make_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -78,12 +80,8 @@ def test_the_fingerprint_changes_with_everything_a_cost_depends_on() -> None:
 
 
 def test_two_scorers_of_one_name_are_told_apart() -> None:
-    from sklearn.metrics import fbeta_score, make_scorer
-
-    def scored(beta: int) -> str:
-        return fingerprint(scoring=make_scorer(fbeta_score, beta=beta))
-
-    assert scored(1) != scored(2)
+    prints = [fingerprint(scoring=make_scorer(fbeta_score, beta=beta)) for beta in (1, 2)]
+    assert prints[0] != prints[1]
     with pytest.raises(ConfigError, match="no stable name"):
         fingerprint(scoring=make_scorer(lambda truth, told: 0.5))
 
@@ -91,8 +89,6 @@ def test_two_scorers_of_one_name_are_told_apart() -> None:
 def test_categories_count_by_their_order() -> None:
     X, y = table()
     turned = X.assign(kind=X["kind"].cat.reorder_categories(["b", "a"]))
-    from lightgbm import LGBMClassifier
-
     plain, other = (fingerprint(X=frame, y=y, model=LGBMClassifier()) for frame in (X, turned))
     assert plain != other
 
@@ -127,7 +123,7 @@ def test_a_scorer_without_a_name_needs_an_archive_that_is_gone_with_the_process(
 
 def both_fingerprints(model: Any, **options: Any) -> tuple[str, str]:
     """Fingerprint of a problem, and what it would be if no costs had been corrected."""
-    X, y = options.pop("X", numbers()[0]), options.pop("y", numbers()[1])
+    X, y = options.pop("X", NUMBERS), options.pop("y", CODES)
     problem = Problem.build(X, y, model, folds=4, **options)
     now = problem.fingerprint()
     with pytest.MonkeyPatch.context() as patch:
@@ -135,42 +131,33 @@ def both_fingerprints(model: Any, **options: Any) -> tuple[str, str]:
         return now, problem.fingerprint()
 
 
-REVISED: dict[str, tuple[Any, dict[str, Any]]] = {
-    "scaled neighbours": (make_pipeline(StandardScaler(), KNeighborsClassifier()), {}),
-    "scaled ML-kNN": (
-        make_pipeline(MinMaxScaler(), MLkNN(3)),
-        {"y": np.eye(2, dtype=int)[numbers()[1]]},
-    ),
-    "float32": (GaussianNB(), {"X": numbers()[0].astype("float32")}),
-    "linear": (RidgeClassifier(), {}),
-    "weighted numbers": (
-        KNeighborsRegressor(weights="distance"),
-        {"scoring": "r2"},
-    ),
-    "averages without a class 1": (
-        DecisionTreeClassifier(),
-        {"scoring": "f1_macro", "y": 2 * numbers()[1]},
-    ),
-}
-KEPT: dict[str, tuple[Any, dict[str, Any]]] = {
-    "neighbours": (KNeighborsClassifier(), {}),
-    "naive Bayes": (make_pipeline(StandardScaler(), GaussianNB()), {}),
-    "float32 tree": (DecisionTreeClassifier(), {"X": numbers()[0].astype("float32")}),
-    "averages": (DecisionTreeClassifier(), {"scoring": "f1_macro"}),
-    "no step": (make_pipeline("passthrough", KNeighborsClassifier()), {}),
-}
+NUMBERS, CODES = numbers()
+REVISED = [
+    (make_pipeline(StandardScaler(), KNeighborsClassifier()), {}),
+    (make_pipeline(MinMaxScaler(), MLkNN(3)), {"y": np.eye(2, dtype=int)[CODES]}),
+    (GaussianNB(), {"X": NUMBERS.astype("float32")}),
+    (RidgeClassifier(), {}),
+    (KNeighborsRegressor(weights="distance"), {"scoring": "r2"}),
+    # Averages without a class 1.
+    (DecisionTreeClassifier(), {"scoring": "f1_macro", "y": 2 * CODES}),
+]
+KEPT = [
+    (KNeighborsClassifier(), {}),
+    (make_pipeline(StandardScaler(), GaussianNB()), {}),
+    (DecisionTreeClassifier(), {"X": NUMBERS.astype("float32")}),
+    (DecisionTreeClassifier(), {"scoring": "f1_macro"}),
+    (make_pipeline("passthrough", KNeighborsClassifier()), {}),
+]
 
 
-@pytest.mark.parametrize("name", REVISED)
-def test_costs_that_were_wrong_are_not_read_from_an_archive_again(name: str) -> None:
-    model, options = REVISED[name]
+@pytest.mark.parametrize(("model", "options"), REVISED)
+def test_costs_that_were_wrong_are_not_read_from_an_archive_again(model: Any, options: Any) -> None:
     now, before = both_fingerprints(model, **options)
     assert now != before
 
 
-@pytest.mark.parametrize("name", KEPT)
-def test_costs_that_were_right_keep_their_archive(name: str) -> None:
-    model, options = KEPT[name]
+@pytest.mark.parametrize(("model", "options"), KEPT)
+def test_costs_that_were_right_keep_their_archive(model: Any, options: Any) -> None:
     now, before = both_fingerprints(model, **options)
     assert now == before
 

@@ -127,22 +127,23 @@ def _target(rng: Rng, features: pd.DataFrame, task: str) -> NDArray[Any]:
     return np.digitize(signal, np.quantile(signal, shares))
 
 
-def _fitted(problem: Problem, mask: NDArray[np.bool_]) -> Record:
+def fitted(problem: Problem, mask: NDArray[np.bool_]) -> Record:
     unknown, order = np.full(problem.n_folds, np.nan), np.arange(problem.n_folds)
     found = fit_mask(problem, Job(0, mask, unknown, order, limit_of(np.inf, None, 0)))
     assert isinstance(found, Record)
     return found
 
 
-def differences(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def compared(
+    problem: Problem, masks: NDArray[np.bool_], monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
     """Say what the models with shared bins and those of the wrapper differ in."""
-    problem, masks = case(seed)
     if boosted_path(problem) is None:
         return []
-    ours = [_fitted(problem, mask) for mask in masks]
+    ours = [fitted(problem, mask) for mask in masks]
     with monkeypatch.context() as patch:
         patch.setattr(fitting, "boosted_path", lambda problem: None)
-        theirs = [_fitted(problem, mask) for mask in masks]
+        theirs = [fitted(problem, mask) for mask in masks]
     found = []
     for one, other in zip(ours, theirs, strict=True):
         pairs = {
@@ -167,5 +168,5 @@ def differences(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_models_with_shared_bins_are_those_of_the_wrapper(monkeypatch: pytest.MonkeyPatch) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = failures(range(max(1, CASES // 5)), lambda seed: differences(seed, monkeypatch))
+        found = failures(range(max(1, CASES // 5)), lambda seed: compared(*case(seed), monkeypatch))
     assert not found, "\n".join(found)

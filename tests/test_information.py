@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import mutual_info_score
 
@@ -98,9 +97,11 @@ def test_a_target_of_numbers_is_binned_and_classes_are_not() -> None:
     assert relevance[0, 0] == pytest.approx(mutual_info_score(table["who"], classes), abs=1e-9)
 
 
-@calm
+@settings(calm, max_examples=15)
 @given(seed=st.integers(0, 999), most=st.integers(2, 30), width=st.sampled_from([8, 50, 2048]))
-def test_blocks_and_sorting_change_no_bit(seed: int, most: int, width: int) -> None:
+def test_blocks_sorting_and_the_order_of_rows_and_columns_change_no_bit(
+    seed: int, most: int, width: int
+) -> None:
     table = mixed(seed, 120)
     whole = mutual_information(table, table["yes"], "binary")
     with pytest.MonkeyPatch.context() as patch:
@@ -112,15 +113,11 @@ def test_blocks_and_sorting_change_no_bit(seed: int, most: int, width: int) -> N
         double = mutual_information(table, table["yes"], "binary")
     for one, other, third in zip(whole, blocks, double, strict=True):
         assert one.tobytes() == other.tobytes() == third.tobytes()
-
-
-def test_neither_the_order_of_rows_nor_of_columns_changes_a_bit() -> None:
-    table = mixed()
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     rows, columns = rng.permutation(len(table)), rng.permutation(table.shape[1])
-    there = mutual_information(table, table["yes"], "binary")[0][np.ix_(columns, columns)]
     moved = table.iloc[rows, columns]
-    assert np.array_equal(there, mutual_information(moved, moved["yes"], "binary")[0])
+    redundancy = mutual_information(moved, moved["yes"], "binary")[0]
+    assert np.array_equal(redundancy, whole[0][np.ix_(columns, columns)])
 
 
 def test_logarithms_are_right_to_the_last_digits() -> None:
@@ -131,35 +128,14 @@ def test_logarithms_are_right_to_the_last_digits() -> None:
     assert table[1] == 0
 
 
-def test_three_hundred_columns_take_a_hundredth_of_a_loop(capsys: Any) -> None:
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(2400, 300)))
-    labels = rng.integers(0, 2, 2400)
-    took = []
-    for _ in range(3):
-        started = time.perf_counter()
-        mutual_information(table, labels, "binary")
-        took.append(time.perf_counter() - started)
-    codes = [binned(table[i].to_numpy()) for i in range(12)]
-    started = time.perf_counter()
-    for f in codes:
-        for g in codes:
-            mutual_info_score(f, g)
-    loop = (time.perf_counter() - started) / 144 * (300 * 301 / 2)
-    with capsys.disabled():
-        print(f"\ninformation of 300 columns: {min(took):.2f} s, a loop {loop:.0f} s")
-    # A wide margin below the measured 200, as other processes take their share.
-    assert loop / min(took) > 40
-
-
 def test_memory_beside_the_result_stays_bounded() -> None:
-    table = pd.DataFrame(np.random.default_rng(0).normal(size=(1500, 900)))
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(1500, 600)))
     tracemalloc.start()
     mutual_information(table, np.arange(1500) % 2, "binary")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    # All indicators and all counts at once would take 700 MB.
-    assert peak < 350e6
+    # All indicators and all counts at once would take 310 MB.
+    assert peak < 160e6
 
 
 def test_information_between_units_is_the_mean_over_their_columns() -> None:
@@ -178,17 +154,10 @@ def test_information_between_units_is_the_mean_over_their_columns() -> None:
 def test_hints_are_computed_as_far_as_they_are_asked_for() -> None:
     table = mixed().drop(columns="constant")
     space = SearchSpace.build(list(table.columns), groups={"ab": ["a", "b"]})
-    hints = prepare_hints(table, space, table["yes"], needs=("relevance", "redundancy"))
-    assert hints.distance is None
-    assert hints.clusters is None
-    assert hints.relevance is not None
-    assert hints.redundancy is not None
-    assert hints.relevance.shape == (6, 1)
-    assert hints.redundancy.shape == (6, 6)
-    assert prepare_hints(table, space, needs=()).distance is None
-    both = prepare_hints(table, space)
-    assert both.distance is not None
-    assert both.clusters is not None
+    for needs in ((), ("relevance", "redundancy"), ("distance", "clusters")):
+        hints = prepare_hints(table, space, table["yes"], needs=needs)
+        computed = {name for name, value in vars(hints).items() if value is not None}
+        assert computed == set(needs)
 
 
 def test_what_cannot_be_computed_is_refused() -> None:

@@ -14,13 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from threadpoolctl import threadpool_limits
 
-from swarm.fastpaths import exact_path, fold_costs
+from swarm.fastpaths import fold_costs
 from swarm.fastpaths.ties import heap_neighbours
 from swarm.fastpaths.whole import Trust, sums_are_exact, whole_columns
 from swarm.multilabel import MLkNN
 from swarm.problem.problem import Problem
 from tests.fakes import calm
-from tests.test_exact_paths import both_ways
+from tests.test_exact_paths import assert_same_costs, path_of
 
 N_COLUMNS = 20
 
@@ -38,40 +38,46 @@ def wide_masks(seed: int, count: int = 4, least: int = 16) -> np.ndarray:
     return np.argsort(rng.random((count, N_COLUMNS)), axis=1) < widths[:, None]
 
 
+def labels(seed: int, n_rows: int, count: int = 3) -> np.ndarray:
+    drawn = np.random.default_rng(seed).integers(0, 2, (n_rows, count))
+    drawn[:2] = [[0], [1]]
+    return drawn
+
+
 def same_and_sure(problem: Problem, masks: np.ndarray) -> None:
     """Nothing is left to a model, and nothing differs from what models cost."""
-    path, reason = exact_path(problem)
-    assert path is not None, reason
-    assert not np.isnan(fold_costs(path, masks, problem.n_folds)).any()
-    short, long = both_ways(problem, masks)
-    assert np.array_equal(short.fold_costs, long.fold_costs)
+    assert not np.isnan(fold_costs(path_of(problem), masks, problem.n_folds)).any()
+    assert_same_costs(problem, masks)
 
 
 seeds = st.integers(0, 2**32)
-kinds = st.sampled_from([np.float64, np.int64, np.int8])
-
-
-@settings(calm, max_examples=25)
-@given(
-    seed=seeds,
-    k=st.integers(1, 7),
-    n_rows=st.integers(30, 90),
-    n_classes=st.integers(2, 4),
-    values=st.integers(2, 4),
-    kind=kinds,
-)
-def test_classes_are_those_of_models(
-    seed: int, k: int, n_rows: int, n_classes: int, values: int, kind: Any
-) -> None:
-    target = np.random.default_rng(seed + 1).permutation(np.arange(n_rows) % n_classes)
-    features = whole_table(seed, n_rows, values, kind)
-    model = KNeighborsClassifier(k)
-    same_and_sure(Problem.build(features, target, model, folds=3), wide_masks(seed))
-    brute = KNeighborsClassifier(k, algorithm="brute", metric="euclidean")
-    same_and_sure(Problem.build(features, target, brute, folds=3), wide_masks(seed, least=1))
 
 
 @settings(calm, max_examples=8)
+@given(
+    seed=seeds,
+    k=st.integers(1, 7),
+    n_rows=st.integers(40, 90),
+    values=st.integers(2, 4),
+    kind=st.sampled_from([np.float64, np.int64, np.int8]),
+)
+def test_costs_are_those_of_models(seed: int, k: int, n_rows: int, values: int, kind: Any) -> None:
+    features, rng = whole_table(seed, n_rows, values, kind), np.random.default_rng(seed + 1)
+    classes, numbers = rng.permutation(np.arange(n_rows) % 3), rng.normal(size=n_rows)
+    brute = KNeighborsClassifier(k, algorithm="brute", metric="euclidean")
+    # Scaled to 0 and 1, two values stay whole.
+    several = make_pipeline(MinMaxScaler(), MLkNN(k)) if values == 2 else MLkNN(k)
+    for model, target, scoring, least in (
+        (KNeighborsClassifier(k), classes, "accuracy", 16),
+        (brute, classes, "accuracy", 1),
+        (KNeighborsRegressor(k), numbers, "neg_mean_squared_error", 16),
+        (several, labels(seed, n_rows), "subset_accuracy", 1),
+    ):
+        problem = Problem.build(features, target, model, folds=3, scoring=scoring)
+        same_and_sure(problem, wide_masks(seed, least=least))
+
+
+@settings(calm, max_examples=4)
 @given(seed=seeds, k=st.integers(1, 7))
 def test_columns_of_several_types_are_looked_through_as_models_do(seed: int, k: int) -> None:
     features = whole_table(seed, 60, 2)
@@ -79,11 +85,10 @@ def test_columns_of_several_types_are_looked_through_as_models_do(seed: int, k: 
     types = rng.choice(["float64", "float32", "int64", "int16", "uint64"], N_COLUMNS)
     features = features.astype(dict(zip(features.columns, types, strict=True)))
     target = rng.permutation(np.arange(60) % 3)
+    of_a_type = np.stack([types == kind for kind in np.unique(types)])
     for model in (KNeighborsClassifier(k), make_pipeline(MinMaxScaler(), KNeighborsClassifier(k))):
-        for masks in (wide_masks(seed), np.stack([types == kind for kind in np.unique(types)])):
-            problem = Problem.build(features, target, model, folds=3)
-            short, long = both_ways(problem, masks)
-            assert np.array_equal(short.fold_costs, long.fold_costs)
+        problem = Problem.build(features, target, model, folds=3)
+        assert_same_costs(problem, np.vstack([wide_masks(seed), of_a_type]))
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.int64])
@@ -94,9 +99,10 @@ def test_classes_are_those_of_models_beyond_one_chunk_of_rows(n_rows: int, kind:
     # More and fewer rows to train on than to ask: scikit-learn goes along the longer side.
     for cut in (n_rows // 4, n_rows // 2 + 40):
         parts = (np.arange(cut), np.arange(cut, n_rows))
-        for model in (KNeighborsClassifier(4), KNeighborsClassifier(7)):
-            problem = Problem.build(features, target, model, folds=[parts, parts[::-1]])
-            same_and_sure(problem, wide_masks(n_rows, 3))
+        problem = Problem.build(
+            features, target, KNeighborsClassifier(7), folds=[parts, parts[::-1]]
+        )
+        same_and_sure(problem, wide_masks(n_rows, 2))
 
 
 @settings(calm, max_examples=10)
@@ -113,83 +119,40 @@ def test_the_heap_keeps_the_neighbours_of_scikit_learn(seed: int, k: int, n_trai
     assert np.array_equal(np.sort(who), np.sort(told))
 
 
-@settings(calm, max_examples=8)
-@given(seed=seeds, k=st.integers(1, 7), kind=kinds)
-def test_numbers_are_those_of_models(seed: int, k: int, kind: Any) -> None:
-    features = whole_table(seed, 60, 3, kind)
-    target = np.random.default_rng(seed).normal(size=60)
-    model = KNeighborsRegressor(k)
-    problem = Problem.build(features, target, model, scoring="neg_mean_squared_error", folds=3)
-    masks = wide_masks(seed)
-    path = exact_path(problem)[0]
-    assert path is not None
-    assert not np.isnan(fold_costs(path, masks, 3)).any()
-    short, long = both_ways(problem, masks)
-    assert np.allclose(short.fold_costs, long.fold_costs, rtol=1e-9, atol=0)
-
-
-@settings(calm, max_examples=20)
-@given(
-    seed=seeds,
-    k=st.integers(1, 7),
-    n_rows=st.integers(40, 120),
-    values=st.integers(2, 4),
-    kind=kinds,
-    scaled=st.booleans(),
-)
-def test_several_labels_are_those_of_models(
-    seed: int, k: int, n_rows: int, values: int, kind: Any, scaled: bool
-) -> None:
-    features = whole_table(seed, n_rows, values, kind)
-    labels = np.random.default_rng(seed + 1).integers(0, 2, (n_rows, 3))
-    labels[:2] = [[0, 0, 0], [1, 1, 1]]
-    # Scaled to 0 and 1, two values stay whole.
-    model = make_pipeline(MinMaxScaler(), MLkNN(k)) if scaled and values == 2 else MLkNN(k)
-    problem = Problem.build(features, labels, model, folds=3, scoring="subset_accuracy")
-    same_and_sure(problem, wide_masks(seed, 6, least=1))
-
-
 def test_several_labels_are_those_of_models_for_many_rows() -> None:
     features = whole_table(1, 1300, 2)
-    labels = np.random.default_rng(2).integers(0, 2, (1300, 9))
+    target = labels(2, 1300, 9)  # more than fit into one word of counts
     folds = [(np.arange(700), np.arange(700, 1300)), (np.arange(100, 1300), np.arange(100))]
-    problem = Problem.build(features, labels, MLkNN(5), folds=folds, scoring="neg_hamming_loss")
+    problem = Problem.build(features, target, MLkNN(5), folds=folds, scoring="neg_hamming_loss")
     same_and_sure(problem, wide_masks(3, 3, least=4))
 
 
 def test_rows_out_of_order_are_left_to_the_model_of_several_labels() -> None:
     features = whole_table(1, 60, 2)
-    labels = np.random.default_rng(2).integers(0, 2, (60, 3))
-    train = np.random.default_rng(3).permutation(40)
+    folds = [(np.random.default_rng(3).permutation(40), np.arange(40, 60))]
     problem = Problem.build(
-        features, labels, MLkNN(3), folds=[(train, np.arange(40, 60))], scoring="subset_accuracy"
+        features, labels(2, 60), MLkNN(3), folds=folds, scoring="subset_accuracy"
     )
-    path, masks = exact_path(problem)[0], wide_masks(0, 6, least=2)
-    assert path is not None
-    assert np.isnan(fold_costs(path, masks, 1)).any()
-    short, long = both_ways(problem, masks)
-    assert np.array_equal(short.fold_costs, long.fold_costs)
+    masks = wide_masks(0, 6, least=2)
+    assert np.isnan(fold_costs(path_of(problem), masks, 1)).any()
+    assert_same_costs(problem, masks)
 
 
 @pytest.mark.parametrize("several", [False, True])
 def test_a_fraction_among_whole_numbers_leaves_ties_to_models(several: bool) -> None:
     features = whole_table(4, 90, 2)
     features["x0"] += 0.1
-    rng = np.random.default_rng(4)
-    target = rng.integers(0, 2, (90, 3)) if several else rng.integers(0, 2, 90)
+    target = labels(4, 90) if several else labels(4, 90)[:, 0]
     scoring = "subset_accuracy" if several else "accuracy"
     model = MLkNN(4) if several else KNeighborsClassifier(4)
     problem = Problem.build(features, target, model, folds=3, scoring=scoring)
     masks = wide_masks(4, 8)
     masks[:4, 0], masks[4:, 0] = True, False
     masks[4:, 1:18] = True
-    path = exact_path(problem)[0]
-    assert path is not None
-    doubtful = np.isnan(fold_costs(path, masks, 3)).any(axis=1)
+    doubtful = np.isnan(fold_costs(path_of(problem), masks, 3)).any(axis=1)
     assert doubtful[:4].all()
     assert not doubtful[4:].any()
-    short, long = both_ways(problem, masks)
-    assert np.array_equal(short.fold_costs, long.fold_costs)
+    assert_same_costs(problem, masks)
 
 
 def last_ones(distance: np.ndarray, who: np.ndarray) -> None:
@@ -204,24 +167,22 @@ def test_a_rule_that_models_do_not_follow_is_used_no_more(monkeypatch: pytest.Mo
     features = whole_table(6, 90, 2)
     target = np.random.default_rng(6).integers(0, 2, 90)
     problem = Problem.build(features, target, KNeighborsClassifier(4), folds=3)
-    path: Any = exact_path(problem)[0]
+    path = path_of(problem)
     masks = wide_masks(6, 8)
     assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
     assert path.ties.trust["heap"].broken
     assert not path.ties.trust["parted"].broken
     monkeypatch.undo()
     assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
-    short, long = both_ways(problem, masks)
-    assert np.array_equal(short.fold_costs, long.fold_costs)
+    assert_same_costs(problem, masks)
 
 
 def test_a_model_of_several_labels_that_says_otherwise_is_fitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     features = whole_table(6, 90, 2)
-    labels = np.random.default_rng(6).integers(0, 2, (90, 3))
-    problem = Problem.build(features, labels, MLkNN(4), folds=3, scoring="subset_accuracy")
-    path: Any = exact_path(problem)[0]
+    problem = Problem.build(features, labels(6, 90), MLkNN(4), folds=3, scoring="subset_accuracy")
+    path = path_of(problem)
     monkeypatch.setattr(MLkNN, "predict", lambda _self, X: np.zeros((len(X), 3), dtype=int))
     masks = wide_masks(6, 8)
     assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
@@ -252,18 +213,3 @@ def test_numbers_too_large_to_add_exactly_are_not_whole_enough() -> None:
     assert sums_are_exact(whole, largest, np.array([0, 2]))
     assert not sums_are_exact(whole, largest, np.array([0, 1]))
     assert not sums_are_exact(whole, largest, np.array([0, 3]))
-
-
-def test_threads_and_weights_change_nothing() -> None:
-    features = whole_table(8, 90, 2)
-    target = np.random.default_rng(8).integers(0, 3, 90)
-    masks = wide_masks(8, 40)
-    problem = Problem.build(features, target, KNeighborsClassifier(3), folds=3)
-    path = exact_path(problem)[0]
-    assert path is not None
-    one, two = fold_costs(path, masks, 3), fold_costs(path, masks, 3, n_threads=2)
-    assert not np.isnan(one).any()
-    assert np.array_equal(one, two)
-    weighted = Problem.build(features, target, KNeighborsClassifier(4, weights="distance"), folds=3)
-    short, long = both_ways(weighted, masks[:8])
-    assert np.array_equal(short.fold_costs, long.fold_costs)

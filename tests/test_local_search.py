@@ -62,65 +62,45 @@ DISTANCE = np.zeros((5, 5))
 DISTANCE[:2, 2:] = [[0.9, 0.6, 0.1], [0.1, 0.7, 0.2]]
 DISTANCE += DISTANCE.T
 IMPORTANCE = np.array([[0.3, 0.2, 9.0, 9.0, 9.0]])
-NONE = np.zeros(5, dtype=bool)
+
+
+def searched(rng: Any, n: int = 1, distance: Any = DISTANCE, **options: Any) -> np.ndarray:
+    none = np.zeros(5, dtype=bool)
+    subsets, importance = np.repeat(SUBSET, n, axis=0), np.repeat(IMPORTANCE, n, axis=0)
+    squared = np.square(distance)
+    return search_locally(subsets, importance, squared, rng, fixed=none, forbidden=none, **options)
 
 
 def test_the_total_distance_is_the_documents_sum_of_squares() -> None:
     # d_total(S, 3)^2 = 0.36 + 0.49 = 0.85 beats d_total(S, 2)^2 = 0.81 + 0.01 = 0.82; a plain
     # sum (1.3 against 1.0) would agree, a maximum (0.7 against 0.9) would not. One candidate
     # each (the numbers drawn are all 0) and every candidate flips (0 < 0.5).
-    found = search_locally(
-        SUBSET, IMPORTANCE, np.square(DISTANCE), cast(Any, Fixed(0.0)), fixed=NONE, forbidden=NONE
-    )
     # Unit 1 has the lowest importance in S, unit 3 the largest total distance.
-    assert found.tolist() == [[True, False, False, True, False]]
+    assert searched(Fixed(0.0)).tolist() == [[True, False, False, True, False]]
 
 
 def test_squares_and_not_distances_are_summed() -> None:
     distance = DISTANCE.copy()
     # Squares: unit 2 has 1.0 + 0.0, unit 3 has 0.36 + 0.36; plain sums say the opposite.
     distance[0, 2:], distance[1, 2:] = [1.0, 0.6, 0.0], [0.0, 0.6, 0.0]
-    found = search_locally(
-        SUBSET, IMPORTANCE, np.square(distance), cast(Any, Fixed(0.0)), fixed=NONE, forbidden=NONE
-    )
+    found = searched(Fixed(0.0), distance=distance)
     assert found.tolist() == [[True, False, True, False, False]]
-
-
-def _flips(n: int = 20_000) -> np.ndarray:
-    found = search_locally(
-        np.repeat(SUBSET, n, axis=0),
-        np.repeat(IMPORTANCE, n, axis=0),
-        np.square(DISTANCE),
-        np.random.default_rng(1),
-        fixed=NONE,
-        forbidden=NONE,
-    )
-    share: np.ndarray = (found ^ SUBSET).mean(axis=0)
-    return share
 
 
 def test_low_importance_leaves_and_high_distance_enters_as_often_as_the_document_says() -> None:
     # l = 2, d - l = 3: xi and eta are 1 or 2. The first candidate flips in half of all cases,
     # the second in a quarter, the third is never one.
-    assert np.allclose(_flips(), [0.25, 0.5, 0.25, 0.5, 0.0], atol=0.015)
+    flips = searched(np.random.default_rng(1), 20_000) ^ SUBSET
+    assert np.allclose(flips.mean(axis=0), [0.25, 0.5, 0.25, 0.5, 0.0], atol=0.015)
 
 
 def test_the_bound_max_lets_every_outside_unit_enter() -> None:
-    n = 20_000
-    found = search_locally(
-        np.repeat(SUBSET, n, axis=0),
-        np.repeat(IMPORTANCE, n, axis=0),
-        np.square(DISTANCE),
-        np.random.default_rng(1),
-        fixed=NONE,
-        forbidden=NONE,
-        addition_bound="max",
-    )
+    flips = searched(np.random.default_rng(1), 20_000, addition_bound="max") ^ SUBSET
     # eta ~ U{1..3}: candidates with probabilities 1, 2/3, 1/3, halved.
-    assert np.allclose((found ^ SUBSET)[:, 2:].mean(axis=0), [1 / 3, 0.5, 1 / 6], atol=0.015)
+    assert np.allclose(flips[:, 2:].mean(axis=0), [1 / 3, 0.5, 1 / 6], atol=0.015)
 
 
-@settings(calm, max_examples=200)
+@settings(calm, max_examples=100)
 @given(shapes, seeds, st.sampled_from(["min", "max"]))
 def test_local_search_flips_within_the_bounds_and_leaves_fixed_and_forbidden_alone(
     shape: tuple[int, int], seed: int, addition_bound: Any

@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm import MLkNN, SubsetSelector
 from swarm.errors import ConfigError
 from swarm.problem.hints import Hints
 from swarm.search.driver import run
@@ -23,6 +21,7 @@ from swarm.strategies.mlaco import reinforced
 from swarm.strategies.operators.information_search import Merit, add_one, delete_one, grow
 from swarm.strategies.operators.memory import Memory
 from swarm.testing.planted import constant, hints_for, make_search, plain_space, planted, spaces
+from swarm.testing.trajectory import drive
 from tests.fakes import calm
 
 # Four units and two labels: the third repeats the first.
@@ -74,13 +73,6 @@ class TestMerit:
         assert left[:, 1].all()
         assert (left.sum(axis=0)[[0, 2, 3]] > 150).all()
         assert not delete_one(full, FOUR, space, rng(), alpha=1)[:, 2].any()
-
-    def test_moves_leave_fixed_and_forbidden_units_alone_and_stop_where_nothing_is_left(
-        self,
-    ) -> None:
-        space = plain_space(4, fixed=["x2"], forbidden=["x0"])
-        assert add_one(mask(0, 1, 1, 1), FOUR, space, rng(), alpha=9).tolist() == [[0, 1, 1, 1]]
-        assert delete_one(mask(0, 0, 1, 0), FOUR, space, rng(), alpha=9).tolist() == [[0, 0, 1, 0]]
 
     @calm
     @given(space=spaces(), alpha=st.integers(1, 6), seed=st.integers(0, 99))
@@ -141,15 +133,8 @@ class TestBees:
 
     def test_k_grows_without_improvement_and_beyond_its_limit_all_start_anew(self) -> None:
         strategy = BeeColony(n_bees=3, k_max=2)
-        space = plain_space(8)
-        evaluator = constant(space)
-        state = strategy.start(space, hints_for(space), rng())
-        seen = []
-        for epoch in range(8):
-            state, proposal = strategy.propose(state, rng(epoch))
-            answers = evaluator.evaluate(proposal.masks, proposal.incumbents, np.arange(3))
-            state = strategy.observe(state, proposal, answers)
-            seen.append((proposal.role[0], state.k, state.restart))
+        steps = drive(strategy, constant(plain_space(8)), epochs=8)
+        seen = [(s.proposal.role[0], s.after.k, s.after.restart) for s in steps]
         anew = [("init", 1, False), ("bee", 2, False), ("bee", 1, True)]
         assert seen == [*anew, *anew, *anew[:2]]
 
@@ -272,7 +257,7 @@ def test_parameters_out_of_range_are_named(name: str, params: dict[str, Any], wo
 @pytest.mark.parametrize("name", ["bee_colony", "mlaco", "memetic"])
 def test_information_that_tells_is_worth_evaluations(name: str) -> None:
     gains = []
-    for seed in range(3):
+    for seed in range(2):
         evaluator = planted(plain_space(60), seed, helpful=15)
         told, untold = (
             make_search(make(name), evaluator, seed=seed, distinct=200, epochs=60) for _ in range(2)
@@ -280,17 +265,3 @@ def test_information_that_tells_is_worth_evaluations(name: str) -> None:
         blind = replace(untold, hints=hints_for(evaluator.space))
         gains.append(run(blind).cost - run(told).cost)
     assert np.mean(gains) > 0.02
-
-
-@pytest.mark.parametrize("name", ["bee_colony", "mlaco", "memetic", "bpso"])
-def test_labels_are_selected_for_by_one_fit(name: str, shared_data: Any) -> None:
-    table = pd.read_parquet(shared_data("emotions")).iloc[::3]
-    labels = [column for column in table if column.startswith("label_")]
-    selector = SubsetSelector(
-        MLkNN(), strategy=name, scoring="f1_samples", cv=3, epochs=None, distinct=40, min_size=3
-    ).fit(table.drop(columns=labels), table[labels])
-    everything = SubsetSelector(MLkNN(), strategy="full", scoring="f1_samples", cv=3, epochs=1).fit(
-        table.drop(columns=labels), table[labels]
-    )
-    assert selector.cost_ < everything.cost_
-    assert len(selector.subset_) >= 3

@@ -12,13 +12,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from swarm.fastpaths import exact_path, fold_costs
+from swarm.fastpaths import fold_costs
 from swarm.fastpaths.bayes_moments import moments_are_exact
 from swarm.fastpaths.bayes_sums import exact_sums
 from swarm.fastpaths.naive_bayes import NaiveBayesPath, _widest
 from swarm.problem.problem import Problem
 from tests.fakes import calm
-from tests.test_exact_paths import both_ways
+from tests.test_exact_paths import assert_same_costs, path_of
 
 
 def frame_of(rng: np.random.Generator, n_rows: int, n_columns: int, kind: str) -> pd.DataFrame:
@@ -40,7 +40,7 @@ def masks_of(rng: np.random.Generator, n_columns: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["whole", "real", "mixed"])
-@settings(calm, max_examples=15)
+@settings(calm, max_examples=6)
 @given(
     seed=st.integers(0, 2**32),
     n_columns=st.sampled_from([2, 3, 7, 9, 17, 140, 300]),
@@ -54,7 +54,7 @@ def test_log_likelihoods_are_those_of_models(
     target = np.arange(60) % n_classes
     problem = Problem.build(features, target, GaussianNB(), folds=3, importance="none")
     assert moments_are_exact(problem)
-    path = exact_path(problem)[0]
+    path = path_of(problem)
     assert isinstance(path, NaiveBayesPath)
     (block,) = path.blocks
     for mask in masks_of(rng, n_columns):
@@ -69,7 +69,7 @@ def test_log_likelihoods_are_those_of_models(
             assert np.array_equal(joint[fold, :, : len(test)].T, told), (kind, columns)
 
 
-@settings(calm, max_examples=10)
+@settings(calm, max_examples=5)
 @given(seed=st.integers(0, 2**32), spread=st.sampled_from([1, 5]))
 def test_yes_and_no_features_are_settled_without_models(seed: int, spread: int) -> None:
     rng = np.random.default_rng(seed)
@@ -83,11 +83,8 @@ def test_yes_and_no_features_are_settled_without_models(seed: int, spread: int) 
     features["x2"] = (target == 1).astype(int)
     problem = Problem.build(features, target.to_numpy(), GaussianNB(), folds=4, importance="none")
     masks = masks_of(rng, 9)
-    path = exact_path(problem)[0]
-    assert path is not None
-    assert np.isfinite(fold_costs(path, masks, 4)).all()
-    short, long = both_ways(problem, masks)
-    assert np.array_equal(short.fold_costs, long.fold_costs)
+    assert np.isfinite(fold_costs(path_of(problem), masks, 4)).all()
+    assert_same_costs(problem, masks)
 
 
 def test_arrays_that_lie_otherwise_are_left_to_models() -> None:
@@ -95,14 +92,16 @@ def test_arrays_that_lie_otherwise_are_left_to_models() -> None:
     target = np.arange(30) % 2
     rows = np.asfortranarray(rng.normal(size=(4, 30))).T
     by_row = pd.DataFrame(rows, columns=list("abcd"), copy=False)
-    scaled = make_pipeline(StandardScaler(), GaussianNB())
-    single = frame_of(rng, 30, 4, "real").astype(np.float32)
-    huge = pd.DataFrame({"a": np.full(30, 2**52), "b": np.arange(30)})
-    assert not moments_are_exact(Problem.build(by_row, target, GaussianNB(), folds=3))
-    assert not moments_are_exact(Problem.build(single, target, GaussianNB(), folds=3))
-    assert not moments_are_exact(Problem.build(huge, target, GaussianNB(), folds=3))
     frame = frame_of(rng, 30, 4, "real")
-    assert not moments_are_exact(Problem.build(frame, target, scaled, folds=3))
+    huge = pd.DataFrame({"a": np.full(30, 2**52), "b": np.arange(30)})
+    scaled = make_pipeline(StandardScaler(), GaussianNB())
+    for features, model in (
+        (by_row, GaussianNB()),
+        (frame.astype(np.float32), GaussianNB()),
+        (huge, GaussianNB()),
+        (frame, scaled),
+    ):
+        assert not moments_are_exact(Problem.build(features, target, model, folds=3))
 
 
 def test_folds_worked_on_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,16 +109,13 @@ def test_folds_worked_on_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatc
     features, target = frame_of(rng, 60, 9, "mixed"), np.arange(60) % 3
     problem = Problem.build(features, target, GaussianNB(), folds=4, scoring="f1_macro")
     masks = masks_of(rng, 9)
-    together = exact_path(problem)[0]
+    together = path_of(problem)
     monkeypatch.setattr("swarm.fastpaths.naive_bayes._KEPT", 50)
-    alone = exact_path(problem)[0]
-    assert isinstance(alone, NaiveBayesPath)
+    alone = path_of(problem)
     assert len(alone.blocks) == 4
     assert all(block.squares is None for block in alone.blocks)
-    assert together is not None
     assert np.array_equal(fold_costs(alone, masks, 4), fold_costs(together, masks, 4))
-    short, long = both_ways(problem, masks)
-    assert np.array_equal(short.fold_costs, long.fold_costs)
+    assert_same_costs(problem, masks)
 
 
 def test_a_class_that_is_missing_from_a_fold_is_never_predicted_there() -> None:
@@ -128,8 +124,7 @@ def test_a_class_that_is_missing_from_a_fold_is_never_predicted_there() -> None:
     target = np.r_[np.arange(35) % 2, np.full(5, 2)]
     folds = [(np.arange(30), np.arange(30, 40)), (np.arange(10, 40), np.arange(10))]
     problem = Problem.build(features, target, GaussianNB(), folds=folds, importance="none")
-    short, long = both_ways(problem, masks_of(rng, 6))
-    assert np.array_equal(short.fold_costs, long.fold_costs)
+    assert_same_costs(problem, masks_of(rng, 6))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 1e-9])
@@ -144,5 +139,4 @@ def test_variances_of_zero_and_folds_of_other_sizes_are_no_trouble(smoothing: fl
     problem = Problem.build(features, target, model, folds=folds, importance="none")
     masks = np.vstack([masks_of(rng, 6), np.eye(6, dtype=bool)])
     with np.errstate(all="ignore"):
-        short, long = both_ways(problem, masks)
-    assert np.array_equal(short.fold_costs, long.fold_costs)
+        assert_same_costs(problem, masks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.hints import prepare_hints
+from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
@@ -26,7 +27,7 @@ from swarm.strategies.catalogue import make
 SMALL: dict[str, Any] = {"num_leaves": 4, "min_child_samples": 5, "verbosity": -1}
 
 
-@pytest.fixture(scope="module")
+@cache
 def problems() -> tuple[Problem, Problem]:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(150, 9)), columns=[f"x{i}" for i in range(9)])
@@ -36,17 +37,21 @@ def problems() -> tuple[Problem, Problem]:
 
 
 def searched(
-    problems: tuple[Problem, Problem], archive: Archive | None = None, **options: Any
+    archive: Archive, full: Problem | None = None, n_best: int = 10, n_probes: int = 6
 ) -> tuple[SearchResult, SearchResult]:
     """Return the search on the cheaper model, and what was confirmed of it."""
-    full, cheap = problems
-    archive = Archive() if archive is None else archive
-    hints = prepare_hints(full.features, full.space)
+    cheap = problems()[1]
+    hints = prepare_hints(cheap.features, cheap.space)
     with CrossValidation(cheap, archive) as evaluator:
         budget = Budget(epochs=8)
         result = run(Search(make("multiswarm"), cheap.space, evaluator, hints, 1, budget))
-        with CrossValidation(full, archive) as counting:
-            return result, confirm(result, evaluator, counting, **options)
+        with CrossValidation(full or problems()[0], archive) as counting:
+            return result, confirm(result, evaluator, counting, n_best=n_best, n_probes=n_probes)
+
+
+@cache
+def alone() -> tuple[SearchResult, SearchResult]:
+    return searched(Archive())
 
 
 def true_costs(problem: Problem, masks: np.ndarray) -> np.ndarray:
@@ -55,8 +60,8 @@ def true_costs(problem: Problem, masks: np.ndarray) -> np.ndarray:
         return evaluator.evaluate(masks, limits, np.arange(problem.n_folds)).costs
 
 
-def test_the_same_problem_is_posed_to_another_model(problems: tuple[Problem, Problem]) -> None:
-    full, cheap = problems
+def test_the_same_problem_is_posed_to_another_model() -> None:
+    full, cheap = problems()
     assert full.features.equals(cheap.features)
     assert all(np.array_equal(a[0], b[0]) for a, b in zip(full.folds, cheap.folds, strict=True))
     assert full.fingerprint() != cheap.fingerprint()
@@ -66,13 +71,10 @@ def test_the_same_problem_is_posed_to_another_model(problems: tuple[Problem, Pro
     assert (bayes.importance, bayes.exact_shrink) == ("mutual_information", False)
 
 
-def test_the_answer_is_the_best_on_the_model_that_counts(
-    problems: tuple[Problem, Problem],
-) -> None:
-    full, cheap = problems
-    _, result = searched(problems, n_best=10, n_probes=6)
-    confirmed = result.confirmed
-    assert confirmed is not None
+def test_the_answer_is_the_best_on_the_model_that_counts() -> None:
+    full, cheap = problems()
+    _, result = alone()
+    confirmed: Any = result.confirmed
     assert np.array_equal(confirmed.costs, true_costs(full, confirmed.masks))
     assert np.array_equal(confirmed.cheap, true_costs(cheap, confirmed.masks))
     assert result.cost == confirmed.costs.min()
@@ -82,19 +84,14 @@ def test_the_answer_is_the_best_on_the_model_that_counts(
     assert np.array_equal(true_costs(full, masks), costs)
 
 
-def test_the_best_of_the_cheaper_model_and_a_sample_of_all_are_measured(
-    problems: tuple[Problem, Problem],
-) -> None:
-    before, result = searched(problems, n_best=3, n_probes=5)
-    confirmed = result.confirmed
-    assert confirmed is not None
+def test_the_best_of_the_cheaper_model_and_a_sample_of_all_are_measured() -> None:
+    before, result = alone()
+    confirmed: Any = result.confirmed
     assert confirmed.cheap[0] == before.cost
     assert (np.diff(confirmed.cheap) >= 0).all()
-    assert 3 < len(confirmed.costs) <= 8
+    assert 10 < len(confirmed.costs) <= 16
     assert len(np.unique(confirmed.masks, axis=0)) == len(confirmed.masks)
-    _, everything = searched(problems, n_best=1, n_probes=10**6)
-    whole = everything.confirmed
-    assert whole is not None
+    whole: Any = searched(Archive(), n_best=1, n_probes=10**6)[1].confirmed
     # All that were asked for, those given up on the way too, and the best without unused units.
     n_asked = before.state.counts.distinct
     assert n_asked <= len(whole.costs) <= n_asked + 1
@@ -103,25 +100,16 @@ def test_the_best_of_the_cheaper_model_and_a_sample_of_all_are_measured(
     assert whole.correlation == pytest.approx(correlation, abs=0.02)
 
 
-def test_what_another_search_left_in_the_archive_changes_nothing(
-    problems: tuple[Problem, Problem],
-) -> None:
-    _, alone = searched(problems)
-    archive = Archive()
-    _, cheap = problems
+def test_what_another_search_left_in_the_archive_changes_nothing() -> None:
+    archive, cheap = Archive(), problems()[1]
     with CrossValidation(cheap, archive) as evaluator:
-        hints = prepare_hints(cheap.features, cheap.space)
-        run(Search(make("random"), cheap.space, evaluator, hints, 5, Budget(epochs=8)))
-    _, shared = searched(problems, archive)
-    assert alone.confirmed is not None
-    assert shared.confirmed is not None
-    for field in dataclasses.fields(alone.confirmed):
-        one, other = (getattr(r.confirmed, field.name) for r in (alone, shared))
-        assert np.array_equal(one, other)
+        run(Search(make("random"), cheap.space, evaluator, Hints(), 5, Budget(epochs=8)))
+    one, other = (result[1].confirmed for result in (alone(), searched(archive)))
+    for field in dataclasses.fields(one):
+        assert np.array_equal(getattr(one, field.name), getattr(other, field.name))
 
 
-def test_a_full_model_that_fails_everywhere_is_told(problems: tuple[Problem, Problem]) -> None:
-    full, cheap = problems
-    broken = full.with_estimator(GaussianNB(priors=[0.1, 0.1, 0.8]), importance="none")
+def test_a_full_model_that_fails_everywhere_is_told() -> None:
+    fails = GaussianNB(priors=[0.1, 0.1, 0.8])
     with pytest.raises(EvaluationError, match=r"none of .* subsets of the cheaper"):
-        searched((broken, cheap))
+        searched(Archive(), problems()[0].with_estimator(fails, importance="none"))

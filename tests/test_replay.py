@@ -1,4 +1,4 @@
-"""Claims on doing the same search again: seeds, crashes, shared archives, pruning."""
+"""Claims on repeating a search: crashes, shared archives, pruning, longer budgets."""
 
 from __future__ import annotations
 
@@ -11,30 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.evaluation.limit import Limit
-from swarm.search.budget import Counts
 from swarm.search.driver import run
 from swarm.search.result import SearchResult
 from swarm.storage.records import Record
-from swarm.strategies.catalogue import make, registry
+from swarm.strategies.catalogue import make
 from swarm.strategies.multiswarm import MultiSwarm
 from swarm.testing.planted import everything, make_search, plain_space, planted
+from swarm.testing.trajectory import snapshot
 from tests.fakes import calm, failing
 
-# The full set is no search, and exhaustive search refuses spaces as wide as those here.
-NAMES = sorted(set(registry()) - {"full", "exhaustive"})
-WITHOUT_CHANCE = {"sfs", "sbs", "sffs", "sbfs", "rfe"}
-# What a mask costs matters to them only where it reaches an incumbent; others want every cost.
-# Both swarms that gather at one point propose hardly anything worse within a few epochs.
-PRUNED = {"bpso", "catfish", "chaotic", "multiswarm", "random"}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
-    found = {
-        everything(run(make_search(make(name), planted(plain_space(20)), seed=s, epochs=10)))
-        for s in (4, 4, 5)
-    }
-    assert len(found) == (1 if name in WITHOUT_CHANCE else 2)
+# Between them: pruned, guided by importances, with sizes as steps, with a memory of many parents.
+NAMES = ["multiswarm", "memetic", "sffs", "rfe"]
 
 
 @lru_cache
@@ -63,9 +50,8 @@ def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
 @lru_cache
 def left_by_everyone() -> dict[bytes, Record]:
     shared = planted(plain_space(8))
-    for other in NAMES:
-        for seed in (1, 2):
-            run(make_search(make(other), shared, seed=seed, epochs=4))
+    for other in ("random", "bpso", "sbfs", "genetic"):
+        run(make_search(make(other), shared, seed=1, epochs=4))
     return shared.known
 
 
@@ -103,10 +89,9 @@ def test_what_a_mask_is_charged_for_does_not_depend_on_what_was_known(
     assert charged(partly) == charged(Record.unknown(4, 2))
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("share", [0.0, 0.02])
-def test_pruning_saves_fits_and_changes_nothing_else(name: str, share: float) -> None:
-    pruned, plain = failing(share), failing(share)
+@pytest.mark.parametrize("name", ["multiswarm", "bpso"])
+def test_pruning_saves_fits_and_changes_nothing_else_even_where_fits_fail(name: str) -> None:
+    pruned, plain = failing(0.02), failing(0.02)
     plain.pruning = False
     # Folds that are about as hard as one another: their order changes during the search.
     noise = np.random.default_rng(0).normal(0, 0.01, plain.weights.shape)
@@ -117,10 +102,8 @@ def test_pruning_saves_fits_and_changes_nothing_else(name: str, share: float) ->
     saved = ["fits", "folds_pruned"]
     assert one.history.drop(columns=saved).equals(other.history.drop(columns=saved))
     assert other.history["folds_pruned"].sum() == 0
-    if name in PRUNED:
-        assert pruned.fits < plain.fits
-        assert one.history["folds_pruned"].sum() > 0
-    assert pruned.fits <= plain.fits
+    assert pruned.fits < plain.fits
+    assert one.history["folds_pruned"].sum() > 0
 
 
 def test_an_epoch_run_twice_from_one_state_gives_the_same_state_twice() -> None:
@@ -131,13 +114,9 @@ def test_an_epoch_run_twice_from_one_state_gives_the_same_state_twice() -> None:
         second, again = search.step(state)
         assert record.metrics == again.metrics
         assert record.particles.equals(again.particles)
-        for one, other in ((first, second), (first.strategy, second.strategy)):
-            for field in dataclasses.fields(one):
-                a, b = getattr(one, field.name), getattr(other, field.name)
-                if isinstance(a, np.ndarray):
-                    assert a.tobytes() == b.tobytes()
-                elif isinstance(a, (int, float, dict, Counts)):
-                    assert a == b
+        assert snapshot(first) == snapshot(second)
+        for field in ("epoch", "best_cost", "stalled", "idle", "counts", "asked"):
+            assert getattr(first, field) == getattr(second, field)
         state = first
 
 

@@ -49,11 +49,6 @@ def test_the_sizes_follow_from_the_step(step: float, size: int | None, sizes: li
     assert size is None or result.best_mask.sum() == size
 
 
-def test_the_answer_is_the_cheapest_set_on_the_way() -> None:
-    result = eliminate(planted(plain_space(10), 1), step=1)
-    assert result.cost == min(record.particles["cost"].min() for record in result.records)
-
-
 def test_equal_importances_are_left_to_chance() -> None:
     evaluator = replace(planted(plain_space(10)), importances=False)
     runs = {tuple(masks_of(eliminate(evaluator, seed))) for seed in range(4)}

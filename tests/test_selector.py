@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import doctest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMClassifier
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
@@ -23,29 +20,21 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import swarm.selector.selector
 from swarm import SubsetSelector
-from swarm.errors import ConfigError, DataError, SpaceError
+from swarm.errors import ConfigError, DataError, InputError, SpaceError
 from swarm.problem.problem import Problem
-from swarm.storage.archive import Archive
+from tests.selecting import BRIEF, FEW, TREES, WINE
 
-FEW = {"n_particles": 4, "n_swarms": 2}
-BRIEF: dict[str, Any] = {"epochs": 2, "cv": 3, "strategy_params": FEW}
-
-
-@pytest.fixture(scope="module")
-def wine() -> tuple[pd.DataFrame, pd.Series]:
-    data = load_wine(as_frame=True)
-    return data.data, data.target
+X, y = WINE
 
 
 @pytest.fixture(scope="module")
-def fitted(wine: tuple[pd.DataFrame, pd.Series]) -> SubsetSelector:
-    return SubsetSelector(GaussianNB(), **BRIEF).fit(*wine)
+def fitted() -> SubsetSelector:
+    return SubsetSelector(GaussianNB(), **BRIEF).fit(*WINE)
 
 
 def test_the_cost_is_the_cross_validated_cost_of_the_chosen_features(
-    fitted: SubsetSelector, wine: tuple[pd.DataFrame, pd.Series]
+    fitted: SubsetSelector,
 ) -> None:
-    X, y = wine
     folds = list(Problem.build(X, y, GaussianNB(), folds=3).folds)
     scores = cross_val_score(GaussianNB(), X[fitted.subset_], y, cv=folds)
     assert fitted.cost_ == pytest.approx(1 - scores.mean())
@@ -53,10 +42,7 @@ def test_the_cost_is_the_cross_validated_cost_of_the_chosen_features(
     assert sorted(fitted.result_.features) == sorted(fitted.subset_)
 
 
-def test_it_transforms_like_a_selector(
-    fitted: SubsetSelector, wine: tuple[pd.DataFrame, pd.Series]
-) -> None:
-    X, _ = wine
+def test_it_transforms_like_a_selector(fitted: SubsetSelector) -> None:
     support = fitted.get_support()
     assert list(X.columns[support]) == fitted.subset_
     assert fitted.get_feature_names_out().tolist() == fitted.subset_
@@ -69,42 +55,25 @@ def test_it_transforms_like_a_selector(
     assert (back[:, ~support] == 0).all()
 
 
-def test_tables_stay_tables_where_asked(wine: tuple[pd.DataFrame, pd.Series]) -> None:
-    X, y = wine
-    X = X.assign(kind=pd.Categorical(np.where(X["ash"] > 2.3, "high", "low")))
-    X.iloc[::9, 0] = np.nan
-    model = LGBMClassifier(n_estimators=3, num_leaves=3)
-    selector = SubsetSelector(model, fixed=["kind", "alcohol"], **BRIEF).set_output(
-        transform="pandas"
-    )
-    chosen = selector.fit(X, y).transform(X)
-    pd.testing.assert_frame_equal(chosen, X[selector.subset_])
+def test_tables_stay_tables_where_asked() -> None:
+    mixed = X.assign(kind=pd.Categorical(np.where(X["ash"] > 2.3, "high", "low")))
+    mixed.iloc[::9, 0] = np.nan
+    selector = SubsetSelector(TREES, fixed=["kind", "alcohol"], **BRIEF)
+    chosen = selector.set_output(transform="pandas").fit(mixed, y).transform(mixed)
+    pd.testing.assert_frame_equal(chosen, mixed[selector.subset_])
     assert isinstance(chosen["kind"].dtype, pd.CategoricalDtype)
 
 
-def test_missing_values_pass_where_the_model_takes_them(
-    wine: tuple[pd.DataFrame, pd.Series],
-) -> None:
-    X, y = wine[0].to_numpy().copy(), wine[1].to_numpy()
-    X[::9, 0] = np.nan
-    model = LGBMClassifier(n_estimators=3, num_leaves=3)
-    selector = SubsetSelector(model, fixed=["x0"], **BRIEF).fit(X, y)
-    assert np.isnan(selector.transform(X)).any()
-    with pytest.raises(ValueError, match="NaN"):
-        SubsetSelector(GaussianNB(), **BRIEF).fit(X, y)
-
-
-def test_an_array_has_columns_by_number(wine: tuple[pd.DataFrame, pd.Series]) -> None:
-    X, y = wine[0].to_numpy(), wine[1].to_numpy()
-    selector = SubsetSelector(GaussianNB(), forbidden=["x3"], **BRIEF).fit(X, y)
+def test_an_array_has_columns_by_number() -> None:
+    array = X.to_numpy()
+    selector = SubsetSelector(GaussianNB(), forbidden=["x3"], **BRIEF).fit(array, y.to_numpy())
     assert not hasattr(selector, "feature_names_in_")
     assert set(selector.subset_) <= {f"x{i}" for i in range(13) if i != 3}
     assert selector.get_feature_names_out().tolist() == selector.subset_
-    assert np.array_equal(selector.transform(X), X[:, selector.get_support()])
+    assert np.array_equal(selector.transform(array), array[:, selector.get_support()])
 
 
-def test_it_works_in_a_pipeline_and_a_grid_search(wine: tuple[pd.DataFrame, pd.Series]) -> None:
-    X, y = wine
+def test_it_works_in_a_pipeline_and_a_grid_search() -> None:
     selector = SubsetSelector(GaussianNB(), **BRIEF)
     pipeline = make_pipeline(StandardScaler(), selector, KNeighborsClassifier())
     grid = GridSearchCV(
@@ -122,45 +91,23 @@ def test_it_works_in_a_pipeline_and_a_grid_search(wine: tuple[pd.DataFrame, pd.S
     assert len({str(p) for p in grid.cv_results_["params"]}) == 4
 
 
-def test_fitting_changes_no_parameter_and_repeats(wine: tuple[pd.DataFrame, pd.Series]) -> None:
+def test_fitting_changes_no_parameter_and_repeats() -> None:
     inner = GaussianNB()
     selector = SubsetSelector(inner, fixed=["ash"], groups={"two": ["hue", "proline"]}, **BRIEF)
     before = {name: repr(value) for name, value in selector.get_params().items()}
-    first = selector.fit(*wine).history_
+    first = selector.fit(*WINE).history_
     assert {name: repr(value) for name, value in selector.get_params().items()} == before
     assert selector.estimator is inner
     assert not hasattr(inner, "classes_")
-    pd.testing.assert_frame_equal(first, selector.fit(*wine).history_, check_exact=True)
+    pd.testing.assert_frame_equal(first, selector.fit(*WINE).history_, check_exact=True)
     copied = clone(selector)
     assert not hasattr(copied, "subset_")
-    pd.testing.assert_frame_equal(first, copied.fit(*wine).history_, check_exact=True)
-    other = clone(selector).set_params(random_state=1).fit(*wine)
+    pd.testing.assert_frame_equal(first, copied.fit(*WINE).history_, check_exact=True)
+    other = clone(selector).set_params(random_state=1).fit(*WINE)
     assert not other.history_.equals(first)
 
 
-def test_regression_uses_r2_by_default() -> None:
-    X, y = load_diabetes(return_X_y=True, as_frame=True)
-    selector = SubsetSelector(Ridge(), **BRIEF).fit(X, y)
-    folds = list(Problem.build(X, y, Ridge(), folds=3).folds)
-    scores = cross_val_score(Ridge(), X[selector.subset_], y, cv=folds, scoring="r2")
-    assert selector.cost_ == pytest.approx(1 - scores.mean())
-
-
-def test_an_archive_makes_the_second_fit_free(
-    wine: tuple[pd.DataFrame, pd.Series], tmp_path: Path
-) -> None:
-    selector = SubsetSelector(GaussianNB(), archive=f"sqlite:///{tmp_path / 'a.db'}", **BRIEF)
-    first = selector.fit(*wine)
-    paid, history = first.result_.work["fits"].sum(), first.history_
-    second = clone(selector).fit(*wine)
-    assert paid > 0
-    assert second.result_.work["fits"].sum() == 0
-    pd.testing.assert_frame_equal(history, second.history_, check_exact=True)
-    Archive(f"sqlite:///{tmp_path / 'a.db'}").check()
-
-
-def test_groups_weights_and_callbacks_are_passed_on(wine: tuple[pd.DataFrame, pd.Series]) -> None:
-    X, y = wine
+def test_groups_weights_and_callbacks_are_passed_on() -> None:
     seen: list[int] = []
     ids = np.arange(len(y)) % 9
     options = {**BRIEF, "cv": GroupKFold(3), "callbacks": [lambda r, s: seen.append(r.epoch)]}
@@ -175,27 +122,55 @@ def test_groups_weights_and_callbacks_are_passed_on(wine: tuple[pd.DataFrame, pd
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("error", "options", "words"),
     [
-        ({"max_size": 14}, SpaceError, "max_size 14 is above the 13 units"),
-        ({"fixed": ["asch"]}, SpaceError, "did you mean 'ash'"),
-        ({"strategy": "multiswam"}, ConfigError, "did you mean 'multiswarm'"),
-        ({"strategy_params": {"particles": 3}}, ConfigError, "'particles'"),
-        ({"n_clusters": 99}, ConfigError, "n_clusters must be from 1 to 13, the number of units"),
-        ({"random_state": np.random.RandomState(0)}, ConfigError, "random_state must be an int"),
-        ({"epochs": None}, ConfigError, "the budget has no limit"),
-        ({"cv": 200}, DataError, "178 rows cannot make 200 folds"),
+        (SpaceError, {"max_size": 14}, "max_size 14 is above the 13 units"),
+        (SpaceError, {"fixed": ["asch"]}, "did you mean 'ash'"),
+        (ConfigError, {"strategy": "multiswam"}, "did you mean 'multiswarm'"),
+        (ConfigError, {"strategy_params": {"particles": 3}}, "'particles'"),
+        (ConfigError, {"n_clusters": 99}, "n_clusters must be from 1 to 13, the number of units"),
+        (ConfigError, {"random_state": np.random.RandomState(0)}, "random_state must be an int"),
+        (ConfigError, {"epochs": None}, "the budget has no limit"),
+        (
+            InputError,
+            {"epochs": "many"},
+            "epochs must be a whole number, 'auto' or None, got 'many'",
+        ),
+        (DataError, {"cv": 200}, "178 rows cannot make 200 folds"),
+        (
+            InputError,
+            {"cv": iter([])},
+            r"cv is an iterator, which one fit would exhaust; pass list\(cv\)",
+        ),
+        (InputError, {"size": 4, "max_size": 5}, "size 4 and min_size or max_size are both given"),
+        (InputError, {"size": "parsimonious"}, "use pick='parsimonious'"),
+        (InputError, {"size": 0}, "size must be >= 1, got 0"),
+        (InputError, {"size": (5, 3)}, "min <= max"),
+        (
+            InputError,
+            {"strategy": "sfs", "size": 3, "strategy_params": {"size": 4}},
+            "size is given twice",
+        ),
+        (InputError, {"pick": "kneel"}, "did you mean 'knee'"),
+        (ValueError, {"racing": 0.7}, "racing must be < 0.5"),
+        (InputError, {"proxy": {"var_smothing": 1}}, "proxy: Invalid parameter 'var_smothing'"),
+        (InputError, {"callbacks": ["bar"]}, "pass scikit-learn callbacks to set_callbacks"),
+        (
+            ConfigError,
+            {"scoring": ["accuracy", "f1_macro"]},
+            "the name of one scorer or a callable",
+        ),
+        (ConfigError, {"scoring": {"a": "accuracy"}}, "the name of one scorer or a callable"),
+        (ConfigError, {"scoring": 3}, "the name of one scorer or a callable"),
     ],
 )
-def test_bad_parameters_are_one_sentence(
-    wine: tuple[pd.DataFrame, pd.Series], options: Any, error: type[Exception], words: str
-) -> None:
+def test_bad_parameters_are_one_sentence(error: type[Exception], options: Any, words: str) -> None:
     with pytest.raises(error, match=words) as caught:
-        SubsetSelector(GaussianNB(), **{**BRIEF, **options}).fit(*wine)
+        SubsetSelector(GaussianNB(), **{**BRIEF, **options}).fit(X, y)
     assert "\n" not in str(caught.value)
 
 
-def test_an_unfitted_selector_says_so(wine: tuple[pd.DataFrame, pd.Series]) -> None:
+def test_an_unfitted_selector_says_so() -> None:
     with pytest.raises(NotFittedError):
         SubsetSelector(GaussianNB()).get_support()
 

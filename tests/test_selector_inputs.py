@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -11,15 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from lightgbm import LGBMClassifier
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.compose import ColumnTransformer
-from sklearn.datasets import load_wine, make_multilabel_classification
+from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.naive_bayes import GaussianNB
@@ -30,20 +25,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import swarm.selector.tables
 from swarm import MLkNN, SubsetSelector
-from swarm.errors import ConfigError, DataError, EvaluationError
-
-BRIEF: dict[str, Any] = {
-    "epochs": 2,
-    "cv": 3,
-    "strategy_params": {"n_particles": 4, "n_swarms": 2},
-}
-TREES = LGBMClassifier(n_estimators=3, num_leaves=3, verbosity=-1)
-
-
-@pytest.fixture(scope="module")
-def wine() -> tuple[pd.DataFrame, pd.Series]:
-    data = load_wine(as_frame=True)
-    return data.data, data.target
+from swarm.errors import ConfigError, DataError
+from tests.selecting import BRIEF, TREES, WINE
+from tests.test_archive import run_python
 
 
 @pytest.fixture
@@ -53,30 +37,55 @@ def routing() -> Iterator[None]:
 
 
 class Witness(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Predicts the first class, and remembers the dtypes it was given."""
+    """Predicts the first class, and remembers what it was given; an array is also written to."""
 
-    seen: set[str] = set()  # noqa: RUF012 - shared by clones on purpose
+    seen: ClassVar[set[str]] = set()
 
     def fit(self, X: Any, y: Any) -> Witness:
-        self.seen |= {f"{name}: {dtype}" for name, dtype in X.dtypes.items()}
+        if len(y) > 20:  # not the look for importances, which fits 20 made-up rows
+            self.seen.update(self._told(X))
+        if isinstance(X, np.ndarray):
+            X[:, None, :] *= 1  # as PyTorch does
         self.classes_ = np.unique(y)
         return self
 
     def predict(self, X: Any) -> Any:
+        self.seen.update(self._told(X))
         return np.full(len(X), self.classes_[0])
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+    def _told(self, X: Any) -> set[str]:
+        if isinstance(X, pd.DataFrame):
+            return {f"{name}: {dtype}" for name, dtype in X.dtypes.items()}
+        return {f"{type(X).__name__} of {X.dtype}"}
 
 
-def test_dtypes_reach_the_model_as_they_are() -> None:
+def test_dtypes_of_a_table_reach_the_model_as_they_are() -> None:
     table = pd.DataFrame({"small": np.arange(30, dtype=np.int8), "yes": [True, False, False] * 10})
     table["part"] = pd.Series(np.linspace(0, 1, 30), dtype="float32")
     Witness.seen.clear()
     SubsetSelector(Witness(), strategy="full", cv=3).fit(table, [0, 1] * 15)
     assert Witness.seen == {"small: int8", "yes: bool", "part: float32"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_an_array_reaches_the_model_as_an_array(dtype: str) -> None:
+    X, y = WINE[0].to_numpy().astype(dtype), WINE[1].to_numpy()
+    Witness.seen.clear()
+    SubsetSelector(Witness(), **BRIEF).fit(X, y)
+    assert Witness.seen == {f"ndarray of {dtype}"}
+
+
+def test_an_array_reaches_the_steps_of_a_pipeline_too() -> None:
+    X, y = WINE[0].to_numpy(), WINE[1].to_numpy()
+    Witness.seen.clear()
+    model = make_pipeline(FunctionTransformer(_twice), Witness())
+    SubsetSelector(model, **BRIEF).fit(X.tolist(), y)
+    assert Witness.seen == {"ndarray of float64"}
+
+
+def _twice(X: Any) -> Any:
+    assert type(X) is np.ndarray
+    return X * 2.0
 
 
 def test_polars_goes_in_and_comes_out_as_it_is() -> None:
@@ -98,10 +107,8 @@ def test_polars_goes_in_and_comes_out_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
-def test_sparse_gives_the_answer_of_dense(
-    kind: Any, wine: tuple[pd.DataFrame, pd.Series], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, y = wine[0].to_numpy(), wine[1].to_numpy()
+def test_sparse_gives_the_answer_of_dense(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = WINE[0].to_numpy(), WINE[1].to_numpy()
     dense, thin = SubsetSelector(GaussianNB(), **BRIEF).fit(X, y), kind(X)
     selector = SubsetSelector(GaussianNB(), **BRIEF).fit(thin, y)
     assert selector.subset_ == dense.subset_
@@ -117,7 +124,7 @@ def test_sparse_gives_the_answer_of_dense(
 
 def test_several_labels_are_one_problem() -> None:
     X, Y = make_multilabel_classification(90, 8, n_classes=3, random_state=0)
-    options: dict[str, Any] = {"strategy": "bpso", "epochs": 3, "cv": 3, "scoring": "f1_samples"}
+    options = {**BRIEF, "scoring": "f1_samples"}
     selector = SubsetSelector(MLkNN(3), **options).fit(X, Y)
     named = SubsetSelector(MLkNN(3), **options).fit(X, pd.DataFrame(Y, columns=list("abc")))
     assert selector.subset_ == named.subset_
@@ -125,22 +132,8 @@ def test_several_labels_are_one_problem() -> None:
     assert (selector.importances_ > 0).any()
 
 
-def test_a_column_transformer_names_the_columns(wine: tuple[pd.DataFrame, pd.Series]) -> None:
-    scaled = ColumnTransformer(
-        [("scaled", StandardScaler(), ["alcohol", "ash"])],
-        remainder="passthrough",
-        verbose_feature_names_out=False,
-    ).set_output(transform="pandas")
-    model = make_pipeline(scaled, SubsetSelector(GaussianNB(), fixed=["ash"], **BRIEF))
-    names = model.fit(*wine).get_feature_names_out()
-    assert "ash" in names
-    assert set(names) <= set(wine[0].columns)
-
-
-def test_columns_that_are_numbered_are_called_x0_and_so_on(
-    wine: tuple[pd.DataFrame, pd.Series],
-) -> None:
-    X, y = wine
+def test_columns_that_are_numbered_are_called_x0_and_so_on() -> None:
+    X, y = WINE
     plain = X.set_axis(range(X.shape[1]), axis=1)
     selector = SubsetSelector(GaussianNB(), fixed=["x0"], **BRIEF).fit(plain, y)
     assert selector.get_feature_names_out()[0] == selector.subset_[0] == "x0"
@@ -150,122 +143,72 @@ def test_columns_that_are_numbered_are_called_x0_and_so_on(
 class TestRouting:
     """Weights and groups, asked for through a pipeline and a grid search."""
 
-    def plain(self, wine: Any, weight: Any, groups: Any) -> SubsetSelector:
+    def plain(self, weight: Any, groups: Any) -> SubsetSelector:
         with sklearn.config_context(enable_metadata_routing=False):
             selector = SubsetSelector(GaussianNB(), **{**BRIEF, "cv": GroupKFold(3)})
-            return selector.fit(*wine, sample_weight=weight, groups=groups)
+            return selector.fit(*WINE, sample_weight=weight, groups=groups)
 
     @pytest.mark.usefixtures("routing")
-    def test_they_go_where_they_were_requested(self, wine: Any) -> None:
-        groups = np.arange(len(wine[1])) % 9
+    def test_they_go_where_they_were_requested(self) -> None:
+        groups = np.arange(len(WINE[1])) % 9
         weight = np.random.default_rng(0).uniform(0.1, 3, len(groups))
         model = GaussianNB().set_fit_request(sample_weight=True)
         selector = SubsetSelector(model, **{**BRIEF, "cv": GroupKFold(3)})
         last = KNeighborsClassifier().set_score_request(sample_weight=False)
-        pipe = make_pipeline(selector, last).fit(*wine, sample_weight=weight, groups=groups)
-        expected = self.plain(wine, weight, groups)
+        pipe = make_pipeline(selector, last).fit(*WINE, sample_weight=weight, groups=groups)
+        expected = self.plain(weight, groups)
         assert pipe[0].subset_ == expected.subset_
-        assert pipe[0].cost_ == expected.cost_ != self.plain(wine, None, groups).cost_
+        assert pipe[0].cost_ == expected.cost_ != self.plain(None, groups).cost_
         grid = GridSearchCV(
             pipe,
-            {"subsetselector__max_size": [3, 9]},
+            {"subsetselector__max_size": [9]},
             cv=GroupKFold(2),
             scoring=make_scorer(accuracy_score).set_score_request(sample_weight=False),
             error_score="raise",
         )
-        grid.fit(*wine, sample_weight=weight, groups=groups)
+        grid.fit(*WINE, sample_weight=weight, groups=groups)
         assert grid.best_score_ > 0.7
 
     @pytest.mark.usefixtures("routing")
-    def test_what_was_not_requested_is_refused(self, wine: Any) -> None:
-        weight = np.ones(len(wine[1]))
+    def test_what_was_not_requested_is_refused(self) -> None:
+        weight = np.ones(len(WINE[1]))
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
-            SubsetSelector(GaussianNB(), **BRIEF).fit(*wine, sample_weight=weight)
+            SubsetSelector(GaussianNB(), **BRIEF).fit(*WINE, sample_weight=weight)
         scorer = make_scorer(accuracy_score).set_score_request(sample_weight=True)
         model = GaussianNB().set_fit_request(sample_weight=True)
         with pytest.raises(ConfigError, match="cannot be passed on to 'score'"):
-            SubsetSelector(model, scoring=scorer, **BRIEF).fit(*wine, sample_weight=weight)
+            SubsetSelector(model, scoring=scorer, **BRIEF).fit(*WINE, sample_weight=weight)
 
-    def test_without_routing_only_two_names_are_known(self, wine: Any) -> None:
+    def test_without_routing_only_two_names_are_known(self) -> None:
         with pytest.raises(TypeError, match="unexpected keyword argument 'wait'"):
-            SubsetSelector(GaussianNB(), **BRIEF).fit(*wine, wait=1)
+            SubsetSelector(GaussianNB(), **BRIEF).fit(*WINE, wait=1)
 
 
 def test_it_works_without_what_newer_versions_of_scikit_learn_bring() -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys\n"
-            "import sklearn.ensemble, sklearn.feature_selection, sklearn.pipeline\n"
-            "from sklearn.datasets import load_wine\n"
-            "from sklearn.naive_bayes import GaussianNB\n"
-            "sys.modules['sklearn.callback'] = None\n"
-            "from swarm import SubsetSelector\n"
-            "X, y = load_wine(return_X_y=True)\n"
-            "selector = SubsetSelector(GaussianNB(), strategy='sfs', size=2).fit(X, y)\n"
-            "print(selector.subset_, hasattr(selector, 'set_callbacks'))",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.stdout.strip().endswith("False"), done.stderr
-
-
-class Witnessing(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Indexes X as only an array can be, in its fit and in its predictions."""
-
-    seen: ClassVar[set[tuple[type, str]]] = set()
-
-    def fit(self, X: Any, y: Any) -> Witnessing:
-        if len(y) > 20:  # not the look for importances, which fits 20 made-up rows
-            self.seen.add((type(X), str(X.dtype)))
-        X[:, None, :] *= 1  # as PyTorch does, it may also write
-        self.classes_, self.mean_ = np.unique(y), X.mean(axis=0)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        above = X[:, None, :].mean(axis=(1, 2)) > self.mean_.mean()
-        return self.classes_[above.astype(int)]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-def test_an_array_reaches_the_model_as_an_array(wine: Any, dtype: str) -> None:
-    X, y = wine[0].to_numpy().astype(dtype), wine[1].to_numpy()
-    Witnessing.seen.clear()
-    SubsetSelector(Witnessing(), **BRIEF).fit(X, y)
-    assert Witnessing.seen == {(np.ndarray, dtype)}
-
-
-def test_an_array_reaches_the_steps_of_a_pipeline_too(wine: Any) -> None:
-    X, y = wine[0].to_numpy(), wine[1].to_numpy()
-    Witnessing.seen.clear()
-    selector = SubsetSelector(make_pipeline(FunctionTransformer(_twice), Witnessing()), **BRIEF)
-    selector.fit(X.tolist(), y)
-    assert Witnessing.seen == {(np.ndarray, "float64")}
-    with pytest.raises(EvaluationError):
-        SubsetSelector(Witnessing(), **BRIEF).fit(*wine)
-
-
-def _twice(X: Any) -> Any:
-    assert type(X) is np.ndarray
-    return X * 2.0
+    code = """
+import sys
+import sklearn.ensemble, sklearn.feature_selection, sklearn.pipeline
+from sklearn.naive_bayes import GaussianNB
+sys.modules['sklearn.callback'] = None
+from swarm import SubsetSelector
+from tests.selecting import WINE
+selector = SubsetSelector(GaussianNB(), strategy='sfs', size=2).fit(*WINE)
+print(selector.subset_, hasattr(selector, 'set_callbacks'))
+"""
+    assert run_python(code).endswith("False")
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        LogisticRegression(max_iter=50),
         make_pipeline(StandardScaler(), GaussianNB()),
         DecisionTreeClassifier(max_depth=3),
         TREES,
     ],
     ids=lambda model: type(model).__name__,
 )
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_same_numbers_cost_the_same_as_an_array_and_as_a_table(wine: Any, model: Any) -> None:
-    X, y = wine[0].to_numpy(), wine[1]
+def test_the_same_numbers_cost_the_same_as_an_array_and_as_a_table(model: Any) -> None:
+    X, y = WINE[0].to_numpy(), WINE[1]
     options = {**BRIEF, "scoring": "neg_log_loss"}
     table = SubsetSelector(model, **options).fit(pd.DataFrame(X).add_prefix("x"), y)
     array = SubsetSelector(model, **options).fit(X, y)
@@ -313,8 +256,8 @@ class Tagged(Enabling):
 
 class TestCategories:
     @pytest.fixture
-    def mixed(self, wine: Any) -> Any:
-        X, y = wine
+    def mixed(self) -> Any:
+        X, y = WINE
         kind = pd.Categorical(np.where(X["ash"] > 2.3, "high", "low"))
         sort = pd.Categorical(np.where(X["hue"] > 1, "red", "white"))
         return X.iloc[:, :3].assign(kind=kind, sort=sort), y
@@ -342,17 +285,17 @@ class TestCategories:
         selector = SubsetSelector(Enabling(), strategy="full", categorical_support=True)
         assert len(selector.fit(*mixed).subset_) == 5
 
-    def test_the_same_parameters_without_effect_change_nothing(self, wine: Any) -> None:
+    def test_the_same_parameters_without_effect_change_nothing(self) -> None:
         plain, other = (
             SubsetSelector(HistGradientBoostingClassifier(max_iter=2, **options), **BRIEF)
             for options in ({}, {"categorical_features": None})
         )
-        assert plain.fit(*wine).history_.equals(other.fit(*wine).history_)
+        assert plain.fit(*WINE).history_.equals(other.fit(*WINE).history_)
 
 
 class TestMissingValues:
-    def test_an_array_with_some_goes_to_a_pipeline_that_fills_them(self, wine: Any) -> None:
-        X, y = wine[0].to_numpy().copy(), wine[1].to_numpy()
+    def test_an_array_with_some_goes_to_a_pipeline_that_fills_them(self) -> None:
+        X, y = WINE[0].to_numpy().copy(), WINE[1].to_numpy()
         X[::9, 0] = np.nan
         model = make_pipeline(SimpleImputer(), GaussianNB())
         selector = SubsetSelector(model, fixed=[0], **BRIEF).fit(X, y)
@@ -364,11 +307,9 @@ class TestMissingValues:
         whole = make_pipeline(selector, SimpleImputer(), GaussianNB()).fit(X, y)
         assert whole.score(X, y) > 0.5
 
-    @pytest.mark.parametrize("missing", [False, True])
-    def test_an_array_is_transformed_after_a_fit_on_a_table(self, wine: Any, missing: bool) -> None:
-        X, y = wine[0].copy(), wine[1]
-        if missing:
-            X.iloc[::9, 0] = np.nan
+    def test_an_array_is_transformed_after_a_fit_on_a_table(self) -> None:
+        X, y = WINE[0].copy(), WINE[1]
+        X.iloc[::9, 0] = np.nan
         model = make_pipeline(SimpleImputer(), GaussianNB())
         selector = SubsetSelector(model, fixed=["alcohol"], **BRIEF).fit(X, y)
         with pytest.warns(UserWarning, match="does not have valid feature names"):
@@ -376,8 +317,8 @@ class TestMissingValues:
         np.testing.assert_array_equal(chosen, X[selector.subset_].to_numpy())
 
 
-def test_columns_of_one_name_are_refused(wine: Any) -> None:
-    X, y = wine
+def test_columns_of_one_name_are_refused() -> None:
+    X, y = WINE
     twice = X.set_axis(["ash", "ash", *X.columns[2:]], axis=1)
     with pytest.raises(DataError, match="column 'ash' appears more than once"):
         SubsetSelector(GaussianNB(), **BRIEF).fit(twice, y)

@@ -12,22 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
 from swarm import SubsetSelector
 from swarm.problem.problem import Problem
+from tests.selecting import BRIEF as SHORT
+from tests.selecting import WINE
 
-FEW = {"n_particles": 4, "n_swarms": 2}
-BRIEF: dict[str, Any] = {"epochs": 6, "cv": 3, "strategy_params": FEW}
-
-
-@pytest.fixture(scope="module")
-def wine() -> tuple[pd.DataFrame, pd.Series]:
-    data = load_wine(as_frame=True)
-    return data.data, data.target
+BRIEF: dict[str, Any] = {**SHORT, "epochs": 6}
 
 
 @pytest.fixture(autouse=True)
@@ -56,8 +50,8 @@ class Impatient:
         return float((estimator.predict(X) == y).mean())
 
 
-def test_ctrl_c_leaves_a_usable_selector_and_says_so(wine: tuple[pd.DataFrame, Any]) -> None:
-    X, y = wine
+def test_ctrl_c_leaves_a_usable_selector_and_says_so() -> None:
+    X, y = WINE
     selector = SubsetSelector(GaussianNB(), callbacks=[ctrl_c], **BRIEF)
     with pytest.warns(UserWarning, match="interrupted after 3 finished epochs"):
         selector.fit(X, y)
@@ -72,10 +66,8 @@ def test_ctrl_c_leaves_a_usable_selector_and_says_so(wine: tuple[pd.DataFrame, A
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("fixed", [(), ("ash",)])
-def test_ctrl_c_in_the_first_epoch_keeps_what_was_evaluated(
-    fixed: tuple[str, ...], wine: tuple[pd.DataFrame, Any]
-) -> None:
-    X, y = wine
+def test_ctrl_c_in_the_first_epoch_keeps_what_was_evaluated(fixed: tuple[str, ...]) -> None:
+    X, y = WINE
     model = LogisticRegression(max_iter=30)
     selector = SubsetSelector(
         model, scoring=Impatient(8), strategy="sfs", size=5, cv=3, importance="fold", fixed=fixed
@@ -92,10 +84,10 @@ def test_ctrl_c_in_the_first_epoch_keeps_what_was_evaluated(
     assert len(selector.history_) == len(fixed)
 
 
-def test_ctrl_c_before_anything_was_evaluated_is_passed_on(wine: tuple[pd.DataFrame, Any]) -> None:
+def test_ctrl_c_before_anything_was_evaluated_is_passed_on() -> None:
     selector = SubsetSelector(LogisticRegression(max_iter=30), scoring=Impatient(2), **BRIEF)
     with pytest.raises(KeyboardInterrupt):
-        selector.fit(*wine)
+        selector.fit(*WINE)
     assert not hasattr(selector, "subset_")
 
 
@@ -123,42 +115,39 @@ class TestScikitLearnCallbacks:
             self.log.append(("end", context.task_name, fitted_estimator.cost_))
             return context.task_name == "epoch" and context.task_id == self.stop_at
 
-    def test_they_hear_of_every_epoch(self, wine: tuple[pd.DataFrame, Any]) -> None:
+    def test_they_hear_of_every_epoch(self) -> None:
         pytest.importorskip("sklearn.callback")
-        watching = self.Watching(wine[0])
-        selector = SubsetSelector(GaussianNB(), **BRIEF).set_callbacks(watching).fit(*wine)
+        watching = self.Watching(WINE[0])
+        selector = SubsetSelector(GaussianNB(), **BRIEF).set_callbacks(watching).fit(*WINE)
         assert watching.log[:3] == [("setup",), ("begin", "fit", 0, 6), ("begin", "epoch", 0, 0)]
         assert watching.log[-2:] == [("end", "fit", selector.cost_), ("teardown",)]
         costs = [entry[2] for entry in watching.log if entry[:2] == ("end", "epoch")]
         assert costs == selector.history_["best_cost"].tolist()
-        quiet = clone(selector).set_callbacks().fit(*wine)
+        quiet = clone(selector).set_callbacks().fit(*WINE)
         pd.testing.assert_frame_equal(quiet.history_, selector.history_)
 
-    def test_they_can_stop_the_search(self, wine: tuple[pd.DataFrame, Any]) -> None:
+    def test_they_can_stop_the_search(self) -> None:
         pytest.importorskip("sklearn.callback")
-        watching = self.Watching(wine[0], stop_at=1)
-        selector = SubsetSelector(GaussianNB(), **BRIEF).set_callbacks(watching).fit(*wine)
+        watching = self.Watching(WINE[0], stop_at=1)
+        selector = SubsetSelector(GaussianNB(), **BRIEF).set_callbacks(watching).fit(*WINE)
         assert len(selector.history_) == 2
         assert selector.result_.reason == "stopped"
         assert not selector.interrupted_
         assert watching.log[-1] == ("teardown",)
 
-    def test_its_progress_bar_is_drawn(
-        self, wine: tuple[pd.DataFrame, Any], capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_its_progress_bar_is_drawn(self, capsys: pytest.CaptureFixture[str]) -> None:
         callbacks = pytest.importorskip("sklearn.callback")
         selector = SubsetSelector(GaussianNB(), **BRIEF).set_callbacks(callbacks.ProgressBar())
-        selector.fit(*wine)
+        selector.fit(*WINE)
         assert "SubsetSelector - fit" in capsys.readouterr().out
 
 
 def test_it_is_quiet_unless_asked(
-    wine: tuple[pd.DataFrame, Any],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for verbose, lines in ((0, 0), (1, 0), (2, 6)):
-        SubsetSelector(GaussianNB(), verbose=verbose, **BRIEF).fit(*wine)
+        SubsetSelector(GaussianNB(), verbose=verbose, **BRIEF).fit(*WINE)
         printed = capsys.readouterr()
         assert len(printed.err.splitlines()) == lines
         assert printed.out == ""
@@ -166,7 +155,7 @@ def test_it_is_quiet_unless_asked(
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "160")
-    best = SubsetSelector(GaussianNB(), verbose=1, **BRIEF).fit(*wine).cost_
+    best = SubsetSelector(GaussianNB(), verbose=1, **BRIEF).fit(*WINE).cost_
     assert "epoch 6/6" in terminal.getvalue()
     assert f"best cost {best:.5f}" in terminal.getvalue()
     assert np.isfinite(best)

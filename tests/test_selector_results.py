@@ -10,42 +10,37 @@ import pytest
 from lightgbm import LGBMClassifier
 from scipy.stats import t
 from sklearn.base import clone
-from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import ShuffleSplit, StratifiedKFold, cross_val_score
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
 
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
+from tests.selecting import FEW, WINE
 
 FOLDS = StratifiedKFold(4)
 TREES = LGBMClassifier(n_estimators=8, num_leaves=4, verbosity=-1, n_jobs=1, random_state=0)
-FEW = {"n_particles": 6, "n_swarms": 2}
 
 
 @pytest.fixture(scope="module")
-def wine() -> tuple[pd.DataFrame, pd.Series]:
-    data = load_wine(as_frame=True)
-    return data.data, data.target
+def fitted() -> SubsetSelector:
+    return SubsetSelector(TREES, cv=FOLDS, epochs=4, strategy_params=FEW).fit(*WINE)
 
 
-@pytest.fixture(scope="module")
-def fitted(wine: tuple[pd.DataFrame, pd.Series]) -> SubsetSelector:
-    return SubsetSelector(TREES, cv=FOLDS, epochs=4, strategy_params=FEW).fit(*wine)
-
-
-@pytest.mark.parametrize("model", [TREES, GaussianNB()])
-def test_every_complete_row_is_the_cross_validation_of_its_subset(
-    model: Any, wine: tuple[pd.DataFrame, pd.Series]
-) -> None:
-    X, y = wine
-    selector = SubsetSelector(model, cv=FOLDS, epochs=2, strategy_params=FEW).fit(X, y)
-    rows = selector.results_.dropna(subset="cost")
+def test_each_subset_has_one_row_which_is_its_cross_validation(fitted: SubsetSelector) -> None:
+    X, y = WINE
+    table = fitted.results_
+    assert table["features"].is_unique
+    assert len(table) <= fitted.result_.state.counts.distinct
+    answer = table[table["features"] == tuple(fitted.subset_)]
+    assert answer["cost"].tolist() == [fitted.cost_] == [table["cost"].min()]
+    rows = table.dropna(subset="cost")
     assert len(rows) > 4
     for _, row in rows.iloc[::4].iterrows():
-        costs = 1 - cross_val_score(model, X[list(row["features"])], y, cv=FOLDS)
+        assert row["size"] == len(row["features"])
+        features = [name for name in fitted.result_.space.columns if name in row["features"]]
+        costs = 1 - cross_val_score(TREES, X[features], y, cv=FOLDS)
         told = row[[f"fold_{fold}" for fold in range(4)]].to_numpy(dtype=float)
         assert told == pytest.approx(costs)
         assert row["cost"] == pytest.approx(costs.mean())
@@ -55,49 +50,30 @@ def test_every_complete_row_is_the_cross_validation_of_its_subset(
         assert row["cost"] - row["ci_low"] == pytest.approx(row["se"] * t.ppf(0.975, 3))
 
 
-def test_one_fold_tells_no_standard_deviation(wine: tuple[pd.DataFrame, pd.Series]) -> None:
-    hold_out = ShuffleSplit(1, test_size=0.3, random_state=0)
-    selector = SubsetSelector(GaussianNB(), cv=hold_out, epochs=2, strategy_params=FEW).fit(*wine)
-    table = selector.results_
-    assert table["cost"].notna().any()
-    assert table[["sd", "se", "ci_low", "ci_high"]].isna().all(axis=None)
-    lowest = selector.cost_
-    assert selector.repick("parsimonious").cost_ == lowest
-
-
-def test_each_subset_has_one_row_and_the_answer_is_one_of_them(fitted: SubsetSelector) -> None:
-    table = fitted.results_
-    assert table["features"].is_unique
-    assert len(table) <= fitted.result_.state.counts.distinct
-    answer = table[table["features"] == tuple(fitted.subset_)]
-    assert answer["cost"].tolist() == [fitted.cost_] == [table["cost"].min()]
-    assert (table["size"] == table["features"].map(len)).all()
-
-
 def test_folds_that_were_not_needed_are_not_told_even_if_an_archive_knows_them(
-    wine: tuple[pd.DataFrame, pd.Series], tmp_path: Any
+    tmp_path: Any,
 ) -> None:
     url = f"sqlite:///{tmp_path / 'archive.db'}"
     pruned = SubsetSelector(TREES, cv=FOLDS, epochs=4, strategy_params=FEW)
-    whole = clone(pruned).set_params(pruning=False, archive=url).fit(*wine)
+    whole = clone(pruned).set_params(pruning=False, archive=url).fit(*WINE)
     assert whole.results_["cost"].notna().all()
-    alone, helped = clone(pruned).fit(*wine), clone(pruned).set_params(archive=url).fit(*wine)
+    alone, helped = clone(pruned).fit(*WINE), clone(pruned).set_params(archive=url).fit(*WINE)
     assert alone.results_["cost"].isna().any()
     assert helped.result_.work["fits"].sum() == 0
     pd.testing.assert_frame_equal(alone.results_, helped.results_, check_exact=True)
     assert whole.subset_ == alone.subset_
 
 
-def test_repick_changes_the_answer_and_trains_nothing(
-    wine: tuple[pd.DataFrame, pd.Series], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    selector = SubsetSelector(GaussianNB(), strategy="sfs", cv=FOLDS).fit(*wine)
-    asked = clone(selector).set_params(pick="parsimonious").fit(*wine)
+def test_repick_changes_the_answer_and_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    selector = SubsetSelector(GaussianNB(), strategy="sfs", cv=FOLDS).fit(*WINE)
+    asked = clone(selector).set_params(pick="parsimonious").fit(*WINE)
+    sized = clone(selector).set_params(size="parsimonious").fit(*WINE)
     params = {name: repr(value) for name, value in selector.get_params().items()}
     monkeypatch.setattr(CrossValidation, "evaluate", lambda *_: pytest.fail("evaluated"))
     best, limit = selector.subset_, selector.cost_ + selector.pareto_["se"].iloc[-1]
     selector.repick("parsimonious")
-    assert selector.subset_ == asked.subset_
+    assert selector.subset_ == asked.subset_ == sized.subset_
+    assert selector.cost_ == asked.cost_ == sized.cost_
     assert selector.picked_ == asked.picked_ == "parsimonious"
     within = selector.results_[selector.results_["cost"] <= limit]
     assert len(selector.subset_) == within["size"].min() < len(best)
@@ -110,10 +86,8 @@ def test_repick_changes_the_answer_and_trains_nothing(
         selector.repick("cheapest")
 
 
-def test_importances_are_the_mean_of_the_fold_models(
-    fitted: SubsetSelector, wine: tuple[pd.DataFrame, pd.Series]
-) -> None:
-    X, y = wine[0][fitted.result_.features], wine[1]
+def test_importances_are_the_mean_of_the_fold_models(fitted: SubsetSelector) -> None:
+    X, y = WINE[0][fitted.result_.features], WINE[1]
     models = [clone(TREES).fit(X.iloc[train], y.iloc[train]) for train, _ in FOLDS.split(X, y)]
     mean = np.mean([model.feature_importances_ for model in models], axis=0)
     expected = pd.Series(mean, index=X.columns)
@@ -121,64 +95,23 @@ def test_importances_are_the_mean_of_the_fold_models(
     assert fitted.importances_.is_monotonic_decreasing
 
 
-def test_a_model_without_importances_has_those_of_mutual_information_or_none(
-    wine: tuple[pd.DataFrame, pd.Series],
-) -> None:
-    selector = SubsetSelector(KNeighborsClassifier(3), epochs=2, strategy_params=FEW).fit(*wine)
-    assert (selector.importances_ > 0).all()
-    assert selector.set_params(importance="none").fit(*wine).importances_.isna().all()
-
-
 @pytest.mark.parametrize("strategy", ["sfs", "sbfs"])
-def test_picks_stay_within_the_sizes_that_were_asked_for(
-    strategy: str, wine: tuple[pd.DataFrame, pd.Series]
-) -> None:
+def test_picks_stay_within_the_sizes_that_were_asked_for(strategy: str) -> None:
     options = {"strategy": strategy, "cv": FOLDS, "fixed": ["ash"]}
-    selector = SubsetSelector(GaussianNB(), size=(3, 6), **options).fit(*wine)
+    selector = SubsetSelector(GaussianNB(), size=(3, 6), **options).fit(*WINE)
     assert selector.pareto_["size"].between(3, 6).all()
     for rule in ("best", "parsimonious", "knee"):
         assert 3 <= len(selector.repick(rule).subset_) <= 6
         assert "ash" in selector.subset_
-    exact = SubsetSelector(GaussianNB(), size=4, **options).fit(*wine)
+    exact = SubsetSelector(GaussianNB(), size=4, **options).fit(*WINE)
     assert len(exact.repick("parsimonious").subset_) == len(exact.subset_) == 4
 
 
-def test_parsimonious_as_a_size_and_as_a_pick_agree(wine: tuple[pd.DataFrame, pd.Series]) -> None:
-    one = SubsetSelector(GaussianNB(), strategy="sfs", cv=FOLDS, size="parsimonious").fit(*wine)
-    other = SubsetSelector(GaussianNB(), strategy="sfs", cv=FOLDS, pick="parsimonious").fit(*wine)
-    assert one.subset_ == other.subset_
-    assert one.cost_ == other.cost_
-
-
-def test_a_size_bounds_every_strategy(wine: tuple[pd.DataFrame, pd.Series]) -> None:
+def test_a_size_bounds_every_strategy() -> None:
     for strategy, size in (("multiswarm", 4), ("random", (2, np.int64(3))), ("rfe", np.int64(5))):
-        selector = SubsetSelector(GaussianNB(), strategy=strategy, size=size, epochs=20).fit(*wine)
+        selector = SubsetSelector(GaussianNB(), strategy=strategy, size=size, epochs=20).fit(*WINE)
         least, largest = size if isinstance(size, tuple) else (size, size)
         assert least <= len(selector.subset_) <= largest
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"size": 4, "max_size": 5}, "size 4 and min_size or max_size are both given"),
-        ({"size": "parsimonious"}, "use pick='parsimonious'"),
-        ({"size": 0}, "size must be >= 1, got 0"),
-        ({"size": (5, 3)}, "min <= max"),
-        ({"strategy": "sfs", "size": 3, "strategy_params": {"size": 4}}, "size is given twice"),
-        ({"pick": "kneel"}, "did you mean 'knee'"),
-        ({"epochs": "many"}, "epochs must be a whole number, 'auto' or None, got 'many'"),
-        ({"racing": 0.7}, "racing must be < 0.5"),
-        ({"proxy": {"var_smothing": 1}}, "proxy: Invalid parameter 'var_smothing'"),
-        ({"cv": iter([])}, r"cv is an iterator, which one fit would exhaust; pass list\(cv\)"),
-        ({"callbacks": ["bar"]}, "pass scikit-learn callbacks to set_callbacks"),
-    ],
-)
-def test_bad_parameters_are_one_sentence(
-    wine: tuple[pd.DataFrame, pd.Series], options: Any, words: str
-) -> None:
-    with pytest.raises(ValueError, match=words) as caught:
-        SubsetSelector(GaussianNB(), **options).fit(*wine)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_path_is_walked_to_its_end_and_other_limits_replace_the_default() -> None:
@@ -191,10 +124,8 @@ def test_a_path_is_walked_to_its_end_and_other_limits_replace_the_default() -> N
 
 
 @pytest.mark.filterwarnings("ignore")  # too few iterations, and so a poor guide
-def test_with_a_proxy_the_answer_and_every_row_is_of_the_full_model(
-    wine: tuple[pd.DataFrame, pd.Series],
-) -> None:
-    X, y = wine
+def test_with_a_proxy_the_answer_and_every_row_is_of_the_full_model() -> None:
+    X, y = WINE
     selector = SubsetSelector(
         LogisticRegression(max_iter=50), cv=FOLDS, proxy=GaussianNB(), epochs=2, strategy_params=FEW
     )

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_wine
 from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
@@ -23,6 +22,7 @@ from swarm.strategies.catalogue import catalogue
 from swarm.strategies.random import RandomSearch
 from swarm.strategies.sfs import ForwardSelection
 from swarm.testing.planted import everything, make_search, plain_space, planted
+from tests.selecting import WINE
 
 DRAWS = """
 from dataclasses import dataclass
@@ -59,28 +59,25 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return installed
 
 
-@pytest.fixture(scope="module")
-def wine() -> tuple[Any, Any]:
-    return load_wine(return_X_y=True, as_frame=True)
-
-
 @dataclass(frozen=True)
 class Stranger:
     """No strategy: it is not derived from one."""
 
 
 class TestAnObject:
-    def test_it_gives_the_same_answer_as_its_name(self, wine: Any) -> None:
-        by_name = swarm.SubsetSelector(
-            GaussianNB(), strategy="bpso", strategy_params={"n_particles": 6}, epochs=3
+    def test_it_gives_the_same_answer_as_its_name(self) -> None:
+        by_name, by_object, changed = (
+            swarm.SubsetSelector(
+                GaussianNB(), strategy=strategy, strategy_params=parameters, epochs=3
+            ).fit(*WINE)
+            for strategy, parameters in (
+                ("bpso", {"n_particles": 6}),
+                (BinaryPso(n_particles=6), None),
+                (BinaryPso(), {"n_particles": 6}),
+            )
         )
-        by_object = swarm.SubsetSelector(GaussianNB(), strategy=BinaryPso(n_particles=6), epochs=3)
-        changed = swarm.SubsetSelector(
-            GaussianNB(), strategy=BinaryPso(), strategy_params={"n_particles": 6}, epochs=3
-        )
-        tables = [selector.fit(*wine).results_ for selector in (by_name, by_object, changed)]
-        assert tables[0].equals(tables[1])
-        assert tables[0].equals(tables[2])
+        assert by_name.results_.equals(by_object.results_)
+        assert by_name.results_.equals(changed.results_)
 
     def test_it_is_a_parameter_as_any_other(self) -> None:
         selector = swarm.SubsetSelector(GaussianNB(), strategy=BinaryPso(n_particles=6))
@@ -88,22 +85,22 @@ class TestAnObject:
         assert selector.set_params(strategy="sfs").strategy == "sfs"
         assert "BinaryPso(" in repr(swarm.SubsetSelector(GaussianNB(), strategy=BinaryPso()))
 
-    def test_one_that_ends_by_itself_is_run_to_its_end(self, wine: Any) -> None:
+    def test_one_that_ends_by_itself_is_run_to_its_end(self) -> None:
         class Eager(RandomSearch):
             ends_by_itself = True
 
             def finished(self, state: Any) -> bool:
                 return bool(state.epoch == 33)
 
-        selector = swarm.SubsetSelector(GaussianNB(), strategy=Eager(batch_size=1)).fit(*wine)
+        selector = swarm.SubsetSelector(GaussianNB(), strategy=Eager(batch_size=1)).fit(*WINE)
         assert len(selector.history_) == 33
 
-    def test_a_size_reaches_it_and_is_refused_twice(self, wine: Any) -> None:
+    def test_a_size_reaches_it_and_is_refused_twice(self) -> None:
         selector = swarm.SubsetSelector(GaussianNB(), strategy=ForwardSelection(), size=2)
-        assert len(selector.fit(*wine).subset_) == 2
+        assert len(selector.fit(*WINE).subset_) == 2
         selector.set_params(strategy=ForwardSelection(size=3))
         with pytest.raises(ConfigError, match="given twice, as 2 and in strategy as 3"):
-            selector.fit(*wine)
+            selector.fit(*WINE)
 
     def test_a_search_takes_a_name_too(self) -> None:
         searches = [
@@ -121,18 +118,18 @@ class TestAnObject:
             ("bspo", "did you mean 'bpso'"),
         ],
     )
-    def test_what_is_none_is_refused_in_a_sentence(self, given: Any, said: str, wine: Any) -> None:
+    def test_what_is_none_is_refused_in_a_sentence(self, given: Any, said: str) -> None:
         with pytest.raises(ConfigError, match=said):
-            swarm.SubsetSelector(GaussianNB(), strategy=given).fit(*wine)
+            swarm.SubsetSelector(GaussianNB(), strategy=given).fit(*WINE)
 
 
 class TestAnEntryPoint:
-    def test_it_makes_a_name_that_everything_knows(self, install: Install, wine: Any) -> None:
+    def test_it_makes_a_name_that_everything_knows(self, install: Install) -> None:
         install("draws")
         assert "draws" in swarm.registry()
         assert type(swarm.make("draws", {"batch_size": 3})).__name__ == "Draws"
-        by_name = swarm.SubsetSelector(GaussianNB(), strategy="draws", epochs=2).fit(*wine)
-        same = swarm.SubsetSelector(GaussianNB(), strategy="random", epochs=2).fit(*wine)
+        by_name = swarm.SubsetSelector(GaussianNB(), strategy="draws", epochs=2).fit(*WINE)
+        same = swarm.SubsetSelector(GaussianNB(), strategy="random", epochs=2).fit(*WINE)
         assert by_name.results_.equals(same.results_)
         assert "Random subsets, from another package (package swarm-draws)" in told("strategies")
         assert "batch_size" in told("strategies", "draws")

@@ -1,4 +1,7 @@
-"""The rivals of document 002: each by what makes it itself, and by what it has in common."""
+"""The rivals of 2-D learning: each by what makes it itself, and by what it has in common.
+
+Their parameters, those of table 2, are in the recorded searches (tests/golden).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ from swarm.problem.hints import Hints
 from swarm.search.driver import run
 from swarm.strategies.ant_colony import AntColony
 from swarm.strategies.bpso import BinaryPso
-from swarm.strategies.catalogue import make
 from swarm.strategies.catfish import CatfishPso
 from swarm.strategies.chaotic import ChaoticPso, logistic
 from swarm.strategies.erfs import ErrorRatePso
@@ -25,37 +27,12 @@ from swarm.strategies.operators.memory import Memory
 from swarm.strategies.operators.pheromone import deposit, walk
 from swarm.strategies.pso42 import MixedStartPso
 from swarm.testing.planted import constant, make_search, plain_space, planted
+from swarm.testing.trajectory import drive
 
 
 def masks_of(strategy: Any, epochs: int = 20) -> list[str]:
     result = run(make_search(strategy, planted(plain_space(16), 3), seed=6, epochs=epochs))
     return [text for record in result.records for text in record.particles["mask"]]
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("bpso", (30, 1.0, 2.0, 2.0, 6.0)),
-        ("catfish", (30, 1.0, 2.0, 2.0, 6.0)),
-        ("chaotic", (30, 0.48, 2.0, 2.0, 6.0)),
-        ("erfs", (30, 0.729, 1.49, 1.49, 0.6)),
-        ("pso42", (30, 0.729, 1.49, 1.49, 0.6)),
-        ("two_d", (30, 0.729, 1.49, 1.49, 0.2, 0.4, 3)),
-        ("genetic", (80, 0.45, 0.01)),
-        ("ant_colony", (50, 5.0, 0.2, 0.3, 1.5)),
-    ],
-)
-def test_the_parameters_are_those_of_table_2(name: str, parameters: tuple[float, ...]) -> None:
-    fields = (
-        *("n_particles", "n_ants", "population_size"),
-        *("inertia", "c1", "c2", "velocity_bound", "threshold"),
-        *("unification", "unification_end", "refresh_gap"),
-        *("crossover_prob", "mutation_prob"),
-        *("update_factor", "evaluation", "evaporation", "trail_min", "trail_max"),
-    )
-    made = make(name)
-    found = [getattr(made, field) for field in fields if hasattr(made, field)]
-    assert found[: len(parameters)] == list(parameters)
 
 
 class TestCatfish:
@@ -120,13 +97,8 @@ class TestContinuousSwarms:
 
     def test_only_pso42_prefers_fewer_units_at_equal_cost(self) -> None:
         for strategy, shrinks in ((ErrorRatePso(), False), (MixedStartPso(), True)):
-            search = make_search(strategy, constant(plain_space(20)), epochs=12)
-            first, last = search.start(), search.start()
-            first, _ = search.step(first)
-            for _ in range(12):
-                last, _ = search.step(last)
-            before = first.strategy.memory.masks.sum(axis=1)
-            after = last.strategy.memory.masks.sum(axis=1)
+            steps = drive(strategy, constant(plain_space(20)), epochs=12)
+            before, after = (steps[i].after.memory.masks.sum(axis=1) for i in (0, -1))
             assert (after <= before).all()
             assert (after < before).any() == shrinks
 

@@ -108,6 +108,7 @@ def test_a_search_on_lazy_distances_is_the_search_on_the_matrix() -> None:
     features = table(60)
     space = SearchSpace.build(list(features.columns))
     matrix = prepare_hints(features, space)
+    assert isinstance(matrix.distance, np.ndarray)
     hints = dict(vars(matrix), distance=LazyDistances(features, space.units))
     searches = []
     for given in (matrix, type(matrix)(**hints)):
@@ -150,16 +151,12 @@ def test_constant_columns_are_one_cluster_of_their_own() -> None:
     assert len(set(labels)) == 10
 
 
-@pytest.mark.parametrize("n_clusters", [1, 2, 40])
-def test_there_are_as_many_clusters_as_asked(n_clusters: int) -> None:
-    features = table(40).assign(x5=np.arange(200.0))
-    units = singles(40)
-    assert len(set(line_clusters(LazyDistances(features, units), n_clusters))) == n_clusters
-
-
-def test_more_clusters_than_units_are_refused() -> None:
+def test_there_are_as_many_clusters_as_asked() -> None:
+    lazy = LazyDistances(table(40).assign(x5=np.arange(200.0)), singles(40))
+    for n_clusters in (1, 2, 40):
+        assert len(set(line_clusters(lazy, n_clusters))) == n_clusters
     with pytest.raises(InputError, match="from 1 to the 40 units, got 41"):
-        line_clusters(LazyDistances(table(40), singles(40)), 41)
+        line_clusters(lazy, 41)
 
 
 def test_hints_of_a_wide_table_never_hold_a_matrix_of_its_columns() -> None:
@@ -184,9 +181,3 @@ def test_hints_of_a_wide_table_never_hold_a_matrix_of_its_columns() -> None:
     state = strategy.start(space, hints, np.random.default_rng(0))
     _, proposal = strategy.propose(state, np.random.default_rng(1))
     assert proposal.masks.shape == (16, d)
-
-
-def test_hints_of_a_narrow_table_are_still_a_matrix() -> None:
-    features = table(100)
-    hints = prepare_hints(features, SearchSpace.build(list(features.columns)))
-    assert isinstance(hints.distance, np.ndarray)

@@ -1,0 +1,17 @@
+"""What the tests of the selector share: two tables, and a search that takes milliseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightgbm import LGBMClassifier
+from sklearn.datasets import load_iris, load_wine
+
+__all__ = ["BRIEF", "FEW", "IRIS", "TREES", "WINE"]
+
+# Not to be changed: a test that does takes a copy.
+WINE: Any = load_wine(return_X_y=True, as_frame=True)
+IRIS: Any = load_iris(return_X_y=True)
+FEW = {"n_particles": 4, "n_swarms": 2}
+BRIEF: dict[str, Any] = {"epochs": 2, "cv": 3, "strategy_params": FEW}
+TREES = LGBMClassifier(n_estimators=3, num_leaves=3, verbosity=-1)
