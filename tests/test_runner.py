@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import time
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import spearmanr
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.driver import run
-from swarm.search.packing import pack_folds, pack_masks
+from swarm.search.packing import pack_folds, pack_masks, unpack_masks
+from swarm.search.proxy import confirm as confirm_subsets
 from swarm.search.result import ConfirmedSubsets
 from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
 from swarm.search.training_time import training_seconds
@@ -78,6 +82,9 @@ def test_a_plan_runs_as_its_search_does_with_the_evaluator_of_its_options() -> N
     assert seen[1:] == [1, 2, 3]
     assert finished.known is finished.searched
     assert asked.problems == (posed,)
+    # What holds tables is compared by identity.
+    proxy = Proxy(posed)
+    assert len({asked, finished, proxy, dataclasses.replace(proxy)}) == 4
     other = run_search(plan(posed, seed=4, budget=Budget(epochs=3)), Archive())
     assert everything(other.result) != everything(alone)
 
@@ -131,9 +138,59 @@ def test_with_a_proxy_the_epochs_run_on_it_and_the_full_model_has_the_last_word(
     assert len(list(finished.searched.all())) == n_distinct
     assert not list(finished.known.all())
     assert asked.problems == (full, cheap)
-    measured = run_search(asked, Archive()).result.confirmed
-    assert measured is not None
-    assert 2 <= len(measured.costs) <= 5
+
+
+def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_model() -> None:
+    full = problem()
+    cheap = full.with_estimator(LogisticRegression())
+
+    def measured(n_best: int, n_probes: int) -> Any:
+        asked = plan(full, proxy=Proxy(cheap, n_best=n_best, n_probes=n_probes))
+        return run_search(asked, Archive())
+
+    every = measured(1, 10**6)
+    requested = unpack_masks(every.result.state.asked, 6)
+    guess = np.array([record.cost for record in every.searched.lookup(requested)])
+    truth = np.array([record.cost for record in every.known.lookup(requested)])
+    assert every.result.confirmed.correlation == pytest.approx(spearmanr(guess, truth).statistic)
+    assert len(every.result.confirmed.costs) == len(requested)
+    ranked = np.lexsort((requested.sum(axis=1), guess))
+    for n_best in (1, 3):
+        best = measured(n_best, 0).result.confirmed
+        assert best.masks.tolist() == requested[ranked[:n_best]].tolist()
+        assert best.costs.tolist() == truth[ranked[:n_best]].tolist()
+        assert np.isnan(best.correlation)
+    few = measured(1, 3).result.confirmed
+    # The first, the middle and the last one, ordered by their costs, beside the best.
+    last = len(requested) - 1
+    rows = {0, round(last / 2), last, ranked[0]}
+    assert few.masks.tolist() == requested[[row for row in ranked if row in rows]].tolist()
+
+
+def test_a_model_that_cannot_tell_subsets_apart_has_no_rank_correlation() -> None:
+    full = problem().with_estimator(DummyClassifier(), importance="none")
+    asked = plan(full, proxy=Proxy(problem(), n_best=2, n_probes=9))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        finished = run_search(asked, Archive())
+    assert finished.result.confirmed is not None
+    assert np.isnan(finished.result.confirmed.correlation)
+    assert "rank correlation nan" in finished.doubt
+
+
+def test_numbers_of_subsets_to_confirm_are_whole_and_as_many_by_default_everywhere() -> None:
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(confirm_subsets).parameters.items()
+        if name.startswith("n_")
+    }
+    assert defaults == {"n_best": 16, "n_probes": 12}
+    proxy = Proxy(problem())
+    assert {"n_best": proxy.n_best, "n_probes": proxy.n_probes} == defaults
+    nothing: Any = None
+    for name, bad in (("n_best", 0), ("n_best", 1.5), ("n_probes", -1), ("n_probes", 2.5)):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            confirm_subsets(nothing, nothing, nothing, **{name: bad})
 
 
 @pytest.mark.parametrize(("correlation", "warned"), [(0.79, True), (0.8, False), (1.0, False)])
@@ -233,13 +290,3 @@ def test_the_training_time_is_that_of_the_folds_needed_whoever_trained_them() ->
     state: Any = SimpleNamespace(asked=needed)
     # Of six seconds for three folds four, for one or two folds no more than six.
     assert training_seconds(state, known) == pytest.approx(275 * (0 + 6 + 6 + 4))
-
-
-def test_a_population_beyond_the_memory_is_refused_in_one_sentence() -> None:
-    def start(*_: object) -> None:
-        raise MemoryError
-
-    greedy: Any = SimpleNamespace(start=start)
-    wide: Any = SimpleNamespace(space=SimpleNamespace(n_units=20_000))
-    with pytest.raises(ConfigError, match=r"memory for 20,000 units.* reduce the population"):
-        SearchPlan(wide, greedy, Hints(), Budget(epochs=1)).check()
