@@ -160,6 +160,9 @@ def test_many_tied_values_are_tested_by_the_spread_of_their_own_ranks():
     d = rng.integers(-2, 4, 80).astype(float)
     expected = wilcoxon(d, method="asymptotic", correction=True).pvalue
     assert signed_rank(d).p == pytest.approx(expected)
+    # A value among sixty: the smallest p is 2 / 61, so that nothing bounds a shift at 99 percent.
+    alone = rank_sum([0.5], np.arange(60.0), 0.99)
+    assert (alone.low, alone.high) == (-math.inf, math.inf)
     assert signed_rank([0.0] * 70).p == rank_sum([1.0] * 40, [1.0] * 40).p == 1.0
 
 
@@ -339,6 +342,24 @@ def test_the_interval_of_the_stability_index_is_clipped_to_its_range():
     assert (alike.high, alike.level, alike.n_subsets) == (1.0, 0.95, 6)
     assert alike.index + 1.959964 * math.sqrt(alike.variance) > 1
     assert math.isnan(nogueira(np.zeros((3, 2), dtype=bool)).index)
+
+
+def test_the_variance_of_a_stable_selection_is_that_of_the_influence_of_its_subsets():
+    """By the derivative of the index in the weight of each subset, where sizes differ."""
+    rng = np.random.default_rng(4)
+    masks = rng.random((300, 9)) < np.array([0.95] * 2 + [0.05] * 7)
+    masks |= (rng.random((300, 1)) < 0.2) & (np.arange(9) < 6)
+    n, step = len(masks), 1e-6
+
+    def index(weights):
+        p = weights @ masks
+        return 1 - (p * (1 - p)).mean() / (p.mean() * (1 - p.mean()))
+
+    even = np.full(n, 1 / n)
+    moved = [index((1 - step) * even + step * row) - index(even) for row in np.eye(n)]
+    expected = np.sum(np.square(np.array(moved) / step)) / n**2
+    assert nogueira(masks).index > 0.5
+    assert nogueira(masks).variance == pytest.approx(expected, rel=0.01)
 
 
 def test_an_index_is_read_by_the_benchmarks_of_its_paper():
