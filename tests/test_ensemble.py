@@ -199,7 +199,7 @@ def test_it_is_a_scikit_learn_estimator(numbers: Any) -> None:
         (Echo(), [["a"], ["alpa"]], "hard", "ab", "no column 'alpa'; did you mean 'alpha'"),
         (Echo(), [["a"], []], "hard", "ab", "subset 1 is empty"),
         (Echo(), [], "hard", "ab", "has no subset"),
-        (Echo(), [["a", "a"]], "hard", "ab", "names the column 'a' twice"),
+        (Echo(), [["alpha", "a", "a"]], "hard", "ab", "names the column 'a' twice"),
         (Echo(), [["a"]], "any", "abc", "needs exactly 2 classes, but y has 3"),
         (LinearSVC(), [["a"]], "soft", "ab", "LinearSVC has no predict_proba"),
         (Echo(), [["a"]], "sofd", "ab", "did you mean 'soft'"),

@@ -162,6 +162,11 @@ def test_the_committee_deals_labels_together_and_ignores_groups_fewer_than_membe
     assert [len(rows) for rows in committee_rows(3, None, 12, None, seed=0)] == [8, 8, 8]
     one, other = (committee_rows(3, None, 12, None, seed=s) for s in (0, 1))
     assert any(not np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    # Groups are dealt by the class of their rows: two of eight and one of four to each part.
+    twelve, kinds = np.repeat(np.arange(12), 3), np.repeat([0, 0, 1], 3)
+    for rows in committee_rows(4, np.tile(kinds, 4), 36, twelve, seed=0):
+        out = np.setdiff1d(np.arange(36), rows)
+        assert np.tile(kinds, 4)[out].sum() == 3
     # As many groups as members are enough: each member leaves one group out.
     groups = np.repeat([0, 1, 2], 4)
     left_out = [
