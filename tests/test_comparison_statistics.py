@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swarm.errors import InputError
 from swarm.report.comparison import sentences
 from swarm.report.comparison_figures import (
     band,
@@ -21,6 +22,7 @@ from swarm.report.comparison_figures import (
 from swarm.report.drawing import draw, styled
 from swarm.validation.comparison import compare, critical_difference
 from swarm.validation.location import rank_sum, signed_rank
+from swarm.validation.stability import classify, frequencies, interpret_index, nogueira
 
 # Hollander and Wolfe's examples, with the answers that R documents for wilcox.test.
 DEPRESSION = (
@@ -121,6 +123,49 @@ def test_no_difference_is_no_evidence():
         rank_sum([1.0, math.inf], [1.0])
 
 
+def test_the_smallest_p_is_that_of_values_that_all_point_one_way():
+    for n in (1, 2, 6):
+        shift = signed_rank(np.arange(1.0, n + 1))
+        assert shift.p == pytest.approx(shift.smallest_p) == pytest.approx(min(1.0, 2.0 ** (1 - n)))
+    for n_x, n_y in ((1, 1), (2, 5), (4, 4)):
+        shift = rank_sum(np.arange(n_x) + 10.0, np.arange(n_y))
+        assert shift.p == pytest.approx(shift.smallest_p)
+
+
+@pytest.mark.parametrize("n", [9, 59, 61, 90])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_the_interval_of_paired_differences_is_that_of_its_test(n, level):
+    """The exact law up to 60 values, and the approximation above it; SciPy has only the tests."""
+    differences = np.random.default_rng(n).normal(0.2, size=n)
+    shift = signed_rank(differences, level)
+    walsh = np.sort([(a + b) / 2 for i, a in enumerate(differences) for b in differences[i:]])
+    assert shift.estimate == pytest.approx(np.median(walsh))
+    place = np.searchsorted(walsh, shift.low)
+    assert (walsh[place], walsh[-place - 1]) == (shift.low, shift.high)
+    step = 1e-9 if n <= 60 else 0.02
+    for edge, outwards in ((shift.low, -step), (shift.high, step)):
+        assert signed_rank(differences - (edge - outwards)).p > 1 - level
+        assert signed_rank(differences - (edge + outwards)).p <= 1 - level
+    wide, narrow = rank_sum(differences, [0.0] * n, 0.95), rank_sum(differences, [0.0] * n, 0.8)
+    assert wide.low < narrow.low <= narrow.estimate <= narrow.high < wide.high
+
+
+def test_many_tied_values_are_tested_by_the_spread_of_their_own_ranks():
+    from scipy.stats import mannwhitneyu, wilcoxon
+
+    rng = np.random.default_rng(3)
+    x, y = rng.integers(0, 4, 45).astype(float), rng.integers(1, 5, 40).astype(float)
+    expected = mannwhitneyu(x, y, method="asymptotic").pvalue
+    assert rank_sum(x, y).p == pytest.approx(expected)
+    d = rng.integers(-2, 4, 80).astype(float)
+    expected = wilcoxon(d, method="asymptotic", correction=True).pvalue
+    assert signed_rank(d).p == pytest.approx(expected)
+    # A value among sixty: the smallest p is 2 / 61, so that nothing bounds a shift at 99 percent.
+    alone = rank_sum([0.5], np.arange(60.0), 0.99)
+    assert (alone.low, alone.high) == (-math.inf, math.inf)
+    assert signed_rank([0.0] * 70).p == rank_sum([1.0] * 40, [1.0] * 40).p == 1.0
+
+
 # ---------------------------------------------------------------- comparison
 
 
@@ -177,6 +222,81 @@ def test_friedman_and_nemenyi_give_the_answers_of_demsar():
     assert found.f == pytest.approx(13 * chi2 / (14 * 3 - chi2))
 
 
+def test_the_p_values_of_friedmans_test_are_those_of_its_distributions():
+    from scipy.stats import chi2, f
+
+    rng = np.random.default_rng(1)
+    costs = {f"d{i}": {s: [float(rng.random())] for s in "abc"} for i in range(5)}
+    found = compare(cells_of(costs), dict.fromkeys(costs, (1.0, 9))).friedman
+    assert found is not None
+    assert found.p == pytest.approx(chi2.sf(found.chi2, 2))
+    assert found.f_p == pytest.approx(f.sf(found.f, 2, 8))
+    apart = {name: {"a": [0.1], "b": [0.2], "c": [0.3]} for name in "xy"}
+    sure = compare(cells_of(apart), dict.fromkeys(apart, (1.0, 9)), alpha=0.1)
+    assert sure.friedman is not None
+    assert (sure.friedman.f, sure.friedman.f_p) == (math.inf, 0.0)
+    assert sure.critical_difference == critical_difference(3, 2, 0.1)
+    same = {name: {"a": [0.1], "b": [0.1], "c": [0.1]} for name in "xy"}
+    tied = compare(cells_of(same), dict.fromkeys(same, (1.0, 9)))
+    assert (tied.friedman, tied.critical_difference) == (None, None)
+    assert "same mean cost on every data set" in tied.silent["friedman"]
+
+
+def test_strategies_are_tested_across_data_sets_by_their_mean_costs():
+    costs = {f"d{i}": {"a": [0.1 * i, 0.2], "b": [0.4, 0.3 + 0.1 * i]} for i in range(8)}
+    found = compare(cells_of(costs), dict.fromkeys(costs, (1.0, 9)), alpha=0.1)
+    differences = [(0.1 * i + 0.2 - 0.4 - 0.3 - 0.1 * i) / 2 for i in range(8)]
+    shift = signed_rank(differences, 0.9)
+    (row,) = found.across.to_dict("records")
+    assert (row["first"], row["second"]) == ("a", "b")
+    assert row["shift"] == pytest.approx(shift.estimate)
+    assert (row["low"], row["high"]) == pytest.approx((shift.low, shift.high))
+    assert row["p"] == row["p_holm"] == pytest.approx(2 / 2**8)
+    assert row["significant"]
+    assert (found.datasets, found.strategies) == ([f"d{i}" for i in range(8)], ["a", "b"])
+    assert "across" not in found.silent
+
+
+def test_what_cannot_become_significant_is_said_with_its_reason():
+    def silent(n_datasets, names, n_seeds=1, alpha=0.05):
+        own = {name: [0.1 * i + 0.01 * s for s in range(n_seeds)] for i, name in enumerate(names)}
+        costs = {f"d{i}": own for i in range(n_datasets)}
+        return compare(cells_of(costs), dict.fromkeys(costs, (1.0, 9)), alpha=alpha).silent
+
+    assert silent(3, "ab")["across"] == (
+        "with 3 data sets the smallest possible p is 0.25: no difference, however clear, can be "
+        "significant at 0.05"
+    )
+    # 2 / C(8, 4) is 1/35 for one pair, and too much for three.
+    assert "within" not in silent(1, "ab", 4)
+    assert silent(1, "abc", 4)["within"] == (
+        "with 4 seeds the smallest possible p is 0.029, 0.086 after Holm's correction for 3 pairs: "
+        "one difference alone cannot be significant at 0.05"
+    )
+    assert "within" not in silent(1, "abc", 4, alpha=3 / 35)
+    assert silent(1, "ab")["across"].startswith("a signed-rank test over data sets needs at least")
+    assert silent(2, "a", 2)["within"] == silent(2, "a")["across"]
+    assert "only one strategy" in silent(2, "a")["across"]
+    assert "got 2 and 2" in silent(2, "ab")["friedman"]
+
+
+def test_costs_below_zero_and_optional_columns_are_averaged_too():
+    cells = cells_of({"wine": WINE}).assign(fits=[*range(9)], test_cost=[math.nan] * 9)
+    table = compare(cells, {"wine": (-0.5, 10)}).summary.set_index("strategy")
+    assert table.loc["a", "improvement"] == pytest.approx(-140.0)
+    assert table["fits"].tolist() == [1.0, 4.0, 7.0]
+    assert table["evaluations"].tolist() == [20.0] * 3
+    assert "mean_test_cost" not in table
+    tested = compare(cells.assign(test_cost=0.25), {"wine": (0.0, 10)}).summary
+    assert tested["mean_test_cost"].tolist() == [0.25] * 3
+    assert tested["improvement"].isna().all()
+    names = tested.columns.tolist()
+    assert names.index("rank") == names.index("mean_size") + 1
+    assert tested["rank"].tolist() == [1.5, 1.5, 3.0]
+    with pytest.raises(ValueError, match="cells must have the column 'size'"):
+        compare(cells.drop(columns="size"), {"wine": (0.5, 10)})
+
+
 def test_holm_corrects_each_data_set_by_itself():
     apart = {"a": [0.1, 0.11, 0.12, 0.13, 0.14], "b": [0.5, 0.51, 0.52, 0.53, 0.54]}
     apart["c"] = [0.9, 0.91, 0.92, 0.93, 0.94]
@@ -206,6 +326,72 @@ def test_a_missing_or_repeated_search_is_refused():
     for broken in (cells.iloc[:-1], pd.concat([cells.iloc[:-1], cells.iloc[:1]])):
         with pytest.raises(ValueError, match="every seed of every strategy"):
             compare(broken, {"wine": (0.5, 10)})
+
+
+# ---------------------------------------------------------------- stability of subsets
+
+
+def test_the_interval_of_the_stability_index_is_clipped_to_its_range():
+    opposite = nogueira(np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool))
+    assert (opposite.index, opposite.low) == (-1.0, -1.0)
+    masks = np.random.default_rng(0).random((12, 9)) < np.linspace(0.05, 0.95, 9)
+    found, narrow = nogueira(masks), nogueira(masks, 0.5)
+    assert found.high - found.index == pytest.approx(1.959964 * math.sqrt(found.variance))
+    assert narrow.high - narrow.low == pytest.approx(2 * 0.6744898 * math.sqrt(found.variance))
+    alike = nogueira(np.array([[1, 1, 0, 0]] * 5 + [[1, 0, 1, 0]], dtype=bool))
+    assert (alike.high, alike.level, alike.n_subsets) == (1.0, 0.95, 6)
+    assert alike.index + 1.959964 * math.sqrt(alike.variance) > 1
+    assert math.isnan(nogueira(np.zeros((3, 2), dtype=bool)).index)
+
+
+def test_the_variance_of_a_stable_selection_is_that_of_the_influence_of_its_subsets():
+    """By the derivative of the index in the weight of each subset, where sizes differ."""
+    rng = np.random.default_rng(4)
+    masks = rng.random((300, 9)) < np.array([0.95] * 2 + [0.05] * 7)
+    masks |= (rng.random((300, 1)) < 0.2) & (np.arange(9) < 6)
+    n, step = len(masks), 1e-6
+
+    def index(weights):
+        p = weights @ masks
+        return 1 - (p * (1 - p)).mean() / (p.mean() * (1 - p.mean()))
+
+    even = np.full(n, 1 / n)
+    moved = [index((1 - step) * even + step * row) - index(even) for row in np.eye(n)]
+    expected = np.sum(np.square(np.array(moved) / step)) / n**2
+    assert nogueira(masks).index > 0.5
+    assert nogueira(masks).variance == pytest.approx(expected, rel=0.01)
+
+
+def test_an_index_is_read_by_the_benchmarks_of_its_paper():
+    words = [interpret_index(index) for index in (math.nan, 0.75, 0.7499, 0.4, 0.3999, -1.0)]
+    assert words == ["undefined", "excellent", *["intermediate to good"] * 2, "poor", "poor"]
+
+
+def test_shares_are_classified_by_bounds_that_they_may_reach():
+    assert classify(np.array([1.0, 0.99, 0.0, 0.01]), core=1.0, noise=0.0) == (
+        *("core", "optional"),
+        *("noise", "optional"),
+    )
+    for core, noise in ((1.01, 0.2), (0.8, -0.01), (0.5, 0.5)):
+        with pytest.raises(InputError, match="must satisfy 0 <= noise < core <= 1"):
+            classify(np.array([0.5]), core, noise)
+
+
+def test_wilsons_interval_contains_the_share_and_narrows_with_the_level():
+    for count in (1, 3, 10):
+        masks = np.tri(count + 1, count, -1, dtype=bool).T
+        found, narrow = frequencies(masks), frequencies(masks, 0.5)
+        assert (found.low <= found.share).all()
+        assert (found.share <= found.high).all()
+        assert (narrow.high - narrow.low < found.high - found.low).all()
+        assert not any(array.flags.writeable for array in (found.share, found.low, found.high))
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.5, 95])
+def test_levels_beyond_0_and_1_are_refused_for_subsets_too(level):
+    for of in (nogueira, frequencies):
+        with pytest.raises(InputError, match="level must be between 0 and 1"):
+            of(np.eye(3, dtype=bool), level)
 
 
 # ---------------------------------------------------------------- figures

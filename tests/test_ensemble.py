@@ -10,16 +10,19 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import get_tags
 
 import swarm.ensemble
-from swarm.ensemble import SubsetEnsemble, one_thread
+from swarm.ensemble import SubsetEnsemble, one_thread, plain_target
 from swarm.errors import DataError, InputError
 
 
@@ -50,14 +53,14 @@ def said() -> pd.DataFrame:
 
 
 Y = ["no", "yes", "no", "yes"]
+KNN = KNeighborsClassifier(3)
 
 
 @pytest.mark.parametrize(
     ("vote", "columns", "expected"),
     [
         ("hard", "abc", ["yes", "yes", "no", "no"]),
-        ("hard", "abcd", ["yes", "no", "no", "no"]),
-        ("auto", "abcd", ["yes", "no", "no", "no"]),
+        ("auto", "abcd", ["yes", "no", "no", "no"]),  # a tie goes to the first class
         ("any", "abcd", ["yes", "yes", "yes", "no"]),
         ("soft", "abc", ["yes", "no", "no", "no"]),
     ],
@@ -67,11 +70,6 @@ def test_every_vote_elects_what_it_says(
 ) -> None:
     ensemble = SubsetEnsemble(Echo(), [[c] for c in columns], vote).fit(said, Y)
     assert ensemble.predict(said).tolist() == expected
-
-
-def test_a_tie_goes_to_the_first_class(said: pd.DataFrame) -> None:
-    ensemble = SubsetEnsemble(Echo(), [["a"], ["d"]], "hard").fit(said, Y)
-    assert ensemble.predict(said).tolist() == ["no"] * 4
 
 
 def test_any_vote_obeys_the_positive_class(said: pd.DataFrame) -> None:
@@ -180,6 +178,8 @@ def test_lightgbm_members_get_one_thread_unless_said_otherwise() -> None:
     assert one_thread(KNeighborsClassifier()).n_jobs is None
     nested = one_thread(make_pipeline(StandardScaler(), LGBMClassifier()))
     assert nested[-1].n_jobs == 1
+    # A class among the parameters is no part to be set.
+    assert one_thread(Named(cat_features=LGBMClassifier)).cat_features is LGBMClassifier
 
 
 def test_it_is_a_scikit_learn_estimator(numbers: Any) -> None:
@@ -199,11 +199,9 @@ def test_it_is_a_scikit_learn_estimator(numbers: Any) -> None:
         (Echo(), [["a"], ["alpa"]], "hard", "ab", "no column 'alpa'; did you mean 'alpha'"),
         (Echo(), [["a"], []], "hard", "ab", "subset 1 is empty"),
         (Echo(), [], "hard", "ab", "has no subset"),
-        (Echo(), [["a", "a"]], "hard", "ab", "names the column 'a' twice"),
+        (Echo(), [["alpha", "a", "a"]], "hard", "ab", "names the column 'a' twice"),
         (Echo(), [["a"]], "any", "abc", "needs exactly 2 classes, but y has 3"),
         (LinearSVC(), [["a"]], "soft", "ab", "LinearSVC has no predict_proba"),
-        (LinearRegression(), [["a"]], "hard", "ab", "'hard' is not supported for LinearRegression"),
-        (Echo(), [["a"]], "mean", "ab", "'mean' is not supported for Echo; use hard, soft or any"),
         (Echo(), [["a"]], "sofd", "ab", "did you mean 'soft'"),
         (StandardScaler(), [["a"]], "auto", "ab", "neither a classifier nor a regressor"),
     ],
@@ -223,6 +221,49 @@ def test_targets_of_any_dtype_are_learnt(numbers: Any, dtype: str) -> None:
     ensemble = SubsetEnsemble(KNeighborsClassifier(1), [["a", "b"], ["a"]]).fit(X, target)
     assert ensemble.classes_.tolist() == sorted(set(target.tolist()))
     assert ensemble.predict(X).tolist() == target.tolist()
+
+
+def test_a_target_of_one_column_is_one_target(numbers: Any) -> None:
+    _, y = numbers
+    assert plain_target(y.to_frame()).tolist() == plain_target(y).tolist() == y.tolist()
+    assert plain_target([[1, 0, 1]]).shape == (1, 3)
+    assert plain_target(y.astype(object)).dtype == bool
+    assert plain_target(np.array([[1.5, 2.5]])).tolist() == [[1.5, 2.5]]
+
+
+def test_the_score_is_that_of_scikit_learn(numbers: Any) -> None:
+    X, y = numbers
+    votes = SubsetEnsemble(KNeighborsClassifier(3), [["a"], ["b"], ["c"]]).fit(X, y)
+    assert votes.score(X, y) == (votes.predict(X) == y).mean() < 1
+    target = X["a"] + X["b"]
+    mean = SubsetEnsemble(LinearRegression(), [["a"], ["b"]]).fit(X, target)
+    assert mean.score(X, target) == pytest.approx(r2_score(target, mean.predict(X)))
+
+
+def test_a_model_that_takes_missing_values_makes_an_ensemble_that_does(numbers: Any) -> None:
+    for model, takes in ((DecisionTreeClassifier(), True), (KNeighborsClassifier(), False)):
+        assert get_tags(SubsetEnsemble(model, [["a"]])).input_tags.allow_nan is takes
+    with pytest.raises(NotFittedError):
+        SubsetEnsemble(KNeighborsClassifier(), [["a"]]).predict(numbers[0])
+
+
+def test_rows_labels_and_classes_that_do_not_fit_are_refused(numbers: Any) -> None:
+    X, y = numbers
+    two = [["a"], ["b"]]
+    with pytest.raises(DataError, match="X has 120 rows but y has 119; they must match"):
+        SubsetEnsemble(KNN, two).fit(X, y[:-1])
+    with pytest.raises(InputError, match="rows has 1 entries for 2 subsets"):
+        SubsetEnsemble(KNN, two).fit(X, y, rows=[np.arange(120)])
+    with pytest.raises(InputError, match=r"pos_label 'yes' is not .*; choose from False, True"):
+        SubsetEnsemble(KNN, two, "any", pos_label="yes").fit(X, y)
+    labels = np.column_stack([y, ~y]).astype(int)
+    with pytest.raises(InputError, match=r"soft vote does not support .* y has 2 labels"):
+        SubsetEnsemble(KNN, two, "soft").fit(X, labels)
+    with pytest.raises(InputError, match=r"'mean' is not supported for .*; use hard, soft or any"):
+        SubsetEnsemble(KNN, two, "mean").fit(X, y)
+    for vote in ("hard", "soft", "any"):
+        with pytest.raises(InputError, match=f"'{vote}' is not supported for .*; use mean"):
+            SubsetEnsemble(LinearRegression(), two, vote).fit(X, X["a"])
 
 
 def test_an_array_without_names_is_refused() -> None:

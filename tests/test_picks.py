@@ -63,6 +63,18 @@ def test_every_pick_is_on_the_front_and_none_is_cheaper_than_the_best(
     assert sizes[picked["parsimonious"]] <= sizes[picked["best"]]
 
 
+def test_of_equal_rows_the_first_is_on_the_front() -> None:
+    sizes, costs = np.array([2, 1, 2, 1, 3]), np.array([0.1, 0.3, 0.1, 0.3, 0.1])
+    assert pareto_front(sizes, costs).tolist() == [1, 0]
+    assert [pick(rule, sizes, costs, np.zeros(5)) for rule in PICKS] == [0, 0, 0]
+
+
+def test_the_knee_is_farthest_below_the_line_and_the_smaller_one_in_a_tie() -> None:
+    # Scaled: (0, 1), (1/4, 1/2), (1/2, 1/4), (1, 0).
+    assert knee(np.array([1, 2, 3, 5]), np.array([9.0, 7.0, 6.0, 5.0])) == 1
+    assert knee(np.array([1, 2, 3, 5]), np.array([9.0, 7.5, 5.5, 5.0])) == 2
+
+
 def test_a_straight_or_short_front_has_no_knee_and_gives_its_cheapest() -> None:
     assert knee(np.array([1, 2, 3]), np.array([0.3, 0.2, 0.1])) == 2
     assert knee(np.array([1, 9]), np.array([0.3, 0.1])) == 1

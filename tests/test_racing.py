@@ -59,6 +59,18 @@ def test_no_race_is_lost_before_the_first_fold_or_after_the_last() -> None:
     assert not limit.hopeless(np.ones(3), [0, 1, 2])
 
 
+@pytest.mark.parametrize("cost", [0.5, 1000.0])
+def test_a_cost_that_is_worse_by_rounding_only_does_not_lose_and_a_failure_does(
+    cost: float,
+) -> None:
+    limit = limit_of(cost)
+    rounding = max(1.0, cost) * 1e-10
+    assert not limit.passed(4 * (cost + 0.5 * rounding), 4)
+    assert limit.passed(4 * (cost + 2 * rounding), 4)
+    assert limit_of(np.inf).cost == np.inf
+    assert limit_of(np.inf).passed(np.inf, 4)
+
+
 def test_a_mask_asked_for_twice_goes_on_while_one_of_its_races_does() -> None:
     rivals = np.array([[0.1, 0.1], [0.9, 0.9], [np.nan, np.nan]])
     race = Race(rivals, 0.01, 0.1)
@@ -67,6 +79,9 @@ def test_a_mask_asked_for_twice_goes_on_while_one_of_its_races_does() -> None:
     assert weak.hopeless(costs, [0])
     assert not strong.hopeless(costs, [0])
     assert not loosest_of([weak, strong]).hopeless(costs, [0])
+    both = loosest_of([weak, strong])
+    assert (both.spread, both.chance) == (0.01, 0.1)
+    assert loosest_of([limit_of(0.3), limit_of(0.5), limit_of(0.4)]).cost == limit_of(0.5).cost
     assert loosest_of([weak, free]).rivals is None
 
 
@@ -191,7 +206,7 @@ def test_there_is_no_race_before_twenty_degrees_of_freedom() -> None:
 
 def test_each_mask_races_against_what_its_own_member_holds() -> None:
     rivals = np.arange(15, dtype=float).reshape(3, 5)
-    proposal = owned(np.eye(5, 3), [0.5, 0.5, np.inf, 0.5, 0.5], [2, 0, 1, -1, 7])
+    proposal = owned(np.eye(5, 3), [0.5, 0.5, np.inf, 0.5, 0.5], [2, 0, 1, -1, 3])
     race = RaceMemory(rivals, 0.01, 20).race(proposal, 0.1)
     assert race is not None
     assert race.rivals[:2].tolist() == [rivals[2].tolist(), rivals[0].tolist()]
@@ -210,6 +225,31 @@ def test_of_several_rows_that_reached_a_member_the_first_is_its_rival() -> None:
     later = owned(np.eye(1, 3), [0.1], [1])
     kept = races.observe(held([0.2, 0.5]), held([0.2, 0.1]), later, answered([[0.1, 0.1]]))
     assert kept.rivals.tolist() == [[0.1, 0.3], [0.1, 0.1]]
+
+
+def test_a_row_that_no_member_holds_is_nobodys_rival() -> None:
+    """Rows without an owner, of an owner that is gone, worse than the incumbent, or failed."""
+    fold_costs = np.array([[0.2, 0.2], [0.2, 0.2], [0.2, 0.2], [np.inf, 0.2]])
+    proposal = owned(np.eye(4), [0.5, 0.5, 0.1, np.inf], [-1, 2, 0, 1])
+    races = RaceMemory.blank(2).observe(
+        held([0.2, np.inf]), held([0.2, np.inf]), proposal, answered(fold_costs)
+    )
+    assert np.isnan(races.rivals).all()
+    # The two rows that reached their incumbents leave one degree of freedom, without a residual.
+    assert (races.squares, races.freedom) == (0.0, 1)
+    assert RaceMemory.blank(2).spread == 0.0
+
+
+def test_members_of_another_number_keep_no_rivals_and_an_epoch_in_vain_keeps_the_spread() -> None:
+    known = RaceMemory(np.full((2, 2), 0.3), 0.01, 20)
+    vain = owned(np.eye(1, 3), [0.1], [0])
+    same = known.observe(held([0.3, 0.3]), held([0.3, 0.3]), vain, answered([[0.4, 0.4]]))
+    assert same.rivals.tolist() == known.rivals.tolist()
+    assert (same.squares, same.freedom) == (0.01, 20)
+    for before, after in (([0.3] * 2, [0.3] * 3), ([0.3] * 3, [0.3] * 3)):
+        fewer = known.observe(held(before), held(after), vain, answered([[0.4, 0.4]]))
+        assert np.isnan(fewer.rivals).all()
+        assert fewer.rivals.shape == (3, 2)
 
 
 def test_strategies_that_want_every_cost_are_not_raced() -> None:

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import inspect
+import itertools
+import pkgutil
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import swarm.search
+import swarm.validation
 from swarm.errors import ConfigError, EvaluationError, InputError
+from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations
 from swarm.search.budget import Budget, Counts
 from swarm.search.driver import run
+from swarm.search.history import diversity, record_epoch
+from swarm.search.packing import pack_folds, pack_masks, unpack_masks
+from swarm.search.racing import RaceMemory
+from swarm.search.result import ConfirmedSubsets
+from swarm.strategies.base import Members, Proposal
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.catalogue import make, registry
 from swarm.strategies.full import FullSet
@@ -44,20 +59,42 @@ def test_evaluations_and_distinct_evaluations_are_kept_exactly(
     assert (spent, result.reason) == (value, limit)
 
 
-def test_no_more_is_evaluated_than_the_budget_pays_for() -> None:
-    class Counting(Planted):
-        def evaluate(
-            self, masks: Any, incumbents: Any, fold_order: Any, race: Any = None
-        ) -> Evaluations:
-            asked.append(len(masks))
-            return super().evaluate(masks, incumbents, fold_order, race)
+@dataclasses.dataclass
+class Watched(Planted):
+    """Note the number of masks, the order of the folds and the answers of every batch."""
 
-    asked: list[int] = []
-    plain = planted(plain_space(30))
-    evaluator = Counting(plain.space, plain.weights, plain.base)
+    batches: list[Any] = dataclasses.field(default_factory=list)
+
+    def evaluate(
+        self, masks: Any, incumbents: Any, fold_order: Any, race: Any = None
+    ) -> Evaluations:
+        answers = super().evaluate(masks, incumbents, fold_order, race)
+        self.batches.append((len(masks), fold_order.tolist(), answers))
+        return answers
+
+
+def watched(n_units: int) -> Watched:
+    plain = planted(plain_space(n_units))
+    return Watched(plain.space, plain.weights, plain.base)
+
+
+def test_no_more_is_evaluated_than_the_budget_pays_for() -> None:
+    evaluator = watched(30)
     result = run(make_search(MultiSwarm(), evaluator, evaluations=40))
-    assert asked == [16, 16, 8]
-    assert result.records[-1].particles["cost"].iloc[8:].isna().all()
+    assert [n for n, *_ in evaluator.batches] == [16, 16, 8]
+    unpaid = result.records[-1].particles.iloc[8:]
+    assert unpaid["cost"].isna().all()
+    assert not unpaid["failed"].any()
+
+
+def test_the_folds_that_cost_most_so_far_are_trained_first() -> None:
+    evaluator = watched(12)
+    evaluator.base[:] = evaluator.base[0] + np.array([0.0, 0.2, 0.1])
+    result = run(make_search(MultiSwarm(), evaluator, epochs=3))
+    assert [order for _, order, _ in evaluator.batches] == [[0, 1, 2], [1, 2, 0], [1, 2, 0]]
+    # The sums are over what reached its incumbent, which does not depend on pruning.
+    known = [np.nansum(answers.fold_costs, axis=0) for *_, answers in evaluator.batches]
+    assert result.state.fold_sums == pytest.approx(np.sum(known, axis=0))
 
 
 def test_repeated_masks_count_as_evaluations_and_not_as_distinct() -> None:
@@ -75,16 +112,11 @@ def test_epochs_and_fits_end_a_search() -> None:
     assert fits[-1] >= 200 > fits[-2]
 
 
-def test_seconds_end_a_search() -> None:
-    result = run(make_search(RandomSearch(), planted(plain_space(9)), seconds=0.05))
-    assert result.reason == "seconds"
-    assert len(result.records) >= 1
-
-
-def test_one_epoch_runs_however_few_the_seconds() -> None:
+def test_seconds_end_a_search_after_an_epoch_at_least() -> None:
     result = run(make_search(RandomSearch(), planted(plain_space(9)), seconds=1e-9))
-    assert result.reason == "seconds"
-    assert len(result.records) == 1
+    assert (result.reason, len(result.records)) == ("seconds", 1)
+    patient = run(make_search(RandomSearch(), planted(plain_space(9)), seconds=600, epochs=3))
+    assert (patient.reason, len(patient.records)) == ("epochs", 3)
 
 
 def test_patience_counts_epochs_without_a_lower_cost() -> None:
@@ -93,11 +125,7 @@ def test_patience_counts_epochs_without_a_lower_cost() -> None:
     assert result.reason == "patience"
     assert costs[-7] == costs[-1]
     assert costs[-8] > costs[-1]
-
-
-def test_patience_ends_a_search_of_a_constant_cost() -> None:
-    result = run(make_search(MultiSwarm(), constant(plain_space(12)), patience=4))
-    assert len(result.records) == 5
+    assert len(run(make_search(MultiSwarm(), constant(plain_space(12)), patience=4)).records) == 5
 
 
 def test_a_strategy_that_is_finished_ends_the_search() -> None:
@@ -119,6 +147,7 @@ def test_a_budget_above_what_the_space_holds_still_ends(name: str, limit: str) -
     [
         ({}, "the budget has no limit"),
         ({"epochs": 0}, "budget epochs must be >= 1, got 0"),
+        ({"fits": 10**9 + 1}, "budget fits must be <= 1000000000, got 1000000001"),
         ({"distinct": 2.5}, "budget distinct must be a whole number, got 2.5"),
         ({"seconds": 0}, "budget seconds must be > 0, got 0"),
         ({"patience": True}, "budget patience must be a number, got True"),
@@ -130,11 +159,13 @@ def test_impossible_budgets_are_refused(limits: dict[str, Any], words: str) -> N
     assert words in str(caught.value)
 
 
-def test_the_first_limit_reached_is_named() -> None:
-    budget = Budget(epochs=3, evaluations=100)
-    assert budget.reached(2, Counts(evaluations=99), 0.0, 0) is None
-    assert budget.reached(2, Counts(evaluations=100), 0.0, 0) == "evaluations"
-    assert budget.reached(3, Counts(evaluations=100), 0.0, 0) == "epochs"
+def test_each_limit_is_reached_at_its_value_and_the_first_is_named() -> None:
+    counts = Counts(evaluations=5, distinct=5, fits=5)
+    for name in ("epochs", "evaluations", "distinct", "fits", "seconds", "patience"):
+        assert Budget(**{name: 6}).reached(5, counts, 5.0, 5) is None
+        assert Budget(**{name: 5}).reached(5, counts, 5.0, 5) == name
+    assert Budget(evaluations=5, epochs=5).reached(5, counts, 5.0, 5) == "epochs"
+    assert Budget(fits=10**9).reached(5, counts, 5.0, 5) is None
 
 
 # The answer
@@ -170,12 +201,13 @@ def test_members_that_were_never_measured_are_not_among_the_best() -> None:
     assert np.isfinite(costs).all()
 
 
-def test_equal_cost_and_fewer_units_is_a_better_answer() -> None:
+def test_of_equal_costs_the_smallest_mask_is_the_answer() -> None:
     evaluator = constant(plain_space(6))
     evaluator.exact_shrink = False
     result = run(make_search(RandomSearch(), evaluator, epochs=20))
-    assert result.best_mask.sum() == 1
-    assert result.history["best_size"].is_monotonic_decreasing
+    sizes, best = result.records[0].particles["size"], result.history["best_size"]
+    assert sizes.iloc[0] > sizes.min() == best.iloc[0]
+    assert result.best_mask.sum() == best.iloc[-1] == 1
 
 
 # What a sequential search answers is the best set of its size, used or not.
@@ -187,14 +219,6 @@ def test_the_answer_has_no_unit_that_no_model_used(name: str) -> None:
     assert result.best_mask[0]
     assert not result.best_mask[1:6].any()
     assert result.cost == evaluator.cost(result.best_mask)
-
-
-def test_of_equal_costs_in_one_batch_the_smallest_mask_is_the_answer() -> None:
-    evaluator = constant(plain_space(12))
-    evaluator.exact_shrink = False
-    result = run(make_search(RandomSearch(), evaluator, epochs=1))
-    sizes = result.records[0].particles["size"]
-    assert sizes.iloc[0] > sizes.min() == result.best_mask.sum()
 
 
 def test_the_history_says_what_was_asked_for_and_what_it_saved() -> None:
@@ -216,6 +240,103 @@ def test_the_history_says_what_was_asked_for_and_what_it_saved() -> None:
 def test_folds_that_the_budget_did_not_pay_for_are_not_called_pruned() -> None:
     result = run(make_search(MultiSwarm(), planted(plain_space(30)), evaluations=5))
     assert result.history["folds_pruned"].to_list() == [0.0]
+
+
+def test_diversity_is_the_mean_share_of_units_in_which_two_masks_differ() -> None:
+    masks = np.random.default_rng(0).random((5, 7)) < 0.4
+    pairs = itertools.combinations(masks, 2)
+    assert diversity(masks) == pytest.approx(np.mean([(a != b).mean() for a, b in pairs]))
+    assert diversity(masks[:2]) == pytest.approx((masks[0] != masks[1]).mean())
+    assert diversity(masks[:1]) == 0.0
+
+
+def test_an_epoch_is_recorded_with_what_its_members_hold() -> None:
+    """Two members, the second never measured; the third row belongs to none."""
+    space = plain_space(9)
+    masks = np.arange(27).reshape(3, 9) % np.array([[2], [3], [5]]) == 0
+    proposal = Proposal(masks, np.array([np.inf, 0.0, np.inf]), np.array([1, 0, -1]), tuple("abc"))
+    answers = constant(space).evaluate(masks, proposal.incumbents, np.arange(3))
+    held = Members(masks[:2], np.array([0.4, np.inf]), np.array([5, 6]))
+    counts = Counts(evaluations=9, distinct=8, fits=7, failed=2)
+    record = record_epoch(4, proposal, answers, held, (0.25, 3), counts)
+    table = record.particles
+    assert record.epoch == 4
+    assert table["particle"].tolist() == [1, 0, -1]
+    assert table["role"].tolist() == ["a", "b", "c"]
+    assert table["group"].tolist() == [6, 5, -1]
+    assert table["size"].tolist() == masks.sum(axis=1).tolist()
+    assert table["mask"].tolist() == ["".join("01"[bit] for bit in row) for row in masks * 1]
+    assert table["cost"].fillna(-1).tolist() == [0.5, -1, 0.5]
+    assert table["pbest_cost"].fillna(-1).tolist() == [np.inf, 0.4, -1]
+    assert table["pbest_size"].tolist() == [masks[1].sum(), masks[0].sum(), 0]
+    expected = {
+        "best_cost": 0.25,
+        "best_size": 3.0,
+        "pbest_cost_mean": 0.4,
+        "pbest_cost_median": 0.4,
+        "size_mean": masks.sum() / 3,
+        "evaluations": 9.0,
+        "distinct_evaluations": 8.0,
+        "fits": 7.0,
+        "failed_evaluations": 2.0,
+        "folds_pruned": 2.0,
+        "swarm_5_best_cost": 0.4,
+        "swarm_6_best_cost": np.inf,
+    }
+    assert expected.items() <= record.metrics.items()
+    alone = dataclasses.replace(held, group=np.zeros(2, dtype=np.int64))
+    metrics = record_epoch(4, proposal, answers, alone, (0.25, 3), counts).metrics
+    assert not any(name.startswith("swarm_") for name in metrics)
+
+
+@given(st.integers(1, 20), st.integers(0, 2**32))
+def test_packed_masks_and_folds_keep_every_bit(n_units: int, seed: int) -> None:
+    masks = np.random.default_rng(seed).random((4, n_units)) < 0.5
+    assert np.array_equal(unpack_masks(pack_masks(masks), n_units), masks)
+    both = pack_folds(masks[0]) & pack_folds(masks[1])
+    assert both == pack_folds(masks[0] & masks[1])
+    assert both.bit_count() == (masks[0] & masks[1]).sum()
+
+
+def test_of_confirmed_subsets_the_cheapest_and_then_the_smallest_is_the_answer() -> None:
+    search = make_search(RandomSearch(), constant(plain_space(3)), epochs=1)
+    masks = np.array([[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 0]], dtype=bool)
+    costs = np.array([0.2, 0.2, 0.3, np.inf, 0.2])
+    confirmed = ConfirmedSubsets(masks, costs, np.zeros(5), 1.0)
+    result = dataclasses.replace(run(search), confirmed=confirmed)
+    assert (result.features, result.cost) == (["x0", "x1"], 0.2)
+    best, measured = result.best_members()
+    assert best.tolist() == masks[[1, 0, 2]].tolist()
+    assert measured.tolist() == [0.2, 0.2, 0.3]
+
+
+def test_an_answer_of_a_strategy_counts_only_if_it_was_measured() -> None:
+    result = run(make_search(RandomSearch(), planted(plain_space(4)), epochs=2))
+    members = Members(np.eye(2, 4, dtype=bool), np.array([0.9, np.inf]), np.zeros(2, dtype=int))
+    for answer, cost in ((None, result.cost), (0, 0.9), (1, result.cost)):
+        state: Any = SimpleNamespace(members=dataclasses.replace(members, answer=answer))
+        after = dataclasses.replace(result.state, strategy=state)
+        assert dataclasses.replace(result, state=after).cost == cost
+
+
+# What is described or found cannot be changed
+
+
+@pytest.mark.parametrize("package", [swarm.search, swarm.validation])
+def test_descriptions_states_and_results_are_frozen(package: Any) -> None:
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(found.name)
+        for name, thing in vars(module).items():
+            if inspect.isclass(thing) and dataclasses.is_dataclass(thing):
+                assert thing.__dataclass_params__.frozen, name  # type: ignore[attr-defined]
+
+
+def test_the_arrays_of_states_and_results_are_read_only() -> None:
+    best = run(make_search(RandomSearch(), planted(plain_space(4)), epochs=2)).state.best_mask
+    subsets = ConfirmedSubsets(np.ones((1, 4), dtype=bool), np.ones(1), np.ones(1), 1.0)
+    races, race = RaceMemory.blank(3), Race(np.zeros((1, 3)), 0.1, 0.1)
+    arrays = (best, subsets.masks, subsets.costs, subsets.cheap, races.rivals, race.rivals)
+    assert not any(array.flags.writeable for array in arrays if array is not None)
 
 
 # Callbacks and Ctrl-C
@@ -291,8 +412,11 @@ def test_costs_that_are_all_infinite_leave_no_answer_and_say_so() -> None:
 
 
 def test_a_nan_cost_is_an_error_that_names_the_subset() -> None:
-    with pytest.raises(EvaluationError, match=r"cost of the subset .*x\d.* is NaN"):
-        run(raw(np.nan, epochs=3))
+    for n_units, listed in ((5, "x0, x1, x2, x3, x4"), (6, "x0, x1, x2, x3, x4, ...")):
+        search = make_search(FullSet(), constant(plain_space(n_units)), epochs=1)
+        with pytest.raises(EvaluationError, match="check the evaluator") as caught:
+            run(dataclasses.replace(search, evaluator=Raw(np.nan)))
+        assert f"subset of {n_units} features ({listed}) is NaN" in str(caught.value)
     evaluator = dataclasses.replace(
         planted(plain_space(5)), undefined=lambda mask: mask.tolist() == [True] * 5
     )
@@ -309,14 +433,6 @@ def test_a_few_failed_fits_are_counted_and_survived() -> None:
     assert result.cost == evaluator.cost(result.best_mask)
 
 
-def test_more_than_a_tenth_failing_stops_with_the_first_traceback() -> None:
-    evaluator = failing(0.5)
-    with pytest.raises(EvaluationError, match="more than a tenth") as caught:
-        run(make_search(BinaryPso(), evaluator, epochs=15))
-    assert "ValueError: cannot fit" in str(caught.value)
-    assert any("Traceback (planted)" in note for note in caught.value.__notes__)
-
-
 def test_the_traceback_named_is_the_first_of_the_search_and_not_of_the_last_epoch() -> None:
     asked: list[str] = []
     evaluator = planted(plain_space(25))
@@ -330,31 +446,38 @@ def test_the_traceback_named_is_the_first_of_the_search_and_not_of_the_last_epoc
     with pytest.raises(EvaluationError) as caught:
         run(make_search(BinaryPso(), evaluator, epochs=15))
     assert len(asked) > 60
-    assert asked[2] in str(caught.value)
+    assert f"; the first: ValueError: cannot fit {asked[2]}" in str(caught.value)
+    assert any("Traceback (planted)" in note for note in caught.value.__notes__)
 
 
-def test_exactly_a_tenth_failing_is_survived() -> None:
-    failed: list[bytes] = []
-
-    def fails(mask: np.ndarray) -> bool:
-        failed.append(mask.tobytes())
-        return len(failed) <= 3
-
-    evaluator = dataclasses.replace(planted(plain_space(40)), fails=fails)
-    result = run(make_search(BinaryPso(), evaluator, epochs=1))
-    assert (result.state.counts.failed, result.state.counts.evaluations) == (3, 30)
-
-
-def test_one_more_than_a_tenth_failing_stops_the_search() -> None:
+@pytest.mark.parametrize("n_failed", [3, 4])
+def test_a_tenth_of_the_evaluations_may_fail_and_no_more(n_failed: int) -> None:
     seen: list[bytes] = []
 
     def fails(mask: np.ndarray) -> bool:
         seen.append(mask.tobytes())
-        return len(seen) <= 4
+        return len(seen) <= n_failed
 
-    evaluator = dataclasses.replace(planted(plain_space(40)), fails=fails)
+    search = make_search(
+        BinaryPso(), dataclasses.replace(planted(plain_space(40)), fails=fails), epochs=1
+    )
+    if n_failed == 3:
+        counts = run(search).state.counts
+        assert (counts.failed, counts.evaluations) == (3, 30)
+        return
     with pytest.raises(EvaluationError, match="4 of 30 evaluations failed, more than a tenth"):
-        run(make_search(BinaryPso(), evaluator, epochs=1))
+        run(search)
+
+
+def test_failures_without_a_traceback_are_an_unknown_error() -> None:
+    class Silent(Raw):
+        def evaluate(self, *asked: Any) -> Evaluations:
+            answers = super().evaluate(*asked)
+            return dataclasses.replace(answers, failed=np.ones(len(answers.costs), dtype=bool))
+
+    search = dataclasses.replace(raw(0.5, epochs=1), evaluator=Silent(0.5))
+    with pytest.raises(EvaluationError, match=r"30 of 30 .*; the first: an unknown error"):
+        run(search)
 
 
 def test_a_search_without_new_masks_for_a_hundred_epochs_is_exhausted() -> None:

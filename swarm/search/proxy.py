@@ -64,10 +64,9 @@ def confirm(
     require("n_probes", n_probes, at_least=0, whole=True)
     best, best_cheap = best_subsets(result, guide, n_best)
     probes = _probes(result, n_probes)
-    order = np.arange(evaluator.n_folds)
-    asked = guide.evaluate(probes, np.full(len(probes), np.inf), order).costs
+    asked = _costs(guide, probes)
     masks, cheap = np.vstack([best, probes]), np.concatenate([best_cheap, asked])
-    costs = evaluator.evaluate(masks, np.full(len(masks), np.inf), order).costs
+    costs = _costs(evaluator, masks)
     if not np.isfinite(costs).any():
         raise EvaluationError(
             f"none of {len(masks)} subsets of the cheaper model has a finite cost on the full "
@@ -111,6 +110,14 @@ def _probes(result: SearchResult, count: int) -> Bool:
     masks = masks[result.space.obeys(masks)]
     places = np.round(np.linspace(0, len(masks) - 1, min(count, len(masks)))).astype(np.int64)
     return masks[places]
+
+
+def _costs(evaluator: CrossValidation, masks: Bool) -> Float:
+    """Return the cost of each mask; there may be none."""
+    if not len(masks):
+        return np.zeros(0)
+    no_limit = np.full(len(masks), np.inf)
+    return evaluator.evaluate(masks, no_limit, np.arange(evaluator.n_folds)).costs
 
 
 def _correlation(one: Float, other: Float) -> float:

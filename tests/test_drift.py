@@ -1,0 +1,139 @@
+"""Data drift: the summaries of columns, and the indices computed from them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ks_2samp
+
+from swarm.validation.drift import drift_table, summarise
+from tests.fakes import calm
+
+
+def frame(seed: int, n: int = 2000) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "number": rng.normal(size=n),
+            "count": rng.poisson(2.0, size=n),
+            "kind": rng.choice(["a", "b", "c"], p=[0.6, 0.3, 0.1], size=n),
+            "same": 1.0,
+        }
+    )
+
+
+def test_rows_of_the_same_source_have_not_drifted_and_moved_ones_have() -> None:
+    reference = json.loads(json.dumps(summarise(frame(0))))
+    still = drift_table(reference, frame(1)).set_index("feature")
+    assert (still["psi"] < 0.05).all()
+    assert (still["ks"] < 0.05).all()
+    later = frame(2)
+    later["number"] = later["number"] * 0.5 + 1.0
+    later["kind"] = later["kind"].replace({"a": "d"})
+    later.loc[:999, "count"] = np.nan
+    moved = drift_table(reference, later).set_index("feature")
+    assert moved.loc["number", "ks"] == pytest.approx(0.54, abs=0.05)  # normal(0, 1) to (1, 1/2)
+    assert moved.loc["kind", "ks"] == pytest.approx(0.6, abs=0.03)
+    assert (moved.loc[["number", "kind", "count"], "psi"] > 0.2).all()
+    assert moved.loc["count", "missing_now"] == 0.5
+    assert moved.loc["same", ["psi", "ks"]].tolist() == [0.0, 0.0]
+
+
+@calm
+@given(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), min_size=1, max_size=40))
+def test_nothing_has_drifted_from_itself(values: list[float]) -> None:
+    table = pd.DataFrame({"x": values})
+    moved = drift_table(json.loads(json.dumps(summarise(table))), table)
+    assert moved.loc[0, "missing_before"] == moved.loc[0, "missing_now"]
+    # Quantiles stand for few rows only roughly.
+    assert moved.loc[0, "ks"] <= 0.5
+    assert moved.loc[0, "psi"] >= 0
+
+
+def drifted(before: Any, now: Any) -> dict[str, float]:
+    reference = json.loads(json.dumps(summarise(pd.DataFrame({"x": before}))))
+    return dict(drift_table(reference, pd.DataFrame({"x": now})).iloc[0])
+
+
+def index(before: Any, now: Any) -> float:
+    """The population stability index of shares, by its definition; an empty bin counts 1e-4."""
+    p, q = np.maximum(now, 1e-4), np.maximum(before, 1e-4)
+    return float(np.sum((p - q) * np.log(p / q)))
+
+
+def test_a_column_is_summarised_by_its_quantiles_or_its_shares() -> None:
+    table = pd.DataFrame(
+        {
+            "n": [*range(257), np.nan],
+            "k": ["b"] * 129 + ["a"] * 129,
+            "t": [True] * 86 + [False] * 172,
+            "none": pd.Series([np.nan] * 258, dtype=float),
+        }
+    )
+    found = summarise(table)
+    assert found["n"] == {"missing": 1 / 258, "quantiles": [float(i) for i in range(257)]}
+    assert found["k"] == {"missing": 0.0, "shares": {"a": 0.5, "b": 0.5}}
+    assert list(found["k"]["shares"]) == ["a", "b"]
+    assert found["t"]["shares"] == {"False": 172 / 258, "True": 86 / 258}
+    assert found["none"] == {"missing": 1.0, "quantiles": []}
+    assert summarise(table.iloc[:0])["n"] == {"missing": 0.0, "quantiles": []}
+
+
+def test_numbers_are_compared_by_deciles_of_the_reference() -> None:
+    before = np.arange(1, 1001) / 1000
+    now = before[before > 0.5]
+    moved = drifted(before, now)
+    # Half of the deciles are empty now, the others twice as full.
+    assert moved["psi"] == pytest.approx(index([0.1] * 10, [0.0] * 5 + [0.2] * 5), abs=0.02)
+    assert moved["ks"] == pytest.approx(ks_2samp(before, now).statistic, abs=1 / 256)
+    ties = drifted([0.0] * 900 + [1.0] * 100, [0.0] * 500 + [1.0] * 500)
+    assert ties["ks"] == pytest.approx(0.4, abs=1 / 256)
+
+
+def test_categories_are_compared_by_their_shares_and_unknown_ones_share_a_bin() -> None:
+    moved = drifted(list("aaaabbbbcc"), list("aaaaaaaadd"))
+    assert moved["psi"] == pytest.approx(index([0.4, 0.4, 0.2, 0.0], [0.8, 0.0, 0.0, 0.2]))
+    assert moved["ks"] == pytest.approx(0.6)
+    many = [f"k{i:02}" for i in range(60)]
+    summary = summarise(pd.DataFrame({"x": many}))["x"]["shares"]
+    assert list(summary) == many[:50]
+    # The ten that have no bin of their own are a sixth before, and half of the rows now.
+    moved = drifted(many, many[:50] + many[50:] * 5)
+    before, now = [1 / 60] * 50 + [1 / 6], [1 / 100] * 50 + [1 / 2]
+    assert moved["psi"] == pytest.approx(index(before, now))
+    assert moved["ks"] == pytest.approx(1 / 2 - 1 / 6)
+
+
+def test_missing_values_have_a_bin_of_their_own() -> None:
+    known = [0.0] * 600 + [1.0] * 400
+    moved = drifted([*known, *[np.nan] * 1000], known)
+    assert (moved["missing_before"], moved["missing_now"]) == (0.5, 0.0)
+    assert moved["psi"] == pytest.approx(index([0.5, 0.3, 0.2], [0.0, 0.6, 0.4]), abs=0.01)
+    assert moved["ks"] <= 1 / 256
+    lost = drifted(list("ab"), [None, "a"])
+    assert lost["psi"] == pytest.approx(index([0.5, 0.5, 0.0], [0.5, 0.0, 0.5]))
+
+
+def test_a_column_that_is_empty_on_one_side_has_moved_altogether() -> None:
+    nothing = [np.nan, np.nan]
+    gone, new = drifted([1.0, 2.0], nothing), drifted(nothing, [1.0, 2.0])
+    assert gone["ks"] == new["ks"] == 1.0
+    assert gone["psi"] == pytest.approx(index([1.0, 0.0], [0.0, 1.0]))
+    assert new["psi"] > 9
+    still = drifted(nothing, nothing)
+    assert (still["ks"], still["psi"], still["missing_now"]) == (0.0, 0.0, 1.0)
+
+
+def test_columns_are_listed_by_decreasing_index_and_unknown_ones_left_out() -> None:
+    rng = np.random.default_rng(0)
+    before = pd.DataFrame(rng.normal(size=(500, 3)), columns=list("abc"))
+    now = before + np.array([0.0, 1.0, 0.3])
+    table = drift_table(summarise(before), now.assign(new=1.0))
+    assert table["feature"].tolist() == ["b", "c", "a"]
+    assert table.columns.tolist() == ["feature", "psi", "ks", "missing_before", "missing_now"]

@@ -1,0 +1,96 @@
+"""The paired comparison of a champion and a challenger."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import accuracy_score
+from sklearn.naive_bayes import GaussianNB
+
+from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.paired_comparison import PairedComparison, duel
+
+
+def test_a_duel_is_won_by_the_margin_at_the_confidence_asked() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
+    champion = np.where(rng.random(300) < 0.8, y, 1 - y)
+    challenger = np.where(rng.random(300) < 0.9, y, 1 - y)
+    met = duel(truth, champion, challenger, "accuracy", margin=0.0, confidence=0.95)
+    assert met.champion == accuracy_score(y, champion)
+    assert met.gain == pytest.approx(accuracy_score(y, challenger) - met.champion)
+    assert met.low < met.gain < met.high
+    assert met.won
+    wide = duel(truth, champion, challenger, "accuracy", margin=0.2, confidence=0.95)
+    assert not wide.won
+    assert duel(truth, champion, champion, "accuracy").chance == 0.0
+    # All rows of one group: that group again and again proves nothing.
+    assert not duel(truth, champion, challenger, "accuracy", groups=np.zeros(300)).won
+
+
+def test_groups_are_drawn_whole_in_a_duel() -> None:
+    y = np.tile([0, 1], 100)
+    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
+    groups = np.repeat(np.arange(4), 50)
+    # Better in one group of four, and there by much: rows would be sure of it, groups are not.
+    champion = np.where(groups == 0, 1 - y, y)
+    by_rows = duel(truth, champion, y, "accuracy", confidence=0.95)
+    by_group = duel(truth, champion, y, "accuracy", confidence=0.95, groups=groups)
+    assert by_rows.chance == 1.0
+    assert by_group.chance < 0.95
+    assert by_group.n_groups == 4
+    # A share of the thousand resamples that the documentation tells of.
+    assert by_group.chance * 1000 == pytest.approx(round(by_group.chance * 1000))
+
+
+def test_a_smaller_error_is_a_gain() -> None:
+    y = np.arange(50, dtype=float)
+    truth = EvaluationTarget.of(LinearRegression(), y, y, None)
+    met = duel(truth, y + 2.0, y + 1.0, "neg_root_mean_squared_error")
+    assert met.gain == pytest.approx(1.0)
+
+
+def test_a_smaller_loss_is_a_gain_and_its_interval_is_that_of_the_confidence() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, (200, 3))
+    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
+    champion = np.where(rng.random(y.shape) < 0.3, 1 - y, y)
+    met = duel(truth, champion, y, "hamming_loss", confidence=0.9)
+    loss = (champion != y).mean()
+    assert (met.champion, met.challenger) == (pytest.approx(loss), 0.0)
+    assert met.gain == pytest.approx(loss)
+    assert (met.chance, met.won) == (1.0, True)
+    # The loss of a row has a known spread: a normal interval is near that of the bootstrap.
+    error = (champion != y).mean(axis=1).std() / np.sqrt(200)
+    assert met.high - met.low == pytest.approx(2 * 1.645 * error, rel=0.1)
+    assert met.n_groups is None
+
+
+def test_two_groups_have_an_interval_and_one_has_none() -> None:
+    y = np.tile([0, 1], 10)
+    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
+    two = duel(truth, 1 - y, y, "accuracy", groups=np.arange(20) < 10)
+    assert (two.low, two.high, two.n_groups, two.won) == (1.0, 1.0, 2, True)
+    one = duel(truth, 1 - y, y, "accuracy", groups=np.zeros(20))
+    assert (one.chance, one.n_groups, one.won) == (0.0, 1, False)
+    told = json.loads(json.dumps(one.as_dict(), allow_nan=False))
+    assert (told["low"], told["high"], told["gain"], told["won"]) == (None, None, 1.0, False)
+
+
+@pytest.mark.parametrize(
+    ("gain", "chance", "won"),
+    [(0.03, 0.95, True), (0.02, 0.99, False), (0.03, 0.94, False), (-0.1, 0.95, False)],
+)
+def test_a_challenger_wins_above_the_margin_and_at_the_confidence(
+    gain: float, chance: float, won: bool
+) -> None:
+    met = PairedComparison("f1", 0.8, 0.83, gain, 0.0, 0.1, chance, 0.02, 0.95, 1200, None)
+    assert met.won is won
+    assert met.verdict() == (
+        f"f1 0.8300 against 0.8000 on 1200 rows: gain {gain:+.4f}, above the margin in "
+        f"{chance:.0%} of resamples; required: a gain above 0.02 at 95%"
+    )

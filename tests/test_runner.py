@@ -1,0 +1,292 @@
+"""One search from its description: hooks, proxy, Ctrl-C in the first epoch, times."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import time
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.driver import run
+from swarm.search.packing import pack_folds, pack_masks, unpack_masks
+from swarm.search.proxy import confirm as confirm_subsets
+from swarm.search.result import ConfirmedSubsets
+from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
+from swarm.search.training_time import training_seconds
+from swarm.storage.archive import Archive
+from swarm.storage.records import Record
+from swarm.strategies.catalogue import make
+from swarm.testing.planted import everything, hints_for, plain_space
+
+
+class Impatient:
+    """Accuracy, with a given CPU time, and Ctrl-C after so many models."""
+
+    def __init__(self, models: int = 10**6, seconds: float = 0.0) -> None:
+        self.left, self.seconds = models, seconds
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        busy_for(self.seconds)
+        return float((estimator.predict(X) == y).mean())
+
+
+def busy_for(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+def problem(scoring: Any = None, n_columns: int = 6, **constraints: Any) -> Problem:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, n_columns)), columns=[f"x{i}" for i in range(n_columns)])
+    y = (X["x0"] + X["x2"] > 0).astype(int)
+    space = SearchSpace.build(list(X), **constraints)
+    return Problem.build(X, y, GaussianNB(), folds=3, scoring=scoring, space=space)
+
+
+def plan(posed: Problem, strategy: str = "random", **options: Any) -> SearchPlan:
+    options = {"budget": Budget(epochs=2), **options}
+    return SearchPlan(posed, make(strategy), Hints(), **options)
+
+
+def test_a_plan_runs_as_its_search_does_with_the_evaluator_of_its_options() -> None:
+    posed = problem()
+    seen: list[Any] = []
+    hooks = SearchHooks(
+        started=seen.append, epochs=[lambda record, state: seen.append(record.epoch)]
+    )
+    asked = plan(posed, seed=3, evaluation={"exact": False}, budget=Budget(epochs=3))
+    finished = run_search(asked, Archive(), hooks)
+    with CrossValidation(posed) as evaluator:
+        alone = run(asked.search(evaluator))
+    assert everything(finished.result) == everything(alone)
+    assert seen[0].fits_models
+    assert seen[1:] == [1, 2, 3]
+    assert finished.known is finished.searched
+    assert asked.problems == (posed,)
+    # What holds tables is compared by identity.
+    proxy = Proxy(posed)
+    assert len({asked, finished, proxy, dataclasses.replace(proxy)}) == 4
+    other = run_search(plan(posed, seed=4, budget=Budget(epochs=3)), Archive())
+    assert everything(other.result) != everything(alone)
+
+
+def test_hooks_may_replace_an_epoch_and_the_result_of_the_epochs() -> None:
+    fits: list[Any] = []
+    epochs: list[int] = []
+
+    def step(search: Any, state: Any) -> Any:
+        epochs.append(state.epoch)
+        return search.step(state)
+
+    def ended(result: Any) -> Any:
+        return dataclasses.replace(result, reason="mine")
+
+    hooks = SearchHooks(step=step, fits=fits.append, ended=ended)
+    finished = run_search(plan(problem(), evaluation={"exact": False}), Archive(), hooks)
+    assert finished.result.reason == "mine"
+    assert epochs == [0, 1]
+    assert sum(len(fitted.folds) for fitted in fits) == finished.result.state.counts.fits
+
+
+def test_a_strategy_is_given_the_hints_that_it_needs_and_no_others() -> None:
+    hints = hints_for(plain_space(6), warm=np.ones((1, 6), dtype=bool))
+    swarm = SearchPlan(problem(), make("multiswarm"), hints, Budget(epochs=1)).with_own_hints()
+    given = {name for name, value in vars(swarm.hints).items() if value is not None}
+    assert given == set(make("multiswarm").needs)
+    assert swarm.hints.clusters is hints.clusters
+
+
+def test_with_a_proxy_the_epochs_run_on_it_and_the_full_model_has_the_last_word() -> None:
+    full = problem()
+    cheap = full.with_estimator(LogisticRegression())
+    asked = plan(full, proxy=Proxy(cheap, n_best=2, n_probes=3))
+    order: list[Any] = []
+
+    def ended(result: Any) -> Any:
+        order.append("ended")
+        return result
+
+    def confirm(result: Any, guide: Any, evaluator: Any, **sizes: int) -> Any:
+        order.append((guide.problem, evaluator.problem, sizes))
+        return result
+
+    started: list[Any] = []
+    hooks = SearchHooks(started=started.append, ended=ended, confirm=confirm)
+    finished = run_search(asked, Archive(), hooks)
+    assert [evaluator.problem for evaluator in started] == [cheap]
+    assert order == ["ended", (cheap, full, {"n_best": 2, "n_probes": 3})]
+    n_distinct = finished.result.state.counts.distinct
+    assert len(list(finished.searched.all())) == n_distinct
+    assert not list(finished.known.all())
+    assert asked.problems == (full, cheap)
+
+
+def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_model() -> None:
+    full = problem()
+    cheap = full.with_estimator(LogisticRegression())
+
+    def measured(n_best: int, n_probes: int) -> Any:
+        asked = plan(full, proxy=Proxy(cheap, n_best=n_best, n_probes=n_probes))
+        return run_search(asked, Archive())
+
+    every = measured(1, 10**6)
+    requested = unpack_masks(every.result.state.asked, 6)
+    guess = np.array([record.cost for record in every.searched.lookup(requested)])
+    truth = np.array([record.cost for record in every.known.lookup(requested)])
+    assert every.result.confirmed.correlation == pytest.approx(spearmanr(guess, truth).statistic)
+    assert len(every.result.confirmed.costs) == len(requested)
+    ranked = np.lexsort((requested.sum(axis=1), guess))
+    for n_best in (1, 3):
+        best = measured(n_best, 0).result.confirmed
+        assert best.masks.tolist() == requested[ranked[:n_best]].tolist()
+        assert best.costs.tolist() == truth[ranked[:n_best]].tolist()
+        assert np.isnan(best.correlation)
+    few = measured(1, 3).result.confirmed
+    # The first, the middle and the last one, ordered by their costs, beside the best.
+    last = len(requested) - 1
+    rows = {0, round(last / 2), last, ranked[0]}
+    assert few.masks.tolist() == requested[[row for row in ranked if row in rows]].tolist()
+
+
+def test_a_model_that_cannot_tell_subsets_apart_has_no_rank_correlation() -> None:
+    full = problem().with_estimator(DummyClassifier(), importance="none")
+    asked = plan(full, proxy=Proxy(problem(), n_best=2, n_probes=9))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        finished = run_search(asked, Archive())
+    assert finished.result.confirmed is not None
+    assert np.isnan(finished.result.confirmed.correlation)
+    assert "rank correlation nan" in finished.doubt
+
+
+def test_numbers_of_subsets_to_confirm_are_whole_and_as_many_by_default_everywhere() -> None:
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(confirm_subsets).parameters.items()
+        if name.startswith("n_")
+    }
+    assert defaults == {"n_best": 16, "n_probes": 12}
+    proxy = Proxy(problem())
+    assert {"n_best": proxy.n_best, "n_probes": proxy.n_probes} == defaults
+    nothing: Any = None
+    for name, bad in (("n_best", 0), ("n_best", 1.5), ("n_probes", -1), ("n_probes", 2.5)):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            confirm_subsets(nothing, nothing, nothing, **{name: bad})
+
+
+@pytest.mark.parametrize(("correlation", "warned"), [(0.79, True), (0.8, False), (1.0, False)])
+def test_a_proxy_that_ranks_subsets_in_another_way_is_doubted(
+    correlation: float, warned: bool
+) -> None:
+    nothing: Any = None
+    confirmed = ConfirmedSubsets(np.ones((1, 2), bool), np.ones(1), np.ones(1), correlation)
+    result: Any = SimpleNamespace(confirmed=confirmed)
+    doubt = FinishedSearch(result, nothing, 0.0, nothing).doubt
+    assert doubt.startswith("the cheaper model ranks subsets differently") is warned
+    assert ("rank correlation 0.79, below 0.8" in doubt) is warned
+    result.confirmed = None
+    assert FinishedSearch(result, nothing, 0.0, nothing).doubt == ""
+
+
+# Ctrl-C within the first epoch
+
+
+def test_ctrl_c_in_the_first_epoch_salvages_the_best_subset_that_is_whole() -> None:
+    asked = plan(problem(Impatient(14)), evaluation={"pruning": False})
+    archive = Archive()
+    finished = run_search(asked, archive, salvage=True)
+    result, complete = finished.result, list(finished.known.all())
+    # Fourteen models of three folds are four subsets; the fifth is lost.
+    assert [record.complete for _, record in complete] == [True] * 4
+    lowest = min(record.cost for _, record in complete)
+    assert (result.interrupted, result.cost, len(result.records)) == (True, lowest, 0)
+    best = [mask.sum() for mask, record in complete if record.cost == lowest]
+    assert result.best_mask.sum() == min(best)
+    counts = result.state.counts
+    assert (counts.evaluations, counts.distinct, counts.fits) == (4, 4, 12)
+    assert set(result.state.asked) == set(pack_masks(np.array([mask for mask, _ in complete])))
+    assert set(result.state.asked.values()) == {pack_folds(np.ones(3, dtype=bool))}
+    assert finished.training_seconds == pytest.approx(sum(r.seconds for _, r in complete))
+
+
+def test_ctrl_c_is_passed_on_unless_asked_otherwise_or_if_no_subset_is_whole() -> None:
+    for models, salvage in ((14, False), (2, True)):
+        with pytest.raises(KeyboardInterrupt):
+            run_search(plan(problem(Impatient(models))), Archive(), salvage=salvage)
+
+
+def test_what_is_salvaged_obeys_the_size_bounds() -> None:
+    """A forward search starts below them: after eight models two single features are known."""
+    asked = plan(problem(Impatient(8), min_size=3), "sfs")
+    with pytest.raises(KeyboardInterrupt):
+        run_search(asked, Archive(), salvage=True)
+
+
+def test_failed_subsets_are_not_salvaged() -> None:
+    class Failing(GaussianNB):  # type: ignore[misc]
+        def fit(self, X: Any, y: Any) -> Any:
+            if "x1" in X.columns:
+                raise ValueError("no x1")
+            return super().fit(X, y)
+
+    posed = problem(Impatient(9)).with_estimator(Failing(), importance="none")
+    result = run_search(plan(posed), Archive(), salvage=True).result
+    assert "x1" not in result.features
+    assert np.isfinite(result.cost)
+
+
+# Times
+
+
+def test_the_algorithm_is_not_charged_for_evaluations() -> None:
+    posed = problem(Impatient(seconds=0.02))
+    quick = run_search(plan(posed, budget=Budget(evaluations=8)), Archive())
+    assert quick.algorithm_seconds < 0.3 < 8 * 3 * 0.02
+
+    def slow(search: Any, state: Any) -> Any:
+        busy_for(0.4)
+        return search.step(state)
+
+    slowed = plan(problem(), budget=Budget(evaluations=8))
+    assert run_search(slowed, Archive(), SearchHooks(step=slow)).algorithm_seconds > 0.4
+
+
+def test_the_training_time_is_that_of_the_folds_needed_whoever_trained_them() -> None:
+    """Two folds of three, one of one, none; in chunks, however many there are."""
+    masks = np.array([[bool(i >> bit & 1) for bit in range(11)] for i in range(1100)])
+    trained = {key: i % 4 for i, key in enumerate(pack_masks(masks))}
+
+    class Known:
+        blank = Record.unknown(3, 11)
+
+        def lookup(self, asked: Any) -> list[Record]:
+            rows = []
+            for key in pack_masks(asked):
+                costs = np.where(np.arange(3) < trained[key], 0.1, np.nan)
+                rows.append(Record(costs, self.blank.importances, self.blank.used, 6.0))
+            return rows
+
+    needed = dict.fromkeys(trained, pack_folds(np.array([True, True, False])))
+    known: Any = Known()
+    state: Any = SimpleNamespace(asked=needed)
+    # Of six seconds for three folds four, for one or two folds no more than six.
+    assert training_seconds(state, known) == pytest.approx(275 * (0 + 6 + 6 + 4))
