@@ -96,6 +96,7 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     assert listed == {
         "archive.parquet",
         "config.yaml",
+        "confirmation.csv",
         "epochs",
         "evaluation.json",
         "features.json",
