@@ -50,12 +50,14 @@ test-pythons: $(VENV)/installed  ## The library on other versions of Python, whe
 		build/python-$$version/bin/python -m pytest --noconftest -p no:cacheprovider $(LIBRARY); \
 	done
 
-check: $(VENV)/installed  ## Lint, types, layers, prose
+check: $(VENV)/installed  ## Lint, types, layers, prose, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/lint_prose.py
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/python benchmarks/write_page.py --check
 
 fuzz: $(VENV)/installed  ## 5,000 random problems: fast paths against fitted models
 	SWARM_FUZZ_CASES=5000 $(BIN)/python -m pytest tests/test_fuzz_exact.py tests/test_fuzz_boosted.py

@@ -6,6 +6,7 @@ python benchmarks/write_page.py
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -120,7 +121,9 @@ def _shortfalls(tables: dict[str, dict]) -> str:
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the page, or with ``--check`` exit with 1 if it is not that of the stored results."""
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(PAGE.read_text() != page() and "the page is old: benchmarks/write_page.py")
     PAGE.write_text(page())
     print(f"wrote {PAGE}")
 

@@ -1,6 +1,6 @@
 """Write the reference pages: configuration, command line, strategies.
 
-``make docs`` runs this before it builds the site; a test fails when a page is out of date.
+``make docs`` runs this before it builds the site; ``make check`` fails when a page is out of date.
 """
 
 from __future__ import annotations
@@ -341,12 +341,19 @@ def _plain(text: str) -> str:
 
 
 def main() -> None:
-    """Write the pages that have changed, and print their names."""
+    """Write the pages that have changed, or with ``--check`` only name them and exit with 1."""
+    checks = sys.argv[1:] == ["--check"]
+    changed = False
     for name, text in pages().items():
         file = DOCS / name
         if not file.exists() or file.read_text(encoding="utf-8") != text:
-            file.write_text(text, encoding="utf-8")
-            sys.stdout.write(f"wrote docs/{name}\n")
+            changed = True
+            if not checks:
+                file.write_text(text, encoding="utf-8")
+            sys.stdout.write(
+                f"docs/{name} is old: make docs\n" if checks else f"wrote docs/{name}\n"
+            )
+    sys.exit(checks and changed)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.postgres import NoPostgres, Postgres, running
 from tests.small_run import Bench
+
+if TYPE_CHECKING:
+    from tests.command import Swarm
 
 _STARTUP_SECONDS = 120
 _HOME = pytest.StashKey[str]()
@@ -79,6 +83,15 @@ def shared_data() -> Callable[[str], Path]:
         return file
 
     return path
+
+
+@pytest.fixture
+def swarm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Swarm:
+    """Run the `swarm` command in this process."""
+    # Not before: Prefect reads its settings when it is imported.
+    from tests.command import command_of
+
+    return command_of(monkeypatch, capsys)
 
 
 @pytest.fixture

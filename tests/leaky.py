@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from typing import Any
 
@@ -13,7 +14,10 @@ __all__ = ["LeakyDialect", "address", "register"]
 
 
 class LeakyDialect(SQLiteDialect_pysqlite):
-    """SQLite that asks for a password; a file called ``down`` is a server that is away."""
+    """SQLite that asks for a password, which has to be the value of an environment variable.
+
+    A file called ``down`` is a server that is away.
+    """
 
     driver = "leaky"
     supports_statement_cache = True
@@ -23,7 +27,7 @@ class LeakyDialect(SQLiteDialect_pysqlite):
 
     def connect(self, *args: Any, **options: Any) -> Any:
         password = options.pop("password")
-        if str(args[0]).endswith("down"):
+        if str(args[0]).endswith("down") or password not in os.environ.values():
             raise sqlite3.OperationalError(f"login of ann with {password} failed")
         options.pop("timeout", None)
         return sqlite3.connect(str(args[0]), timeout=60, **options)

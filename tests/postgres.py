@@ -6,7 +6,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import sqlalchemy as sa
+
+from tests.servers import free_port
 
 __all__ = ["NoPostgres", "Postgres", "running"]
 
@@ -119,7 +120,7 @@ def _started(programs: Path, folder: Path) -> Iterator[Postgres]:
     )
     if made.returncode:
         raise NoPostgres(f"initdb failed: {made.stderr.strip().splitlines()[-1]}")
-    port = _free_port()
+    port = free_port()
     # fsync: what is left in the system's hands outlives every kill of ours.
     settings = {"listen_addresses": "127.0.0.1", "port": port, "fsync": "off"}
     settings |= {"unix_socket_directories": "", "max_connections": 200}
@@ -159,12 +160,6 @@ def _owner(folder: Path) -> dict[str, int]:
             os.chown(place, user.pw_uid, user.pw_gid)
         return {"user": user.pw_uid, "group": user.pw_gid}
     raise NoPostgres("PostgreSQL does not run as root, and there is no user 'postgres' or 'nobody'")
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _wait(url: sa.URL, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.names import metric_key
 
-__all__ = ["ANSWER", "BAYES", "N_ROWS", "OTHERS", "Bench", "prepared_by_hand", "table"]
+__all__ = ["ANSWER", "BAYES", "N_ROWS", "OTHERS", "TAKEN", "Bench", "prepared_by_hand", "table"]
 
 N_ROWS = 120
 # What depends on configuration, seed and data alone.
@@ -26,6 +27,9 @@ ANSWER = ("features.json", "history.parquet", "subsets.csv")
 BAYES = {"estimator": "sklearn.naive_bayes.GaussianNB"}
 # Columns of the table that are no features.
 OTHERS = ["number", "kind", "who", "when", "side", "fold"]
+
+# The column names of the tables that a search makes of its own, sorted as x0 to x7 are.
+TAKEN = ["cost", "epoch", "feature_cost", "features", "fold_0", "group", "mask", "size"]
 
 
 def table(seed: int = 0) -> pd.DataFrame:
@@ -120,6 +124,12 @@ class Bench:
     def archive(self) -> str:
         """Address of the archive."""
         return f"sqlite:///{self.folder}/archive.db"
+
+    def paid_for(self) -> int:
+        """How many evaluations the archive holds."""
+        with sqlite3.connect(self.folder / "archive.db") as connection:
+            found = connection.execute("SELECT COUNT(*) FROM archive_evaluations").fetchone()
+        return int(found[0])
 
     @property
     def tracking(self) -> Tracking:

@@ -1,47 +1,159 @@
 """Bad input, whatever it is, ends in one sentence before anything is trained.
 
 The sentence names the thing, the value and the remedy; the exit status is 2, and no run is left
-behind. Prefect is passed by here, as it takes longer to start a flow than to refuse its input;
-`test_cli.py` has a few of these through it.
+behind. What is wrong without a table is in ``test_config.py``, what a source refuses in
+``test_sources.py``. Prefect is passed by here, as it takes longer to start a flow than to refuse
+its input; ``test_cli.py`` goes through it.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
+import re
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-import sqlalchemy as sa
 
 from conf.text import render
-from flows.cli import main
 from swarm.errors import ConfigError
 from swarm.problem.hints import Hints
 from swarm.search.budget import Budget
 from swarm.search.runner import SearchPlan
-from tests.bad_inputs import ARGUMENTS, CONFIGURATIONS, MODELS, RUNS
-from tests.small_run import Bench
+from tests.command import Swarm
+from tests.small_run import Bench, table
+
+BAYES = "model={estimator: sklearn.naive_bayes.GaussianNB}"
+LIGHT = "model={estimator: lightgbm.LGBMClassifier, params: {%s}}"
+REGRESSOR = "model={estimator: lightgbm.LGBMRegressor, params: {n_estimators: 5}}"
+RANDOM = "split.kind=random; folds.kind=random"
+# A target of numbers, or of three classes.
+NUMBERS = f"data.target=number; data.drop=[kind, who, when, side, fold, y]; {RANDOM}"
+KINDS = "data.target=kind; data.drop=[number, who, when, side, fold, y]"
+WEIGHTS = "data.weight=number; data.drop=[kind, who, when, fold]"
+PARQUET = "data.path=table.parquet"
+HUGE = np.where(table()["x0"] > 0, 1e308, -1e308)
+CELLS = [[1], [0]] * 60
+
+# What is set, and what the sentence has to say.
+INPUTS = {
+    "no such file": ("data.path=no/such.csv", "'no/such.csv'.* no such file"),
+    "classes of numbers": (NUMBERS, "'number'.*LGBMClassifier|LGBMClassifier.*'number'"),
+    "weights of nothing in a fold": (
+        f"{WEIGHTS}; data.part=side; split.kind=column",
+        "training row of fold.*sample weight 0.*1 of 90 rows.*other folds",
+    ),
+    "weights without a sum": (
+        f"{WEIGHTS}; data.drop=[kind, who, when, side, fold]",
+        "weight.*1e\\+308.*float32.*divide all weights by their mean",
+    ),
+    "text": (BAYES, "'x4'.*str values"),
+    "text for LightGBM": ("seed=0", "'x4'.*categorical"),
+    "gaps": (BAYES, "'x4'.*missing.*GaussianNB"),
+    "squares": (BAYES, "'x3'.*1e\\+308.*float32.*rescale the column, clip it or drop it"),
+    "scaled squares": (f"{BAYES}; model.scaling=standard", "'x3'.*1e\\+308.*float32"),
+    "beyond float32": (
+        "model={estimator: sklearn.tree.DecisionTreeClassifier}",
+        "'x3'.*1e\\+39.*float32",
+    ),
+    "target beyond any square": (
+        f"{NUMBERS}; {REGRESSOR}",
+        "target.*1e\\+308.*float32.*take logarithms",
+    ),
+    "target of lists": (PARQUET, "target column 'y'.*\\[1\\].*row 0.*one value per row"),
+    "group of lists": (
+        f"{PARQUET}; data.group=who; data.drop=[number, kind, when, side, fold]",
+        "group column 'who'.*several values in one cell",
+    ),
+    "category of lists": (
+        f"{PARQUET}; data.categorical=[x3]",
+        "categorical column 'x3'.*several values in one cell",
+    ),
+    "no name": (PARQUET, "column 4.*table.parquet.*has no name.*give it one"),
+    "pipe": ("data.path=pipe.csv", "pipe.csv.*a pipe.*write its rows to a file"),
+    "size beyond the table": ("strategy={name: sfs, params: {size: 9}}", "size.*9.*8"),
+    "scorer of classes": (f"{NUMBERS}; {REGRESSOR}; scoring=accuracy", "'accuracy'.*regre.*'r2'"),
+    "scorer of two classes": (f"{KINDS}; scoring=roc_auc", "'roc_auc'.*multiclass.*'roc_auc_ovr'"),
+    "variable that is not set": (
+        "archive.url=sqlite:///${NOT_SET_ANYWHERE}/a.db",
+        "'NOT_SET_ANYWHERE'.*archive.*set it",
+    ),
+    "archive without a driver or a server": (
+        "archive.url=postgresql+psycopg://ann:${DB_SECRET}@127.0.0.1:9/db",
+        "archive.*postgresql.*\\*\\*\\*",
+    ),
+    "archive of another kind": ("archive.url=mysql://h/db", "'mysql.*SQLite"),
+}
+# Refused by the model or the scorer themselves, once they are tried.
+MODELS = {
+    "one leaf": (
+        LIGHT % "n_estimators: 5, num_leaves: 1",
+        "LGBMClassifier cannot be fitted on the 56 training rows.*all 8 features.*num_leaves",
+    ),
+    "fewer than no trees": (
+        LIGHT % "n_estimators: -5",
+        "LGBMClassifier cannot be fitted.*greater than 0.*correct model.params",
+    ),
+    "unknown objective": (LIGHT % "objective: nonsense", "cannot be fitted.*nonsense"),
+    "more neighbours than rows": (
+        "model={estimator: sklearn.neighbors.KNeighborsClassifier, params: {n_neighbors: 1000}}",
+        "KNeighborsClassifier.*n_neighbors = 1000.*choose another",
+    ),
+    "negative counts": (
+        "model={estimator: sklearn.naive_bayes.MultinomialNB}",
+        "MultinomialNB cannot be fitted.*Negative values",
+    ),
+    "words": (f"{REGRESSOR}; {RANDOM}", "LGBMRegressor.*choose another model"),
+    "probabilities that there are not": (
+        "model={estimator: sklearn.linear_model.RidgeClassifier}; scoring=neg_log_loss",
+        "'neg_log_loss'.*RidgeClassifier.*predict_proba.*choose another scorer",
+    ),
+    "logarithm of negative numbers": (
+        f"{NUMBERS}; {REGRESSOR}; scoring=neg_mean_squared_log_error",
+        "'neg_mean_squared_log_error'.*LGBMRegressor.*choose another scorer",
+    ),
+    "one model of several labels": (
+        "data.target=[y, number]; data.drop=[kind, who, when, side, fold]; split.kind=random",
+        "LGBMClassifier cannot be fitted.*choose another model",
+    ),
+    "cheaper model that cannot be": (
+        "proxy={params: {num_leaves: 1}}",
+        "LGBMClassifier cannot be fitted.*num_leaves",
+    ),
+}
+# Columns that are not those of the small table.
+CHANGED: dict[str, dict[str, Any]] = {
+    "weights of nothing in a fold": {
+        "number": [1.0, *[0.0] * 119],
+        "side": ["train"] * 90 + ["test"] * 30,
+    },
+    "weights without a sum": {"number": 1e308},
+    "text": {"x4": "a"},
+    "text for LightGBM": {"x4": "a"},
+    "gaps": {"x4": table()["x4"].where(table()["when"] >= 40)},
+    "squares": {"x3": HUGE},
+    "scaled squares": {"x3": HUGE},
+    "beyond float32": {"x3": np.where(table()["x0"] > 0, 1e39, 1.0)},
+    "target beyond any square": {"number": HUGE},
+    "target of lists": {"y": CELLS},
+    "group of lists": {"who": CELLS},
+    "category of lists": {"x3": CELLS},
+    "words": {"y": np.where(table()["y"] == 1, "yes", "no")},
+    "one model of several labels": {"number": 1 - table()["y"]},
+}
 
 
 @pytest.fixture
-def swarm(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
-    """Run the `swarm` command in this process without Prefect, and give its one sentence."""
+def direct(swarm: Swarm, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Swarm:
+    """The command without Prefect, in the folder of the bench, where nothing may be trained."""
     from prefect import Flow
-
-    def direct(self: Any, *args: Any, **options: Any) -> Any:
-        return self.fn(*args, **options)
 
     def trained(*_: Any, **__: Any) -> None:
         raise AssertionError("something was trained")
 
-    monkeypatch.setattr(Flow, "__call__", direct)
+    monkeypatch.setattr(Flow, "__call__", lambda self, *args, **opts: self.fn(*args, **opts))
     server = SimpleNamespace(wait=lambda quiet: None)
     monkeypatch.setattr("flows.cli.launch_prefect", lambda: nullcontext(server))
     monkeypatch.setattr("flows.cli_stability.launch_prefect", lambda: nullcontext(server))
@@ -49,99 +161,59 @@ def swarm(
     monkeypatch.setenv("DB_SECRET", "s3cret")
     monkeypatch.delenv("NOT_SET_ANYWHERE", raising=False)
     monkeypatch.chdir(bench.folder)
-
-    def run(*arguments: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["swarm", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capsys.readouterr()
-        assert ended.value.code == 2, told
-        assert told.out == ""
-        (line,) = told.err.splitlines()
-        assert line.startswith("swarm: "), line
-        assert "Traceback" not in line
-        assert "s3cret" not in line
-        return line.removeprefix("swarm: ")
-
-    return run
+    return swarm
 
 
-@pytest.mark.parametrize("case", CONFIGURATIONS)
-def test_a_bad_configuration_is_one_sentence(
-    swarm: Callable[..., str], bench: Bench, case: str
+def options(settings: str) -> list[str]:
+    return [part for each in settings.split("; ") for part in ("--set", each)]
+
+
+@pytest.mark.parametrize("case", [*INPUTS, *MODELS])
+def test_bad_data_a_bad_store_or_a_bad_model_is_one_sentence(
+    direct: Swarm, bench: Bench, case: str
 ) -> None:
-    sections, named = CONFIGURATIONS[case]
-    path = bench.file(**sections)
-    line = swarm("select", path)
-    assert all(name in line for name in named), line
-    assert swarm("config", "check", path) == line
-    assert not bench.made_anything()
-
-
-@pytest.mark.parametrize("case", [*RUNS, *MODELS])
-def test_bad_data_or_a_bad_store_is_one_sentence(
-    swarm: Callable[..., str], bench: Bench, case: str
-) -> None:
-    frame, sections, named = {**RUNS, **MODELS}[case]
-    path = bench.file(**sections)
-    if frame is not None and sections.get("data", {}).get("path") == "table.parquet":
+    settings, words = {**INPUTS, **MODELS}[case]
+    path = bench.file()
+    frame = table().assign(**CHANGED.get(case, {}))
+    frame = frame.rename(columns={"x3": ""} if case == "no name" else {})
+    frame.to_csv(bench.folder / "table.csv", index=False)
+    if PARQUET in settings:
         frame.to_parquet(bench.folder / "table.parquet", index=False)
-    elif frame is not None:
-        frame.to_csv(bench.folder / "table.csv", index=False)
     os.mkfifo(bench.folder / "pipe.csv")
-    (bench.folder / "broken.parquet").write_bytes(b"PAR1 and then nothing of the kind at all")
-    others = sa.create_engine(f"sqlite:///{bench.folder}/others.db")
-    with others.begin() as connection:
-        connection.exec_driver_sql("CREATE TABLE customers (name TEXT)")
-    others.dispose()
-    before = (bench.folder / "others.db").read_bytes()
-    line = swarm("select", path)
-    assert all(name in line for name in named), line
+    line = direct("select", path, *options(settings)).sentence
+    assert re.search(words, line), line
+    assert "s3cret" not in line
     assert not bench.made_anything()
-    assert (bench.folder / "others.db").read_bytes() == before
-    assert not (bench.folder / "made.db").exists()
 
 
-@pytest.mark.parametrize("case", MODELS)
-def test_a_plan_refuses_the_same_models(swarm: Callable[..., str], bench: Bench, case: str) -> None:
-    frame, sections, named = MODELS[case]
-    path = bench.file(**sections)
-    if frame is not None:
-        frame.to_csv(bench.folder / "table.csv", index=False)
-    line = swarm("plan", path)
-    assert all(name in line for name in named), line
-
-
-def test_stability_and_a_comparison_try_the_model_before_there_is_a_run(
-    swarm: Callable[..., str], bench: Bench
+@pytest.mark.parametrize("settings", ["budget.epoch=3", "model.estimator=os.path.join"])
+def test_a_bad_configuration_is_the_same_sentence_for_every_command(
+    direct: Swarm, bench: Bench, settings: str
 ) -> None:
-    sections = {"model": {"estimator": "sklearn.naive_bayes.MultinomialNB"}}
-    line = swarm("stability", bench.file(**sections))
-    assert "MultinomialNB cannot be fitted" in line
-    mapping = bench.mapping(**sections)
-    data = {key: mapping.pop(key) for key in ("data",)}
+    given = (bench.file(), *options(settings))
+    line = direct("config", "check", *given).sentence
+    assert settings.partition("=")[2] in line or settings.partition("=")[0] in line
+    assert [direct(name, *given).sentence for name in ("select", "plan")] == [line] * 2
+    assert not bench.made_anything()
+
+
+def test_every_command_that_searches_tries_the_model_before_there_is_a_run(
+    direct: Swarm, bench: Bench
+) -> None:
+    model = {"estimator": "sklearn.naive_bayes.MultinomialNB"}
+    path = bench.file(model=model)
+    for command in ("plan", "stability"):
+        assert "MultinomialNB cannot be fitted" in direct(command, path).sentence
+    mapping = bench.mapping(model=model, budget={"distinct": 4})
+    data = {"small": {"data": mapping.pop("data")}}
     for key in ("strategy", "ensemble", "test", "split"):
         del mapping[key]
-    rivals = {"random": {}, "full": {}}
-    mapping |= {"datasets": {"small": data}, "strategies": rivals, "seeds": 1}
-    mapping["budget"] = {"distinct": 4}
-    path = bench.folder / "compare.yaml"
-    path.write_text(render(mapping), encoding="utf-8")
-    line = swarm("compare", str(path))
+    mapping |= {"datasets": data, "strategies": {"random": {}, "full": {}}, "seeds": 1}
+    compared = bench.folder / "compare.yaml"
+    compared.write_text(render(mapping), encoding="utf-8")
+    line = direct("compare", str(compared)).sentence
     assert line.startswith("data set 'small': MultinomialNB cannot be fitted"), line
     assert not bench.made_anything()
-
-
-@pytest.mark.parametrize("case", ARGUMENTS)
-def test_a_bad_argument_is_one_sentence(swarm: Callable[..., str], case: str) -> None:
-    Path("no.yaml").write_text("name: [unclosed\ndata: 3", encoding="utf-8")
-    Path("binary.yaml").write_bytes(b"\xff\xfe\x00name")
-    Path("list.yaml").write_text("- 1\n- 2\n", encoding="utf-8")
-    Path("empty.yaml").write_text("# nothing\n", encoding="utf-8")
-    arguments, named = ARGUMENTS[case]
-    line = swarm("select", *arguments)
-    assert all(name in line for name in named), line
 
 
 def test_a_population_beyond_the_memory_is_one_sentence() -> None:
@@ -154,7 +226,3 @@ def test_a_population_beyond_the_memory_is_one_sentence() -> None:
     plan = SearchPlan(problem, greedy, Hints(), Budget(epochs=1))
     with pytest.raises(ConfigError, match=r"memory for 20,000 units.* reduce the population"):
         plan.check()
-
-
-def test_there_are_at_least_120_kinds_of_bad_input() -> None:
-    assert len(CONFIGURATIONS) + len(RUNS) + len(MODELS) + len(ARGUMENTS) >= 120

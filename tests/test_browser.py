@@ -5,28 +5,25 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
-from urllib.request import urlopen
 
 import pytest
 
 from flows.compare import compare
 from flows.select import select
 from tests.browser import NoBrowser, opened, problems, requests, resized, settled
+from tests.servers import answers_soon, free_port
 from tests.small_comparison import of
 from tests.small_run import BAYES, Bench
 
 pytestmark = pytest.mark.browser
 
 PAGES = ("report", "comparison")
-SERVER_SECONDS = 90
 # Headings that share more than a rounding with what is neither around nor within them.
 COVERED = """
 const box = e => e.getBoundingClientRect();
@@ -83,35 +80,27 @@ def runs(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("page", PAGES)
-class TestAPage:
-    @pytest.fixture
-    def shown(self, browser: Any, runs: Any, page: str, width: int, scheme: str) -> Any:
-        resized(browser, width, scheme=scheme)
-        browser.get("about:blank")
-        requests(browser)
-        problems(browser)
-        browser.get(runs[2][page].as_uri())
-        return browser
+def test_a_page_fits_its_window_suits_its_reader_and_asks_nothing_of_the_network(
+    browser: Any, runs: Any, page: str, width: int, scheme: str
+) -> None:
+    resized(browser, width, scheme=scheme)
+    browser.get("about:blank")
+    requests(browser)
+    problems(browser)
+    browser.get(runs[2][page].as_uri())
+    assert requests(browser) == [runs[2][page].as_uri()]
+    assert problems(browser) == []
 
-    def test_asks_nothing_of_the_network_and_nothing_goes_wrong(
-        self, shown: Any, runs: Any, page: str
-    ) -> None:
-        assert requests(shown) == [runs[2][page].as_uri()]
-        assert problems(shown) == []
-        assert shown.execute_script("return document.querySelectorAll('svg').length") > 1
+    def seen(expression: str) -> Any:
+        return browser.execute_script(f"return {expression}")
 
-    def test_fits_its_window(self, shown: Any, width: int) -> None:
-        assert shown.execute_script("return document.documentElement.scrollWidth") <= width
-        assert shown.execute_script(WIDER) == []
-
-    def test_has_headings_that_overlap_nothing(self, shown: Any) -> None:
-        assert shown.execute_script("return document.querySelectorAll('h1, h2, h3').length") > 3
-        assert shown.execute_script(COVERED) == []
-
-    def test_is_light_or_dark_as_its_reader_likes(self, shown: Any, scheme: str) -> None:
-        color = "getComputedStyle(document.body).backgroundColor"
-        red = int(shown.execute_script(f"return {color}.match(/\\d+/)[0]"))
-        assert (red > 200) if scheme == "light" else (red < 60)
+    assert seen("document.querySelectorAll('svg').length") > 1
+    assert seen("document.documentElement.scrollWidth") <= width
+    assert browser.execute_script(WIDER) == []
+    assert seen("document.querySelectorAll('h1, h2, h3').length") > 3
+    assert browser.execute_script(COVERED) == [], "headings overlap"
+    red = int(seen("getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]"))
+    assert (red > 200) if scheme == "light" else (red < 60)
 
 
 @pytest.fixture(scope="module")
@@ -131,30 +120,11 @@ def mlflow(runs: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
             start_new_session=True,
         )
     try:
-        answers(f"http://127.0.0.1:{port}/health", server)
+        answers_soon(f"http://127.0.0.1:{port}/health", server)
         yield f"http://127.0.0.1:{port}/#"
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
-
-
-def answers(address: str, server: subprocess.Popen[bytes]) -> None:
-    """Wait until a server answers."""
-    deadline = time.monotonic() + SERVER_SECONDS
-    while True:
-        try:
-            with urlopen(address, timeout=5):
-                return
-        except OSError:
-            assert server.poll() is None, "the server ended"
-            assert time.monotonic() < deadline, f"no answer in {SERVER_SECONDS} s"
-            time.sleep(0.3)
 
 
 def test_mlflow_shows_two_runs_side_by_side(browser: Any, runs: Any, mlflow: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from typing import Any
 
 import numpy as np
@@ -62,11 +61,8 @@ def children(bench: Bench, compared: ComparisonRun) -> list[Any]:
 def test_a_comparison_is_one_run_with_a_finished_child_for_each_search(first):
     bench, compared = first
     parent = bench.tracking.run(compared.run_id)
-    assert (parent.status, parent.tags["kind"], parent.params["budget.distinct"]) == (
-        "FINISHED",
-        "compare",
-        "16",
-    )
+    assert (parent.status, parent.tags["kind"]) == ("FINISHED", "compare")
+    assert parent.params["budget.distinct"] == "16"
     runs = children(bench, compared)
     assert {run.info.status for run in runs} == {"FINISHED"}
     names = sorted(run.info.run_name for run in runs)
@@ -114,19 +110,12 @@ def test_the_summary_names_every_strategy_and_promises_nothing(first, bench, cap
     assert "no difference, however clear, can be significant" in " ".join(said.split())
 
 
-def paid_for(bench: Bench) -> int:
-    """How many evaluations the archive of a bench holds."""
-    with sqlite3.connect(bench.archive.removeprefix("sqlite:///")) as connection:
-        found = connection.execute("SELECT COUNT(*) FROM archive_evaluations").fetchone()
-    return int(found[0])
-
-
 def test_a_finished_comparison_is_answered_by_the_archive_as_a_new_one(first, undrawn):
     bench, compared = first
-    before = paid_for(bench)
+    before = bench.paid_for()
     again = compare(of(bench), verbosity=0)
     assert again.run_id != compared.run_id
-    assert paid_for(bench) == before
+    assert bench.paid_for() == before
     assert same(bench, again) == same(bench, compared)
 
 
@@ -168,6 +157,9 @@ def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undr
     assert statuses.count("FINISHED") == 3
     parent = next(run for run in bench.runs() if run.data.tags.get("kind") == "compare")
     assert parent.info.status == "KILLED"
+    fresh = compare(config, new=True, verbosity=0)
+    assert (fresh.run_id != parent.info.run_id, fresh.read_back) == (True, 0)
+    assert len(children(bench, fresh)) == 6
     # Elsewhere and on fewer workers it is the same comparison.
     other = of(bench, runner={"kind": "threads", "workers": 1})
     resumed = compare(other, verbosity=0)
@@ -218,19 +210,6 @@ def test_a_store_that_goes_away_and_loses_answers_has_every_search_once_at_the_e
     assert same(bench, compared) == same(*first)
 
 
-def test_new_leaves_an_unfinished_comparison_alone(bench, undrawn):
-    config = of(bench, strategies={"full": {}})
-    with pytest.MonkeyPatch.context() as patch:
-        interrupt_after(1, patch)
-        with pytest.raises(KeyboardInterrupt):
-            compare(config, verbosity=0)
-    fresh = compare(config, new=True, verbosity=0)
-    assert fresh.read_back == 0
-    assert len(children(bench, fresh)) == 2
-    parents = [run for run in bench.runs() if run.data.tags.get("kind") == "compare"]
-    assert [run.info.status for run in parents] == ["FINISHED", "KILLED"]
-
-
 def test_searches_of_other_data_are_run_again(bench, undrawn):
     frame = pd.read_csv(bench.mapping()["data"]["path"])
     data = {"small": {"data": bench.mapping()["data"]}}
@@ -274,11 +253,7 @@ def test_rows_kept_aside_give_a_test_cost(bench, undrawn):
 @pytest.mark.parametrize(
     ("sections", "kind", "words"),
     [
-        (
-            {"datasets": {"w": {"data": {"source": "bundled", "name": "wne"}}}},
-            DataError,
-            "'w': .*wne",
-        ),
+        ({"datasets": {"w": {"data": {**BUNDLED, "name": "wne"}}}}, DataError, "'w': .*wne"),
         ({"space": {"fixed": ["x9"]}}, SpaceError, "'wine': .*x9"),
         ({"strategies": {"rnd": {}}}, ConfigError, "rnd"),
     ],

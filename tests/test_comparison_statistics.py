@@ -171,20 +171,13 @@ def test_many_tied_values_are_tested_by_the_spread_of_their_own_ranks():
 
 def cells_of(costs: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
     rows = [
-        {
-            "dataset": dataset,
-            "strategy": strategy,
-            "seed": seed,
-            "cost": cost,
-            "size": 2 + seed,
-            "evaluations": 20,
-            "distinct": 10,
-        }
+        (dataset, strategy, seed, cost, 2 + seed)
         for dataset, own in costs.items()
         for strategy, listed in own.items()
         for seed, cost in enumerate(listed)
     ]
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows, columns=["dataset", "strategy", "seed", "cost", "size"])
+    return table.assign(evaluations=20, distinct=10)
 
 
 WINE = {"a": [0.2, 0.1, 0.3], "b": [0.3, 0.2, 0.1], "c": [0.5, 0.5, 0.5]}

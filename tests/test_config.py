@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from conf.load import (
     SelectConfig,
     as_yaml,
     build_estimator,
     check,
+    difference,
+    flatten,
     from_yaml,
+    json_schema,
     load,
+    shipped,
 )
+from conf.text import render
 from swarm.errors import ConfigError
 
 WINE = "name: a\ndata: {source: bundled, name: wine}\n"
@@ -101,106 +110,133 @@ def test_an_existing_file_wins_over_the_one_that_ships(
 
 # ---------------------------------------------------------------- what is refused, in one sentence
 
-SQL = "name: a\ndata: {source: sql, url: '%s', query: q, target: t}"
-FILE = "name: a\ndata: {source: file, path: t.csv, target: y, %s}"
-
+# Whole configurations, and keys below those of a small one.
 REFUSED = {
     "": "conf/x.yaml must be a mapping of keys such as 'name: mine', got nothing",
     "- a": "conf/x.yaml must be a mapping of keys such as 'name: mine', got a list",
-    "a: 1\nb: [": "cannot read conf/x.yaml, line 2: expected the node content, but found"
-    " '<stream end>'; correct it so that it is YAML",
+    "a: 1\nb: [": "cannot read conf/x.yaml, line 2: expected the node content, but found '<stream"
+    " end>'; correct it so that it is YAML",
     "a: !!python/name:os.system": "cannot read conf/x.yaml, line 1: could not determine a"
-    " constructor for the tag 'tag:yaml.org,2002:python/name:os.system';"
-    " correct it so that it is YAML",
-    WINE + "data: {source: uci}": "key 'data' occurs twice in conf/x.yaml, line 3;"
-    " keep one of them",
-    WINE + "budgt: 3": "unknown key 'budgt' in conf/x.yaml; did you mean 'budget'?",
-    WINE + "epochs: 3": "unknown key 'epochs' in conf/x.yaml; did you mean 'budget.epochs'?",
-    WINE + "tracking: {registr: true}": "unknown key 'tracking.registr' in conf/x.yaml;"
-    " did you mean 'tracking.register'?",
-    WINE + "prepare: {zzz: 1}": "unknown key 'prepare.zzz' in conf/x.yaml;"
-    " known keys are n_clusters",
-    WINE + "a: 1\nbudget: {epochs: 0}\nsplit: 3": "unknown key 'a' in conf/x.yaml; known keys"
-    " are name, description, seed, data, split, model, scoring, pos_label, folds, space,"
-    " prepare, strategy, budget, evaluation, proxy, ensemble, test, tracking, archive, retries,"
-    " schedule (and 2 more)",
-    "name: a": "key 'data' is missing from conf/x.yaml; add it (The table and the"
-    " roles of its columns)",
-    WINE + "1: 2": "key '1' in conf/x.yaml is not text; put it in quotes",
+    " constructor for the tag 'tag:yaml.org,2002:python/name:os.system'; correct it so that it is"
+    " YAML",
+    "name: a": "key 'data' is missing from conf/x.yaml; add it (The table and the roles of its"
+    " columns)",
     "name: a b\ndata: {source: bundled, name: wine}": "name must be letters, digits, '.', '_' or"
     " '-', got 'a b' in conf/x.yaml",
-    "name: 3\ndata: {source: bundled, name: wine}": "name must be text, got 3 in conf/x.yaml;"
-    " put it in quotes",
+    "name: 3\ndata: {source: bundled, name: wine}": "name must be text, got 3 in conf/x.yaml; put"
+    " it in quotes",
     "name: a\ndata: {source: fil}": "data.source must be 'bundled', 'file', 'uci' or 'sql', got"
     " 'fil' in conf/x.yaml; did you mean 'file'?",
-    WINE + "seed: true": "seed must be a whole number, got true in conf/x.yaml",
-    WINE + "budget: {epochs: 0}": "budget.epochs must be at least 1, got 0 in conf/x.yaml",
-    WINE + "budget: {epochs: null}": "budget must limit epochs, evaluations, distinct, fits or"
-    " seconds, got null for all of them; set one, such as budget.epochs to 30",
-    WINE + "budget: {seconds: .inf}": "budget.seconds must be a finite number, got inf in"
-    " conf/x.yaml",
-    WINE + "split: {test_size: 1}": "split.test_size must be below 1, got 1 in conf/x.yaml",
-    WINE + "split: 3": "split must be a mapping of keys, got 3 in conf/x.yaml",
-    WINE + "evaluation: {n_jobs: 0}": "evaluation.n_jobs must be at least 1 or -1, got 0 in"
-    " conf/x.yaml",
-    WINE + "space: {fixed: a}": "space.fixed must be a list, got 'a' in conf/x.yaml; write [a]",
-    WINE + "space: {min_size: 3, max_size: 2}": "space.max_size must be at least space.min_size"
-    " 3, got 2",
-    WINE + "folds: {kind: column}": "folds.kind 'column' needs folds.column;"
-    " set it to the column with the folds",
     "name: a\ndata: {source: uci}": "data.source 'uci' needs a data set; set data.id or data.name",
     "name: a\ndata: {source: bundled}": "data.source 'bundled' needs data.name; set it",
     "name: a\ndata: {source: sql, url: u}": "data.source 'sql' needs data.query and data.target;"
     " set them",
     "name: a\ndata: {source: file, path: t.csv, target: 3}": "data.target must be text or a list,"
     " got 3 in conf/x.yaml; write [3]",
-    SQL % "postgresql://u:pw@h/d": "data.url holds a password or a token; write ${NAME} in its"
-    " place and set the environment variable NAME",
-    FILE % "group: y": "column 'y' is both data.target and data.group; remove it from one of them",
-    FILE % "drop: [y]": "column 'y' is both data.target and in data.drop; remove it from data.drop",
-    WINE + "split: {kind: group}": "split.kind 'group' needs data.group, which is null;"
-    " set it to a column",
-    WINE + "folds: {kind: time}": "folds.kind 'time' needs data.time, which is null;"
-    " set it to a column",
-    WINE + "space: {fixed: [a, g], forbidden: [b], groups: {g: [b, c]}}": "space.fixed and"
+    "name: a\ndata: {source: sql, url: 'postgresql://u:pw@h/d', query: q, target: t}": "data.url"
+    " holds a password or a token; write ${NAME} in its place and set the environment variable"
+    " NAME",
+    "name: a\ndata: {source: file, path: t.csv, target: y, group: y}": "column 'y' is both"
+    " data.target and data.group; remove it from one of them",
+    "name: a\ndata: {source: file, path: t.csv, target: y, drop: [y]}": "column 'y' is both"
+    " data.target and in data.drop; remove it from data.drop",
+}
+REFUSED_KEYS = {
+    "data: {source: uci}": "key 'data' occurs twice in conf/x.yaml, line 3; keep one of them",
+    "budgt: 3": "unknown key 'budgt' in conf/x.yaml; did you mean 'budget'?",
+    "epochs: 3": "unknown key 'epochs' in conf/x.yaml; did you mean 'budget.epochs'?",
+    "tracking: {registr: true}": "unknown key 'tracking.registr' in conf/x.yaml; did you mean"
+    " 'tracking.register'?",
+    "prepare: {zzz: 1}": "unknown key 'prepare.zzz' in conf/x.yaml; known keys are n_clusters",
+    "a: 1\nbudget: {epochs: 0}\nsplit: 3": "unknown key 'a' in conf/x.yaml; known keys are name,"
+    " description, seed, data, split, model, scoring, pos_label, folds, space, prepare, strategy,"
+    " budget, evaluation, proxy, ensemble, test, tracking, archive, retries, schedule (and 2 more)",
+    "1: 2": "key '1' in conf/x.yaml is not text; put it in quotes",
+    "seed: true": "seed must be a whole number, got true in conf/x.yaml",
+    "budget: {epochs: 0}": "budget.epochs must be at least 1, got 0 in conf/x.yaml",
+    "budget: {epochs: null}": "budget must limit epochs, evaluations, distinct, fits or seconds,"
+    " got null for all of them; set one, such as budget.epochs to 30",
+    "budget: {seconds: .inf}": "budget.seconds must be a finite number, got inf in conf/x.yaml",
+    "split: {test_size: 1}": "split.test_size must be below 1, got 1 in conf/x.yaml",
+    "split: 3": "split must be a mapping of keys, got 3 in conf/x.yaml",
+    "evaluation: {n_jobs: 0}": "evaluation.n_jobs must be at least 1 or -1, got 0 in conf/x.yaml",
+    "space: {fixed: a}": "space.fixed must be a list, got 'a' in conf/x.yaml; write [a]",
+    "space: {min_size: 3, max_size: 2}": "space.max_size must be at least space.min_size 3, got 2",
+    "folds: {kind: column}": "folds.kind 'column' needs folds.column; set it to the column with"
+    " the folds",
+    "split: {kind: group}": "split.kind 'group' needs data.group, which is null; set it to a"
+    " column",
+    "folds: {kind: time}": "folds.kind 'time' needs data.time, which is null; set it to a column",
+    "space: {fixed: [a, g], forbidden: [b], groups: {g: [b, c]}}": "space.fixed and"
     " space.forbidden both cover 'b', by 'g' and 'b'; remove it from one of them",
-    WINE + "model: {estimator: foo}": "model.estimator must be a dotted Python name, got 'foo' in"
+    "model: {estimator: foo}": "model.estimator must be a dotted Python name, got 'foo' in"
     " conf/x.yaml",
-    WINE + "model: {estimator: os.system}": "model.estimator 'os.system' is outside sklearn,"
-    " lightgbm, swarm; add its package to model.allow if you trust it",
-    WINE + "model: {estimator: sklearnx.A}": "model.estimator 'sklearnx.A' is outside sklearn,"
-    " lightgbm, swarm; add its package to model.allow if you trust it",
-    WINE + "model: {estimator: sklearn.nope.X}": "model.estimator 'sklearn.nope.X' cannot be"
-    " imported, ModuleNotFoundError: No module named 'sklearn.nope'; correct the path or install"
-    " its package",
-    WINE + "model: {estimator: lightgbm.LGBMClasifier}": "model.estimator 'lightgbm.LGBMClasifier'"
-    " is not a class of lightgbm; did you mean 'LGBMClassifier'?",
-    WINE + "model: {estimator: sklearn.decomposition.PCA}": "model.estimator"
-    " 'sklearn.decomposition.PCA' has no fit, predict and get_params; name a classifier or"
-    " regressor that follows scikit-learn",
-    WINE + "model: {estimator: sklearn.cluster.KMeans}": "model.estimator 'sklearn.cluster.KMeans'"
-    " is neither a classifier nor a regressor compatible with scikit-learn; name one that is",
-    WINE + "ensemble: {vote: mean}": "ensemble.vote 'mean' needs a regressor, got the classifier"
+    "model: {estimator: os.system}": "model.estimator 'os.system' is outside sklearn, lightgbm,"
+    " swarm; add its package to model.allow if you trust it",
+    "model: {estimator: sklearn.nope.X}": "model.estimator 'sklearn.nope.X' cannot be imported,"
+    " ModuleNotFoundError: No module named 'sklearn.nope'; correct the path or install its package",
+    "model: {estimator: lightgbm.LGBMClasifier}": "model.estimator 'lightgbm.LGBMClasifier' is"
+    " not a class of lightgbm; did you mean 'LGBMClassifier'?",
+    "model: {estimator: sklearn.decomposition.PCA}": "model.estimator 'sklearn.decomposition.PCA'"
+    " has no fit, predict and get_params; name a classifier or regressor that follows scikit-learn",
+    "model: {estimator: sklearn.cluster.KMeans}": "model.estimator 'sklearn.cluster.KMeans' is"
+    " neither a classifier nor a regressor compatible with scikit-learn; name one that is",
+    "ensemble: {vote: mean}": "ensemble.vote 'mean' needs a regressor, got the classifier"
     " lightgbm.LGBMClassifier; set it to 'hard', 'soft', 'any' or 'auto'",
-    WINE + "model: {estimator: sklearn.svm.SVC}\nensemble: {vote: soft}": "ensemble.vote 'soft'"
-    " needs probabilities, which sklearn.svm.SVC with these model.params does not provide;"
-    " set it to 'hard'",
-    WINE + "model: {estimator: lightgbm.LGBMRegressor}\nensemble: {vote: any}": "ensemble.vote"
-    " 'any' needs a classifier, got the regressor lightgbm.LGBMRegressor; set it to 'mean' or"
-    " 'auto'",
-    WINE + "model: {estimator: lightgbm.LGBMRegressor}": "folds.kind 'stratified' needs a"
-    " classifier, got the regressor lightgbm.LGBMRegressor; set it to 'random'",
-    WINE + "strategy: {params: {n_particles: 0}}": "strategy 'multiswarm' cannot be created:"
-    " n_particles must be >= 1, got 0",
-    WINE + "strategy: {params: {n_swarms: 17}}": "strategy 'multiswarm' cannot be created:"
-    " n_swarms must be <= 16, got 17",
+    "model: {estimator: sklearn.svm.SVC}\nensemble: {vote: soft}": "ensemble.vote 'soft' needs"
+    " probabilities, which sklearn.svm.SVC with these model.params does not provide; set it to"
+    " 'hard'",
+    "model: {estimator: lightgbm.LGBMRegressor}\nensemble: {vote: any}": "ensemble.vote 'any'"
+    " needs a classifier, got the regressor lightgbm.LGBMRegressor; set it to 'mean' or 'auto'",
+    "model: {estimator: lightgbm.LGBMRegressor}": "folds.kind 'stratified' needs a classifier,"
+    " got the regressor lightgbm.LGBMRegressor; set it to 'random'",
+    "space: {fixed: [x], forbidden: [x]}": "space.fixed and space.forbidden both cover 'x', by"
+    " 'x'; remove it from one of them",
+    "evaluation: {timeout_seconds: 0}": "evaluation.timeout_seconds must be above 0, got 0 in"
+    " conf/x.yaml",
+    "evaluation: {timeout_seconds: 5, backend: threading}": "evaluation.timeout_seconds 5 needs"
+    " workers that can be killed and replaced, got evaluation.backend 'threading'; set it to"
+    " 'loky', or the timeout to null",
+    "evaluation: {address: 'tcp://h:1'}": "evaluation.address 'tcp://h:1' is for the backends"
+    " dask and ray, got 'loky'; set evaluation.backend, or remove the address",
+    "test: {bootstrap: 1000000000}": "test.bootstrap must be at most 100000, got 1000000000 in"
+    " conf/x.yaml",
+    "test: {random_subsets: 1000000}": "test.random_subsets must be at most 1000, got 1000000 in"
+    " conf/x.yaml",
+    "budget: {epochs: 1000000000000000000000}": "budget.epochs must be at most 1000000000, got"
+    " 1000000000000000000000 in conf/x.yaml",
+    "evaluation: {n_jobs: 1000000}": "evaluation.n_jobs must be at most 1024 or -1, got 1000000"
+    " in conf/x.yaml",
+    "evaluation: {timeout_seconds: 1.0e+30}": "evaluation.timeout_seconds must be at most 604800,"
+    " got 1e+30 in conf/x.yaml",
+    "strategy: {params: {n_particles: 1000000000, n_swarms: 1}}": "strategy 'multiswarm' cannot"
+    " be created: n_particles must be <= 100000, got 1000000000",
+    "strategy: {params: {velocity_bound: -1.0}}": "strategy 'multiswarm' cannot be created:"
+    " velocity_bound must be > 0, got -1.0",
+    "folds: {n_folds: 1}": "folds.n_folds must be at least 2, got 1 in conf/x.yaml",
+    "model: {params: {zzz: 4}}": "unknown parameter 'model.params.zzz' of"
+    " lightgbm.LGBMClassifier; known are LightGBM's own parameters",
+    "model: {params: {num_leavs: 4}}": "unknown parameter 'model.params.num_leavs' of"
+    " lightgbm.LGBMClassifier; did you mean 'num_leaves'?",
+    "tracking: {uri: 'http://ann:s3cret@h:5000'}": "tracking.uri holds a password or a token;"
+    " write ${NAME} in its place and set the environment variable NAME",
+    "proxy: {params: {n_trees: 2}}\nmodel: {estimator: sklearn.naive_bayes.GaussianNB}": "unknown"
+    " parameter 'model.params.n_trees' of sklearn.naive_bayes.GaussianNB; known are priors,"
+    " var_smoothing",
+    "evaluation: {backend: luky}": "evaluation.backend must be 'loky', 'threading', 'sequential',"
+    " 'dask' or 'ray', got 'luky' in conf/x.yaml; did you mean 'loky'?",
+    "strategy: {params: {n_particles: 0}}": "strategy 'multiswarm' cannot be created: n_particles"
+    " must be >= 1, got 0",
+    "strategy: {params: {n_swarms: 17}}": "strategy 'multiswarm' cannot be created: n_swarms must"
+    " be <= 16, got 17",
 }
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.parametrize("text", [*REFUSED, *REFUSED_KEYS])
 def test_bad_input_ends_in_one_sentence(text: str) -> None:
-    sentence = refusal(text)
-    assert sentence == REFUSED[text]
+    expected = REFUSED.get(text) or REFUSED_KEYS[text]
+    sentence = refusal(text if text in REFUSED else WINE + text)
+    assert sentence == expected
     assert is_one_sentence(sentence)
 
 
@@ -305,6 +341,160 @@ def test_an_allowed_package_opens_itself_and_not_its_namesakes() -> None:
     assert "is outside" in refusal(WINE, outside, "model.allow=[tests.test_conf]")
 
 
-def test_an_address_of_a_cluster_is_refused_where_none_is_used() -> None:
-    with pytest.raises(ConfigError, match=r"evaluation\.address 'tcp://h:1' is for the backends"):
-        check(read(WINE, "evaluation.address=tcp://h:1"))
+# ---------------------------------------------------------------- written out again
+
+texts = st.text(max_size=20)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**9), 10**9)
+    | st.floats(allow_nan=False)
+    | texts
+    | st.sampled_from(
+        ["1e-3", "null", "yes", "1_000", "0x1f", "12:30", "2020-01-01", "~", "<<", "a\x85b\u2028"]
+    )
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+names = st.text("abcdefghijk_", min_size=1, max_size=8)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    params=st.dictionaries(texts, values, max_size=4),
+    drop=st.lists(st.text(min_size=1, max_size=10), max_size=3),
+    seed=st.integers(0, 2**32 - 1),
+    pos_label=st.none() | st.booleans() | st.integers() | texts,
+    seconds=st.none() | st.floats(1e-9, 1e9),
+)
+def test_any_configuration_written_as_yaml_is_read_back_the_same(
+    params: dict[str, Any], drop: list[str], seed: int, pos_label: Any, seconds: float | None
+) -> None:
+    config = SelectConfig.model_validate(
+        {
+            "name": "a",
+            "seed": seed,
+            "pos_label": pos_label,
+            "data": {"source": "bundled", "name": "wine", "drop": drop},
+            "model": {"params": params},
+            "budget": {"seconds": seconds},
+        }
+    )
+    again = from_yaml(as_yaml(config), env={})
+    assert again == config
+    assert difference(config, again) == []
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(names, scalars, max_size=3), st.integers(1, 99), st.floats(0.01, 0.99))
+def test_any_override_arrives_and_the_last_one_wins(
+    params: dict[str, Any], epochs: int, size: float
+) -> None:
+    given_params = [f"strategy.params.{key}={render(value)}" for key, value in params.items()]
+    config = read(
+        WINE, "budget.epochs=100", *given_params, f"split.test_size={size!r}",
+        f"budget.epochs={epochs}",
+    )  # fmt: skip
+    assert config.strategy.params == params
+    assert (config.budget.epochs, config.split.test_size) == (epochs, size)
+
+
+def test_differences_name_the_key_and_both_values() -> None:
+    old = read(WINE, "model.params={a: 1, nan: .nan}")
+    new = read(WINE, "model.params={b: true, nan: .nan}", "scoring=recall")
+    assert difference(old, old) == []
+    assert difference(old, new) == [
+        "model.params.a: 1 -> not set",
+        'scoring: null -> "recall"',
+        "model.params.b: not set -> true",
+    ]
+
+
+def test_every_key_has_a_description_in_the_schema() -> None:
+    schema = json_schema()
+    objects = [schema, *schema["$defs"].values()]
+    bare = [
+        (each.get("title"), key)
+        for each in objects
+        for key, value in each.get("properties", {}).items()
+        if not value.get("description")
+    ]
+    assert bare == []
+    assert all(each["additionalProperties"] is False for each in objects if "properties" in each)
+    assert "register" in schema["$defs"]["TrackingSection"]["properties"]
+
+
+def test_seeds_that_are_not_given_are_the_top_one() -> None:
+    config = read(WINE, "seed=5", "folds.seed=6")
+    assert (config.split_seed, config.folds_seed) == (5, 6)
+    assert read(WINE, "tracking.register=false").tracking.register is False
+
+
+# ---------------------------------------------------------------- what ships
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_what_ships_is_fine_obeys_its_schema_and_reads_back(name: str) -> None:
+    config = load(name, env={})
+    check(config)
+    assert from_yaml(as_yaml(config), env={}) == config
+    schema = json_schema(type(config))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(config.model_dump(mode="json", by_alias=True), schema)
+
+
+def test_musk_is_the_worked_example_of_document_000() -> None:
+    values = flatten(load("musk", env={}))
+    example = {
+        "data.source": "uci",
+        "data.id": 75,
+        "split.kind": "random",
+        "split.test_size": 0.3,
+        "model.estimator": "lightgbm.LGBMClassifier",
+        "model.params.objective": "binary",
+        "model.params.num_leaves": 16,
+        "model.params.n_estimators": 100,
+        "model.params.learning_rate": 0.1,
+        "model.params.random_state": 42,
+        "model.params.importance_type": "gain",
+        "model.params.verbosity": -1,
+        "scoring": "recall",
+        "folds.kind": "stratified",
+        "folds.n_folds": 5,
+        "folds.shuffle": True,
+        "prepare.n_clusters": 50,
+        "strategy.name": "multiswarm",
+        "strategy.params.n_particles": 16,
+        "strategy.params.n_swarms": 4,
+        "strategy.params.inertia": 0.5,
+        "strategy.params.c1": 0.5,
+        "strategy.params.c2": 0.5,
+        "strategy.params.regroup_every": 10,
+        "strategy.params.n_extra": 1,
+        "strategy.params.local_search_prob": 0.5,
+        "strategy.params.init": "clusters",
+        "budget.epochs": 100,
+        "ensemble.n_models": 8,
+        "ensemble.vote": "any",
+    }
+    assert {key: values[key] for key in example} == example
+    given_params = {key for key in values if key.startswith(("model.params.", "strategy.params."))}
+    assert given_params <= set(example)
+
+
+def test_musk_grouped_differs_from_musk_by_the_molecules_only() -> None:
+    changed = difference(load("musk", env={}), load("musk_grouped", env={}))
+    assert [line.split(":")[0] for line in changed] == [
+        "name", "description", "data.group", "split.kind", "folds.kind",
+    ]  # fmt: skip
+
+
+def test_the_comment_in_musk_points_it_to_a_local_copy() -> None:
+    local = ["data.source=file", "data.path=m.parquet", "data.target=target", "data.group=group"]
+    for name in ("musk", "musk_grouped"):
+        config = load(name, local, env={})
+        check(config)
+        assert (config.data.source, config.data.group) == ("file", "group")

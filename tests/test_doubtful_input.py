@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,9 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from flows.configured import fetched, prepare_as_configured
-from flows.select import select
 from swarm import SubsetSelector
 from swarm.warning_codes import WARNINGS, coded
-from tests.small_run import BAYES, OTHERS, Bench, table
-
-# Every column name of a table that a search makes of its own.
-TAKEN = ["epoch", "cost", "size", "group", "features", "mask", "fold_0", "feature_cost"]
+from tests.small_run import BAYES, OTHERS, TAKEN, Bench, table
 
 
 def warned(bench: Bench, frame: pd.DataFrame, **sections: Any) -> tuple[str, ...]:
@@ -59,43 +54,13 @@ def test_every_code_is_in_the_documentation() -> None:
         coded("SWM999", "nothing")
 
 
-def renamed() -> pd.DataFrame:
-    return table().rename(columns={f"x{i}": name for i, name in enumerate(TAKEN)})
-
-
-@pytest.mark.usefixtures("prefect_server")
-def test_columns_may_be_named_as_those_of_the_results(bench: Bench) -> None:
-    plain = select(bench.config(), None, 0)
-    taken = bench.other("taken")
-    renamed().to_csv(taken.folder / "table.csv", index=False)
-    outcome = select(taken.config(), None, 0)
-    assert taken.statuses() == ["FINISHED"]
-    new = dict(zip([f"x{i}" for i in range(8)], TAKEN, strict=True))
-    assert outcome.result.features == [new[name] for name in plain.result.features]
-    assert outcome.result.history.equals(plain.result.history)
-    assert outcome.judgement.table["value"].equals(plain.judgement.table["value"])
-    head = taken.artifact(outcome.run_id, "subsets.csv").decode().splitlines()[0].split(",")
-    assert head[:5] == ["cost", "group", "epoch", "feature_feature_cost", "size"]
-    assert len(set(head)) == len(head)
-    for file in ("epochs/0001.parquet", "archive.parquet"):
-        ours, theirs = (
-            pd.read_parquet(each.tracking.download(run.run_id, file))
-            for each, run in ((taken, outcome), (bench, plain))
-        )
-        assert list(ours) == list(theirs)
-        assert ours["cost"].equals(theirs["cost"])
-    chosen = json.loads(taken.artifact(outcome.run_id, "features.json"))["features"]
-    assert set(chosen) <= set(TAKEN)
-
-
 def test_a_selector_takes_columns_named_as_those_of_its_results() -> None:
     target = table()["y"]
     options: dict[str, Any] = {"epochs": 3, "cv": 3, "strategy_params": {"n_particles": 4}}
     options["strategy_params"]["n_swarms"] = 2
-    rows = renamed()[TAKEN]
-    plain = SubsetSelector(GaussianNB(), **options).fit(
-        table()[[f"x{i}" for i in range(8)]], target
-    )
+    given = table()[[f"x{i}" for i in range(8)]]
+    rows = given.set_axis(TAKEN, axis=1)
+    plain = SubsetSelector(GaussianNB(), **options).fit(given, target)
     taken = SubsetSelector(GaussianNB(), **options).fit(rows, target)
     new = dict(zip([f"x{i}" for i in range(8)], TAKEN, strict=True))
     assert taken.subset_ == [new[name] for name in plain.subset_]

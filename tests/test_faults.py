@@ -324,17 +324,3 @@ def test_ctrl_c_before_the_first_epoch_leaves_a_killed_run_that_can_be_resumed(
     resumed = warm.start("resume", run.run_id, "--tracking-uri", bench.uri, *budget)
     assert resumed.wait() == 0, resumed.said()
     assert_as_if_nothing_had_happened(bench, undisturbed)
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads signal masks from /proc")
-def test_workers_do_not_hear_ctrl_c(warm: WarmSwarm, bench: Bench) -> None:
-    command = warm.start("select", configured(bench, n_jobs=2), "-v")
-    command.wait_for("epoch 1/")
-    workers = command.workers()
-    masks = [
-        Path(f"/proc/{pid}/status").read_text().split("SigBlk:")[1].split()[0] for pid in workers
-    ]
-    command.signal(signal.SIGKILL)
-    command.wait()
-    assert masks
-    assert all(int(mask, 16) & 1 << signal.SIGINT - 1 for mask in masks)

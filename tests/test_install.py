@@ -42,6 +42,12 @@ class Installed:
             check=False,
         )
 
+    def python(self, code: str, *options: str) -> str:
+        """Standard output of some Python code."""
+        done = self.run(self.bin / "python", *options, "-c", code)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
     def distributions(self) -> list[str]:
         listed = self.run(self.bin / "python", "-m", "pip", "list", "--format", "json")
         names = {each["name"].lower() for each in json.loads(listed.stdout)}
@@ -95,9 +101,7 @@ def workflow(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed
 def test_the_library_alone_is_small_and_runs_the_example_of_the_readme(library):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
-    done = library.run(library.bin / "python", "-W", "error::ImportWarning", "-c", block)
-    assert done.returncode == 0, done.stderr
-    assert 0 <= float(done.stdout.split()[0]) < 0.05
+    assert 0 <= float(library.python(block, "-W", "error::ImportWarning").split()[0]) < 0.05
     names = library.distributions()
     print(f"library: {len(names)} distributions, {library.megabytes():.0f} MB: {', '.join(names)}")
     assert len(names) <= MOST_DISTRIBUTIONS, names
@@ -105,8 +109,7 @@ def test_the_library_alone_is_small_and_runs_the_example_of_the_readme(library):
 
 
 def test_the_library_knows_its_version_and_ships_its_types(library):
-    code = "import swarm, pathlib; print(swarm.__version__)"
-    told = library.run(library.bin / "python", "-c", code).stdout.strip()
+    told = library.python("import swarm; print(swarm.__version__)")
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert f'version = "{told}"' in project
     (marker,) = library.bin.parent.glob("lib/python*/site-packages/swarm/py.typed")
@@ -132,14 +135,12 @@ try:
 except ValueError as error:
     print(error)
 """
-    done = library.run(library.bin / "python", "-c", code)
-    assert done.stdout.strip().endswith("run `pip install 'swarmselect[report]'`"), done.stderr
+    assert library.python(code).endswith("run `pip install 'swarmselect[report]'`")
 
 
 def test_every_strategy_of_the_library_can_be_made_without_the_workflow(library):
     code = "import swarm; print(len([swarm.make(name) for name in swarm.registry()]))"
-    done = library.run(library.bin / "python", "-c", code)
-    assert int(done.stdout) >= 19, done.stderr
+    assert int(library.python(code)) >= 19
 
 
 def test_the_workflow_selects_features_in_an_empty_folder(workflow):
@@ -158,26 +159,14 @@ def test_folders_of_the_same_names_are_named_or_do_no_harm(workflow):
     for name in names:
         (workflow.folder / "mine" / name).mkdir(parents=True)
     try:
-        beside = subprocess.run(
-            [workflow.bin / "swarm", *check],
-            cwd=workflow.folder / "mine",
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert beside.returncode == 0, beside.stderr
+        command = [workflow.bin / "swarm", *check]
+        mine = workflow.folder / "mine"
+        subprocess.run(command, cwd=mine, capture_output=True, timeout=60, check=True)
         for name in names:
-            package = workflow.folder / "mine" / name / "__init__.py"
+            package = mine / name / "__init__.py"
             package.touch()
-            done = subprocess.run(
-                [workflow.bin / "swarm", *check],
-                env={**os.environ, "PYTHONPATH": str(workflow.folder / "mine")},
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
+            shadowed = {**os.environ, "PYTHONPATH": str(mine)}
+            done = subprocess.run(command, env=shadowed, capture_output=True, text=True, timeout=60)
             assert done.returncode == 2
             (line,) = done.stderr.splitlines()
             assert line.startswith(f"swarm: {package.parent} stands in the way")

@@ -17,10 +17,18 @@ import pytest
 
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
+from swarm.search.driver import run
 from swarm.strategies.base import Proposal
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.multiswarm import MultiSwarm, MultiSwarmState
-from swarm.testing.planted import Planted, constant, hints_for, plain_space, planted
+from swarm.testing.planted import (
+    Planted,
+    constant,
+    hints_for,
+    make_search,
+    plain_space,
+    planted,
+)
 from swarm.testing.trajectory import drive, snapshot
 
 

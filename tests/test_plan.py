@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from flows.cli import app
 from flows.configured import fetched, plan_as_configured, prepare_as_configured
 from flows.planning import plan_search
-from swarm.errors import DataError, EvaluationError, SpaceError
+from swarm.errors import DataError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.planning import Machine, Timing, make_plan, this_machine, time_subsets
 from swarm.problem.hints import Hints
@@ -83,11 +83,6 @@ def test_the_command_says_what_there_is_to_know_and_leaves_nothing_behind(bench:
     assert told["warnings"]
     assert sorted(bench.folder.iterdir()) == before
     assert not bench.made_anything()
-
-
-def test_bad_input_is_refused_as_the_search_would_refuse_it(bench):
-    with pytest.raises(SpaceError, match="unknown feature 'x9'"):
-        app(["plan", bench.file(space={"fixed": ["x9"]})], standalone_mode=False)
 
 
 def test_a_configuration_for_a_wider_table_has_at_most_a_cluster_for_each_unit(bench, capsys):

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import psutil
 import pytest
@@ -21,6 +20,7 @@ import pytest
 from flows import cli_servers, server_process
 from flows.prefect_server import answers, launch_prefect
 from swarm.errors import StoreError
+from tests.servers import free_port, happens
 
 SMALL = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
 SMALL += ["model.params.n_estimators=5", "test.random_subsets=1", "test.bootstrap=50"]
@@ -48,20 +48,6 @@ def command() -> str:
     return str(path)
 
 
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def ends_within(seconds: float, is_over: Callable[[], bool]) -> bool:
-    end = time.monotonic() + seconds
-    while not is_over() and time.monotonic() < end:
-        time.sleep(0.05)
-    return is_over()
-
-
 def servers_of(pid: int) -> list[psutil.Process]:
     """Servers among the children of a process."""
     children = psutil.Process(pid).children()
@@ -76,17 +62,15 @@ def is_gone(process: psutil.Process) -> bool:
         return True
 
 
+def run(arguments: list[str], folder: Path, environment: Environment) -> CompletedProcess[str]:
+    return subprocess.run(
+        arguments, cwd=folder, env=environment, capture_output=True, text=True, timeout=290
+    )
+
+
 def select(command: list[str], folder: Path, environment: Environment) -> str:
     """Run `swarm select default`, and give the id of its run."""
-    done = subprocess.run(
-        [*command, "select", "default", *OPTIONS],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=290,
-        check=False,
-    )
+    done = run([*command, "select", "default", *OPTIONS], folder, environment)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert "of 30 features" in done.stdout
@@ -125,15 +109,7 @@ def test_a_machine_that_has_no_time_for_it_only_delays_the_start(tmp_path, new_u
 
 
 def test_bad_input_does_not_wait_for_the_server_and_leaves_nothing(tmp_path, new_user, command):
-    done = subprocess.run(
-        [command, "select", "default", "--set", "budget.epocs=2"],
-        cwd=tmp_path,
-        env=new_user,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run([command, "select", "default", "--set", "budget.epocs=2"], tmp_path, new_user)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
@@ -142,15 +118,7 @@ def test_bad_input_does_not_wait_for_the_server_and_leaves_nothing(tmp_path, new
 @pytest.mark.faults
 def test_a_server_that_dies_ends_in_its_own_last_words(tmp_path, new_user, command):
     database = {"PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{tmp_path}/no/x.db"}
-    done = subprocess.run(
-        [command, "select", "default", *OPTIONS],
-        cwd=tmp_path,
-        env={**new_user, **database},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run([command, "select", "default", *OPTIONS], tmp_path, {**new_user, **database})
     assert done.returncode == 2
     first, *others = [line for line in done.stderr.splitlines() if "takes up to" not in line]
     assert first.startswith("swarm: the Prefect server of this command ended with status 3")
@@ -176,7 +144,7 @@ def test_the_server_ends_with_the_command_however_it_ends(tmp_path, new_user, en
         assert not is_gone(server)
         parent.send_signal(end)
         parent.wait(timeout=30)
-        assert ends_within(20, lambda: is_gone(server))
+        assert happens(lambda: is_gone(server), 20)
 
 
 def test_a_server_on_prefects_usual_port_is_used(monkeypatch, capsys, prefect_server):
@@ -194,9 +162,6 @@ def test_a_server_on_prefects_usual_port_is_used(monkeypatch, capsys, prefect_se
     server.wait()
     told = capsys.readouterr().err
     assert f"using the Prefect server at {prefect_server.removesuffix('/api')}" in told
-
-
-def test_nothing_on_prefects_usual_port_is_no_server(monkeypatch):
     assert not answers(f"http://127.0.0.1:{free_port()}/api")
 
 

@@ -89,9 +89,20 @@ def desk(bench: Bench) -> Desk:
     return Desk(bench)
 
 
-def test_the_first_answer_is_the_champion_and_is_published(desk: Desk) -> None:
+@pytest.fixture(scope="module")
+def first(
+    prefect_server: str, tracking_uri: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Desk, RefreshRun]:
+    """A champion that no refresh has replaced."""
+    desk = Desk(Bench(tmp_path_factory.mktemp("first"), tracking_uri))
     snapshot(desk.snapshots, "2026-01-05", 3)
-    done = desk.refresh()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flows.select.write_report", lambda data: {})
+        return desk, desk.refresh()
+
+
+def test_the_first_answer_is_the_champion_and_is_published(first: tuple[Desk, RefreshRun]) -> None:
+    desk, done = first
     assert (done.decision, done.champion.version, done.champion.over) == ("first", "1", None)
     assert done.outcome is not None
     alias = desk.bench.tracking.client.get_model_version_by_alias(desk.name, ALIAS)
@@ -100,28 +111,41 @@ def test_the_first_answer_is_the_champion_and_is_published(desk: Desk) -> None:
     record = json.loads(desk.artifact(done.run_id, "decision.json"))
     assert record["decision"] == "first"
     assert record["data"].endswith("rows_2026-01-05.parquet")
-    assert desk.bench.runs()[0].data.tags["decision"] == "first"
+    assert desk.bench.tracking.run(done.run_id).tags["decision"] == "first"
     told = desk.champions.required(desk.name)
     assert told.since.startswith("20")
     assert told.why == done.why
 
 
-def test_the_same_data_and_configuration_are_not_searched_again(desk: Desk) -> None:
-    snapshot(desk.snapshots, "2026-01-05", 3)
-    first = desk.refresh()
-    before = time.monotonic()
+def test_the_same_data_and_configuration_are_not_searched_again(
+    first: tuple[Desk, RefreshRun],
+) -> None:
+    desk, done = first
+    runs, before = len(desk.bench.runs()), time.monotonic()
     again = desk.refresh()
     assert time.monotonic() - before < 10
-    assert (again.decision, again.run_id, again.outcome) == ("unchanged", first.run_id, None)
-    assert len(desk.bench.runs()) == 1
+    assert (again.decision, again.run_id, again.outcome) == ("unchanged", done.run_id, None)
+    assert len(desk.bench.runs()) == runs
     # Asked for by force, the champion's own subsets come first, and nothing is better than itself.
     forced = desk.refresh(force=True)
-    assert forced.decision == "kept"
-    assert forced.champion.version == "1"
-    assert forced.outcome is not None
-    answer = desk.champions.answer(first.champion)
+    assert (forced.decision, forced.champion.version) == ("kept", "1")
+    answer = desk.champions.answer(done.champion)
     start = pd.read_parquet(io.BytesIO(desk.artifact(forced.run_id, "epochs/0001.parquet")))
     assert start["cost"].min() <= answer["cost"] + 1e-12
+
+
+def test_a_crash_between_promotion_and_publication_is_mended(
+    first: tuple[Desk, RefreshRun],
+) -> None:
+    desk, _ = first
+    content = desk.published.read_bytes()
+    stale = json.loads(content) | {"version": "0", "features": ["old"]}
+    desk.published.write_text(json.dumps(stale))
+    # A run that was killed looks as if it still ran.
+    left = desk.bench.tracking.start_run("killed", {}, {"refresh": desk.name})
+    assert desk.refresh().decision == "unchanged"
+    assert desk.published.read_bytes() == content
+    assert desk.bench.tracking.run(left).status == "KILLED"
 
 
 def test_a_better_challenger_takes_over_and_can_be_rolled_back(desk: Desk) -> None:
@@ -214,20 +238,6 @@ def test_of_two_refreshes_at_once_the_second_declines_or_waits(desk: Desk) -> No
     threading.Timer(2.0, leave.set).start()
     assert desk.refresh(champion={"wait_seconds": 60.0}).decision == "first"
     thread.join()
-
-
-def test_a_crash_between_promotion_and_publication_is_mended(desk: Desk) -> None:
-    snapshot(desk.snapshots, "2026-01-05", 3)
-    done = desk.refresh()
-    content = desk.published.read_bytes()
-    stale = json.loads(content) | {"version": "0", "features": ["old"]}
-    desk.published.write_text(json.dumps(stale))
-    # A run that was killed looks as if it still ran.
-    left = desk.bench.tracking.start_run("killed", {}, {"refresh": desk.name})
-    assert desk.refresh().decision == "unchanged"
-    assert desk.published.read_bytes() == content
-    assert desk.bench.tracking.run(left).status == "KILLED"
-    assert done.champion.version == "1"
 
 
 def test_a_refresh_is_told_from_other_configurations(desk: Desk) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.servers import answers_soon, free_port
 from tests.small_run import Bench
 from tests.test_refresh import Desk, snapshot
 
@@ -29,12 +28,6 @@ LONG = os.environ.get("SWARM_FAULTS") == "long"
 REFRESHES = 50 if LONG else 6
 # Refreshes until caches and tables have their size.
 WARM = 5 if LONG else 3
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def test_the_champion_is_served_and_takes_rows_of_full_width(bench: Bench) -> None:
@@ -56,7 +49,7 @@ def test_the_champion_is_served_and_takes_rows_of_full_width(bench: Bench) -> No
     )
     try:
         address = f"http://127.0.0.1:{port}"
-        _wait_for(f"{address}/ping", server)
+        answers_soon(f"{address}/ping", server)
         body = json.dumps({"dataframe_split": rows.to_dict(orient="split")}).encode()
         asked = urllib.request.Request(
             f"{address}/invocations", body, {"Content-Type": "application/json"}
@@ -70,17 +63,6 @@ def test_the_champion_is_served_and_takes_rows_of_full_width(bench: Bench) -> No
         assert server.stdout is not None
         server.stdout.close()
     assert np.array_equal(np.ravel(served), done.outcome.ensemble.predict(rows))
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(240):
-        assert server.poll() is None, "the server ended"
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.5)
-    pytest.fail("the served model did not answer within two minutes")
 
 
 def resident() -> float:

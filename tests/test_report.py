@@ -18,6 +18,7 @@ from swarm.report.drawing import LIGHT, styled
 from swarm.report.figures import _figures, with_gaps
 from swarm.report.formatting import interval, number
 from swarm.report.page import optimism_sentence, work_counts
+from swarm.report.serialization import report_of, report_text
 from tests.small_report import (
     CASES,
     Page,
@@ -194,6 +195,20 @@ def test_any_run_has_a_report(case: str) -> None:
     assert not re.search(r"\b(nan|inf|None)\b", text)
     assert len(html) < 600_000
     assert all(drawing.png.startswith(b"\x89PNG") for drawing in drawings.values())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_stored_data_of_a_report_make_the_same_page(case: str) -> None:
+    text = report_text(CASES[case])
+    text.encode()
+    assert "NaN" not in text
+    assert "Infinity" not in text
+    assert len(text) < 300_000
+    again = report_of(text)
+    assert report_text(again) == text
+    # Drawing takes long: the case whose distances are stored in part is drawn again.
+    drawings = None if case == "many features" else drawn(case)
+    assert render(again, drawings) == rendered(case)
 
 
 def test_there_is_one_figure_per_metric() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,32 +41,12 @@ def test_it_is_never_surer_than_the_ordinary_t_test(
 
 
 @given(DIFFERENCES, ROWS, ROWS)
-def test_turning_every_sign_mirrors_the_interval_and_keeps_p(
-    differences: list[float], n_train: int, n_test: int
-) -> None:
-    found = corrected_t(differences, n_train, n_test)
-    turned = corrected_t([-value for value in differences], n_train, n_test)
-    assert (turned.mean, turned.low, turned.high) == (-found.mean, -found.high, -found.low)
-    assert (turned.p, turned.n) == (found.p, found.n)
-
-
-@given(DIFFERENCES, ROWS, ROWS)
 def test_the_interval_excludes_0_exactly_where_p_is_below_its_level(
     differences: list[float], n_train: int, n_test: int
 ) -> None:
     found = corrected_t(differences, n_train, n_test)
     if found.p != pytest.approx(0.05):
         assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
-
-
-def test_a_larger_share_of_test_rows_widens_the_interval() -> None:
-    differences = np.array([0.1, 0.2, 0.4])
-    widths = [
-        found.high - found.low
-        for found in (corrected_t(differences, 90, rows) for rows in (1, 10, 45, 90))
-    ]
-    assert widths == sorted(widths)
-    assert len(set(widths)) == 4
 
 
 def test_equal_differences_leave_no_doubt() -> None:

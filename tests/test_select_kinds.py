@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
 import numpy as np
 import pytest
 
-from conf.schema import SelectConfig
+from flows.configured import fetched, plan_as_configured, prepare_as_configured
 from flows.select import select
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import Fold
-from swarm.search.driver import Search
-from tasks.steps import run_epoch
+from swarm.search.runner import run_search
+from swarm.storage.archive import Archive
 from tests.small_run import BAYES, N_ROWS, OTHERS, Bench, prepared_by_hand, table
 
 
@@ -115,60 +114,17 @@ def test_every_kind_of_folds_gives_an_epoch_and_keeps_its_column_out(bench, kind
         data=roles(FOLDS[kind], *([column] if column else [])),
         folds={"kind": kind, "column": column},
         model=BAYES,
+        budget={"epochs": 1},
     )
-    train, _, problem = prepared_by_hand(config)
+    data = prepare_as_configured(config, fetched(config))
+    train, problem = data.train, data.problem
     assert list(problem.features.columns) == [f"x{i}" for i in range(8)]
     assert problem.n_folds == 3
     rows: list[Fold] = list(problem.folds)
     assert all(not set(inner) & set(tested) for inner, tested in rows)
     if column:
         assert all(train.fold.iloc[tested].nunique() == 1 for _, tested in rows)
-    _, record = run_epoch.fn(search := one_epoch(problem, config), search.start())
-    assert np.isfinite(record.metrics["best_cost"])
-
-
-def one_epoch(problem: Any, config: SelectConfig) -> Search:
-    from swarm.evaluation.crossval import CrossValidation
-    from swarm.problem.hints import prepare_hints
-    from swarm.search.budget import Budget
-    from swarm.strategies.catalogue import make
-
-    return Search(
-        make(config.strategy.name, config.strategy.params),
-        problem.space,
-        CrossValidation(problem),
-        prepare_hints(problem.features, problem.space),
-        0,
-        Budget(epochs=1),
-    )
-
-
-@pytest.mark.parametrize("source", ["csv", "parquet", "sql", "bundled"])
-def test_every_source_comes_through_the_fetch_of_the_flow(bench, source):
-    from flows.select import fetched
-
-    if source == "bundled":
-        whole = fetched(bench.config(data={"source": "bundled", "name": "wine", **_BARE}))
-        assert whole.features.shape == (178, 13)
-        assert whole.source == "bundled:wine"
-        return
-    data: dict[str, Any] = {}
-    if source == "parquet":
-        data["path"] = str(bench.folder / "table.parquet")
-        table().to_parquet(data["path"])
-    if source == "sql":
-        with sqlite3.connect(bench.folder / "table.db") as connection:
-            table().to_sql("samples", connection, index=False)
-        url = f"sqlite:///{bench.folder}/table.db"
-        data = {"source": "sql", "url": url, "path": None, "query": "select * from samples"}
-    whole = fetched(bench.config(data=data, folds={"kind": "column", "column": "fold"}))
-    assert list(whole.features.columns) == [f"x{i}" for i in range(8)]
-    assert whole.features.to_numpy() == pytest.approx(table().iloc[:, :8].to_numpy())
-    assert whole.target.tolist() == table()["y"].tolist()
-    assert whole.fold is not None
-
-
-_BARE = {"path": None, "target": None, "drop": []}
+    assert np.isfinite(run_search(plan_as_configured(config, data), Archive()).result.cost)
 
 
 @pytest.mark.usefixtures("plain")
@@ -198,15 +154,6 @@ def test_a_search_on_a_cheaper_model_with_races_answers_by_the_full_one(bench):
     other = bench.config(evaluation={"racing": 0.3}, **kept)
     with pytest.raises(ConfigError, match=r"evaluation\.racing '0\.2' but now it is '0\.3'"):
         select(other, outcome.run_id, 0)
-
-
-@pytest.mark.usefixtures("plain")
-def test_a_cheaper_model_that_cannot_be_made_is_refused_before_any_data_is_read(bench):
-    config = bench.config(
-        model=BAYES, proxy={"params": {"n_trees": 2}}, data={"path": "nowhere.csv"}
-    )
-    with pytest.raises(ConfigError, match=r"unknown parameter 'model\.params\.n_trees'"):
-        select(config, None, 0)
 
 
 @pytest.mark.usefixtures("plain")

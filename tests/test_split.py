@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,10 +94,7 @@ def test_no_molecule_or_subject_is_on_both_sides(
 def test_a_random_split_of_repeated_groups_warns_of_the_leak() -> None:
     made = table(np.arange(40) % 2, groups=np.repeat(["m", "n", "o", "p"], 10))
     for kind in ("random", "stratified"):
-        warning = split(made, kind).warning
-        assert warning is not None
-        assert "4 of 4 groups" in warning
-        assert "kind 'group'" in warning
+        assert re.search("4 of 4 groups.*kind 'group'", str(split(made, kind).warning))
     assert split(made, "group").warning is None
     single = table(np.arange(40) % 2, groups=np.arange(40))
     assert split(single, "random").warning is None
@@ -104,9 +102,7 @@ def test_a_random_split_of_repeated_groups_warns_of_the_leak() -> None:
 
 def test_a_class_in_one_group_only_is_warned_about() -> None:
     made = table(["a"] * 10 + ["b"] * 20, groups=[0] * 10 + [1, 2] * 10)
-    warning = split(made, "group").warning
-    assert warning is not None
-    assert "row is of class 'a'" in warning
+    assert "row is of class 'a'" in str(split(made, "group").warning)
 
 
 @pytest.mark.parametrize(

@@ -20,18 +20,13 @@ import pytest
 from swarm.errors import InputError, StoreError
 from tasks.tracking import Tracking, open_tracking, runs_page
 from tasks.tracking.store import redact
+from tests.servers import free_port
 
 
 @pytest.fixture(scope="module")
 def tracking(tmp_path_factory: pytest.TempPathFactory) -> Tracking:
     folder = tmp_path_factory.mktemp("my store")
     return open_tracking(f"sqlite:///{folder}/new/mlflow.db", "search")
-
-
-def free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
 
 
 @pytest.fixture
@@ -42,21 +37,6 @@ def silent_port() -> Iterator[int]:
         yield int(server.getsockname()[1])
 
 
-def test_a_run_keeps_what_it_was_started_with(tracking: Tracking) -> None:
-    config = {"model.name": "lightgbm", "model.params.leaves": 16, "seeds": [1, 2], "cap": None}
-    run_id = tracking.start_run("first", config, {"strategy": "bpso"}, "A **search**.")
-    found = tracking.run(run_id)
-    assert found.params == {
-        "model.name": "lightgbm",
-        "model.params.leaves": "16",
-        "seeds": "[1, 2]",
-        "cap": "null",
-    }
-    assert (found.name, found.status) == ("first", "RUNNING")
-    assert found.tags["strategy"] == "bpso"
-    assert found.tags["mlflow.note.content"] == "A **search**."
-
-
 def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:
     params = {f"p{i}": i for i in range(250)} | {"odd[key]": "x" * 10_000}
     found = tracking.run(
@@ -65,15 +45,6 @@ def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:
     assert len(found.params) == 251
     assert found.params["odd_key_"] == "x" * 5997 + "..."
     assert sum(key.startswith("t") for key in found.tags) == 120
-
-
-@pytest.mark.parametrize("status", ["FINISHED", "FAILED", "KILLED"])
-def test_a_finished_run_can_be_resumed(tracking: Tracking, status: str) -> None:
-    run_id = tracking.start_run("ends", {}, {})
-    tracking.finish(run_id, status)
-    assert tracking.run(run_id).status == status
-    tracking.resume_run(run_id)
-    assert tracking.run(run_id).status == "RUNNING"
 
 
 @pytest.mark.parametrize("run_id", ["0123456789abcdef", "no such run!"])
@@ -89,15 +60,6 @@ def test_a_deleted_run_is_not_resumed(tracking: Tracking) -> None:
     tracking.client.delete_run(run_id)
     with pytest.raises(InputError, match="deleted"):
         tracking.resume_run(run_id)
-
-
-def test_the_steps_of_every_metric_are_known(tracking: Tracking) -> None:
-    run_id = tracking.start_run("steps", {}, {})
-    assert tracking.steps(run_id) == {}
-    for step in (0, 7, 3):
-        tracking.client.log_metric(run_id, "cost", 0.5, step=step)
-    tracking.client.log_metric(run_id, "size", 2.0, step=4)
-    assert tracking.steps(run_id) == {"cost": {0, 3, 7}, "size": {4}}
 
 
 def test_runs_that_match_come_latest_first_however_many(
@@ -132,13 +94,8 @@ def test_a_data_set_is_an_input_of_the_run(tracking: Tracking) -> None:
     found = {entry.dataset.name: entry for entry in inputs}
     assert set(found) == {"small", "wide"}
     assert "postgresql://u:***@h/db" in found["small"].dataset.source
-    assert [(tag.key, tag.value) for tag in found["small"].tags] == [
-        ("mlflow.data.context", "training")
-    ]
-
-
-def test_opening_again_finds_the_same_experiment(tracking: Tracking) -> None:
-    assert open_tracking(tracking.uri, "search").experiment_id == tracking.experiment_id
+    (tag,) = found["small"].tags
+    assert (tag.key, tag.value) == ("mlflow.data.context", "training")
 
 
 def test_an_experiment_shows_its_runs_in_telling_columns_even_an_older_one(
@@ -152,30 +109,38 @@ def test_an_experiment_shows_its_runs_in_telling_columns_even_an_older_one(
     assert {"metrics.`cost/best`", "tags.`strategy`", "tags.`seed`"} <= set(shown)
 
 
-@pytest.mark.parametrize("uri", ["mlruns", "./mlruns", "file:///srv/mlruns", ""])
-def test_a_plain_folder_is_refused(uri: str) -> None:
-    with pytest.raises(InputError, match="plain folder"):
+@pytest.mark.parametrize(
+    ("uri", "kind", "words"),
+    [
+        ("mlruns", InputError, "plain folder"),
+        ("file:///srv/mlruns", InputError, "plain folder"),
+        ("", InputError, "plain folder"),
+        ("sqlite://", InputError, "is not persistent"),
+        ("sqlite:///mlflow.db", StoreError, r"mlflow\.db failed to open .*not a database"),
+    ],
+)
+def test_a_store_that_cannot_hold_runs_is_refused(
+    uri: str,
+    kind: type[Exception],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlflow.db").write_text("not a database at all, but long enough for a header")
+    with pytest.raises(kind, match=words):
         open_tracking(uri, "search")
 
 
-def test_a_database_in_memory_is_refused() -> None:
-    with pytest.raises(InputError, match="is not persistent"):
-        open_tracking("sqlite://", "search")
-
-
-def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
-    (tmp_path / "mlflow.db").write_text("not a database at all, but long enough for a header")
-    with pytest.raises(StoreError, match=r"mlflow\.db failed to open .*not a database"):
-        open_tracking(f"sqlite:///{tmp_path}/mlflow.db", "search")
-
-
-def test_an_absent_server_is_told_in_seconds_and_without_its_password() -> None:
+@pytest.mark.parametrize(
+    "uri", ["http://ann:s3cret@127.0.0.1:%s", "postgresql://ann:s3cret@127.0.0.1:%s/m"]
+)
+def test_an_absent_server_is_told_in_seconds_and_without_its_password(uri: str) -> None:
     started = time.monotonic()
-    with pytest.raises(StoreError) as told:
-        open_tracking(f"http://ann:s3cret@127.0.0.1:{free_port()}", "search", timeout=10)
+    with pytest.raises(StoreError, match=r"\*\*\*@127\.0\.0\.1") as told:
+        open_tracking(uri % free_port(), "search", timeout=10)
     assert time.monotonic() - started < 5
     assert "s3cret" not in str(told.value)
-    assert "127.0.0.1" in str(told.value)
 
 
 def test_a_server_that_never_answers_is_given_up_in_time(silent_port: int) -> None:
@@ -200,14 +165,6 @@ def test_a_server_of_another_kind_is_told_in_time() -> None:
         with pytest.raises(StoreError, match="failed to open the experiment"):
             open_tracking(f"http://127.0.0.1:{server.server_port}", "search", timeout=8)
         server.shutdown()
-
-
-def test_an_absent_database_is_told_without_its_password() -> None:
-    uri = f"postgresql://ann:s3cret@127.0.0.1:{free_port()}/mlflow"
-    with pytest.raises(StoreError) as told:
-        open_tracking(uri, "search", timeout=5)
-    assert "s3cret" not in str(told.value)
-    assert "ann:***@127.0.0.1" in str(told.value)
 
 
 def test_processes_that_open_a_new_store_together_all_succeed(tmp_path: Path) -> None:

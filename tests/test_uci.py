@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import ucimlrepo.fetch
 from swarm.errors import DataError
 from tasks.sources import fetch
 from tasks.split import split
+from tests.servers import free_port
 from tests.uci_server import UciSet, serve_uci
 
 
@@ -47,9 +47,14 @@ def musk_like() -> UciSet:
     )
 
 
-@pytest.fixture(params=[200, 404])
-def uci(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with serve_uci(musk_like(), missing_status=request.param) as base:
+@pytest.fixture
+def missing_status() -> int:
+    return 200
+
+
+@pytest.fixture
+def uci(missing_status: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with serve_uci(musk_like(), missing_status=missing_status) as base:
         monkeypatch.setattr(ucimlrepo.fetch, "API_BASE_URL", base)
         yield base
 
@@ -80,6 +85,7 @@ def test_several_targets_that_are_no_labels_must_be_narrowed_to_one(uci: str) ->
         fetch("uci", id=75, target=None)
 
 
+@pytest.mark.parametrize("missing_status", [200, 404])
 @pytest.mark.parametrize("asked", [{"id": 9999}, {"name": "no such set"}])
 def test_an_unknown_set_is_named(uci: str, asked: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=r"no (usable )?UCI data set with") as caught:
@@ -88,10 +94,8 @@ def test_an_unknown_set_is_named(uci: str, asked: dict[str, Any]) -> None:
 
 
 def test_a_server_out_of_reach_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    monkeypatch.setattr(ucimlrepo.fetch, "API_BASE_URL", f"http://127.0.0.1:{port}/api/dataset")
+    nobody = f"http://127.0.0.1:{free_port()}/api/dataset"
+    monkeypatch.setattr(ucimlrepo.fetch, "API_BASE_URL", nobody)
     with pytest.raises(DataError, match="cannot reach the UCI repository for id 75"):
         fetch("uci", id=75, target=None)
 

@@ -1,0 +1,40 @@
+"""Ports for the servers of tests, and waiting until one answers."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from urllib.request import urlopen
+
+__all__ = ["answers_soon", "free_port", "happens"]
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+def happens(condition: Callable[[], bool], seconds: float) -> bool:
+    """Whether a condition comes true within some seconds."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def answers_soon(address: str, server: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
+    """Wait until the address of a server answers."""
+
+    def answers() -> bool:
+        assert server.poll() is None, "the server ended"
+        try:
+            with urlopen(address, timeout=5):
+                return True
+        except OSError:
+            return False
+
+    assert happens(answers, seconds), f"no answer in {seconds:.0f} s"
