@@ -8,7 +8,9 @@ to the labels (supervised heuristic) and low redundancy with the previous featur
 heuristic). Then all pheromone evaporates by rho, and each feature gains in proportion to its
 visits. Our choices where the source is a filter and Matijevic a wrapper, or where both are silent:
 
-- Mutual information replaces correlation and cosine similarity, as in Matijevic (2022).
+- Mutual information replaces correlation and cosine similarity. That is ours: Matijevic (2022)
+  uses mutual information in bee colony optimisation and in the memetic algorithm, and runs this
+  one as its source presents it.
 - The transition is pseudo-random-proportional: the best feature with probability q0 = 0.7, else
   one drawn in proportion to its attractiveness, as in the unsupervised colony that the source
   extends (Tabakhi, Moradi and Akhlaghian 2014).
