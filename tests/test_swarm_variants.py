@@ -180,6 +180,33 @@ class TestGenetic:
             assert len(record.particles) == 9
             assert state.strategy.parents.costs[0] <= best
 
+    def test_the_generation_gap_is_the_share_that_children_replace(self) -> None:
+        strategy = Genetic(population_size=20, generation_gap=0.7, n_elite=2)
+        search = make_search(strategy, planted(plain_space(30)), epochs=9)
+        state, _ = search.step(search.start())
+        kept = []
+        for _ in range(20):
+            before = state.strategy.parents
+            state, record = search.step(state)
+            assert len(record.particles) == 14
+            survivors = state.strategy.survivors
+            assert survivors[:2].tolist() == [0, 1]
+            assert len(set(survivors.tolist())) == 6
+            after = {mask.tobytes() for mask in state.strategy.parents.masks}
+            assert {before.masks[i].tobytes() for i in survivors} <= after
+            kept += survivors[2:].tolist()
+        # Those that are not the elite survive by chance, whatever their cost.
+        assert min(kept) < 6
+        assert max(kept) > 15
+
+    def test_a_generation_gap_of_one_and_a_tiny_one_replace_all_but_the_elite_and_one(self) -> None:
+        for gap, n_children in ((1.0, 9), (0.95, 9), (0.01, 1)):
+            search = make_search(
+                Genetic(population_size=10, generation_gap=gap), planted(plain_space(30)), epochs=2
+            )
+            _, record = search.step(search.step(search.start())[0])
+            assert len(record.particles) == n_children
+
 
 class TestAnts:
     def test_a_unit_is_taken_by_the_share_of_its_pheromone(self) -> None:

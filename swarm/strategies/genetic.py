@@ -2,10 +2,10 @@
 
 Source: Siedlecki and Sklansky (1989), A note on genetic algorithms for large-scale feature
 selection; Grefenstette (1986), Optimization of control parameters for genetic algorithms, whose
-scaling window of one generation is used; parameters of Hafiz et al. (2018), table 2 (population
-80, crossover 0.45, mutation 0.01). Our choices where the papers are silent: fitness-proportionate
-selection by stochastic universal sampling, two-point crossover, and elitism, so that the best
-mask is never lost.
+scaling window of one generation is used, and whose generation gap is an option; parameters of
+Hafiz et al. (2018), table 2 (population 80, crossover 0.45, mutation 0.01). Our choices where the
+papers are silent: fitness-proportionate selection by stochastic universal sampling, two-point
+crossover, and elitism, so that the best mask is never lost.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
@@ -35,11 +36,17 @@ class Population:
     ----------
     parents : Memory
         The last evaluated generation, best first; unevaluated at the start.
+    survivors : int (n_survivors,)
+        Indices of the parents that the next generation keeps, the elite first.
     """
 
     space: SearchSpace
     epoch: int
     parents: Memory
+    survivors: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        self.survivors.setflags(write=False)
 
     @property
     def members(self) -> Members:
@@ -62,12 +69,17 @@ class Genetic(Strategy):
         Probability that a bit flips.
     n_elite
         Number of best masks that survive unchanged.
+    generation_gap
+        Fraction of the population that children replace; besides the elite, randomly chosen masks
+        survive. 1: all but the elite are replaced; Grefenstette (1986) found 0.9 and 1 to work
+        well.
     """
 
     population_size: int = 80
     crossover_prob: float = 0.45
     mutation_prob: float = 0.01
     n_elite: int = 1
+    generation_gap: float = 1.0
 
     def __post_init__(self) -> None:
         require(
@@ -76,33 +88,44 @@ class Genetic(Strategy):
         require("crossover_prob", self.crossover_prob, at_least=0, at_most=1)
         require("mutation_prob", self.mutation_prob, at_least=0, at_most=1)
         require("n_elite", self.n_elite, at_least=1, below=self.population_size, whole=True)
+        require("generation_gap", self.generation_gap, above=0, at_most=1)
 
     uses_importances: ClassVar[bool] = False
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Population:
         """Draw the first generation; warm-start masks, if any, come first."""
         masks = bernoulli(self.population_size, space, rng)
-        return Population(space, 0, Memory.blank(warm_first(masks, hints.warm, space, rng)))
+        first = Memory.blank(warm_first(masks, hints.warm, space, rng))
+        return Population(space, 0, first, np.zeros(0, dtype=np.int64))
 
     def propose(self, state: Population, rng: np.random.Generator) -> tuple[Population, Proposal]:
-        """Propose the first generation, then the children that replace all but the elite."""
+        """Propose the first generation, then the children that replace the others."""
         moved = replace(state, epoch=state.epoch + 1)
         if state.epoch == 0:
             return moved, Proposal.plain(state.parents.masks, "init")
-        count = self.population_size - self.n_elite
+        count = self._n_children
         parents = select_parents(fitness(state.parents.costs), count, rng)
         children = crossover(state.parents.masks[parents], self.crossover_prob, rng)
         children = state.space.repair(mutate(children, self.mutation_prob, rng), rng)
-        return moved, Proposal.plain(children, "child")
+        survivors = np.arange(self.n_elite)
+        if (n_lucky := self.population_size - count - self.n_elite) > 0:
+            others = np.arange(self.n_elite, self.population_size)
+            survivors = np.concatenate([survivors, rng.permutation(others)[:n_lucky]])
+        return replace(moved, survivors=survivors), Proposal.plain(children, "child")
+
+    @property
+    def _n_children(self) -> int:
+        """Children per generation; at least one, and never in place of the elite."""
+        wanted = max(1, round(self.generation_gap * self.population_size))
+        return min(wanted, self.population_size - self.n_elite)
 
     def observe(
         self, state: Population, proposal: Proposal, evaluations: Evaluations
     ) -> Population:
-        """Form the next generation from the elite and the children, best first."""
-        elite = self.n_elite if state.epoch > 1 else 0
-        old = state.parents
-        masks = np.vstack([old.masks[:elite], proposal.masks])
-        costs = np.concatenate([old.costs[:elite], evaluations.costs])
-        importances = np.vstack([old.importances[:elite], evaluations.importances])
+        """Form the next generation from the survivors and the children, best first."""
+        old, kept = state.parents, state.survivors
+        masks = np.vstack([old.masks[kept], proposal.masks])
+        costs = np.concatenate([old.costs[kept], evaluations.costs])
+        importances = np.vstack([old.importances[kept], evaluations.importances])
         order = np.lexsort((masks.sum(axis=1), costs))
         return replace(state, parents=Memory(masks[order], costs[order], importances[order]))
