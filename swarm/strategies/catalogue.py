@@ -31,6 +31,7 @@ from swarm.strategies.mlaco import MultiLabelAnts
 from swarm.strategies.multiswarm import MultiSwarm
 from swarm.strategies.pso42 import MixedStartPso
 from swarm.strategies.random import RandomSearch
+from swarm.strategies.ranked import RankedForwardSelection
 from swarm.strategies.rfe import RecursiveElimination
 from swarm.strategies.sbfs import FloatingBackwardSelection
 from swarm.strategies.sbs import BackwardSelection
@@ -70,6 +71,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "multiswarm": MultiSwarm,
     "pso42": MixedStartPso,
     "random": RandomSearch,
+    "ranked": RankedForwardSelection,
     "rfe": RecursiveElimination,
     "sbfs": FloatingBackwardSelection,
     "sbs": BackwardSelection,
