@@ -60,7 +60,6 @@ def main() -> None:
         epochs=given.epochs,
         # Fewer and larger steps rank subsets similarly; the full model decides.
         proxy={"n_estimators": 15, "learning_rate": 0.25, "max_bin": 63},
-        strategy_params={"velocity_bound": 4.0},
         n_jobs=2,
         verbose=1,
     )

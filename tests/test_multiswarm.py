@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -295,7 +296,14 @@ def test_plain_bernoulli_swarms_need_no_hint() -> None:
         ({"velocity_bound": -1.0}, "velocity_bound must be > 0, got -1.0"),
         ({"n_swarms": 17}, "n_swarms must be <= 16, got 17"),
         ({"local_search_prob": 1.5}, "local_search_prob must be <= 1, got 1.5"),
-        ({"init": "random"}, "init must be one of 'clusters', 'bernoulli', got 'random'"),
+        (
+            {"init": "random"},
+            "init must be one of 'clusters', 'bernoulli', 'ranked', got 'random'",
+        ),
+        (
+            {"step": "jump"},
+            "step must be one of 'bpso', 'recombine', 'sticky', 'v_shaped', got 'jump'",
+        ),
         ({"shrink": 1}, "shrink must be true or false, got 1"),
         ({"n_particles": 2.5}, "n_particles must be a whole number, got 2.5"),
         ({"inertia": float("nan")}, "inertia must be finite, got nan"),
@@ -309,19 +317,68 @@ def test_parameters_out_of_range_are_named_with_the_value(
     assert str(caught.value) == words
 
 
+FAST = {"inertia": 1.0, "c1": 2.0, "c2": 2.0, "velocity_bound": 6.0}
+SLOW = {"inertia": 0.5, "c1": 0.5, "c2": 0.5, "velocity_bound": 2.0}
+
+
+def history_of(**parameters: Any) -> str:
+    strategy = MultiSwarm(**parameters)
+    return run(make_search(strategy, planted(plain_space(30), 2), epochs=15)).history.to_csv()
+
+
+def test_a_velocity_bound_above_the_reach_is_warned_of_as_it_changes_nothing() -> None:
+    with pytest.warns(
+        UserWarning, match=r"velocity_bound 6 has no effect.* none exceeds 2;"
+    ) as told:
+        beyond = history_of(velocity_bound=6.0)
+    assert told[0].filename == __file__
+    assert beyond == history_of(velocity_bound=2.0) == history_of()
+
+
+@pytest.mark.parametrize("acting", [{"velocity_bound": 1.0}, {**FAST}, {**FAST, "inertia": 0.5}])
+def test_a_velocity_bound_that_acts_is_not_warned_of(acting: dict[str, float]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        changed = history_of(**acting)
+    assert changed != history_of()
+
+
+@pytest.mark.parametrize("step", ["recombine", "sticky"])
+@pytest.mark.parametrize("parameter", sorted(FAST))
+def test_a_parameter_of_velocities_is_refused_for_a_step_without(step: str, parameter: str) -> None:
+    message = f"step '{step}' has no velocities, so {parameter} would have no effect; "
+    for made_by in (MultiSwarm, BinaryPso):
+        with pytest.raises(ValueError, match=message):
+            made_by(step=step, **{parameter: 0.75})  # type: ignore[arg-type]
+
+
+def test_every_other_first_position_is_a_ranked_prefix() -> None:
+    space = plain_space(20)
+    hints = hints_for(space)
+    assert hints.relevance is not None
+    state = MultiSwarm(init="ranked").start(space, hints, np.random.default_rng(0))
+    order = np.argsort(-hints.relevance.sum(axis=1))
+    sizes = state.position[::2].sum(axis=1)
+    assert sizes.tolist() == [1, 2, 2, 4, 6, 8, 13, 20]
+    for mask, size in zip(state.position[::2], sizes, strict=True):
+        assert set(np.flatnonzero(mask)) == set(order[:size].tolist())
+
+
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("parameters", [(30, 1.0, 2.0, 6.0), (7, 0.5, 0.5, 2.0)])
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"n_particles": 30, **FAST},
+        {"n_particles": 7, **SLOW},
+        {"n_particles": 7, "step": "v_shaped", **SLOW},
+        {"n_particles": 30, "step": "recombine"},
+        {"n_particles": 30, "step": "sticky"},
+    ],
+    ids=str,
+)
 def test_one_swarm_without_local_search_is_the_binary_pso_bit_for_bit(
-    parameters: tuple[int, float, float, float], exact: bool
+    same: dict[str, Any], exact: bool
 ) -> None:
-    n, inertia, c, bound = parameters
-    same: dict[str, Any] = {
-        "n_particles": n,
-        "inertia": inertia,
-        "c1": c,
-        "c2": c,
-        "velocity_bound": bound,
-    }
     cut_down = MultiSwarm(
         **same,
         n_swarms=1,

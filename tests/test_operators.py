@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.problem.space import SearchSpace
-from swarm.strategies.operators.initialise import bernoulli, one_per_cluster, warm_first
+from swarm.strategies.operators.initialise import (
+    bernoulli,
+    one_per_cluster,
+    ranked_prefixes,
+    warm_first,
+)
 from swarm.strategies.operators.memory import Memory, improves, remember, shrink
+from swarm.strategies.operators.recombination import recombine
 from swarm.strategies.operators.regroup import (
     leader_of_each,
     local_searchers,
@@ -17,8 +23,9 @@ from swarm.strategies.operators.regroup import (
     regroup,
     split_evenly,
 )
-from swarm.strategies.operators.transfer import sample_position
-from swarm.strategies.operators.velocity import update_velocity
+from swarm.strategies.operators.stickiness import flip_probability, still_sticky
+from swarm.strategies.operators.transfer import flip_position, sample_position
+from swarm.strategies.operators.velocity import reach, update_velocity
 from swarm.testing.planted import plain_space, spaces
 from tests.fakes import calm
 
@@ -236,3 +243,112 @@ def test_bernoulli_and_warm_positions_obey(space: SearchSpace, seed: int) -> Non
         if space.obeys(warm[i : i + 1])[0]:
             assert np.array_equal(started[i], warm[i])
     assert np.array_equal(started[len(warm) :], masks[len(warm) :])
+
+
+# steps
+
+
+@calm
+@given(spaces(), seeds)
+def test_recombination_takes_each_bit_from_a_parent_but_for_few_flips_of_free_units(
+    space: SearchSpace, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    pbest, leader = (space.repair(_masks(rng, (400, space.n_units)), rng) for _ in range(2))
+    before = pbest.copy(), leader.copy()
+    child = recombine(pbest, leader, rng, fixed=space.fixed, forbidden=space.forbidden)
+    assert np.array_equal(pbest, before[0])
+    assert np.array_equal(leader, before[1])
+    assert (child | ~space.fixed).all()
+    assert not (child & space.forbidden).any()
+    strange = ((child != pbest) & (child != leader)).sum(axis=1)
+    assert strange.mean() < 2.5
+
+
+def test_recombination_of_equal_masks_drops_one_unit_and_adds_one_on_average() -> None:
+    mask = np.zeros((20_000, 50), dtype=bool)
+    mask[:, :8] = True
+    free = np.zeros(50, dtype=bool)
+    child = recombine(mask, mask, np.random.default_rng(0), fixed=free, forbidden=free)
+    assert (mask & ~child).sum(axis=1).mean() == pytest.approx(1, abs=0.03)
+    assert (child & ~mask).sum(axis=1).mean() == pytest.approx(1, abs=0.03)
+
+
+def test_a_v_shaped_transfer_flips_by_the_size_of_the_velocity_and_keeps_at_rest() -> None:
+    velocity = np.tile([[0.0, 0.5, -0.5, 9.0]], (20_000, 1))
+    position = np.tile([[True, False, True, False]], (20_000, 1))
+    flipped = flip_position(position, velocity, np.random.default_rng(0)) ^ position
+    assert np.allclose(flipped.mean(axis=0), [0, np.tanh(0.5), np.tanh(0.5), 1], atol=0.01)
+    assert not flipped[:, 0].any()
+
+
+def test_flip_probabilities_are_those_of_sticky_bpso() -> None:
+    # i_s = 4 / 40, i_g = 0.9 / 3 and i_p = 0.6.
+    position = np.zeros((4, 40), dtype=bool)
+    pbest, leader = position.copy(), position.copy()
+    pbest[[1, 3]], leader[[2, 3]] = True, True
+    free, stuck = np.zeros((4, 40)), np.ones((4, 40))
+    for stickiness, alone in ((free, 0.1), (stuck, 0.0)):
+        found = flip_probability(position, pbest, leader, stickiness)
+        assert np.allclose(found, np.array([[0.0], [0.6], [0.3], [0.9]]) + alone)
+
+
+def test_a_bit_is_stuck_when_it_flips_and_free_again_after_eight_steps() -> None:
+    stickiness = still_sticky(np.zeros((1, 2)), np.array([[True, False]]))
+    assert stickiness.tolist() == [[1.0, 0.0]]
+    for left in np.arange(7, -1, -1) / 8:
+        stickiness = still_sticky(stickiness, np.zeros((1, 2), dtype=bool))
+        assert stickiness.tolist() == [[left, 0.0]]
+
+
+@calm
+@given(shapes, seeds, st.floats(0, 0.95), st.floats(0, 2), st.floats(0, 2))
+def test_no_velocity_of_a_swarm_that_starts_at_rest_is_beyond_the_reach(
+    shape: tuple[int, int], seed: int, inertia: float, c1: float, c2: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    velocity = np.zeros(shape)
+    for _ in range(30):
+        position, pbest, gbest = (_masks(rng, shape) for _ in range(3))
+        velocity = update_velocity(
+            velocity, position, pbest, gbest, rng, inertia=inertia, c1=c1, c2=c2
+        )
+        assert (np.abs(velocity) <= reach(inertia, c1, c2)).all()
+
+
+def test_the_reach_is_approached_and_unbounded_without_damping() -> None:
+    on, off = np.array([[True]]), np.array([[False]])
+    velocity = np.zeros((1, 1))
+    for _ in range(200):
+        velocity = update_velocity(velocity, off, on, on, _Ones(), inertia=0.5, c1=0.5, c2=0.5)
+    assert velocity.item() == pytest.approx(reach(0.5, 0.5, 0.5)) == 2.0
+    assert reach(1.0, 2.0, 2.0) == np.inf
+    assert reach(1.0, 0.0, 0.0) == 0.0
+
+
+class _Ones(np.random.Generator):
+    """A generator whose numbers are all 1, the supremum of uniform ones."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(0))
+
+    def random(self, size: object = None, *_: object) -> np.ndarray:  # type: ignore[override]
+        return np.ones(size)  # type: ignore[call-overload, no-any-return]
+
+
+@calm
+@given(spaces(), st.integers(1, 9), seeds)
+def test_ranked_prefixes_grow_and_hold_the_most_relevant_units(
+    space: SearchSpace, n: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    relevance = rng.random(space.n_units)
+    masks = ranked_prefixes(n, space, relevance, rng)
+    assert space.obeys(masks).all()
+    assert (np.diff(masks.sum(axis=1)) >= 0).all()
+    assert masks[0].sum() == space.min_size
+    assert n == 1 or masks[-1].sum() == space.max_size
+    free = ~space.fixed & ~space.forbidden
+    for mask in masks:
+        inside, outside = relevance[mask & free], relevance[~mask & free]
+        assert not (inside.size and outside.size) or inside.min() > outside.max()

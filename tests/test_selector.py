@@ -111,7 +111,7 @@ def test_it_works_in_a_pipeline_and_a_grid_search(wine: tuple[pd.DataFrame, pd.S
         pipeline,
         {
             "subsetselector__max_size": [2, 5],
-            "subsetselector__strategy_params": [FEW, {**FEW, "velocity_bound": 4.0}],
+            "subsetselector__strategy_params": [FEW, {**FEW, "c1": 1.0}],
         },
         cv=2,
         error_score="raise",

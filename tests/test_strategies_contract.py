@@ -39,11 +39,23 @@ PROMISES: dict[str, dict[str, Any]] = {
     "exhaustive": {"widest": 16},
 }
 
+# Options that make another search of a strategy; each keeps the contract and has a golden result.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    f"{name}-{value}": (name, {option: value})
+    for name in ("bpso", "multiswarm")
+    for option, value in (
+        ("step", "recombine"),
+        ("step", "sticky"),
+        ("step", "v_shaped"),
+        ("init", "ranked"),
+    )
+}
+
 
 class TestEveryStrategy(StrategyContract):
-    @pytest.fixture(autouse=True, params=sorted(STRATEGIES))
+    @pytest.fixture(autouse=True, params=[*sorted(STRATEGIES), *VARIANTS])
     def _made(self, request: pytest.FixtureRequest) -> None:
-        self.strategy = make(request.param)
+        self.strategy = make(*VARIANTS.get(request.param, (request.param,)))
         self.golden = GOLDEN / f"{request.param}.json"
         for name, value in PROMISES.get(request.param, {}).items():
             setattr(self, name, value)
@@ -83,4 +95,4 @@ def test_random_search_draws_every_size_alike_whatever_is_fixed_or_forbidden() -
 
 
 def test_every_golden_result_belongs_to_a_strategy() -> None:
-    assert {path.stem for path in GOLDEN.glob("*.json")} <= set(STRATEGIES)
+    assert {path.stem for path in GOLDEN.glob("*.json")} <= {*STRATEGIES, *VARIANTS}

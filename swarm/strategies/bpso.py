@@ -1,4 +1,4 @@
-"""Plain binary particle swarm optimisation with one swarm.
+"""Plain binary particle swarm optimisation with one swarm, with a choice of steps.
 
 Source: Kennedy and Eberhart (1997), A discrete binary version of the particle swarm algorithm;
 parameters of Hafiz et al. (2018): 30 particles, inertia 1, c1 = c2 = 2, velocities in [-6, 6].
@@ -23,6 +23,7 @@ from swarm.strategies.operators.binary_swarm import (
 )
 from swarm.strategies.operators.initialise import place
 from swarm.strategies.operators.memory import Memory, learn
+from swarm.strategies.operators.steps import Step, check_step
 
 __all__ = ["BinaryPso"]
 
@@ -35,13 +36,25 @@ class BinaryPso(BinarySwarmStrategy):
     ----------
     inertia
         Weight of the previous velocity.
+    step
+        How particles move: ``"bpso"``, by velocities and a sigmoid; ``"v_shaped"``, by velocities
+        and ``|tanh(v)|``, which flips bits; ``"sticky"``, by flip probabilities, where bits that
+        flipped lately tend to stay; ``"recombine"``, uniform crossover of pbest and gbest, one
+        unit dropped and one added on average. The last two have no velocities.
+
+    References
+    ----------
+    Steps: Kennedy and Eberhart (1997); Nezamabadi-pour et al. (2008); Nguyen et al. (2021);
+    Syswerda (1989).
     """
 
     inertia: float = 1.0
+    step: Step = "bpso"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require("inertia", self.inertia, at_least=0)
+        check_step(self, self.step)
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> BinarySwarm:
         """Place the particles; warm-start masks, if any, come first."""
@@ -51,7 +64,7 @@ class BinaryPso(BinarySwarmStrategy):
     def propose(self, state: BinarySwarm, rng: np.random.Generator) -> tuple[BinarySwarm, Proposal]:
         """Move every particle towards its pbest and the gbest."""
         if state.epoch > 0:
-            position, velocity = self.fly(state, rng, self.inertia)
+            position, velocity = self.fly(state, rng, self.inertia, self.step)
             state = replace(state, position=position, velocity=velocity)
         return replace(state, epoch=state.epoch + 1), propose_positions(state, "bpso")
 

@@ -2,12 +2,13 @@
 
 Subswarms search independently and are regrouped at random every few epochs. The leader of each,
 and with some probability the next ones, search locally around their pbest by importances and
-distances; the others take a step of the binary PSO. A pbest keeps only the units that the models
-used.
+distances; the others take a step of the binary PSO, or another one
+(:mod:`swarm.strategies.operators.steps`). A pbest keeps only the units that the models used.
 
 Source: the description of multi-swarm BPSO in docs/sources.md; Liang and Suganthan (2005), Dynamic
 multi-swarm particle swarm optimizer. Our choices where they are silent: initial velocities are
-zero; a particle that searches locally keeps its velocity.
+zero; a particle that searches locally keeps its velocity; of pbests with equal costs the one with
+fewer units is kept, which Xue et al. (2014) do, but not the description.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.statistics.distances import Distances, as_distances
 from swarm.strategies.base import Members, Proposal, Strategy
-from swarm.strategies.operators.initialise import place
+from swarm.strategies.operators.initialise import hints_to_place, place
 from swarm.strategies.operators.local_search import search_locally
 from swarm.strategies.operators.memory import Memory, remember, shrink
 from swarm.strategies.operators.regroup import (
@@ -34,8 +35,13 @@ from swarm.strategies.operators.regroup import (
     regroup,
     split_evenly,
 )
-from swarm.strategies.operators.transfer import sample_position
-from swarm.strategies.operators.velocity import update_velocity
+from swarm.strategies.operators.steps import (
+    STEPS,
+    Particles,
+    Step,
+    VelocityWeights,
+    check_step,
+)
 
 __all__ = ["MultiSwarm", "MultiSwarmState"]
 
@@ -52,6 +58,7 @@ class MultiSwarmState:
     ----------
     position : bool (n_particles, n_units)
     velocity : float64 (n_particles, n_units)
+        Stickiness of the bits with step ``"sticky"``.
     memory : Memory
         Pbests.
     group : int (n_particles,)
@@ -94,9 +101,10 @@ class MultiSwarm(Strategy):
     inertia, c1, c2
         Weights of the velocity update.
     velocity_bound
-        Velocities are clamped to ``[-velocity_bound, velocity_bound]``. At 2 every unit is
-        selected with a probability of at least 0.119, so no BPSO step is sparse in a thousand
-        units.
+        Velocities are clamped to ``[-velocity_bound, velocity_bound]``. They start at 0, so they
+        never exceed ``(c1 + c2) / (1 - inertia)``: 2 by default, where a larger bound has no
+        effect and is warned of. At 2 every unit is selected with a probability from 0.119 to
+        0.881, so no BPSO step is sparse in a thousand units.
     regroup_every
         Epochs between regroupings; 0 for never.
     n_extra, local_search_prob
@@ -104,12 +112,25 @@ class MultiSwarm(Strategy):
     local_search
         Whether to use the local search.
     init
-        ``"clusters"``: one unit of every cluster; ``"bernoulli"``: each unit with probability 0.5.
+        ``"clusters"``: one unit of every cluster; ``"bernoulli"``: each unit with probability
+        0.5; ``"ranked"``: every other particle as for clusters, the others the units of highest
+        mutual information with the target, their numbers in geometric progression.
     shrink
         Whether pbests drop the units that the models did not use.
     addition_bound
         Bound on the number of candidates for addition, see
         :func:`swarm.strategies.operators.local_search.search_locally`.
+    step
+        How the particles that do not search locally move: ``"bpso"``, by velocities and a
+        sigmoid; ``"v_shaped"``, by velocities and ``|tanh(v)|``, which flips bits; ``"sticky"``,
+        by flip probabilities, where bits that flipped lately tend to stay; ``"recombine"``,
+        uniform crossover of the pbest and the leader's, one unit dropped and one added on
+        average. The last two have no velocities.
+
+    References
+    ----------
+    Steps: Kennedy and Eberhart (1997); Nezamabadi-pour et al. (2008); Nguyen et al. (2021);
+    Syswerda (1989).
     """
 
     n_particles: int = 16
@@ -122,9 +143,10 @@ class MultiSwarm(Strategy):
     n_extra: int = 1
     local_search_prob: float = 0.5
     local_search: bool = True
-    init: Literal["clusters", "bernoulli"] = "clusters"
+    init: Literal["clusters", "bernoulli", "ranked"] = "clusters"
     shrink: bool = True
     addition_bound: Literal["min", "max"] = "min"
+    step: Step = "bpso"
 
     def __post_init__(self) -> None:
         require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
@@ -138,14 +160,14 @@ class MultiSwarm(Strategy):
         require("local_search_prob", self.local_search_prob, at_least=0, at_most=1)
         require("local_search", self.local_search, truth=True)
         require("shrink", self.shrink, truth=True)
-        require("init", self.init, one_of=("clusters", "bernoulli"))
+        require("init", self.init, one_of=("clusters", "bernoulli", "ranked"))
         require("addition_bound", self.addition_bound, one_of=("min", "max"))
+        check_step(self, self.step)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Clusters for the first positions, distances for the local search."""
-        wanted = {"clusters": self.init == "clusters", "distance": self.local_search}
-        return tuple(name for name, needed in wanted.items() if needed)
+        """What the first positions are drawn from, and distances for the local search."""
+        return hints_to_place(self.init) + (("distance",) if self.local_search else ())
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MultiSwarmState:
         """Place the particles; warm-start masks, if any, come first."""
@@ -210,18 +232,10 @@ class MultiSwarm(Strategy):
         memory = state.memory
         rank = rank_in_group(state.group, memory.costs, memory.masks.sum(axis=1))
         leader = leader_of_each(state.group, rank)
-        velocity = update_velocity(
-            state.velocity,
-            state.position,
-            memory.masks,
-            memory.masks[leader],
-            rng,
-            inertia=self.inertia,
-            c1=self.c1,
-            c2=self.c2,
-            bound=self.velocity_bound,
+        particles = Particles(
+            state.position, memory.masks, memory.masks[leader], state.velocity, state.space
         )
-        position = sample_position(velocity, rng)
+        position, velocity = STEPS[self.step](particles, VelocityWeights.of(self), rng)
         searching = np.zeros(self.n_particles, dtype=bool)
         if state.distances is not None:
             searching = local_searchers(rank, self.n_extra, self.local_search_prob, rng)

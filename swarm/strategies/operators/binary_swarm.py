@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from swarm.checks import MAX_POPULATION, require
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
+from swarm.strategies.operators.initialise import hints_to_place
 from swarm.strategies.operators.memory import Memory, best_of
-from swarm.strategies.operators.transfer import sample_position
-from swarm.strategies.operators.velocity import update_velocity
+from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWeights
 
 __all__ = ["BinarySwarm", "BinarySwarmStrategy", "propose_positions"]
 
@@ -29,6 +29,7 @@ class BinarySwarm:
     ----------
     position : bool (n_particles, n_units)
     velocity : float64 (n_particles, n_units)
+        Stickiness of the bits with step ``"sticky"``.
     memory : Memory
         Pbests.
     """
@@ -73,33 +74,44 @@ class BinarySwarmStrategy(Strategy):
     velocity_bound
         Velocities are clamped to ``[-velocity_bound, velocity_bound]``.
     init
-        ``"bernoulli"``: each unit with probability 0.5; ``"clusters"``: one unit of every cluster.
+        ``"bernoulli"``: each unit with probability 0.5; ``"clusters"``: one unit of every
+        cluster; ``"ranked"``: every other particle as for clusters, the others the units of
+        highest mutual information with the target, their numbers in geometric progression.
     """
 
     n_particles: int = 30
     c1: float = 2.0
     c2: float = 2.0
     velocity_bound: float = 6.0
-    init: Literal["bernoulli", "clusters"] = "bernoulli"
+    init: Literal["bernoulli", "clusters", "ranked"] = "bernoulli"
 
     def __post_init__(self) -> None:
         require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
         require("c1", self.c1, at_least=0)
         require("c2", self.c2, at_least=0)
         require("velocity_bound", self.velocity_bound, above=0)
-        require("init", self.init, one_of=("bernoulli", "clusters"))
+        require("init", self.init, one_of=("bernoulli", "clusters", "ranked"))
 
     uses_importances: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Clusters, if the first positions are drawn from them."""
-        return ("clusters",) if self.init == "clusters" else ()
+        """What the first positions are drawn from."""
+        return hints_to_place(self.init)
 
     def fly(
-        self, swarm: BinarySwarm, rng: np.random.Generator, inertia: float
+        self,
+        swarm: BinarySwarm,
+        rng: np.random.Generator,
+        inertia: float,
+        step: Step = "bpso",
     ) -> tuple[Bool, Float]:
         """Move every particle towards its pbest and the gbest.
+
+        Parameters
+        ----------
+        step
+            See :mod:`swarm.strategies.operators.steps`.
 
         Returns
         -------
@@ -111,16 +123,9 @@ class BinarySwarmStrategy(Strategy):
         ----------
         Hafiz et al. (2018), equations 2 and 4; Kennedy and Eberhart (1997).
         """
-        memory = swarm.memory
-        velocity = update_velocity(
-            swarm.velocity,
-            swarm.position,
-            memory.masks,
-            np.broadcast_to(memory.masks[best_of(memory)], memory.masks.shape),
-            rng,
-            inertia=inertia,
-            c1=self.c1,
-            c2=self.c2,
-            bound=self.velocity_bound,
-        )
-        return swarm.space.repair(sample_position(velocity, rng), rng), velocity
+        pbest = swarm.memory.masks
+        gbest = np.broadcast_to(pbest[best_of(swarm.memory)], pbest.shape)
+        particles = Particles(swarm.position, pbest, gbest, swarm.velocity, swarm.space)
+        weights = VelocityWeights(inertia, self.c1, self.c2, self.velocity_bound)
+        position, velocity = STEPS[step](particles, weights, rng)
+        return swarm.space.repair(position, rng), velocity

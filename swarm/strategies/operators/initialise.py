@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 
-__all__ = ["bernoulli", "of_sizes", "one_per_cluster", "place", "warm_first"]
+__all__ = [
+    "bernoulli",
+    "hints_to_place",
+    "of_sizes",
+    "one_per_cluster",
+    "place",
+    "ranked_prefixes",
+    "warm_first",
+]
 
 Bool = NDArray[np.bool_]
 
@@ -55,6 +63,37 @@ def one_per_cluster(
     return space.repair(masks, rng)
 
 
+def ranked_prefixes(
+    n: int, space: SearchSpace, relevance: NDArray[np.float64], rng: np.random.Generator
+) -> Bool:
+    """Make masks of the most relevant units, their sizes in geometric progression.
+
+    Parameters
+    ----------
+    n
+        Number of masks; their sizes go from the smallest allowed to the largest.
+    relevance : float64 (n_units,)
+        Of equal values the first comes first. Fixed units precede all others.
+
+    Returns
+    -------
+    bool (n, n_units)
+        By ascending size.
+    """
+    if n == 0:
+        return np.zeros((0, space.n_units), dtype=bool)
+    size = np.rint(np.geomspace(space.min_size, space.max_size, n))
+    order = np.lexsort((-relevance, ~space.fixed, space.forbidden))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(space.n_units)
+    return space.repair(rank < size[:, None], rng)
+
+
+def hints_to_place(init: str) -> tuple[str, ...]:
+    """Names of the hints that :func:`place` requires."""
+    return {"clusters": ("clusters",), "ranked": ("clusters", "relevance")}.get(init, ())
+
+
 def place(
     n: int,
     init: str,
@@ -69,14 +108,20 @@ def place(
     Parameters
     ----------
     init
-        ``"bernoulli"``: each unit with probability 0.5; ``"clusters"``: one unit of every cluster.
+        ``"bernoulli"``: each unit with probability 0.5; ``"clusters"``: one unit of every
+        cluster; ``"ranked"``: every other mask as for clusters, the others the most relevant units
+        in growing numbers.
     strategy
         Name of the strategy, for the error message if a hint is missing.
     """
-    if init == "clusters":
-        drawn = one_per_cluster(n, space, hints.need("clusters", strategy), rng)
-    else:
+    if init == "bernoulli":
         drawn = bernoulli(n, space, rng)
+    else:
+        drawn = one_per_cluster(n, space, hints.need("clusters", strategy), rng)
+    if init == "ranked":
+        relevance = hints.need("relevance", strategy).sum(axis=1)
+        # Alternating, as neighbours are in the same subswarm.
+        drawn[::2] = ranked_prefixes(len(drawn[::2]), space, relevance, rng)
     return warm_first(drawn, hints.warm, space, rng)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = ["sample_position"]
+__all__ = ["flip_position", "sample_position"]
 
 
 def sample_position(velocity: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -26,3 +26,28 @@ def sample_position(velocity: NDArray[np.float64], rng: np.random.Generator) -> 
     """
     drawn: NDArray[np.bool_] = rng.random(velocity.shape) < expit(velocity)
     return drawn
+
+
+def flip_position(
+    position: NDArray[np.bool_], velocity: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Flip each bit with probability ``|tanh(v)|``, a V-shaped transfer function.
+
+    Unlike with the sigmoid, a velocity of zero keeps the position.
+
+    Parameters
+    ----------
+    position : bool (n_particles, n_units)
+    velocity : float64 (n_particles, n_units)
+
+    Returns
+    -------
+    bool (n_particles, n_units)
+
+    References
+    ----------
+    Nezamabadi-pour, Rostami-Shahrbabaki and Maghfoori-Farsangi (2008), Binary particle swarm
+    optimization: challenges and new solutions.
+    """
+    flipped: NDArray[np.bool_] = position ^ (rng.random(velocity.shape) < np.abs(np.tanh(velocity)))
+    return flipped

@@ -5,10 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["update_velocity"]
+__all__ = ["reach", "update_velocity"]
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
+
+
+def reach(inertia: float, c1: float, c2: float) -> float:
+    """Supremum of the absolute velocities of a swarm that starts at rest.
+
+    ``(c1 + c2) / (1 - w)``, the sum of a geometric series, as each update adds less than
+    ``c1 + c2``; inf for an inertia of 1 or more. A larger bound never clamps a velocity.
+    """
+    if c1 + c2 == 0.0:
+        return 0.0
+    return (c1 + c2) / (1.0 - inertia) if inertia < 1.0 else np.inf
 
 
 def update_velocity(
