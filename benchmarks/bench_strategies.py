@@ -21,7 +21,7 @@ from swarm.strategies.catalogue import make, registry
 
 _SIZES = ("n_particles", "n_bees", "n_ants", "population_size", "batch_size")
 # Their epochs are not comparable: a single one, or one for every remaining unit.
-_NOT_ITERATED = ("exhaustive", "full", "sfs", "sbs", "sffs", "sbfs", "rfe")
+_NOT_ITERATED = ("exhaustive", "full", "sfs", "sbs", "sffs", "sbfs", "rfe", "ranked")
 
 
 def main() -> None:
