@@ -127,7 +127,7 @@ class ConfirmSection(Section):
         default=20, description="Number of best subsets that are evaluated on fresh folds"
     )
     repeats: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=10, description="Number of fresh fold partitions"
+        default=5, description="Number of fresh fold partitions"
     )
     goal: Literal["score", "balanced", "size"] = Field(
         default="score",

@@ -62,7 +62,7 @@ def _headline(result: SearchResult) -> str:
         return f"Keep all {total} features; the best subset has {count}"
     if verdict == "better":
         return f"{count} of {total} features"
-    return f"No clear difference from all {total} features; {count} suffice"
+    return f"No clear difference between these {count} and all {total} features"
 
 
 def _console() -> Console:

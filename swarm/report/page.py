@@ -137,8 +137,8 @@ def _answer(data: ReportData) -> str:
         f"{len(names):,}",
     }.get(
         verdict,
-        f"No clear difference from all {counted(data.n_available, 'feature')}; "
-        f"{len(names):,} suffice",
+        f"No clear difference between these {len(names):,} and all "
+        f"{counted(data.n_available, 'feature')}",
     )
     if len(names) > _NAMED_IN_ANSWER:
         rest = len(names) - _NAMED_IN_ANSWER

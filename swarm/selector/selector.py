@@ -97,7 +97,7 @@ class SubsetSelector(
     confirm : bool or mapping, default=False
         Evaluate the best subsets again on fold partitions that the search never used, and select
         among them. True or a mapping of options: `best`, the number of subsets (20), `repeats`,
-        the number of partitions (10), and `goal`, `margin` and `confidence` of
+        the number of partitions (5), and `goal`, `margin` and `confidence` of
         :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
         a number of folds or a shuffled splitter.
     racing : float, optional
@@ -465,7 +465,7 @@ class SubsetSelector(
             self.estimator, y, self.cv, self.scoring, seed, len(problem.target), task
         )
         draw = partitions(folds, problem.features, problem.target, problem.task, groups)
-        repeats = given.pop("repeats", 10)
+        repeats = given.pop("repeats", 5)
         fresh = None if draw is None else fresh_problem(problem, draw, seed, repeats)
         if fresh is None:
             raise ConfigError(
