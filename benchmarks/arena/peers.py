@@ -131,7 +131,10 @@ class Mlxtend(Adapter):
 
 
 class ShapElimination(Adapter):
-    """ShapRFECV of probatus, at the number of columns with the best validation score."""
+    """ShapRFECV of probatus, at the number of columns with the best validation score.
+
+    It fails on more than two classes: probatus 3.1.5 does not expect the arrays of shap 0.51.
+    """
 
     def __init__(self, estimator: Any, seed: int = 0) -> None:
         self.estimator = estimator
@@ -140,12 +143,13 @@ class ShapElimination(Adapter):
     def fit(self, X: Any, y: Any) -> ShapElimination:
         """Select columns of X."""
         from probatus.feature_elimination import ShapRFECV
+        from probatus.utils import Scorer
 
         found = ShapRFECV(
             self.estimator,
             step=0.1,
             cv=folds(self.seed),
-            scoring=SCORING,
+            scoring=Scorer("balanced_accuracy", custom_scorer=SCORING),
             n_jobs=1,
             random_state=self.seed,
         )

@@ -25,6 +25,8 @@ ALL = "all features"
 TIE = 0.002
 # A method is in the main table if it has scores on this share of the sets.
 COMPLETE = 0.9
+# With fewer sets no difference can be significant after Holm's correction.
+FEWEST_SETS = 8
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -111,7 +113,7 @@ def report(rows: pd.DataFrame) -> Iterator[str]:
 
 def _section(title: str, rows: pd.DataFrame) -> Iterator[str]:
     whole, scores, left = blocks(rows)
-    if len(scores) < 2:
+    if len(scores) < FEWEST_SETS:
         return
     table = ranking(whole, scores)
     silent: dict[str, str] = {}
