@@ -46,6 +46,9 @@ MODELS: dict[str, Callable[[], Any]] = {
 OURS: dict[str, dict[str, Any]] = {
     "swarm": {},
     "swarm confirm": {"confirm": True},
+    "swarm recombine": {"strategy_params": {"step": "recombine"}},
+    "swarm from ranking": {"strategy_params": {"init": "ranked"}},
+    "swarm ranked": {"strategy": "ranked"},
     "swarm random": {"strategy": "random"},
     "swarm sffs": {"strategy": "sffs", "size": "best"},
 }
