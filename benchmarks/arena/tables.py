@@ -1,4 +1,4 @@
-"""Make the tables of the arena: ``python benchmarks/arena/tables.py rows.csv``.
+"""Write the page of the arena from its rows: ``python benchmarks/arena/tables.py``.
 
 A method counts on the sets and resamples where it and every other method of its table have a
 score. Methods that lack scores on many sets are listed below the table, each beside all features
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from data import TUNED_ON
+from data import MOST_TEST_ROWS, MOST_TRAINING_ROWS, TUNED_ON
 from statsmodels.stats.multitest import multipletests
 
 from swarm.validation.comparison import friedman_of_blocks
@@ -27,6 +27,8 @@ TIE = 0.002
 COMPLETE = 0.9
 # With fewer sets no difference can be significant after Holm's correction.
 FEWEST_SETS = 8
+EVIDENCE = Path("docs/evidence")
+HEAD = Path(__file__).with_name("page_head.txt")
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -168,14 +170,37 @@ def _markdown(table: pd.DataFrame) -> str:
     return "\n".join(text) + "\n"
 
 
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "rows", type=Path, nargs="?", default=Path("docs/evidence/results/arena.csv")
+def page(rows: pd.DataFrame) -> str:
+    """Return the page: what the columns mean, the tables, and what has no rows."""
+    missing = rows[rows["score"].isna()]
+    notes = missing["note"].str.split("(").str[0].str.strip()
+    failures = missing.assign(note=notes).groupby(["method", "note"])["set"].nunique()
+    counts = rows.groupby(["model", "budget"])["set"].nunique()
+    there = ", ".join(f"{m} ({n} sets)" for (m, b), n in counts.items() if b)
+    parts = [
+        HEAD.read_text(encoding="utf-8").format(
+            most=MOST_TRAINING_ROWS, test=MOST_TEST_ROWS, tie=100 * TIE
+        )
+    ]
+    parts += list(report(rows))
+    parts.append(
+        f"## What was not run\n\nModels with rows: {there}; tables need {FEWEST_SETS} sets."
     )
-    for text in report(read(parser.parse_args().rows)):
-        print(text)
+    lines = [[method, note, str(n)] for (method, note), n in failures.items()]
+    if lines:
+        parts.append("Cells without a score:\n")
+        parts.append(_markdown(pd.DataFrame(lines, columns=["method", "reason", "sets"])))
+    return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=Path, default=EVIDENCE / "results" / "arena.csv")
+    parser.add_argument("--page", type=Path, default=EVIDENCE / "arena.md")
+    options = parser.parse_args()
+    options.page.write_text(page(read(options.rows)), encoding="utf-8")
+    print(f"wrote {options.page}")
 
 
 if __name__ == "__main__":
