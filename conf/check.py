@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from conf.compare_schema import CompareConfig
-from conf.estimator import build_estimator
+from conf.estimator import build_estimator, build_selector
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError, nearest
 from swarm.problem.scoring import scorer_names
@@ -53,7 +53,10 @@ def check(config: SelectConfig | CompareConfig) -> None:
 
 
 def _check_compare(config: CompareConfig) -> None:
+    _selectors_can_be_compared(config)
     for label in config.strategies:
+        if config.is_selector(label):
+            continue
         strategy = config.strategy(label)
         try:
             make(strategy.name, strategy.params)
@@ -62,7 +65,11 @@ def _check_compare(config: CompareConfig) -> None:
     first = next(iter(config.strategies))
     for name in config.datasets:
         try:
-            check(config.as_select(name, first))
+            select = config.as_select(name, first)
+            check(select)
+            for label, section in config.strategies.items():
+                if config.is_selector(label):
+                    build_selector(label, section, select.model)
         except ConfigError as error:
             raise ConfigError(f"data set {name!r}: {error}") from None
     package = _RUNNERS.get(config.runner.kind)
@@ -72,6 +79,39 @@ def _check_compare(config: CompareConfig) -> None:
             f"runner.kind {config.runner.kind!r} needs the package {name}, which is not"
             f" installed; run `pip install {name}`, or set runner.kind to 'threads'"
         )
+
+
+def _selectors_can_be_compared(config: CompareConfig) -> None:
+    """Refuse what selectors of other packages cannot be told."""
+    own = [label for label in config.strategies if config.is_selector(label)]
+    if config.resample:
+        for name in config.datasets:
+            split = config.own_split(name)
+            if split is None or split.kind in ("time", "column"):
+                kind = "null" if split is None else f"kind {split.kind!r}"
+                raise ConfigError(
+                    f"resample needs a split that a seed can change, got {kind} for data set"
+                    f" {name!r}; set split.kind to 'random', 'stratified' or 'group'"
+                )
+    if not own:
+        return
+    for name, section in config.datasets.items():
+        where = f"strategies.{own[0]} is a selector"
+        if config.own_split(name) is None:
+            raise ConfigError(
+                f"{where}, which is judged on test rows, but data set {name!r} has none; set split"
+            )
+        if section.data.weight is not None:
+            raise ConfigError(
+                f"{where}, and selectors are not given sample weights, but data set {name!r} has"
+                " data.weight; remove one of them"
+            )
+        space = section.space or config.space
+        if space.fixed or space.groups or space.min_size > 1 or space.max_size is not None:
+            raise ConfigError(
+                f"{where}, which cannot obey space.fixed, groups, min_size or max_size of data set"
+                f" {name!r}; remove one of them"
+            )
 
 
 def _columns_have_one_role(config: SelectConfig) -> None:

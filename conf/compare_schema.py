@@ -9,11 +9,13 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from conf.base import (
+    ClassPath,
     Fraction,
     Name,
     Params,
     PositiveCount,
     PosLabel,
+    Prefix,
     Scoring,
     Section,
     Seed,
@@ -79,14 +81,40 @@ class DatasetSection(Section):
 
 
 class ComparedStrategySection(Section):
-    """One of the compared strategies."""
+    """One of the compared strategies, or a feature selector compared with them."""
 
     name: Annotated[str, Field(min_length=1)] | None = Field(
         default=None, description="Name of a registered strategy; null uses the label"
     )
-    params: Params = Field(
-        default={}, description="Parameters of the strategy; others keep their defaults"
+    selector: ClassPath | None = Field(
+        default=None,
+        description="Import path of a feature selector that follows scikit-learn, compared in place"
+        " of a strategy, under sklearn, lightgbm, swarm or a prefix in allow",
     )
+    params: Params = Field(
+        default={},
+        description="Parameters of the strategy or the selector; others keep their defaults",
+    )
+    estimator: ModelSection | None = Field(
+        default=None,
+        description="Model inside the selector; null uses the model of the data set",
+    )
+    allow: list[Prefix] = Field(
+        default=[],
+        description="Additional packages or modules from which the selector may be imported",
+    )
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        if self.selector is not None and self.name is not None:
+            raise sentence(
+                f"name {self.name!r} is a strategy and selector {self.selector!r} is compared in"
+                " place of one; remove one of them"
+            )
+        for key in ("estimator", "allow"):
+            if self.selector is None and getattr(self, key):
+                raise sentence(f"{key} belongs to a selector, which is null; set selector")
+        return self
 
 
 class CompareBudgetSection(BudgetSection):
@@ -132,6 +160,10 @@ class CompareConfig(Section):
         default=None,
         description="Label of the strategy that all others are tested against; null tests all"
         " pairs",
+    )
+    resample: bool = Field(
+        default=False,
+        description="Whether each seed has its own test rows: seed s draws them by split.seed + s",
     )
     alpha: Fraction = Field(default=0.05, description="Significance level of the tests")
     split: SplitSection | None = Field(
@@ -199,10 +231,29 @@ class CompareConfig(Section):
         """Seeds of the searches as a list."""
         return list(self.seeds) if isinstance(self.seeds, list) else list(range(self.seeds))
 
+    def is_selector(self, label: str) -> bool:
+        """Whether a label is that of a feature selector rather than of a strategy."""
+        return self.strategies[label].selector is not None
+
+    @property
+    def is_judged_on_test(self) -> bool:
+        """Whether ranks and tests are about the test rows: they are with selectors or resamples.
+
+        A search minimises its cross-validated cost and a selector need not, so that this cost
+        would favour searches.
+        """
+        return self.resample or any(self.is_selector(label) for label in self.strategies)
+
     def strategy(self, label: str) -> StrategySection:
-        """Return the strategy behind a label."""
+        """Return the strategy behind a label; for a selector the one without a search."""
         rival = self.strategies[label]
+        if rival.selector is not None:
+            return StrategySection(name="full")
         return StrategySection(name=rival.name or label, params=rival.params)
+
+    def shift(self, seed: int) -> int:
+        """Return what the seed of a search adds to the seed of the split."""
+        return seed if self.resample else 0
 
     def own_split(self, dataset: str) -> SplitSection | None:
         """Return the split of a data set, or None if all rows are searched."""
@@ -212,7 +263,7 @@ class CompareConfig(Section):
         """Return one search as a select configuration, with the sections of its data set.
 
         The seed of the folds does not depend on `seed`: all searches on a data set share one
-        problem.
+        problem, unless each seed has test rows of its own.
         """
         section = self.datasets[dataset]
         own = {
@@ -235,7 +286,7 @@ class CompareConfig(Section):
             **{
                 **own,
                 "folds": folds.model_copy(update={"seed": folds.seed or 0}),
-                "split": split.model_copy(update={"seed": split.seed or 0}),
+                "split": split.model_copy(update={"seed": (split.seed or 0) + self.shift(seed)}),
             },
         )
 

@@ -1,19 +1,22 @@
-"""Build the estimator of a configuration, importing only from allowed packages."""
+"""Build estimators and selectors of a configuration, importing only from allowed packages."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from conf.compare_schema import ComparedStrategySection
 from conf.problem_sections import ModelSection
 from swarm.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["build_estimator"]
+__all__ = ["build_estimator", "build_selector"]
 
 # scikit-learn's message about a refused parameter.
 _TOLD = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
@@ -21,6 +24,39 @@ _PACKAGES = ("sklearn", "lightgbm", "swarm")
 # Parameters of scikit-learn that take estimators, which plain values cannot express.
 _OBJECTS = {"base_estimator", "estimator", "estimators", "final_estimator", "regressor", "steps"}
 _OWN = tuple(f"{package}." for package in _PACKAGES)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A class of a configuration: its keys, what it must be, and an example.
+
+    Attributes
+    ----------
+    key, params_key, allow_key : str
+        Keys of the path, the parameters and the additional packages, for messages.
+    methods : tuple of str
+        Methods that the class must have.
+    otherwise : str
+        What to say of a class without them.
+    example : str
+    """
+
+    key: str
+    params_key: str
+    allow_key: str
+    methods: tuple[str, ...]
+    otherwise: str
+    example: str
+
+
+_MODEL = _Wanted(
+    "model.estimator",
+    "model.params",
+    "model.allow",
+    ("fit", "predict", "get_params", "set_params"),
+    "has no fit, predict and get_params; name a classifier or regressor that follows scikit-learn",
+    "lightgbm.LGBMClassifier",
+)
 
 
 def build_estimator(model: ModelSection) -> BaseEstimator:
@@ -34,22 +70,94 @@ def build_estimator(model: ModelSection) -> BaseEstimator:
         models also accept native parameters and their aliases. Parameters are plain values:
         nothing in them is imported.
     """
-    kind = _import(model)
-    _refuse_unknown(model, kind)
+    kind = _import(_MODEL, model.estimator, model.allow)
+    _refuse_unknown(_MODEL, model.estimator, model.params, kind)
+    return _scaled(_made(_MODEL, model.estimator, kind, model.params), model.scaling)
+
+
+def build_selector(label: str, section: ComparedStrategySection, model: ModelSection) -> Any:
+    """Build the unfitted feature selector of a comparison.
+
+    A parameter `estimator` is `section.estimator`, or `model` if that is null. A string
+    `score_func` is a function of ``sklearn.feature_selection``.
+
+    Raises
+    ------
+    ConfigError
+        As for :func:`build_estimator`, or the class is not a selector, or takes no estimator
+        although one is given.
+    """
+    path = section.selector
+    if path is None:
+        raise ValueError(f"{label} is not a selector")
+    prefix = f"strategies.{label}"
+    wanted = _Wanted(
+        f"{prefix}.selector",
+        f"{prefix}.params",
+        f"{prefix}.allow",
+        ("fit", "get_params", "set_params"),
+        "has no fit and get_params; name a feature selector that follows scikit-learn",
+        "sklearn.feature_selection.RFECV",
+    )
+    kind = _import(wanted, path, section.allow)
+    if not any(hasattr(kind, name) for name in ("get_support", "transform")):
+        raise ConfigError(
+            f"{wanted.key} {path!r} has no get_support and no transform; name a feature selector,"
+            f" such as {wanted.example}"
+        )
+    _refuse_unknown(wanted, path, section.params, kind)
+    params = _with_function(wanted, section.params)
+    takes_one = "estimator" in inspect.signature(kind).parameters
+    if section.estimator is not None and not takes_one:
+        raise ConfigError(
+            f"{prefix}.estimator is set but {path} has no parameter estimator; remove it"
+        )
+    if takes_one:
+        try:
+            params["estimator"] = build_estimator(section.estimator or model)
+        except ConfigError as error:
+            raise ConfigError(f"{prefix}.estimator: {error}") from None
+    return _made(wanted, path, kind, params)
+
+
+def _with_function(wanted: _Wanted, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace the name of a score function by the function."""
+    name = params.get("score_func")
+    if not isinstance(name, str):
+        return dict(params)
+    from sklearn import feature_selection
+
+    own = name.rpartition(".")[2]
+    known = sorted(
+        each
+        for each in feature_selection.__all__
+        if inspect.isfunction(getattr(feature_selection, each))
+    )
+    if own not in known or name not in (own, f"sklearn.feature_selection.{own}"):
+        hint = nearest(own, known) or f"; known are {', '.join(known)}"
+        raise ConfigError(
+            f"{wanted.params_key}.score_func must be a function of sklearn.feature_selection,"
+            f" got {name!r}{hint}"
+        )
+    return {**params, "score_func": getattr(feature_selection, own)}
+
+
+def _made(wanted: _Wanted, path: str, kind: type[Any], params: Mapping[str, Any]) -> Any:
     try:
-        estimator = kind(**model.params)
+        made = kind(**params)
         if hasattr(kind, "_parameter_constraints"):
-            estimator._validate_params()
+            made._validate_params()
     except (TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         if told := _TOLD.fullmatch(reason):
-            key, wanted, got = told.groups()
-            raise ConfigError(f"model.params.{key} must be {wanted}, got {got}") from None
+            key, must, got = told.groups()
+            raise ConfigError(f"{wanted.params_key}.{key} must be {must}, got {got}") from None
+        plain = {key: value for key, value in params.items() if key not in _OBJECTS}
         raise ConfigError(
-            f"{model.estimator} cannot be made with model.params {model.params!r}:"
-            f" {_one_line(error)}; correct model.params"
+            f"{path} cannot be made with {wanted.params_key} {plain!r}:"
+            f" {_one_line(error)}; correct {wanted.params_key}"
         ) from None
-    return _scaled(estimator, model.scaling)
+    return made
 
 
 def _scaled(estimator: BaseEstimator, scaling: str) -> BaseEstimator:
@@ -62,16 +170,16 @@ def _scaled(estimator: BaseEstimator, scaling: str) -> BaseEstimator:
     return Pipeline([("scaling", scalers[scaling]()), ("model", estimator)])
 
 
-def _import(model: ModelSection) -> type[Any]:
-    path, prefixes = model.estimator, [*_PACKAGES, *(each.rstrip(".") for each in model.allow)]
+def _import(wanted: _Wanted, path: str, allow: Sequence[str]) -> type[Any]:
+    prefixes = [*_PACKAGES, *(each.rstrip(".") for each in allow)]
     if not _within(path.rpartition(".")[0], prefixes):
         raise ConfigError(
-            f"model.estimator {path!r} is outside {', '.join(prefixes)}; add its package to"
-            " model.allow if you trust it"
+            f"{wanted.key} {path!r} is outside {', '.join(prefixes)}; add its package to"
+            f" {wanted.allow_key} if you trust it"
         )
     if "__" in path:
         raise ConfigError(
-            f"model.estimator {path!r} contains a name with two underscores;"
+            f"{wanted.key} {path!r} contains a name with two underscores;"
             " use the public path of the class"
         )
     module, _, name = path.rpartition(".")
@@ -80,27 +188,23 @@ def _import(model: ModelSection) -> type[Any]:
         kind = getattr(found, name, None)
     except Exception as error:
         raise ConfigError(
-            f"model.estimator {path!r} cannot be imported,"
+            f"{wanted.key} {path!r} cannot be imported,"
             f" {type(error).__name__}: {_one_line(error)};"
             " correct the path or install its package"
         ) from None
     if not inspect.isclass(kind):
         classes = [each for each, value in vars(found).items() if inspect.isclass(value)]
         public = [*getattr(found, "__all__", []), *classes]
-        hint = nearest(name, public) or "; name a class, such as lightgbm.LGBMClassifier"
-        raise ConfigError(f"model.estimator {path!r} is not a class of {module}{hint}")
+        hint = nearest(name, public) or f"; name a class, such as {wanted.example}"
+        raise ConfigError(f"{wanted.key} {path!r} is not a class of {module}{hint}")
     # A module may re-export classes of packages that are not allowed.
     if path.startswith(_OWN) and not _within(kind.__module__, prefixes):
         raise ConfigError(
-            f"model.estimator {path!r} is a class of {kind.__module__}, which is outside"
-            f" {', '.join(prefixes)}; add its package to model.allow if you trust it"
+            f"{wanted.key} {path!r} is a class of {kind.__module__}, which is outside"
+            f" {', '.join(prefixes)}; add its package to {wanted.allow_key} if you trust it"
         )
-    needed = ("fit", "predict", "get_params", "set_params")
-    if not all(callable(getattr(kind, each, None)) for each in needed):
-        raise ConfigError(
-            f"model.estimator {path!r} has no fit, predict and get_params; name a classifier or"
-            " regressor that follows scikit-learn"
-        )
+    if not all(callable(getattr(kind, each, None)) for each in wanted.methods):
+        raise ConfigError(f"{wanted.key} {path!r} {wanted.otherwise}")
     return kind
 
 
@@ -112,15 +216,15 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".").replace(". ", "; ")
 
 
-def _refuse_unknown(model: ModelSection, kind: type[Any]) -> None:
+def _refuse_unknown(wanted: _Wanted, path: str, params: Mapping[str, Any], kind: type[Any]) -> None:
     from lightgbm import LGBMModel
 
     known = inspect.signature(kind).parameters
-    given = [key for key in model.params if key in _OBJECTS and model.params[key] is not None]
+    given = [key for key in params if key in _OBJECTS and params[key] is not None]
     if given and _within(kind.__module__, ["sklearn"]):
         raise ConfigError(
-            f"model.params.{given[0]} takes estimators, but parameters can only be plain values;"
-            " build it in a class of your own, in a package of model.allow"
+            f"{wanted.params_key}.{given[0]} takes estimators, but parameters can only be plain"
+            f" values; build it in a class of your own, in a package of {wanted.allow_key}"
         )
     names = [name for name, each in known.items() if each.kind is not each.VAR_KEYWORD]
     if len(names) < len(known):
@@ -129,11 +233,11 @@ def _refuse_unknown(model: ModelSection, kind: type[Any]) -> None:
         if not native:
             return
         names += native
-    for key in model.params:
+    for key in params:
         if key not in names:
             listed = ", ".join(known) if len(names) == len(known) else "LightGBM's own parameters"
             hint = nearest(key, names) or f"; known are {listed}"
-            raise ConfigError(f"unknown parameter 'model.params.{key}' of {model.estimator}{hint}")
+            raise ConfigError(f"unknown parameter '{wanted.params_key}.{key}' of {path}{hint}")
 
 
 def _native_parameters() -> list[str]:

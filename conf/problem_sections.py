@@ -6,7 +6,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from conf.base import Column, Fraction, Location, Params, PositiveCount, Section, Seed, sentence
+from conf.base import (
+    ClassPath,
+    Column,
+    Fraction,
+    Location,
+    Params,
+    PositiveCount,
+    Prefix,
+    Section,
+    Seed,
+    sentence,
+)
 
 __all__ = [
     "DataSection",
@@ -110,9 +121,8 @@ class SplitSection(Section):
 class ModelSection(Section):
     """The model that evaluates every subset."""
 
-    estimator: str = Field(
+    estimator: ClassPath = Field(
         default="lightgbm.LGBMClassifier",
-        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$",
         description="Import path of a scikit-learn compatible classifier or regressor, under"
         " sklearn, lightgbm, swarm or a prefix in model.allow",
     )
@@ -123,7 +133,7 @@ class ModelSection(Section):
         " standard (mean 0, standard deviation 1) or minmax (range 0 to 1); recommended for models"
         " that depend on distances",
     )
-    allow: list[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?$")]] = Field(
+    allow: list[Prefix] = Field(
         default=[],
         description="Additional packages or modules from which the estimator may be imported",
     )

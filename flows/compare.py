@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from conf.check import check
 from conf.compare_schema import CompareConfig
+from conf.estimator import build_selector
 from conf.load import as_yaml, flatten
 from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
@@ -42,9 +43,12 @@ from tasks.compare_files import cells_table, parent_metrics, write_comparison
 from tasks.search_cell import (
     Cell,
     CellResult,
+    ConfiguredSelector,
     cost_of_all,
+    cost_on_test_rows,
     is_search_retryable,
     run_cell,
+    run_selector,
 )
 from tasks.secrets import expand
 from tasks.tracking import Tracking
@@ -70,7 +74,9 @@ class ComparisonRun:
     cells : DataFrame
         One row per search.
     everything : mapping of data set to (cost, size)
-        The baseline: all features.
+        The baseline: all features. The cost is the mean over the resamples.
+    test_everything : mapping of data set to float
+        Cost of all features on the test rows; empty if nothing is judged on them.
     read_back : int
         Searches that were already finished.
     warnings : tuple of str
@@ -82,6 +88,7 @@ class ComparisonRun:
     everything: Mapping[str, tuple[float, int]]
     read_back: int
     warnings: tuple[str, ...]
+    test_everything: Mapping[str, float] = field(default_factory=dict)
 
 
 def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> ComparisonRun:
@@ -128,19 +135,17 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
         for text in told:
             say(f"[yellow]warning:[/yellow] {text}", verbosity)
-        everything = {
-            name: (cost_of_all(data.problem, url), data.problem.space.n_columns)
-            for name, data in prepared.items()
-        }
+        everything = _everything(config, prepared, url)
         cells = [
             Cell(dataset, label, seed)
             for dataset in config.datasets
             for seed in config.seed_list
             for label in config.strategies
         ]
-        problems = {name: data.problem.fingerprint() for name, data in prepared.items()}
+        problems = {key: data.problem.fingerprint() for key, data in prepared.items()}
         runs = SearchRuns(log)
-        earlier = runs.finished(problems) if resumed else []
+        wanted = {cell: problems[_key(config, cell.dataset, cell.seed)] for cell in cells}
+        earlier = runs.finished(wanted) if resumed else []
         found = {result.cell: result for result in earlier if result.cell in set(cells)}
         if resumed:
             say(f"continuing: {len(found)} of {len(cells)} searches are finished", verbosity)
@@ -159,26 +164,65 @@ def _in_table_order(config: CompareConfig, cells: Sequence[Cell]) -> list[Cell]:
     )
 
 
-def _prepared(config: CompareConfig) -> tuple[dict[str, PreparedData], tuple[str, ...]]:
+# A data set, and the shift of the seed of its split: 0 if all seeds share their rows.
+_Key = tuple[str, int]
+
+
+def _key(config: CompareConfig, dataset: str, seed: int) -> _Key:
+    """Return the key of the prepared data of a search."""
+    return dataset, config.shift(seed)
+
+
+def _prepared(config: CompareConfig) -> tuple[dict[_Key, PreparedData], tuple[str, ...]]:
     """Fetch and prepare every data set, so that bad input is reported before any search."""
     first, needs = next(iter(config.strategies)), _needs(config)
-    prepared, told = {}, list[str]()
+    prepared, told = dict[_Key, PreparedData](), list[str]()
     for name in config.datasets:
         with _named(name):
-            select = config.as_select(name, first)
-            split = config.own_split(name) is not None
-            prepared[name] = prepare_as_configured(
-                select, fetched(select), needs=needs, seed=0, split=split
-            )
-        told += [f"data set {name!r}: {warning}" for warning in prepared[name].warnings]
-    return prepared, tuple(told)
+            table = fetched(config.as_select(name, first))
+            for seed in config.seed_list:
+                key = _key(config, name, seed)
+                if key in prepared:
+                    continue
+                select = config.as_select(name, first, seed)
+                split = config.own_split(name) is not None
+                prepared[key] = prepare_as_configured(
+                    select, table, needs=needs, seed=0, split=split
+                )
+                told += [f"data set {name!r}: {each}" for each in prepared[key].warnings]
+    return prepared, tuple(dict.fromkeys(told))
 
 
-def _probe(config: CompareConfig, prepared: Mapping[str, PreparedData], url: str) -> None:
+def _everything(
+    config: CompareConfig, prepared: Mapping[_Key, PreparedData], url: str
+) -> dict[str, tuple[float, int]]:
+    """Return the mean cost of all features of each data set, and their number."""
+    found = {}
+    for name in config.datasets:
+        own = [data.problem for (dataset, _), data in prepared.items() if dataset == name]
+        costs = [cost_of_all(problem, url) for problem in own]
+        found[name] = sum(costs) / len(costs), own[0].space.n_columns
+    return found
+
+
+def _test_everything(
+    config: CompareConfig, prepared: Mapping[_Key, PreparedData]
+) -> dict[str, float]:
+    """Return the mean cost of all features on the test rows of each data set."""
+    costs: dict[str, list[float]] = {name: [] for name in config.datasets}
+    for (name, _), data in prepared.items():
+        space = data.problem.space
+        assert data.test is not None
+        columns = space.subset(~space.forbidden)
+        costs[name].append(cost_on_test_rows(data.problem, columns, data.test))
+    return {name: sum(each) / len(each) for name, each in costs.items()}
+
+
+def _probe(config: CompareConfig, prepared: Mapping[_Key, PreparedData], url: str) -> None:
     """Probe the model of every data set before a run is opened."""
     first = next(iter(config.strategies))
     with closing(Archive(url)) as archive:
-        for name, data in prepared.items():
+        for (name, _), data in prepared.items():
             with _named(name):
                 select = config.as_select(name, first)
                 probe_as_configured(select, plan_as_configured(select, data), archive)
@@ -195,7 +239,9 @@ def _named(dataset: str) -> Iterator[None]:
 
 def _needs(config: CompareConfig) -> tuple[str, ...]:
     """Return the names of all hints that the strategies need."""
-    rivals = [config.strategy(label) for label in config.strategies]
+    rivals = [
+        config.strategy(label) for label in config.strategies if not config.is_selector(label)
+    ]
     needs = (name for rival in rivals for name in make(rival.name, rival.params).needs)
     return tuple(dict.fromkeys(needs))
 
@@ -205,6 +251,13 @@ def _fingerprint(config: CompareConfig) -> str:
     dumped = config.model_dump(mode="json", by_alias=True, exclude=set(_ELSEWHERE))
     for key in ("n_jobs", "backend", "address", "exact"):
         dumped["evaluation"].pop(key, None)
+    # An unfinished comparison of a version without these keys is continued.
+    if not config.resample:
+        del dumped["resample"]
+    for section in dumped["strategies"].values():
+        if section["selector"] is None:
+            for key in ("selector", "estimator", "allow"):
+                del section[key]
     text = json.dumps([version("swarmselect"), dumped])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -225,14 +278,14 @@ def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[Run
 def _searched(
     config: CompareConfig,
     cells: Sequence[Cell],
-    prepared: Mapping[str, PreparedData],
+    prepared: Mapping[_Key, PreparedData],
     archive: str,
     runs: SearchRuns,
     shown: CellDisplay,
     stop: Path,
 ) -> dict[Cell, CellResult]:
     """Run the searches; this process logs each one as it finishes."""
-    tags = {name: describe_run(data.problem, name, "", 0) for name, data in prepared.items()}
+    tags = {key: describe_run(data.problem, key[0], "", 0) for key, data in prepared.items()}
     submit = _submitter(config, prepared, archive, stop, runs, tags)
     found: dict[Cell, CellResult] = {}
     failed: dict[Cell, Exception] = {}
@@ -262,43 +315,56 @@ def _searched(
 
 def _submitter(
     config: CompareConfig,
-    prepared: Mapping[str, PreparedData],
+    prepared: Mapping[_Key, PreparedData],
     archive: str,
     stop: Path,
     runs: SearchRuns,
-    tags: Mapping[str, Mapping[str, str]],
+    tags: Mapping[_Key, Mapping[str, str]],
 ) -> Callable[[Cell], PrefectFuture[Any]]:
     """Return a function that submits a search to the task runner and opens its run."""
-    searching = run_cell.with_options(
-        retries=config.retries.attempts - 1,
-        retry_delay_seconds=config.retries.delay_seconds,
-        retry_condition_fn=is_search_retryable,
-    )
+    retries: Any = {
+        "retries": config.retries.attempts - 1,
+        "retry_delay_seconds": config.retries.delay_seconds,
+        "retry_condition_fn": is_search_retryable,
+    }
 
     def submit(cell: Cell) -> PrefectFuture[Any]:
-        strategy = config.strategy(cell.strategy)
-        params = {"strategy.name": strategy.name, "seed": cell.seed}
-        params |= {f"strategy.params.{key}": value for key, value in strategy.params.items()}
-        runs.begin(cell, _tags(config, tags, cell), {"dataset": cell.dataset, **params})
-        data = prepared[cell.dataset]
-        plan = plan_as_configured(config.as_select(cell.dataset, cell.strategy), data, cell.seed)
-        named = searching.with_options(task_run_name=cell.name)
-        return named.submit(cell, plan, archive, stop, data.test)
+        key = _key(config, cell.dataset, cell.seed)
+        data, section = prepared[key], config.strategies[cell.strategy]
+        kind, params = "strategy", dict(section.params)
+        name = section.selector or config.strategy(cell.strategy).name
+        if section.selector is not None:
+            kind = "selector"
+        known = {"dataset": cell.dataset, f"{kind}.name": name, "seed": cell.seed}
+        known |= {f"{kind}.params.{own}": value for own, value in params.items()}
+        runs.begin(cell, {**tags[key], "strategy": name, "seed": str(cell.seed)}, known)
+        options = {**retries, "task_run_name": cell.name}
+        if section.selector is not None:
+            # The check of the configuration requires a split.
+            assert data.test is not None
+            chosen = _selector(config, cell)
+            selecting = run_selector.with_options(**options)
+            return selecting.submit(cell, chosen, data.problem, archive, stop, data.test)
+        select = config.as_select(cell.dataset, cell.strategy, cell.seed)
+        plan = plan_as_configured(select, data, cell.seed)
+        return run_cell.with_options(**options).submit(cell, plan, archive, stop, data.test)
 
     return submit
 
 
-def _tags(
-    config: CompareConfig, tags: Mapping[str, Mapping[str, str]], cell: Cell
-) -> dict[str, str]:
-    name = config.strategy(cell.strategy).name
-    return {**tags[cell.dataset], "strategy": name, "seed": str(cell.seed)}
+def _selector(config: CompareConfig, cell: Cell) -> ConfiguredSelector:
+    """Build the selector of a cell."""
+    section = config.strategies[cell.strategy]
+    model = config.as_select(cell.dataset, cell.strategy).model
+    given = {*section.params, *(["estimator"] if section.estimator is not None else [])}
+    made = build_selector(cell.strategy, section, model)
+    return ConfiguredSelector(made, frozenset(given))
 
 
 def _concluded(
     config: CompareConfig,
     results: Sequence[CellResult],
-    prepared: Mapping[str, PreparedData],
+    prepared: Mapping[_Key, PreparedData],
     everything: Mapping[str, tuple[float, int]],
     log: RunLog,
     read_back: int,
@@ -306,7 +372,18 @@ def _concluded(
 ) -> ComparisonRun:
     """Compute tables and tests, write the figures, and log them."""
     cells = cells_table(results)
-    comparison = compare_cells(cells, everything, reference=config.reference, alpha=config.alpha)
+    test_everything = _test_everything(config, prepared) if config.is_judged_on_test else {}
+    baseline = {
+        name: (test_everything.get(name, cost), size) for name, (cost, size) in everything.items()
+    }
+    comparison = compare_cells(
+        cells,
+        baseline,
+        reference=config.reference,
+        alpha=config.alpha,
+        judged_by="test_cost" if config.is_judged_on_test else "cost",
+        resampled=_row_counts(prepared) if config.resample else None,
+    )
     limits = {k: v for k, v in config.budget.model_dump().items() if v is not None}
     facts = {
         "data sets": ", ".join(config.datasets),
@@ -314,7 +391,7 @@ def _concluded(
         "seeds": ", ".join(str(seed) for seed in config.seed_list),
         "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
     }
-    scorings = {name: data.problem.scoring for name, data in prepared.items()}
+    scorings = {name: data.problem.scoring for (name, _), data in prepared.items()}
     labels = {
         name: f"1 - {s.name}" if s.upper == 1.0 else s.name.removeprefix("neg_")
         for name, s in scorings.items()
@@ -327,6 +404,7 @@ def _concluded(
         comparison,
         everything,
         labels,
+        test_everything,
     )
     log.files(files)
     log.metrics({0: parent_metrics(comparison)})
@@ -335,4 +413,19 @@ def _concluded(
     more += [config.description] if config.description else []
     log.tag(note(log.tracking, log.run_id, answer, links, more))
     log.settle()
-    return ComparisonRun(log.run_id, comparison, cells, everything, read_back, told)
+    return ComparisonRun(
+        log.run_id, comparison, cells, everything, read_back, told, test_everything
+    )
+
+
+def _row_counts(prepared: Mapping[_Key, PreparedData]) -> dict[str, tuple[float, float]]:
+    """Return the mean number of training and test rows of each data set."""
+    counts: dict[str, list[tuple[int, int]]] = {}
+    for (name, _), data in prepared.items():
+        assert data.test is not None
+        own = len(data.train.features), len(data.test.features)
+        counts.setdefault(name, []).append(own)
+    return {
+        name: (sum(a for a, _ in each) / len(each), sum(b for _, b in each) / len(each))
+        for name, each in counts.items()
+    }

@@ -75,9 +75,12 @@ class _Pace:
 
 
 def _words(result: CellResult) -> str:
+    spent = f", {result.distinct} distinct evaluations"
+    if result.distinct is None:
+        spent = "" if result.fits is None else f", {result.fits} fits"
     return (
         f"{result.cell.name}: cost {result.cost:.5f} with {result.size} "
-        f"feature{'' if result.size == 1 else 's'}, {result.distinct} distinct evaluations"
+        f"feature{'' if result.size == 1 else 's'}{spent}"
     )
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from conf.compare_schema import CompareConfig
 from flows.compare import ComparisonRun
-from swarm.report.comparison import COLUMNS, formatted, sentences
+from swarm.report.comparison import columns_of, formatted, judged_cost, sentences
 
 __all__ = ["print_comparison"]
 
@@ -27,12 +27,14 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDE)
     comparison = compared.comparison
-    columns = {**COLUMNS, **_TIMES}
+    columns = {**columns_of(comparison), **_TIMES}
     for dataset in comparison.datasets:
         rows = comparison.summary[comparison.summary["dataset"] == dataset]
         cost, size = compared.everything[dataset]
+        test = compared.test_everything.get(dataset)
+        on_test = "" if test is None else f", {test:.5f} on the test rows"
         table = Table(
-            title=f"[bold]{dataset}[/bold]: all {size} features cost {cost:.5f}",
+            title=f"[bold]{dataset}[/bold]: all {size} features cost {cost:.5f}{on_test}",
             title_justify="left",
             title_style="",
             box=SIMPLE,
@@ -56,7 +58,8 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
 
 def _ranks(compared: ComparisonRun) -> Table:
     ranks = compared.comparison.ranks
-    table = Table(title="Ranks by mean cost", title_justify="left", title_style="bold", box=SIMPLE)
+    title = f"Ranks by mean {judged_cost(compared.comparison)}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE)
     table.add_column("strategy", no_wrap=True)
     table.add_column("average", justify="right")
     for dataset in compared.comparison.datasets:

@@ -50,6 +50,7 @@ def write_comparison(
     comparison: Comparison,
     everything: Mapping[str, tuple[float, int]],
     cost_labels: Mapping[str, str],
+    test_everything: Mapping[str, float],
 ) -> dict[str, bytes]:
     """Write all tables, the pages and the figures.
 
@@ -61,7 +62,15 @@ def write_comparison(
         own = histories.setdefault(result.cell.dataset, {})
         own.setdefault(result.cell.strategy, []).append(result.history)
     data = ComparisonData(
-        title, description, facts, comparison, everything, cost_labels, histories, _versions()
+        title,
+        description,
+        facts,
+        comparison,
+        everything,
+        cost_labels,
+        histories,
+        _versions(),
+        test_everything,
     )
     drawings = draw_comparison(data)
     pages = {
@@ -86,5 +95,8 @@ def parent_metrics(comparison: Comparison) -> dict[str, float]:
     ranks = comparison.ranks["average"]
     metrics = {f"rank/{name}": float(rank) for name, rank in ranks.items()}
     for row in comparison.summary.to_dict("records"):
-        metrics[f"mean_cost/{row['dataset']}/{row['strategy']}"] = float(row["mean_cost"])
+        own = f"{row['dataset']}/{row['strategy']}"
+        metrics[f"mean_cost/{own}"] = float(row["mean_cost"])
+        if "mean_test_cost" in row:
+            metrics[f"mean_test_cost/{own}"] = float(row["mean_test_cost"])
     return metrics

@@ -1,8 +1,9 @@
-"""One search of a comparison: its identity, its result, and the task that runs it."""
+"""One search or selector of a comparison: its identity, its result, and the task that runs it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from swarm.errors import EvaluationError, SwarmError
 from swarm.evaluation.crossval import CrossValidation
@@ -18,6 +20,7 @@ from swarm.problem.problem import Problem
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
+from swarm.validation.selectors import select
 from tasks.step import step
 from tasks.steps import is_retryable
 from tasks.table import Table
@@ -27,12 +30,52 @@ from tasks.tracking.run_log import parquet
 __all__ = [
     "Cell",
     "CellResult",
+    "ConfiguredSelector",
     "SearchInterrupted",
     "cost_of_all",
+    "cost_on_test_rows",
     "is_search_retryable",
     "run_cell",
+    "run_selector",
     "search_cell",
+    "select_cell",
 ]
+
+
+# Columns of the history of a selector, which has no epochs.
+_HISTORY = ("epoch", "distinct_evaluations", "best_cost")
+
+
+@dataclass(frozen=True, eq=False)
+class ConfiguredSelector:
+    """A selector, and what is left to the problem.
+
+    Attributes
+    ----------
+    selector : object
+        Unfitted.
+    given : frozenset of str
+        Parameters of the configuration. Of the others, `estimator` becomes the model of the
+        problem, `cv` its folds, `scoring` its scorer and `random_state` the seed.
+    """
+
+    selector: Any
+    given: frozenset[str]
+
+    def seeded(self, problem: Problem, seed: int) -> Any:
+        """Return a clone for a problem and a seed."""
+        from sklearn.base import clone
+
+        own = clone(self.selector)
+        known = own.get_params(deep=False)
+        values = {
+            "estimator": problem.estimator,
+            "cv": problem.folds,
+            "scoring": problem.scoring.quiet or problem.scoring.scorer,
+            "random_state": seed,
+        }
+        left = {k: v for k, v in values.items() if k in known and k not in self.given}
+        return own.set_params(**left)
 
 
 class SearchInterrupted(SwarmError):
@@ -52,7 +95,7 @@ def is_search_retryable(task: object, run: object, state: Any) -> bool:
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One search of a comparison."""
+    """One search, or one fit of a selector, of a comparison."""
 
     dataset: str
     strategy: str
@@ -66,7 +109,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellResult:
-    """Result of one search; except for the times it depends only on configuration and data.
+    """Result of one search or selector; except for times it depends on configuration and data.
 
     Attributes
     ----------
@@ -74,14 +117,20 @@ class CellResult:
         Cost, number of features and feature names of the best subset.
     test_cost : float or None
         Cost of a model of the best subset on the held-out rows.
-    epochs, evaluations, distinct, fits : int
-        Budget spent, archived evaluations included.
+    epochs : int
+        0 for a selector.
+    evaluations, distinct : int or None
+        Budget spent, archived evaluations included; None for a selector.
+    fits : int or None
+        Model fits; None for a selector that does not tell.
     reason : str
         Why the search ended.
     seconds_algorithm : float
-        T1 of Hafiz et al. (2018): processor time of the search without its evaluations.
-    seconds_evaluation : float
-        T2: training time of the folds that the search needed, archived ones included.
+        T1 of Hafiz et al. (2018): processor time of the search without its evaluations. For a
+        selector wall time without its model fits, or with them if they are not counted.
+    seconds_evaluation : float or None
+        T2: training time of the folds that the search needed, archived ones included, or of the
+        model fits of the selector; None if they are not counted.
     history : DataFrame
         One row per epoch.
     """
@@ -94,12 +143,12 @@ class CellResult:
     n_available: int
     test_cost: float | None
     epochs: int
-    evaluations: int
-    distinct: int
-    fits: int
+    evaluations: int | None
+    distinct: int | None
+    fits: int | None
     reason: str
     seconds_algorithm: float
-    seconds_evaluation: float
+    seconds_evaluation: float | None
     history: pd.DataFrame
 
     def files(self) -> dict[str, bytes]:
@@ -119,13 +168,14 @@ class CellResult:
 
     def row(self) -> dict[str, Any]:
         """Return the row of the search in the table of all cells."""
-        names = ("cost", "size", "evaluations", "distinct", "fits", "epochs", "reason")
+        names = (
+            *("cost", "size", "evaluations", "distinct", "fits", "epochs", "reason"),
+            *("test_cost", "seconds_algorithm", "seconds_evaluation"),
+        )
+        values = {name: getattr(self, name) for name in names}
         return {
             **asdict(self.cell),
-            **{name: getattr(self, name) for name in names},
-            "test_cost": np.nan if self.test_cost is None else self.test_cost,
-            "seconds_algorithm": self.seconds_algorithm,
-            "seconds_evaluation": self.seconds_evaluation,
+            **{name: np.nan if value is None else value for name, value in values.items()},
             "features": " ".join(self.features),
         }
 
@@ -133,13 +183,18 @@ class CellResult:
 @step("all-features")
 def cost_of_all(problem: Problem, archive: str) -> float:
     """Return the cost of all features, the baseline of improvements."""
-    everything = np.ones((1, problem.space.n_units), dtype=bool)
+    everything = np.ones(problem.space.n_units, dtype=bool)
+    return _cost(problem, everything, archive, f"all {problem.space.n_columns} features")
+
+
+def _cost(problem: Problem, mask: NDArray[np.bool_], archive: str, what: str) -> float:
+    """Return the cross-validated cost of one mask; `what` names it if the model fails."""
     order = np.arange(problem.n_folds)
     with closing(Archive(archive)) as opened, CrossValidation(problem, opened) as evaluator:
-        answer = evaluator.evaluate(everything, np.array([np.inf]), order)
+        answer = evaluator.evaluate(mask[None, :], np.array([np.inf]), order)
     if answer.failed[0]:
         raise EvaluationError(
-            f"the model fails on all {problem.space.n_columns} features: "
+            f"the model fails on {what}: "
             f"{(answer.first_error or 'unknown').strip().splitlines()[-1]}"
         )
     return float(answer.costs[0])
@@ -168,6 +223,74 @@ def run_cell(
         If the searches were interrupted.
     """
     return search_cell(cell, plan, archive, stop, test)[0]
+
+
+@step("selector")
+def run_selector(
+    cell: Cell,
+    chosen: ConfiguredSelector,
+    problem: Problem,
+    archive: str,
+    stop: Path,
+    test: Table,
+) -> CellResult:
+    """Fit one selector on the training rows, and judge its columns on the test rows.
+
+    Parameters
+    ----------
+    cell : Cell
+    chosen : ConfiguredSelector
+    problem : Problem
+        On the training rows.
+    archive : str
+        URL of the archive, with secrets; it holds the cross-validated cost of the columns.
+    stop : Path
+        The fit does not begin when this file exists.
+    test : Table
+        Held-out rows.
+
+    Raises
+    ------
+    EvaluationError
+        If the selector fails, or selects nothing.
+    """
+    if stop.exists():
+        raise SearchInterrupted("the comparison was interrupted")
+    return select_cell(cell, chosen, problem, archive, test)
+
+
+def select_cell(
+    cell: Cell, chosen: ConfiguredSelector, problem: Problem, archive: str, test: Table
+) -> CellResult:
+    """Fit and judge one selector outside Prefect; see :func:`run_selector`."""
+    allowed = problem.space.subset(~problem.space.forbidden)
+    try:
+        found = select(chosen.seeded(problem, cell.seed), problem.features[allowed], problem.target)
+    except SwarmError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise EvaluationError(f"the selector failed, {type(error).__name__}: {reason}") from error
+    features = [name for name, kept in zip(allowed, found.mask, strict=True) if kept]
+    mask = np.isin(problem.space.names, features)
+    trained = found.training_seconds
+    return CellResult(
+        cell=cell,
+        problem=problem.fingerprint(),
+        cost=_cost(problem, mask, archive, f"{len(features)} selected features"),
+        size=len(features),
+        features=features,
+        n_available=problem.space.n_columns,
+        test_cost=cost_on_test_rows(problem, features, test),
+        epochs=0,
+        evaluations=None,
+        distinct=None,
+        fits=found.fits,
+        reason="selected",
+        seconds_algorithm=found.seconds - (trained or 0.0),
+        seconds_evaluation=trained,
+        history=pd.DataFrame({name: [] for name in _HISTORY}, dtype="float64"),
+    )
 
 
 def search_cell(
@@ -205,7 +328,7 @@ def _result(
         size=len(result.features),
         features=result.features,
         n_available=problem.space.n_columns,
-        test_cost=_test_cost(problem, result.features, test),
+        test_cost=None if test is None else cost_on_test_rows(problem, result.features, test),
         epochs=result.state.epoch,
         evaluations=counts.evaluations,
         distinct=counts.distinct,
@@ -217,10 +340,8 @@ def _result(
     )
 
 
-def _test_cost(problem: Problem, features: list[str], test: Table | None) -> float | None:
+def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) -> float:
     """Return the cost on the held-out rows of one model trained on all search rows."""
-    if test is None:
-        return None
     from sklearn.base import clone
 
     model = clone(problem.estimator)
@@ -230,5 +351,6 @@ def _test_cost(problem: Problem, features: list[str], test: Table | None) -> flo
         weight = {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": problem.weight}
     target = np.asarray(test.target)
     target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
-    model.fit(problem.features[features], problem.target, **weight)
-    return problem.scoring.cost(model, test.features[features], target)
+    columns = list(features)
+    model.fit(problem.features[columns], problem.target, **weight)
+    return problem.scoring.cost(model, test.features[columns], target)

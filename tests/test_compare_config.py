@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from sklearn.feature_selection import mutual_info_classif
+from sklearn.linear_model import RidgeClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from conf.check import check
+from conf.estimator import build_selector
 from conf.load import (
     CompareConfig,
     from_yaml,
@@ -111,6 +115,79 @@ REFUSED = {
 }
 
 
+_SPLIT = "split={kind: stratified}"
+_RFECV = "strategies.rfecv={selector: sklearn.feature_selection.RFECV}"
+_OTHER = "strategies.a={selector: %s}"
+REFUSED |= {
+    "selector outside the list": (
+        [_SPLIT, _OTHER % "os.system"],
+        ["strategies.a.selector", "strategies.a.allow"],
+    ),
+    "selector that is none": (
+        [_SPLIT, _OTHER % "sklearn.naive_bayes.GaussianNB"],
+        ["no get_support", "RFECV"],
+    ),
+    "selector that is a function": (
+        [_SPLIT, _OTHER % "sklearn.feature_selection.f_classif"],
+        ["is not a class"],
+    ),
+    "misspelt selector": (
+        [_SPLIT, _OTHER % "sklearn.feature_selection.RFECVV"],
+        ["did you mean 'RFECV'"],
+    ),
+    "parameter of a selector": (
+        [_SPLIT, _RFECV, "strategies.rfecv.params={stepp: 2}"],
+        ["'strategies.rfecv.params.stepp'", "did you mean 'step'"],
+    ),
+    "value of a selector": (
+        [_SPLIT, _RFECV, "strategies.rfecv.params={step: -1}"],
+        ["strategies.rfecv.params.step must be", "got -1"],
+    ),
+    "estimator as a parameter": (
+        [_SPLIT, _RFECV, "strategies.rfecv.params={estimator: os.system}"],
+        ["takes estimators", "plain values"],
+    ),
+    "estimator outside the list": (
+        [_SPLIT, _RFECV, "strategies.rfecv.estimator={estimator: os.system}"],
+        ["strategies.rfecv.estimator", "is outside"],
+    ),
+    "estimator of a selector without": (
+        [
+            _SPLIT,
+            "strategies.k={selector: sklearn.feature_selection.SelectKBest, estimator: {}}",
+        ],
+        ["strategies.k.estimator", "no parameter estimator"],
+    ),
+    "score function outside scikit-learn": (
+        [
+            _SPLIT,
+            "strategies.k={selector: sklearn.feature_selection.SelectKBest,"
+            " params: {score_func: os.system}}",
+        ],
+        ["score_func must be a function of sklearn.feature_selection", "'os.system'"],
+    ),
+    "selector without test rows": ([_RFECV], ["strategies.rfecv is a selector", "set split"]),
+    "selector with sizes": (
+        [_SPLIT, _RFECV, "space={max_size: 3}"],
+        ["cannot obey", "max_size"],
+    ),
+    "selector with weights": (
+        [_SPLIT, _RFECV, "datasets.wine.data.weight=alcohol"],
+        ["sample weights", "data.weight"],
+    ),
+    "selector and strategy": (
+        ["strategies.a={name: random, selector: sklearn.feature_selection.RFECV}"],
+        ["remove one of them"],
+    ),
+    "allow without a selector": (["strategies.a={name: random, allow: [os]}"], ["set selector"]),
+    "resample without a split": (["resample=true"], ["resample", "set split.kind"]),
+    "resample by time": (
+        ["resample=true", "split={kind: time}", "datasets.wine.data.time=x"],
+        ["resample", "'time'"],
+    ),
+}
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_configurations_are_refused_in_one_sentence(case: str):
     overrides, words = REFUSED[case]
@@ -123,3 +200,34 @@ def test_a_task_runner_that_is_not_installed_says_what_to_install(kind: str, mon
     monkeypatch.setattr("conf.check.find_spec", lambda name: None)
     text = refusal(f"runner.kind={kind}")
     assert f"pip install prefect-{kind}" in text
+
+
+def test_a_selector_takes_the_model_of_the_problem_unless_it_has_its_own():
+    config = read(
+        WINE,
+        "model={estimator: sklearn.linear_model.RidgeClassifier}",
+        _RFECV,
+        "strategies.trees={selector: sklearn.feature_selection.RFECV, params: {step: 2},"
+        " estimator: {estimator: sklearn.tree.DecisionTreeClassifier}}",
+        "strategies.best={selector: sklearn.feature_selection.SelectKBest,"
+        " params: {k: 3, score_func: mutual_info_classif}}",
+    )
+    made = {
+        label: build_selector(label, config.strategies[label], config.model)
+        for label in ("rfecv", "trees", "best")
+    }
+    assert type(made["rfecv"].estimator) is RidgeClassifier
+    assert (type(made["trees"].estimator), made["trees"].step) == (DecisionTreeClassifier, 2)
+    assert made["best"].score_func is mutual_info_classif
+
+
+def test_each_seed_has_test_rows_of_its_own_where_that_is_wanted():
+    split = "split={kind: stratified, seed: 7}"
+    seeds = {
+        resample: [
+            read(WINE, split, f"resample={resample}").as_select("wine", "random", seed).split_seed
+            for seed in (0, 1, 4)
+        ]
+        for resample in ("false", "true")
+    }
+    assert seeds == {"false": [7, 7, 7], "true": [7, 8, 11]}

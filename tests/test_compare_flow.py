@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
+from sklearn.feature_selection import SelectKBest
 from sklearn.naive_bayes import GaussianNB
 
 from flows.compare import ComparisonRun, compare
@@ -262,3 +263,69 @@ def test_bad_input_ends_before_anything_is_trained_or_recorded(bench, sections, 
     with pytest.raises(kind, match=words):
         compare(of(bench, **sections), verbosity=0)
     assert not bench.made_anything()
+
+
+SELECTORS = {
+    "random": {"params": {"batch_size": 4}},
+    "best": {"selector": "sklearn.feature_selection.SelectKBest", "params": {"k": 4}},
+    "forward": {
+        "selector": "sklearn.feature_selection.SequentialFeatureSelector",
+        "params": {"n_features_to_select": 2},
+    },
+}
+
+
+def test_selectors_are_judged_beside_strategies_on_rows_that_none_saw(bench, capsys):
+    config = of(bench, strategies=SELECTORS, split={"kind": "stratified"}, resample=True, seeds=3)
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_after(7, patch)
+        with pytest.raises(KeyboardInterrupt):
+            compare(config, verbosity=0)
+    # Results of selectors, which have no epochs, are read back like those of searches.
+    compared = compare(config, verbosity=0)
+    assert compared.read_back == 7
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    model = GaussianNB()
+    for seed in range(3):
+        rows = split(Table("wine", "", X, y), "stratified", seed=seed, estimator=model)
+        own = compared.cells[compared.cells["seed"] == seed].set_index("strategy")
+        for label in SELECTORS:
+            columns = own.loc[label, "features"].split(" ")
+            fitted = model.fit(X.iloc[rows.train][columns], y.iloc[rows.train])
+            error = 1 - fitted.score(X.iloc[rows.test][columns], y.iloc[rows.test])
+            assert own.loc[label, "test_cost"] == pytest.approx(error)
+        kept = SelectKBest(k=4).fit(X.iloc[rows.train], y.iloc[rows.train]).get_support()
+        assert set(own.loc["best", "features"].split(" ")) == set(X.columns[kept])
+    summary = compared.comparison.summary.set_index("strategy")
+    # Folds of the problem: three.
+    assert summary.loc["forward", "fits"] == (13 + 12) * 3
+    assert summary.loc["best", "fits"] == 0
+    assert np.isnan(summary.loc["best", "distinct"])
+    assert summary["rank"].tolist() == summary["mean_test_cost"].rank().tolist()
+    runs = {run.info.run_name: run for run in children(bench, compared)}
+    assert len(runs) == 9
+    metrics = runs["wine-forward-1"].data.metrics
+    assert metrics["spent/fits"] == 75
+    assert metrics["size/best"] == 2
+    page = bench.artifact(compared.run_id, "comparison.md").decode()
+    assert all(word in page for word in (*SELECTORS, "stability", "mean test cost", "t-tests"))
+    print_comparison(compared, config)
+    assert "on the test rows" in capsys.readouterr().out
+
+
+def test_a_selector_that_fails_is_named_with_its_reason(bench, undrawn):
+    best = {"selector": "sklearn.feature_selection.SelectKBest", "params": {"k": 4}}
+    best["params"] = {"k": 4, "score_func": "chi2"}
+    shifted = load_wine(as_frame=True).frame.assign(alcohol=lambda t: -t["alcohol"])
+    path = bench.folder / "shifted.csv"
+    shifted.to_csv(path, index=False)
+    data = {"source": "file", "path": str(path), "target": "target"}
+    config = of(
+        bench,
+        datasets={"shifted": {"data": data}},
+        strategies={"chi2": best},
+        split={"kind": "stratified"},
+        seeds=1,
+    )
+    with pytest.raises(EvaluationError, match=r"shifted-chi2-0: .*selector failed, ValueError"):
+        compare(config, verbosity=0)

@@ -16,7 +16,16 @@ from swarm.validation.comparison import Comparison
 if TYPE_CHECKING:
     from swarm.report.drawing import Drawing
 
-__all__ = ["COLUMNS", "ComparisonData", "formatted", "markdown", "render_comparison", "sentences"]
+__all__ = [
+    "COLUMNS",
+    "ComparisonData",
+    "columns_of",
+    "formatted",
+    "judged_cost",
+    "markdown",
+    "render_comparison",
+    "sentences",
+]
 
 # Columns of the summary: key, heading and format.
 COLUMNS = {
@@ -30,8 +39,12 @@ COLUMNS = {
     "size_reduction": ("fewer %", "{:.1f}"),
     "evaluations": ("evaluations", "{:.0f}"),
     "distinct": ("distinct", "{:.0f}"),
+    "fits": ("fits", "{:.0f}"),
+    "stability": ("stability", "{:.2f}"),
     "rank": ("rank", "{:g}"),
 }
+# Shown only where ranks are about the test rows.
+_WITH_TEST_ROWS = ("fits", "stability")
 _TIMES = {
     "strategy": ("strategy", "{}"),
     "seconds_algorithm": ("T1 algorithm, s", "{:.2f}"),
@@ -41,6 +54,12 @@ _LEGEND = (
     "Means over the seeds; SD has n - 1 degrees of freedom. PI % is the improvement of the mean "
     "cost over all features, fewer % the share of features left out. For a strategy with its "
     "own stopping rule the evaluations that it used are shown."
+)
+_TEST_LEGEND = (
+    "Ranks, PI % and tests are about the cost on the test rows, which no search and no selector "
+    "saw. The mean cost is cross-validated on the training rows: searches minimise it, selectors "
+    "need not. Fits of a selector that does not tell are a dash. Stability is the index of "
+    "Nogueira et al. over the subsets of the seeds: 1 if all are the same, 0 as by chance."
 )
 _TIME_LEGEND = (
     "Mean seconds of a search. T1 is the processor time of the strategy and the driver. T2 is "
@@ -68,6 +87,8 @@ class ComparisonData:
         One history per seed; only distinct_evaluations and best_cost are used.
     versions : mapping
         Package versions.
+    test_everything : mapping of data set to float
+        Cost of all features on the test rows, where ranks are about it.
     """
 
     title: str
@@ -78,6 +99,13 @@ class ComparisonData:
     cost_labels: Mapping[str, str]
     histories: Mapping[str, Mapping[str, Sequence[pd.DataFrame]]]
     versions: Mapping[str, str] = field(default_factory=dict)
+    test_everything: Mapping[str, float] = field(default_factory=dict)
+
+    def cost_of_all(self, dataset: str) -> str:
+        """Return the costs of all features in words."""
+        test = self.test_everything.get(dataset)
+        more = "" if test is None else f", {test:.5f} on the test rows"
+        return f"{self.everything[dataset][0]:.5f}{more}"
 
 
 # ---------------------------------------------------------------- sentences
@@ -85,8 +113,11 @@ class ComparisonData:
 
 def sentences(comparison: Comparison) -> list[str]:
     """Return a sentence or two for each test: its result, or why it cannot be significant."""
-    across = "Wilcoxon's signed-rank tests of the mean costs over the data sets"
-    within = "Wilcoxon's rank-sum tests of the costs over the seeds"
+    cost = judged_cost(comparison)
+    across = f"Wilcoxon's signed-rank tests of the mean {cost}s over the data sets"
+    within = f"Wilcoxon's rank-sum tests of the {cost}s over the seeds"
+    if comparison.is_resampled:
+        within = f"Corrected resampled t-tests of the {cost}s over the seeds"
     return [
         _best_rank(comparison),
         _friedman(comparison),
@@ -95,11 +126,16 @@ def sentences(comparison: Comparison) -> list[str]:
     ]
 
 
+def judged_cost(comparison: Comparison) -> str:
+    """Return the name of the cost that ranks and tests are about."""
+    return "test cost" if comparison.judged_by == "test_cost" else "cost"
+
+
 def _best_rank(comparison: Comparison) -> str:
     ranks = comparison.ranks["average"]
     names = ", ".join(str(name) for name in ranks[ranks == ranks.min()].index)
     return (
-        f"Lowest average rank by mean cost: {names}, {ranks.min():.2f} among "
+        f"Lowest average rank by mean {judged_cost(comparison)}: {names}, {ranks.min():.2f} among "
         f"{len(ranks)} strategies over {counted(len(comparison.datasets), 'data set')}."
     )
 
@@ -110,7 +146,8 @@ def _friedman(comparison: Comparison) -> str:
         return f"No test over all strategies: {comparison.silent['friedman']}."
     verdict = "the strategies differ" if found.p <= alpha else f"not significant at {alpha:g}"
     return (
-        f"Friedman's test on the mean costs, with the data sets as blocks: chi2 {found.chi2:.2f}, "
+        f"Friedman's test on the mean {judged_cost(comparison)}s, with the data sets as blocks: "
+        f"chi2 {found.chi2:.2f}, "
         f"p {_p_value(found.p)} ({verdict}); Iman and Davenport's F {found.f:.2f}, "
         f"p {_p_value(found.f_p)}. Average ranks less than {comparison.critical_difference:.2f} "
         f"apart are not significantly different (Nemenyi, {alpha:g})."
@@ -164,6 +201,13 @@ def formatted(value: object, form: str) -> str:
     return "-" if isinstance(value, float) and math.isnan(value) else form.format(value)
 
 
+def columns_of(comparison: Comparison) -> dict[str, tuple[str, str]]:
+    """Return the columns that the summary of a comparison shows."""
+    if comparison.judged_by == "test_cost":
+        return COLUMNS
+    return {key: value for key, value in COLUMNS.items() if key not in _WITH_TEST_ROWS}
+
+
 def _columns_of(frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> _Table:
     there = {key: value for key, value in columns.items() if key in frame}
     rows = [
@@ -175,7 +219,7 @@ def _columns_of(frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> 
 
 def _summary(comparison: Comparison, dataset: str) -> _Table:
     own = comparison.summary[comparison.summary["dataset"] == dataset]
-    return _columns_of(own.sort_values("rank", kind="stable"), COLUMNS)
+    return _columns_of(own.sort_values("rank", kind="stable"), columns_of(comparison))
 
 
 def _times(comparison: Comparison, dataset: str) -> _Table | None:
@@ -194,9 +238,11 @@ def _ranks(ranks: pd.DataFrame) -> _Table:
 
 def _tests(comparison: Comparison) -> Iterable[tuple[str, _Table]]:
     """Yield title and table of both kinds of pairwise tests, by increasing p-value."""
+    cost = judged_cost(comparison)
+    within = "corrected resampled t-tests" if comparison.is_resampled else "rank-sum tests"
     for title, table in (
-        ("Over the data sets: signed-rank tests of the mean costs", comparison.across),
-        ("On each data set: rank-sum tests over the seeds", comparison.within),
+        (f"Over the data sets: signed-rank tests of the mean {cost}s", comparison.across),
+        (f"On each data set: {within} over the seeds", comparison.within),
     ):
         if not len(table):
             continue
@@ -215,10 +261,17 @@ def _tests(comparison: Comparison) -> Iterable[tuple[str, _Table]]:
 
 
 def _tests_legend(comparison: Comparison) -> str:
+    exact = "p-values are exact given the ties"
+    if comparison.is_resampled:
+        exact = (
+            "p-values over the data sets are exact given the ties. On each data set the shift is "
+            "the mean difference, and the t-test is corrected for resamples that share rows "
+            "(Nadeau and Bengio, 2003)"
+        )
     return (
-        "Shift of the first strategy's cost above the second's (Hodges-Lehmann) with its "
-        f"{100 * (1 - comparison.alpha):g}% confidence interval. p-values are exact given the "
-        "ties; Holm's correction is applied to each data set separately. Rows are sorted by p."
+        f"Shift of the first strategy's {judged_cost(comparison)} above the second's "
+        f"(Hodges-Lehmann) with its {100 * (1 - comparison.alpha):g}% confidence interval. "
+        f"{exact}; Holm's correction is applied to each data set separately. Rows are sorted by p."
     )
 
 
@@ -235,9 +288,10 @@ def markdown(data: ComparisonData) -> str:
     parts.append("\n".join(f"- {name}: {value}" for name, value in data.facts.items()))
     parts += ["## Results", "\n".join(f"- {text}" for text in sentences(comparison))]
     parts += ["## Data sets", _LEGEND]
+    parts += [_TEST_LEGEND] if comparison.judged_by == "test_cost" else []
     for dataset in comparison.datasets:
-        cost, size = data.everything[dataset]
-        parts += [f"### {dataset}", f"All {size} features cost {cost:.5f}."]
+        size = data.everything[dataset][1]
+        parts += [f"### {dataset}", f"All {size} features cost {data.cost_of_all(dataset)}."]
         parts.append(_summary(comparison, dataset).markdown())
     parts += ["## Ranks", _ranks(comparison.ranks).markdown()]
     tests = list(_tests(comparison))
@@ -245,13 +299,18 @@ def markdown(data: ComparisonData) -> str:
     for title, table in tests:
         parts += [f"### {title}", table.markdown()]
     parts += ["## Figures", "![Average ranks and the critical difference](figures/ranks.svg)"]
-    parts += [f"![Convergence on {d}](figures/convergence_{d}.svg)" for d in comparison.datasets]
+    searched = [d for d in comparison.datasets if any(map(_has_epochs, data.histories[d].values()))]
+    parts += [f"![Convergence on {d}](figures/convergence_{d}.svg)" for d in searched]
     times = {dataset: _times(comparison, dataset) for dataset in comparison.datasets}
     if any(times.values()):
         parts += ["## Time", _TIME_LEGEND]
     for dataset, spent in times.items():
         parts += [f"### {dataset}", spent.markdown()] if spent else []
     return "\n\n".join(parts) + "\n"
+
+
+def _has_epochs(histories: Sequence[pd.DataFrame]) -> bool:
+    return any(len(history) for history in histories)
 
 
 def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | None = None) -> str:
@@ -289,15 +348,17 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | No
         tests=list(_tests(comparison)),
         tests_legend=_tests_legend(comparison),
         pairs_shown=_PAIRS_SHOWN,
+        cost=judged_cost(comparison),
+        test_legend=_TEST_LEGEND if comparison.judged_by == "test_cost" else None,
         f=formatting,
     )
 
 
 def _section(data: ComparisonData, name: str, svgs: Mapping[str, object]) -> dict[str, Any]:
-    cost, size = data.everything[name]
+    size, cost = data.everything[name][1], data.cost_of_all(name)
     return {
         "name": name,
-        "all": f"All {counted(size, 'feature')} cost {cost:.5f} ({plain(data.cost_labels[name])}).",
+        "all": f"All {counted(size, 'feature')} cost {cost} ({plain(data.cost_labels[name])}).",
         "table": _summary(data.comparison, name),
         "times": _times(data.comparison, name),
         "figure": svgs.get(f"convergence_{name}"),

@@ -55,7 +55,11 @@ def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
         drawings["ranks"] = draw("ranks", "Average ranks of the strategies.", figure)
         for dataset in comparison.datasets:
             order = comparison.ranks[dataset].sort_values(kind="stable").index
-            ordered = {str(name): data.histories[dataset][str(name)] for name in order}
+            histories = {str(name): data.histories[dataset][str(name)] for name in order}
+            # Selectors have no epochs.
+            ordered = {name: own for name, own in histories.items() if all(map(len, own))}
+            if not ordered:
+                continue
             name, label = f"convergence_{dataset}", data.cost_labels[dataset]
             figure = convergence_bands(ordered, data.everything[dataset][0], label)
             label = f"Best cost against distinct evaluations on {dataset}."

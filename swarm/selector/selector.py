@@ -148,6 +148,9 @@ class SubsetSelector(
         The rule that selected `subset_`.
     interrupted_ : bool
         Whether Ctrl-C ended the search.
+    n_fits_ : int
+        Number of model fits that the search and the confirmation needed, those of fast paths and
+        cached ones included.
     result_ : SearchResult
         The result of the search; its best subset is that of ``pick="best"``.
     n_features_in_, feature_names_in_
@@ -391,6 +394,14 @@ class SubsetSelector(
                 return select_columns(X, self._support)
             X = X.to_pandas()
         return super().transform(X)
+
+    @property
+    def n_fits_(self) -> int:
+        """Number of model fits that the answer needed, fast paths and cached ones included."""
+        check_is_fitted(self, "subset_")
+        confirmed = self.confirmation_
+        fresh = 0 if confirmed is None else confirmed.fold_costs.size + confirmed.baseline.size
+        return self.result_.state.counts.fits + fresh
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of ``sample_weight``, ``groups`` and other parameters."""

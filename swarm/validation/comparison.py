@@ -16,11 +16,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from swarm.checks import require_package
+from swarm.statistics.resampled import corrected_t
 from swarm.validation.location import Shift, rank_sum, signed_rank
+from swarm.validation.stability import nogueira
 
-__all__ = ["Comparison", "Friedman", "compare", "critical_difference"]
+__all__ = ["Comparison", "Friedman", "compare", "critical_difference", "friedman_of_blocks"]
 
 # Required columns of the cells, and those that are averaged if present.
 _NEEDED = ("dataset", "strategy", "seed", "cost", "size", "evaluations", "distinct")
@@ -54,9 +57,10 @@ class Comparison:
     summary : DataFrame
         One row per data set and strategy: mean_cost, sd_cost, best_cost, mean_size, rank,
         improvement and size_reduction in percent of all features, and the mean
-        evaluations and times.
+        evaluations and times. Judged by the test cost also ``stability``, the index of
+        Nogueira et al. (2018) of the subsets of the seeds.
     ranks : DataFrame (n_strategies, n_datasets + 1)
-        Rank by mean cost on each data set, and ``average``.
+        Rank by the mean of the cost `judged_by` on each data set, and ``average``.
     friedman : Friedman or None
     critical_difference : float or None
         Critical difference of the Nemenyi test: average ranks that differ by less are not
@@ -64,13 +68,18 @@ class Comparison:
     across : DataFrame
         One row per pair: signed-rank test of the mean costs over the data sets.
     within : DataFrame
-        One row per data set and pair: rank-sum test of the costs over the seeds.
+        One row per data set and pair: rank-sum test of the costs over the seeds, or the
+        corrected resampled t-test if each seed has test rows of its own.
     silent : dict of str to str
         Reason why the test ``friedman``, ``across`` or ``within`` was not run, or cannot be
         significant.
     alpha : float
         Significance level of the tests; the confidence level of the intervals is
         ``1 - alpha``.
+    judged_by : "cost" or "test_cost"
+        The cost that ranks and tests are about: cross-validated, or on the test rows.
+    is_resampled : bool
+        Whether each seed has test rows of its own.
     """
 
     summary: pd.DataFrame
@@ -81,6 +90,8 @@ class Comparison:
     within: pd.DataFrame
     silent: Mapping[str, str]
     alpha: float
+    judged_by: str = "cost"
+    is_resampled: bool = False
 
     @property
     def datasets(self) -> list[str]:
@@ -99,6 +110,8 @@ def compare(
     *,
     reference: str | None = None,
     alpha: float = 0.05,
+    judged_by: str = "cost",
+    resampled: Mapping[str, tuple[float, float]] | None = None,
 ) -> Comparison:
     """Compare strategies.
 
@@ -114,6 +127,12 @@ def compare(
         Test the other strategies against this one. Default: test all pairs.
     alpha : float
         Significance level of the tests.
+    judged_by : "cost" or "test_cost"
+        The cost of ranks and tests. The latter needs the column test_cost, and `everything`
+        has the costs of all features on the test rows; with a column features (names separated by
+        spaces) it adds the stability.
+    resampled : mapping of data set to (n_train, n_test), optional
+        Number of rows where each seed has test rows of its own.
 
     Raises
     ------
@@ -122,8 +141,8 @@ def compare(
     """
     _check_cells(cells)
     datasets, strategies = list(cells["dataset"].unique()), list(cells["strategy"].unique())
-    summary = _summary(cells, everything)
-    means = summary.pivot(index="dataset", columns="strategy", values="mean_cost")
+    summary = _summary(cells, everything, judged_by)
+    means = summary.pivot(index="dataset", columns="strategy", values=f"mean_{judged_by}")
     means = means.loc[datasets, strategies]
     ranks = means.rank(axis=1).T
     ranks["average"] = ranks.mean(axis=1)
@@ -135,7 +154,7 @@ def compare(
     if reference is not None:
         pairs = [(reference, b if a == reference else a) for a, b in pairs]
     silent: dict[str, str] = {}
-    friedman = _friedman(means, silent)
+    friedman = friedman_of_blocks(means, silent)
     n_seeds = cells["seed"].nunique()
     return Comparison(
         summary=summary,
@@ -145,9 +164,11 @@ def compare(
             None if friedman is None else critical_difference(len(strategies), len(datasets), alpha)
         ),
         across=_across(means, pairs, alpha, silent),
-        within=_within(cells, pairs, n_seeds, alpha, silent),
+        within=_within(cells, pairs, n_seeds, alpha, silent, judged_by, resampled),
         silent=silent,
         alpha=alpha,
+        judged_by=judged_by,
+        is_resampled=resampled is not None,
     )
 
 
@@ -177,11 +198,14 @@ def _mean(values: Any) -> float:
     return math.fsum(listed) / len(listed)
 
 
-def _summary(cells: pd.DataFrame, everything: Mapping[str, tuple[float, int]]) -> pd.DataFrame:
+def _summary(
+    cells: pd.DataFrame, everything: Mapping[str, tuple[float, int]], judged_by: str
+) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for (dataset, strategy), group in cells.groupby(["dataset", "strategy"], sort=False):
         full_cost, full_size = everything[str(dataset)]
         cost, size = _mean(group["cost"]), _mean(group["size"])
+        judged = _mean(group[judged_by])
         row = {
             "dataset": dataset,
             "strategy": strategy,
@@ -190,20 +214,35 @@ def _summary(cells: pd.DataFrame, everything: Mapping[str, tuple[float, int]]) -
             "best_cost": float(group["cost"].min()),
             "mean_size": size,
             # Equation 22 of Hafiz et al.; costs below 0 are possible for unbounded scorers.
-            "improvement": (100 * (full_cost - cost) / abs(full_cost) if full_cost else math.nan),
+            "improvement": (100 * (full_cost - judged) / abs(full_cost) if full_cost else math.nan),
             "size_reduction": 100 * (full_size - size) / full_size,
         }
         if "test_cost" in group and group["test_cost"].notna().any():
             row["mean_test_cost"] = _mean(group["test_cost"])
+        if judged_by == "test_cost":
+            row["stability"] = _stability(group, full_size)
         row |= {name: _mean(group[name]) for name in _AVERAGED if name in group}
         rows.append(row)
     summary = pd.DataFrame(rows)
-    ranks = summary.groupby("dataset")["mean_cost"].rank()
+    ranks = summary.groupby("dataset")[f"mean_{judged_by}"].rank()
     summary.insert(list(summary.columns).index("mean_size") + 1, "rank", ranks)
     return summary
 
 
-def _friedman(means: pd.DataFrame, silent: dict[str, str]) -> Friedman | None:
+def _stability(group: pd.DataFrame, n_features: int) -> float:
+    """Return the stability index of the subsets of one strategy; NaN for a single one."""
+    if len(group) < 2 or "features" not in group:
+        return math.nan
+    subsets = [set(features.split(" ")) for features in group["features"]]
+    names = sorted(set().union(*subsets))
+    masks = np.zeros((len(subsets), n_features), dtype=bool)
+    # Which of the features that no subset has is which does not matter.
+    masks[:, : len(names)] = [[name in subset for name in names] for subset in subsets]
+    return nogueira(masks).index
+
+
+def friedman_of_blocks(means: pd.DataFrame, silent: dict[str, str]) -> Friedman | None:
+    """Run Friedman's test on costs (n_blocks, n_strategies); `silent` gets the reason if not."""
     from scipy.stats import f, friedmanchisquare
 
     n, k = means.shape
@@ -247,22 +286,36 @@ def _within(
     n_seeds: int,
     alpha: float,
     silent: dict[str, str],
+    judged_by: str,
+    resampled: Mapping[str, tuple[float, float]] | None,
 ) -> pd.DataFrame:
     if n_seeds < 2:
         silent["within"] = "a rank-sum test over seeds needs at least 2 seeds, got 1"
         return _tested([], alpha)
     tables = []
     for dataset, group in cells.groupby("dataset", sort=False):
-        costs = {str(name): part["cost"].to_numpy() for name, part in group.groupby("strategy")}
-        rows = [
-            _row({"dataset": dataset}, (a, b), rank_sum(costs[a], costs[b], 1 - alpha))
-            for a, b in pairs
-        ]
+        costs = {
+            str(name): part.sort_values("seed")[judged_by].to_numpy()
+            for name, part in group.groupby("strategy")
+        }
+        rows = []
+        for a, b in pairs:
+            if resampled is None:
+                shift = rank_sum(costs[a], costs[b], 1 - alpha)
+            else:
+                shift = _paired(costs[a] - costs[b], resampled[str(dataset)], 1 - alpha)
+            rows.append(_row({"dataset": dataset}, (a, b), shift))
         # Each data set is a separate family of tests.
         tables.append(_tested(rows, alpha))
-    smallest = min(1.0, 2.0 / math.comb(2 * n_seeds, n_seeds))
+    # A t-test has no smallest possible p-value.
+    smallest = 0.0 if resampled else min(1.0, 2.0 / math.comb(2 * n_seeds, n_seeds))
     _note_if_powerless("within", f"{n_seeds} seeds", smallest, len(pairs), alpha, silent)
     return pd.concat(tables, ignore_index=True)
+
+
+def _paired(differences: NDArray[np.float64], sizes: tuple[float, float], level: float) -> Shift:
+    test = corrected_t(differences, *sizes, level)
+    return Shift(test.p, test.mean, test.low, test.high, 0.0)
 
 
 def _note_if_powerless(

@@ -35,13 +35,13 @@ class SearchRuns:
         # Unfinished runs of earlier starts, with the logged steps of each metric.
         self._left: dict[Cell, tuple[str, dict[str, set[int]]]] = {}
 
-    def finished(self, problems: Mapping[str, str]) -> list[CellResult]:
+    def finished(self, problems: Mapping[Cell, str]) -> list[CellResult]:
         """Read the results of finished searches on the same problems, and end the other runs.
 
         Parameters
         ----------
-        problems : mapping of str to str
-            Fingerprint of the problem of each data set; a search on other data is repeated.
+        problems : mapping of Cell to str
+            Fingerprint of the problem of each search; a search on other data is repeated.
         """
         tracking, results, seen = self._parent.tracking, [], set()
         for run in tracking.runs(f"tags.`mlflow.parentRunId` = '{self._parent.run_id}'"):
@@ -52,7 +52,7 @@ class SearchRuns:
             if "dataset" not in tags or "seed" not in tags:
                 continue
             cell = Cell(tags["dataset"], tags["label"], int(tags["seed"]))
-            if cell in seen or tags.get("problem") != problems.get(cell.dataset):
+            if cell in seen or tags.get("problem") != problems.get(cell):
                 continue
             seen.add(cell)
             if run.info.status != "FINISHED":
@@ -75,12 +75,15 @@ class SearchRuns:
         steps = {
             int(str(epoch)): {str(k): v for k, v in row.items()} for epoch, row in rows.items()
         }
-        last = {
+        last: dict[str, float | None] = {
             "work_seconds_algorithm": result.seconds_algorithm,
             "work_seconds_evaluation": result.seconds_evaluation,
+            "test_cost": result.test_cost,
         }
-        if result.test_cost is not None:
-            last["test_cost"] = result.test_cost
+        if not rows:
+            # A selector has no epochs.
+            last |= {"best_cost": result.cost, "best_size": result.size, "fits": result.fits}
+        last = {name: value for name, value in last.items() if value is not None}
         steps[result.epochs] = {**steps.get(result.epochs, {}), **last}
         log.metrics(steps)
         log.files({path: _artifact(result, path) for path in ("features.json", "history.parquet")})
