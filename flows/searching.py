@@ -90,13 +90,14 @@ def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:
     if confirmed is None:
         return
     correlation = confirmed.correlation
-    metrics = {"proxy_best_cost": float(confirmed.cheap.min()), "confirmed_best_cost": result.cost}
+    best = float(confirmed.costs.min())
+    metrics = {"proxy_best_cost": float(confirmed.cheap.min()), "confirmed_best_cost": best}
     if correlation == correlation:
         metrics["proxy_rank_correlation"] = correlation
     log.metrics({result.state.epoch: metrics})
     say(
         f"proxy: {len(confirmed.costs)} subsets evaluated on the full model, rank correlation "
-        f"{correlation:.2f}, best cost {result.cost:.5f}",
+        f"{correlation:.2f}, best cost {best:.5f}",
         verbosity,
     )
 

@@ -93,8 +93,12 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     run_id = re.search(r"(?m)^run +(\w{32})", told.out)[1]
     assert f"run {run_id} in sqlite:///" in told.err
     assert "models are fitted" in told.err.splitlines()[0]
-    assert [line.split(":")[0] for line in told.err.splitlines()[2:]] == ["epoch 1/2", "epoch 2/2"]
-    assert "of 8 features" in told.out
+    assert [line.split(":")[0] for line in told.err.splitlines()[2:]] == [
+        "epoch 1/2",
+        "epoch 2/2",
+        "confirmed",
+    ]
+    assert "all 8 features" in told.out
     assert "same vote" in told.out
 
     at = ("--tracking-uri", bench.uri)

@@ -48,7 +48,8 @@ def evaluate(problem: Problem, masks: Bool) -> Evaluations:
 
 def cancer() -> Table:
     data = load_breast_cancer(as_frame=True)
-    return data.data.iloc[:300], data.target.iloc[:300]
+    # In the canonical order, so that masks of a problem are masks of this table.
+    return data.data.iloc[:300].sort_index(axis=1), data.target.iloc[:300]
 
 
 def mixed() -> Table:

@@ -104,7 +104,7 @@ def test_hooks_may_replace_an_epoch_and_the_result_of_the_epochs() -> None:
     finished = run_search(plan(problem(), evaluation={"exact": False}), Archive(), hooks)
     assert finished.result.reason == "mine"
     assert epochs == [0, 1]
-    assert sum(len(fitted.folds) for fitted in fits) == finished.result.state.counts.fits
+    assert sum(record.known.sum() for record in fits) == finished.result.state.counts.fits
 
 
 def test_a_strategy_is_given_the_hints_that_it_needs_and_no_others() -> None:

@@ -38,7 +38,7 @@ from tests.fakes import failing
 # The full set is no search, and exhaustive search refuses spaces as wide as those here.
 NAMES = sorted(set(registry()) - {"full", "exhaustive"})
 # They end by themselves, at the last size.
-ENDING = {"sfs", "sbs", "sffs", "sbfs", "rfe"}
+ENDING = {"sfs", "sbs", "sffs", "sbfs", "rfe", "ranked"}
 
 
 # Budgets
@@ -52,9 +52,10 @@ def test_evaluations_and_distinct_evaluations_are_kept_exactly(
 ) -> None:
     result = run(make_search(make(name), planted(plain_space(30)), budget=Budget(**{limit: value})))
     spent = getattr(result.state.counts, limit)
-    # Elimination by importance is over after a mask for each of its sizes.
-    if name == "rfe" and value == 61:
-        assert (spent, result.reason) == (24, "finished")
+    # Elimination by importance is over after a mask for each of its sizes, forward selection in
+    # the order of a ranking after all units together and one mask for each.
+    if name in (ending := {"rfe": 24, "ranked": 31}) and value == 61:
+        assert (spent, result.reason) == (ending[name], "finished")
         return
     assert (spent, result.reason) == (value, limit)
 

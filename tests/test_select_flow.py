@@ -85,7 +85,11 @@ def test_every_metric_has_one_point_per_epoch(first):
     for name in names:
         assert bench.steps(outcome.run_id, name) == epochs, name
     last = run_of(bench, outcome.run_id).data.metrics
-    assert last["cost/best"] == outcome.result.cost
+    assert last["cost/best"] == outcome.result.state.best_cost
+    found = outcome.result.confirmation
+    assert last["confirm/cost"] == found.cost
+    assert last["confirm/winners_curse"] == pytest.approx(found.cost - outcome.result.cost)
+    assert last["confirm/gain"] == found.gain.mean
     assert bench.steps(outcome.run_id, "optimism") == [4]
 
 
@@ -136,7 +140,9 @@ def test_the_chosen_features_are_the_ones_that_were_measured(first):
     paid = frame_of(bench.artifact(outcome.run_id, "archive.parquet"))
     known = {row.features: row.cost for row in paid.dropna(subset="cost").itertuples()}
     assert known, "no subset was evaluated to the end"
-    assert answer["cost"] == min(known.values())
+    assert outcome.result.state.best_cost == min(known.values())
+    assert answer["cost"] == known[json.dumps(answer["features"])]
+    assert answer["confirmation"]["cost"] == outcome.result.confirmation.cost
 
 
 def test_the_evaluation_compares_five_contenders_with_intervals_and_tells_the_optimism(first):

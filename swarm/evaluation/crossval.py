@@ -197,11 +197,13 @@ class CrossValidation:
         fits, seconds = 0, 0.0
         waiting: list[tuple[Bool, Record]] = []
         committed = time.monotonic()
+        # A part of a job has the order of its own fold alone.
+        whole = {job.number: job for job in jobs}
         invalid: list[tuple[Job, InvalidCost]] = []
         try:
             for job, trained in self.workers.run(jobs):
                 if isinstance(trained, InvalidCost):
-                    invalid.append((job, trained))
+                    invalid.append((whole[job.number], trained))
                     if job.part == 0:
                         break
                     continue

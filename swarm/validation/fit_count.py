@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from sklearn.base import BaseEstimator, clone
@@ -15,7 +14,6 @@ __all__ = ["FitCount", "counted", "counts_by_itself"]
 _WITHOUT_MODELS = ("sklearn.feature_selection.",)
 
 
-@dataclass(eq=False)
 class FitCount:
     """Number of model fits of a selector, and their wall time.
 
@@ -30,9 +28,10 @@ class FitCount:
         not counted.
     """
 
-    fits: int = 0
-    seconds: float = 0.0
-    is_known: bool = True
+    def __init__(self) -> None:
+        self.fits = 0
+        self.seconds = 0.0
+        self.is_known = True
 
     def __reduce__(self) -> tuple[type[FitCount], tuple[()]]:
         # A copy in another process counts for nobody.
