@@ -45,7 +45,8 @@ MODELS: dict[str, Callable[[], Any]] = {
 # best eight ("x8").
 OURS: dict[str, dict[str, Any]] = {
     "swarm": {},
-    "swarm confirm": {"confirm": True},
+    "swarm confirm": {"confirm": {"repeats": 10}},
+    "swarm confirm 5": {"confirm": {"repeats": 5}},
     "swarm recombine": {"strategy_params": {"step": "recombine"}},
     "swarm from ranking": {"strategy_params": {"init": "ranked"}},
     "swarm ranked": {"strategy": "ranked"},

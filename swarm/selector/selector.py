@@ -74,6 +74,7 @@ class SubsetSelector(
         Which of the measured subsets to select: the best of the search, the smallest within one
         standard error of the lowest cost, or the knee of the Pareto front, beyond which further
         features improve the cost only slightly; see :mod:`swarm.search.picks` and :meth:`repick`.
+        Both buy size and cost some score on unseen rows; `confirm` with a goal tests the loss.
     epochs : int, "auto" or None
         Maximum number of epochs. ``"auto"``: 30, or no limit if another limit is given or the
         strategy terminates by itself.

@@ -302,15 +302,15 @@ class StrategyContract:
 
     def test_one_worker_and_two_give_the_same_run(self) -> None:
         rng = np.random.default_rng(0)
-        table = pd.DataFrame(rng.normal(size=(40, 7)), columns=[f"x{i}" for i in range(7)])
+        table = pd.DataFrame(rng.normal(size=(40, 5)), columns=[f"x{i}" for i in range(5)])
         target = (table["x1"] + table["x4"] + rng.normal(0, 0.5, 40) > 0).astype(int)
-        problem = Problem.build(table, target, GaussianNB(), folds=3)
+        problem = Problem.build(table, target, GaussianNB(), folds=2)
         found = []
         for n_jobs in (1, 2):
             with CrossValidation(
                 problem, n_jobs=n_jobs, backend="threading", exact=False
             ) as evaluator:
-                hints, budget = hints_for(problem.space), Budget(epochs=4)
+                hints, budget = hints_for(problem.space), Budget(epochs=3)
                 search = Search(self.strategy, problem.space, evaluator, hints, 2, budget)
                 found.append(everything(run(search)))
         assert found[0] == found[1]
