@@ -82,7 +82,7 @@ def _check_compare(config: CompareConfig) -> None:
 
 
 def _selectors_can_be_compared(config: CompareConfig) -> None:
-    """Refuse what selectors of other packages cannot be told."""
+    """Refuse settings that selectors of other packages do not support."""
     own = [label for label in config.strategies if config.is_selector(label)]
     if config.resample:
         for name in config.datasets:

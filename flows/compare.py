@@ -331,15 +331,13 @@ def _submitter(
     def submit(cell: Cell) -> PrefectFuture[Any]:
         key = _key(config, cell.dataset, cell.seed)
         data, section = prepared[key], config.strategies[cell.strategy]
-        kind, params = "strategy", dict(section.params)
+        kind = "selector" if config.is_selector(cell.strategy) else "strategy"
         name = section.selector or config.strategy(cell.strategy).name
-        if section.selector is not None:
-            kind = "selector"
         known = {"dataset": cell.dataset, f"{kind}.name": name, "seed": cell.seed}
-        known |= {f"{kind}.params.{own}": value for own, value in params.items()}
+        known |= {f"{kind}.params.{own}": value for own, value in section.params.items()}
         runs.begin(cell, {**tags[key], "strategy": name, "seed": str(cell.seed)}, known)
         options = {**retries, "task_run_name": cell.name}
-        if section.selector is not None:
+        if kind == "selector":
             # The check of the configuration requires a split.
             assert data.test is not None
             chosen = _selector(config, cell)

@@ -127,7 +127,7 @@ def test_prefect_that_goes_away_in_mid_run_costs_no_evaluation(
         status = command.wait(200)
     finally:
         prefect.up()
-    # The search needs no server to go on; it is the end of the flow that cannot be told.
+    # The search needs no server to go on; the end of the flow cannot be reported.
     assert "epoch 8/8" in command.said()
     assert status == 2, command.said()
     assert "Traceback" not in command.said()

@@ -86,7 +86,7 @@ def resample(table: Table, number: int) -> Resample:
     train, test = train_test_split(
         np.arange(n), train_size=n_train, test_size=n_test, random_state=number, stratify=table.y
     )
-    # A column with one value in the training rows can be told from no other such column.
+    # A column that is constant in the training rows is not informative.
     kept = (table.X.iloc[train].nunique() > 1).to_numpy()
     X = table.X.loc[:, kept]
     return Resample(

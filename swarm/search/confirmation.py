@@ -22,6 +22,7 @@ from swarm.errors import ConfigError, InputError, nearest
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import Fold
 from swarm.problem.problem import Problem
+from swarm.search.packing import first_of_equal
 from swarm.search.picks import pareto_front
 from swarm.search.proxy import best_subsets
 from swarm.search.result import SearchResult
@@ -344,10 +345,6 @@ def _candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirma
         front = pareto_front(masks.sum(axis=1), costs)
         spread = np.linspace(0, len(front) - 1, min(plan.n_best, len(front)))
         parts.append(masks[front[np.unique(spread.round().astype(int))]])
-    return _distinct(np.vstack(parts))
-
-
-def _distinct(masks: Bool) -> Bool:
-    first = np.unique(np.packbits(masks, axis=1), axis=0, return_index=True)[1]
-    kept: Bool = masks[np.sort(first)]
-    return kept
+    candidates = np.vstack(parts)
+    distinct: Bool = candidates[first_of_equal(candidates)]
+    return distinct

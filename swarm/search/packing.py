@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pack_folds", "pack_masks", "unpack_masks"]
+__all__ = ["first_of_equal", "pack_folds", "pack_masks", "unpack_masks"]
 
 Bool = NDArray[np.bool_]
 
@@ -22,6 +22,13 @@ def unpack_masks(keys: Iterable[bytes], n_units: int) -> Bool:
     n_bytes = (n_units + 7) // 8
     packed = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, n_bytes)
     return np.unpackbits(packed, axis=1, count=n_units).astype(bool)
+
+
+def first_of_equal(masks: Bool) -> NDArray[np.int64]:
+    """Return the row of the first of each group of equal masks (n, n_units), ascending."""
+    first = np.unique(np.packbits(masks, axis=1), axis=0, return_index=True)[1]
+    rows: NDArray[np.int64] = np.sort(first)
+    return rows
 
 
 def pack_folds(folds: Bool) -> int:

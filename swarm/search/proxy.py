@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.search.packing import pack_folds, unpack_masks
+from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
 from swarm.search.result import ConfirmedSubsets, SearchResult
 from swarm.strategies.operators.memory import shrink
 
@@ -73,8 +73,7 @@ def confirm(
             "model; check the failed fits"
         )
     rank = np.lexsort((masks.sum(axis=1), cheap))
-    first = np.unique(np.packbits(masks[rank], axis=1), axis=0, return_index=True)[1]
-    kept = rank[np.sort(first)]
+    kept = rank[first_of_equal(masks[rank])]
     correlation = _correlation(asked, costs[len(best) :])
     return replace(
         result, confirmed=ConfirmedSubsets(masks[kept], costs[kept], cheap[kept], correlation)
@@ -99,8 +98,7 @@ def best_subsets(
     allowed = np.isfinite(costs) & space.obeys(masks)
     masks, costs = masks[allowed], costs[allowed]
     rank = np.lexsort((masks.sum(axis=1), costs))
-    first = np.unique(np.packbits(masks[rank], axis=1), axis=0, return_index=True)[1]
-    kept = rank[np.sort(first)[:n]]
+    kept = rank[first_of_equal(masks[rank])[:n]]
     return masks[kept], costs[kept]
 
 

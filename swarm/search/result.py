@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from swarm.errors import EvaluationError
 from swarm.problem.space import SearchSpace
 from swarm.search.history import EpochRecord, history_table, work_table
+from swarm.search.packing import first_of_equal
 
 if TYPE_CHECKING:
     from swarm.search.confirmation import Confirmation
@@ -159,6 +160,5 @@ class SearchResult:
         costs = np.append(costs, held.costs[allowed])
         order = np.lexsort((masks.sum(axis=1), costs, first))
         order = order[np.isfinite(costs[order])]
-        first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
-        chosen = order[np.sort(first)][:n]
+        chosen = order[first_of_equal(masks[order])][:n]
         return masks[chosen], costs[chosen]

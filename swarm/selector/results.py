@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.search.packing import unpack_masks
+from swarm.search.packing import first_of_equal, unpack_masks
 from swarm.search.picks import check_pick, pareto_front, pick
 from swarm.search.result import SearchResult
 from swarm.selector.metric_table import with_interval
@@ -85,8 +85,7 @@ class EvaluatedSubsets:
             masks[whole] = shrink(masks[whole], used[whole], problem.space)
         # Deduplicate: keep the subset with the most fold costs, then the first of the search.
         order = np.lexsort((np.isnan(fold_costs).sum(axis=1),))
-        first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
-        rows = np.sort(order[first])
+        rows = np.sort(order[first_of_equal(masks[order])])
         table = _table(masks[rows], fold_costs[rows], problem)
         allowed = problem.space.obeys(masks[rows])
         size = table["size"].to_numpy()

@@ -269,7 +269,9 @@ class SubsetSelector(
         weight, groups, fit_params = sent(self, params)
         tasks = FitCallbacks(self, X, y, params, known_epochs(budget))
         table, as_array = as_table(self, X)
-        problem, strategy = self._problem(table, as_target(y), weight, groups, fit_params, as_array)
+        problem, strategy, folds = self._problem(
+            table, as_target(y), weight, groups, fit_params, as_array
+        )
         hints = prepare_hints(
             problem.features,
             problem.space,
@@ -287,7 +289,7 @@ class SubsetSelector(
             self.racing,
             {"n_jobs": 1 if self.n_jobs is None else self.n_jobs, "pruning": self.pruning},
             self._proxy_of(problem),
-            self._confirmation_of(problem, y, groups),
+            self._confirmation_of(problem, folds, groups),
         )
         epochs = known_epochs(budget)
         until_finished = strategy.epochs_in(problem.space)
@@ -416,7 +418,7 @@ class SubsetSelector(
         groups: Any,
         fit_params: dict[str, Any],
         as_array: bool,
-    ) -> tuple[Problem, Strategy]:
+    ) -> tuple[Problem, Strategy, Any]:
         strategy, min_size, max_size = sized(
             self.strategy, self.strategy_params, self.size, self.min_size, self.max_size
         )
@@ -453,7 +455,7 @@ class SubsetSelector(
             categorical_support=self.categorical_support,
             seed=seed,
         )
-        return problem, strategy
+        return problem, strategy, folds
 
     def _proxy_of(self, problem: Problem) -> Proxy | None:
         """Return the problem with the cheaper model, if any."""
@@ -467,18 +469,16 @@ class SubsetSelector(
                 raise ConfigError(f"proxy: {str(error).splitlines()[0]}") from error
         return Proxy(problem.with_estimator(cheaper, seed=self.random_state))
 
-    def _confirmation_of(self, problem: Problem, y: Any, groups: Any) -> ConfirmationPlan | None:
+    def _confirmation_of(
+        self, problem: Problem, folds: Any, groups: Any
+    ) -> ConfirmationPlan | None:
         """Return the problem on fresh folds, if they were asked for."""
         if not self.confirm:
             return None
         given = {} if self.confirm is True else dict(self.confirm)
-        seed, task = self.random_state, task_for(y)
-        folds, _ = folds_and_scorer(
-            self.estimator, y, self.cv, self.scoring, seed, len(problem.target), task
-        )
         draw = partitions(folds, problem.features, problem.target, problem.task, groups)
         repeats = given.pop("repeats", 5)
-        fresh = None if draw is None else fresh_problem(problem, draw, seed, repeats)
+        fresh = None if draw is None else fresh_problem(problem, draw, self.random_state, repeats)
         if fresh is None:
             raise ConfigError(
                 f"confirm needs folds that can be drawn again, which cv={self.cv!r} does not "
