@@ -108,9 +108,9 @@ def _of_numbers(quantiles: Sequence[float], present: pd.Series) -> tuple[Float, 
     numbers = pd.to_numeric(present, errors="coerce").dropna().to_numpy(dtype=np.float64)
     known = np.asarray(quantiles, dtype=np.float64)
     if not len(numbers) or not len(known):
-        nothing = np.array([1.0])
         same = len(numbers) == len(known)
-        return nothing, nothing * same, 0.0 if same else 1.0
+        whole = [np.array([float(len(values) > 0)]) for values in (known, numbers)]
+        return whole[0], whole[1], 0.0 if same else 1.0
     edges = np.unique(known[np.linspace(0, len(known) - 1, _BINS + 1).round().astype(int)][1:-1])
     expected = np.bincount(np.searchsorted(edges, known, "left"), minlength=len(edges) + 1)
     found = np.bincount(np.searchsorted(edges, numbers, "left"), minlength=len(edges) + 1)
