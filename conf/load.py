@@ -12,9 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from conf.check import check
 from conf.compare_schema import CompareConfig
-from conf.estimator import build_estimator
 from conf.explain import explain, shown
 from conf.refresh_schema import RefreshConfig
 from conf.schema import SelectConfig
@@ -28,8 +26,6 @@ __all__ = [
     "RefreshConfig",
     "SelectConfig",
     "as_yaml",
-    "build_estimator",
-    "check",
     "difference",
     "flatten",
     "from_environment",
@@ -55,7 +51,7 @@ def load(
     """Read a configuration file and its overrides.
 
     `overrides` take precedence over the environment, the environment over the file, and the file
-    over the defaults. Only the configuration itself is validated; see :func:`check`.
+    over the defaults. Only the configuration itself is validated; see :func:`conf.check.check`.
 
     Parameters
     ----------

@@ -13,6 +13,7 @@ from flows.cli_champion import champion, refresh, rollback
 from flows.cli_options import Config, Quiet, RunId, Set, Uri, Verbose, artifact_of, tracking_of
 from flows.cli_plan import plan
 from flows.cli_report import report
+from flows.cli_runs import runs
 from flows.cli_serve import serve
 from flows.cli_servers import down, ui, up
 from flows.cli_stability import stability
@@ -23,18 +24,40 @@ from swarm.errors import ConfigError, InputError, StoreError, SwarmError
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="Select the features with which a model does best, and measure how good they are.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 config_app = typer.Typer(help="Show and validate configurations.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from swarm import __version__
+
+        typer.echo(f"swarm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Select the features with which a model does best, and measure how good they are."""
+
+
 @app.command()
 def select(config: Config, set_: Set = None, verbose: Verbose = 0, quiet: Quiet = False) -> None:
-    """Search for the best subset of features, evaluate it, and log the run to MLflow."""
+    """Search for the best subset of features, evaluate it, and log the run to MLflow.
+
+    Example: swarm select default --set budget.epochs=20
+    """
     with launch_prefect() as server:
         from conf.check import check
         from conf.load import load_select
@@ -57,7 +80,10 @@ def compare(
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Compare strategies on data sets; run it again to continue an unfinished comparison."""
+    """Compare strategies on data sets; run it again to continue an unfinished comparison.
+
+    Example: swarm compare compare
+    """
     with launch_prefect() as server:
         from conf.check import check
         from conf.load import load_compare
@@ -81,6 +107,7 @@ app.command()(champion)
 app.command()(rollback)
 app.command()(serve)
 app.command()(report)
+app.command()(runs)
 app.command()(plan)
 app.command()(stability)
 app.command()(up)
@@ -94,7 +121,10 @@ def strategies(
         str | None, typer.Argument(help="Show the parameters of this strategy.")
     ] = None,
 ) -> None:
-    """List the search strategies, or the parameters of one."""
+    """List the search strategies, or the parameters of one.
+
+    Example: swarm strategies multiswarm
+    """
     from flows.strategy_list import print_strategies
 
     print_strategies(name)
@@ -108,7 +138,10 @@ def resume(
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Resume an interrupted run, or extend a finished one: --set budget.epochs=200."""
+    """Resume an interrupted run, or extend a finished one.
+
+    Example: swarm resume RUN_ID --set budget.epochs=200
+    """
     with launch_prefect() as server:
         from conf.check import check
         from conf.load import RefreshConfig, from_yaml, only_select
@@ -137,7 +170,10 @@ def features(
     tracking_uri: Uri = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
 ) -> None:
-    """Print the selected features of a run, one per line."""
+    """Print the selected features of a run, one per line.
+
+    Example: swarm features RUN_ID --json
+    """
     if of_champion:
         from tasks.refresh.champion import Champions
 
@@ -148,7 +184,10 @@ def features(
 
 @config_app.command("show")
 def config_show(config: Config, set_: Set = None) -> None:
-    """Print a configuration with all defaults."""
+    """Print a configuration with all defaults.
+
+    Example: swarm config show default
+    """
     from conf.load import as_yaml, load
 
     typer.echo(as_yaml(load(config, set_ or ())).rstrip())
@@ -156,8 +195,12 @@ def config_show(config: Config, set_: Set = None) -> None:
 
 @config_app.command("check")
 def config_check(config: Config, set_: Set = None) -> None:
-    """Validate a configuration without reading data."""
-    from conf.load import check, load
+    """Validate a configuration without reading data.
+
+    Example: swarm config check my.yaml
+    """
+    from conf.check import check
+    from conf.load import load
 
     check(load(config, set_ or ()))
     typer.echo(f"{config} is fine")
@@ -169,7 +212,10 @@ def config_schema(
         "default"
     ),
 ) -> None:
-    """Print the JSON schema of a configuration, for editors."""
+    """Print the JSON schema of a configuration, for editors.
+
+    Example: swarm config schema default > schema.json
+    """
     from conf.load import json_schema, load
 
     typer.echo(json.dumps(json_schema(type(load(config))), indent=2))

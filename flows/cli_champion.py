@@ -26,7 +26,10 @@ def refresh(
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Search the newest rows, and promote the result if it beats the champion."""
+    """Search the newest rows, and promote the result if it beats the champion.
+
+    Example: swarm refresh my.yaml --force
+    """
     with launch_prefect() as server:
         from conf.check import check
         from conf.load import load_refresh
@@ -52,7 +55,10 @@ def rollback(
     ] = None,
     tracking_uri: Uri = None,
 ) -> None:
-    """Restore the previous champion and publish its features."""
+    """Restore the previous champion and publish its features.
+
+    Example: swarm rollback churn --to 3
+    """
     from tasks.refresh.champion import Champions
     from tasks.refresh.decision import publish_features
 
@@ -67,7 +73,10 @@ def rollback(
 
 
 def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> None:
-    """Show the current version of a champion: since when, why, and its features."""
+    """Show the current version of a champion: since when, why, and its features.
+
+    Example: swarm champion churn --json
+    """
     from tasks.refresh.champion import Champions
 
     champions = Champions(tracking_of(tracking_uri))

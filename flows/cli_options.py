@@ -50,7 +50,7 @@ Quiet = Annotated[
 def tracking_of(uri: str | None) -> Any:
     """Open a tracking store; default: that of the configuration `default`."""
     from conf.load import load_select
-    from flows.configured import tracking_as_configured
+    from flows.tracking import tracking_as_configured
 
     given = [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
     return tracking_as_configured(load_select("default", given).tracking)

@@ -29,6 +29,8 @@ def plan(
 
     Models are trained in this process, on one thread; neither the archive nor MLflow is used. All
     estimates are ranges.
+
+    Example: swarm plan default
     """
     from conf.check import check
     from conf.load import load_select

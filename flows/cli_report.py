@@ -34,7 +34,10 @@ def report(
     ] = False,
     tracking_uri: Uri = None,
 ) -> None:
-    """Write the report of a run or a comparison as one HTML file."""
+    """Write the report of a run or a comparison as one HTML file.
+
+    Example: swarm report RUN_ID --out report.html --open
+    """
     file = (out or Path(f"report-{run_id}.html")).expanduser().absolute()
     if file.is_dir():
         raise InputError(f"{file} is a folder; pass a file with --out")

@@ -26,9 +26,13 @@ Limit = Annotated[
 
 
 def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
-    """Run configurations on their schedules (schedule.cron), until Ctrl-C."""
+    """Run configurations on their schedules (schedule.cron), until Ctrl-C.
+
+    Example: swarm serve nightly.yaml weekly.yaml
+    """
     _tell_the_server()
-    from conf.load import check, load
+    from conf.check import check
+    from conf.load import load
 
     loaded = [(each, load(each, set_ or ())) for each in configs]
     for origin, config in loaded:

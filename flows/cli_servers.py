@@ -70,6 +70,8 @@ def up(
     """Start Prefect and MLflow in the background, on this machine only; `swarm down` stops them.
 
     Commands then use this Prefect server, start faster, and show their progress on its pages.
+
+    Example: swarm up
     """
     prefect = LOCAL_API.removesuffix("/api")
     kept = [server for server in _recorded() if server.process() is not None]
@@ -101,7 +103,10 @@ def up(
 
 
 def down() -> None:
-    """Stop the servers that `swarm up` started in this folder."""
+    """Stop the servers that `swarm up` started in this folder.
+
+    Example: swarm down
+    """
     import psutil
 
     servers = _recorded()
@@ -123,7 +128,10 @@ def down() -> None:
 
 
 def ui(tracking_uri: Uri = None, host: Host = "127.0.0.1", port: Port = 5000) -> None:
-    """Open the MLflow UI."""
+    """Open the MLflow UI.
+
+    Example: swarm ui --port 5001
+    """
     from tasks.tracking import runs_page
 
     store = tracking_of(tracking_uri)

@@ -48,6 +48,8 @@ def stability(
     """Repeat a search over seeds and samples of the rows, and measure how stable its result is.
 
     After an interruption, run the same command to continue.
+
+    Example: swarm stability default --seeds 5 --resamples 20
     """
     with launch_prefect() as server:
         from conf.check import check

@@ -30,9 +30,9 @@ from flows.configured import (
     plan_as_configured,
     prepare_as_configured,
     probe_as_configured,
-    tracking_as_configured,
 )
 from flows.progress import say
+from flows.tracking import tracking_as_configured
 from swarm.errors import EvaluationError, InputError
 from swarm.report.comparison import sentences
 from swarm.storage.archive import Archive

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conf.estimator import build_estimator
-from conf.run_sections import EvaluationSection, TrackingSection
+from conf.run_sections import EvaluationSection
 from conf.schema import SelectConfig
 from swarm.evaluation.probe import probe
 from swarm.problem.hints import Hints
@@ -17,10 +17,8 @@ from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.runner import Proxy, SearchPlan
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
-from tasks.secrets import expand
 from tasks.steps import fetch_data, prepare_search, split_rows
 from tasks.table import Table
-from tasks.tracking import Tracking, open_tracking
 
 __all__ = [
     "PreparedData",
@@ -29,7 +27,6 @@ __all__ = [
     "plan_as_configured",
     "prepare_as_configured",
     "probe_as_configured",
-    "tracking_as_configured",
 ]
 
 
@@ -175,9 +172,3 @@ def probe_as_configured(config: SelectConfig, plan: SearchPlan, archive: Archive
     """
     for problem in plan.problems:
         probe(problem, archive, config.evaluation.timeout_seconds)
-
-
-def tracking_as_configured(section: TrackingSection) -> Tracking:
-    """Open the tracking store of a configuration; see :func:`tasks.tracking.open_tracking`."""
-    artifacts = expand(section.artifacts, "address of the artifacts")
-    return open_tracking(section.uri, section.experiment, artifacts)

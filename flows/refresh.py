@@ -20,9 +20,10 @@ from prefect import flow
 from conf.check import check
 from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
-from flows.configured import fetched, tracking_as_configured
+from flows.configured import fetched
 from flows.progress import say
 from flows.select import Outcome, Started, carry_out, start
+from flows.tracking import tracking_as_configured
 from swarm.errors import DataError
 from swarm.storage.archive import Archive
 from swarm.validation.drift import drift_table

@@ -19,10 +19,10 @@ from flows.configured import (
     plan_as_configured,
     prepare_as_configured,
     probe_as_configured,
-    tracking_as_configured,
 )
 from flows.progress import say
 from flows.searching import search_as_configured
+from flows.tracking import tracking_as_configured
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError
 from swarm.search.result import SearchResult

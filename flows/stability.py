@@ -21,9 +21,9 @@ from flows.configured import (
     plan_as_configured,
     prepare_as_configured,
     probe_as_configured,
-    tracking_as_configured,
 )
 from flows.progress import say
+from flows.tracking import tracking_as_configured
 from swarm.errors import ConfigError
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make

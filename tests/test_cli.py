@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -36,8 +39,38 @@ def test_every_command_has_help(swarm, command):
     assert told.status == 0
     assert re.match(rf"Usage: .*swarm {command}", words(told.out))
     assert re.search(r"[A-Z][a-z]+ [^.]{10,}[.;]", words(told.out)), "no sentence says what it does"
-    if not command:
+    if command:
+        assert f"Example: swarm {command}" in words(told.out)
+    else:
         assert all(name.split()[0] in told.out for name in commands())
+
+
+def test_short_help_and_the_version_are_printed(swarm):
+    assert swarm("-h").out == swarm("--help").out
+    assert swarm("--version").out == f"swarm {version('swarmselect')}\n"
+
+
+def test_the_module_is_the_command():
+    command = [sys.executable, "-m", "swarm", "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert told.stdout == f"swarm {version('swarmselect')}\n"
+
+
+def test_completion_is_offered_for_the_shell(swarm):
+    told = swarm("--show-completion", "bash")
+    assert "complete" in told.out
+    assert "swarm" in told.out
+
+
+def test_a_configuration_is_shown_without_what_only_a_search_needs():
+    """Its help, its keys and its schema are asked for often, on the way to a run."""
+    code = (
+        "import sys; sys.argv = ['swarm', 'config', 'show', 'default']; import flows.cli as c\n"
+        "try: c.main()\nexcept SystemExit: pass\n"
+        "heavy = {'sklearn', 'pandas', 'mlflow', 'prefect', 'lightgbm'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
 def test_the_readme_lists_every_command():

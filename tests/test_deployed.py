@@ -19,7 +19,8 @@ import yaml
 from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from conf.load import as_yaml, check, load
+from conf.check import check
+from conf.load import as_yaml, load
 from conf.schema import SelectConfig
 from flows import deployed
 from flows.cli_serve import serve

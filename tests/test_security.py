@@ -22,8 +22,9 @@ import pytest
 import skops.io
 from mlflow.artifacts import download_artifacts
 
+from conf.check import check
 from conf.estimator import build_estimator
-from conf.load import check, from_yaml
+from conf.load import from_yaml
 from conf.text import parse
 from flows.cli import main
 from flows.select import select

@@ -1,0 +1,64 @@
+"""``swarm runs``: the runs of a store, filtered, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tasks.tracking import open_tracking
+from tasks.tracking.names import metric_key
+
+
+@pytest.fixture
+def store(bench, monkeypatch):
+    """A store with a finished and a failed selection, and a comparison with one search."""
+    tracking = open_tracking(bench.uri, bench.experiment)
+    ids = {}
+    for name, kind, status in (
+        ("wine nb", "select", "FINISHED"),
+        ("wine failed", "select", "FAILED"),
+        ("all", "compare", "FINISHED"),
+        ("all, cell 1", "search", "FINISHED"),
+    ):
+        tags = {"kind": kind, "dataset": "wine", "mlflow.source.name": "x"}
+        ids[name] = tracking.start_run(name, {"seed": 3}, tags)
+        tracking.client.log_metric(ids[name], metric_key("best_cost"), 0.125)
+        tracking.client.log_metric(ids[name], metric_key("best_size"), 4)
+        tracking.finish(ids[name], status)
+    monkeypatch.setenv("SWARM_TRACKING__EXPERIMENT", json.dumps(bench.experiment))
+    return bench.uri, ids
+
+
+def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(swarm, store):
+    uri, ids = store
+    told = swarm("runs", "--tracking-uri", uri)
+    assert told.status == 0
+    shown = [line.split()[0] for line in told.out.splitlines() if "0.1250" in line]
+    assert shown == [ids["all"], ids["wine failed"], ids["wine nb"]]
+    searches = swarm("runs", "--tracking-uri", uri, "--kind", "search").out
+    assert ids["all, cell 1"] in searches
+    assert ids["all"] not in searches
+
+
+def test_filters_are_combined_and_json_holds_everything(swarm, store):
+    uri, ids = store
+    told = swarm(
+        *("runs", "--tracking-uri", uri, "--kind", "select", "--status", "finished"),
+        *("--dataset", "wine", "--json"),
+    )
+    (record,) = json.loads(told.out)
+    assert record["run_id"] == ids["wine nb"]
+    assert record["params"] == {"seed": "3"}
+    assert record["metrics"] == {"cost/best": 0.125, "size/best": 4.0}
+    assert record["tags"]["kind"] == "select"
+    assert "mlflow.source.name" not in record["tags"]
+    assert len(json.loads(swarm("runs", "--tracking-uri", uri, "-n", "2", "--json").out)) == 2
+    assert swarm("runs", "--tracking-uri", uri, "--dataset", "none").out == "no run matches\n"
+
+
+@pytest.mark.parametrize("wrong", [("--kind", "selct"), ("--status", "done"), ("--dataset", "o'x")])
+def test_a_filter_that_no_run_can_match_is_refused(swarm, store, wrong):
+    told = swarm("runs", "--tracking-uri", store[0], *wrong)
+    assert told.status == 2
+    assert told.sentence
