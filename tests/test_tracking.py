@@ -16,9 +16,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from mlflow.data.code_dataset_source import CodeDatasetSource
+from mlflow.data.pandas_dataset import PandasDataset
 
 from swarm.errors import InputError, StoreError
 from tasks.tracking import Tracking, open_tracking, runs_page
+from tasks.tracking.dataset import dataset_input
 from tasks.tracking.store import redact
 from tests.servers import free_port
 
@@ -88,14 +91,39 @@ def test_a_data_set_is_an_input_of_the_run(tracking: Tracking) -> None:
     run_id = tracking.start_run("data", {}, {})
     frame = pd.DataFrame({"a": [1, 2], "b": pd.Categorical(["x", "y"]), "y": [0, 1]})
     wide = pd.DataFrame(np.zeros((2, 5000)), columns=[f"{i:0240d}" for i in range(5000)])
-    tracking.log_dataset(run_id, frame, "y", "small", "sql:postgresql://u:pw@h/db", "training")
-    tracking.log_dataset(run_id, wide, None, "wide", "file:wide.parquet", "test")
+    tracking.log_dataset(run_id, frame, "small", "sql:postgresql://u:pw@h/db", "training")
+    tracking.log_dataset(run_id, wide, "wide", "file:wide.parquet", "test")
     inputs = tracking.client.get_run(run_id).inputs.dataset_inputs
     found = {entry.dataset.name: entry for entry in inputs}
     assert set(found) == {"small", "wide"}
     assert "postgresql://u:***@h/db" in found["small"].dataset.source
     (tag,) = found["small"].tags
     assert (tag.key, tag.value) == ("mlflow.data.context", "training")
+
+
+def test_the_description_of_a_table_is_that_of_mlflow_without_reading_its_values() -> None:
+    n = 50
+    frame = pd.DataFrame(
+        {
+            "float64": np.r_[np.zeros(n - 1), np.nan],
+            "float32": np.zeros(n, dtype="float32"),
+            "int8": np.zeros(n, dtype="int8"),
+            "uint16": np.zeros(n, dtype="uint16"),
+            "bool": np.zeros(n, dtype=bool),
+            "text": ["x", "y"] * (n // 2),
+            "category": pd.Categorical(["x", "y"] * (n // 2)),
+            "object": pd.Series(["x", None] * (n // 2), dtype=object),
+            "date": pd.date_range("2026-01-01", periods=n),
+            "Int64": pd.array([1, None] * (n // 2), dtype="Int64"),
+            "boolean": pd.array([True, None] * (n // 2), dtype="boolean"),
+        }
+    )
+    source = CodeDatasetSource({"mlflow.source.name": "here"})
+    with pytest.warns(UserWarning, match="integer column"):
+        expected = PandasDataset(frame, source, name="t", digest="d").to_dict()
+    found = dataset_input(frame, "t", "here", "training").dataset
+    for name in ("name", "schema", "profile", "source", "source_type"):
+        assert getattr(found, name) == expected[name]
 
 
 def test_an_experiment_shows_its_runs_in_telling_columns_even_an_older_one(

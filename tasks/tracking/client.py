@@ -372,7 +372,6 @@ class Tracking:
         self,
         run_id: str,
         frame: pd.DataFrame,
-        target_name: str | None,
         name: str,
         source: str,
         context: str,
@@ -384,9 +383,7 @@ class Tracking:
         run_id : str
             Id of the run.
         frame : DataFrame (n_rows, n_columns)
-            The table, with the target as a column if `target_name` is given.
-        target_name : str or None
-            Column of the target.
+            The table, with the target as a column.
         name, source : str
             Short name and origin, without secrets.
         context : str
@@ -395,7 +392,7 @@ class Tracking:
         # Imported here, as it needs pandas, which would slow down `swarm --help`.
         from tasks.tracking.dataset import dataset_input
 
-        entry = dataset_input(frame, target_name, name, source, context)
+        entry = dataset_input(frame, name, source, context)
         with store_errors(self.uri, f"log the data set {name!r}"):
             self.client.log_inputs(run_id, datasets=[entry])
 

@@ -14,50 +14,68 @@ from tasks.tracking.store import redact
 __all__ = ["dataset_input"]
 
 SCHEMA_LENGTH = 1_048_575
+_FIRST_ROWS = 1000
 
 
-def dataset_input(
-    frame: pd.DataFrame, target_name: str | None, name: str, source: str, context: str
-) -> Any:
+def dataset_input(frame: pd.DataFrame, name: str, source: str, context: str) -> Any:
     """Return the ``mlflow.entities.DatasetInput`` that describes a table.
 
     Parameters
     ----------
     frame : DataFrame (n_rows, n_columns)
-        The table, with the target as a column if `target_name` is given.
-    target_name : str or None
-        Column of the target.
+        The table, with the target as a column.
     name, source : str
         Short name and origin of the table.
     context : str
         Purpose, such as ``training``.
     """
     from mlflow.data.code_dataset_source import CodeDatasetSource
-    from mlflow.data.pandas_dataset import PandasDataset
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    data = PandasDataset(
-        frame,
-        CodeDatasetSource({"mlflow.source.name": redact(source)}),
-        targets=target_name,
+    schema = json.dumps({"mlflow_colspec": _schema(frame).to_dict()})
+    origin = CodeDatasetSource({"mlflow.source.name": redact(source)})
+    dataset = Dataset(
         name=name,
         digest=_digest(frame),
+        source_type=origin._get_source_type(),
+        source=origin.to_json(),
+        # The schema of a very wide table exceeds MLflow's limit.
+        schema=schema if len(schema) <= SCHEMA_LENGTH else None,
+        profile=json.dumps({"num_rows": len(frame), "num_elements": int(frame.size)}),
     )
+    return DatasetInput(dataset, tags=[InputTag("mlflow.data.context", context)])
+
+
+def _schema(frame: pd.DataFrame) -> Any:
+    """Return the ``mlflow.types.Schema`` of a table.
+
+    MLflow's own inference reads all values of each column, several times. The type of numbers,
+    booleans and dates follows from their dtype; that of other columns is inferred from their first
+    rows.
+    """
+    from mlflow.types import ColSpec, Schema
+
+    by_dtype: dict[Any, Any] = {}
+    columns = []
+    missing = frame.isna().any().to_numpy()
+    for position, (name, dtype) in enumerate(frame.dtypes.items()):
+        if dtype.kind not in "biufM":
+            found = _column_type(frame.iloc[:_FIRST_ROWS, [position]])
+        else:
+            if dtype not in by_dtype:
+                by_dtype[dtype] = _column_type(frame.iloc[:1, [position]])
+            found = by_dtype[dtype]
+        columns.append(ColSpec(found, name=str(name), required=not missing[position]))
+    return Schema(columns)
+
+
+def _column_type(column: pd.DataFrame) -> Any:
+    from mlflow.models import infer_signature
+
     with warnings.catch_warnings():
         # The hint about integer columns and missing values concerns models, not a table.
         warnings.simplefilter("ignore", UserWarning)
-        fields = data.to_dict()
-    schema = fields["schema"]
-    dataset = Dataset(
-        name=fields["name"],
-        digest=fields["digest"],
-        source_type=fields["source_type"],
-        source=fields["source"],
-        # The schema of a very wide table exceeds MLflow's limit.
-        schema=schema if schema and len(schema) <= SCHEMA_LENGTH else None,
-        profile=fields["profile"],
-    )
-    return DatasetInput(dataset, tags=[InputTag("mlflow.data.context", context)])
+        return infer_signature(column).inputs.inputs[0].type
 
 
 def _digest(frame: pd.DataFrame) -> str:

@@ -341,8 +341,7 @@ class RunLog:
     def _dataset(self, table: Table) -> None:
         labels = table.target.to_frame() if isinstance(table.target, pd.Series) else table.target
         frame = pd.concat([table.features, labels], axis=1)
-        single = str(labels.columns[0]) if labels.shape[1] == 1 else None
-        self.tracking.log_dataset(self.run_id, frame, single, table.name, table.source, "training")
+        self.tracking.log_dataset(self.run_id, frame, table.name, table.source, "training")
 
 
 def failure(error: BaseException) -> str:
