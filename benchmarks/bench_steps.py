@@ -45,11 +45,11 @@ SETS = (
 BOOSTED_SETS = ("ionosphere", "sonar")
 REFERENCE = "multiswarm"
 VARIANTS = {
-    REFERENCE: ("multiswarm", {}),
+    REFERENCE: ("multiswarm", {"step": "bpso"}),
     "recombine": ("multiswarm", {"step": "recombine"}),
     "sticky": ("multiswarm", {"step": "sticky"}),
     "v_shaped": ("multiswarm", {"step": "v_shaped"}),
-    "ranked start": ("multiswarm", {"init": "ranked"}),
+    "ranked start": ("multiswarm", {"step": "bpso", "init": "ranked"}),
     "recombine, ranked start": ("multiswarm", {"step": "recombine", "init": "ranked"}),
     "bpso": ("bpso", {}),
     "bpso, recombine": ("bpso", {"step": "recombine"}),
@@ -264,7 +264,7 @@ def measured(folder: Path, data: str, model: str, seed: int, variants: list[str]
     # Equal distances are ordered in another way than by scikit-learn.
     if (gap := cell.gap()) > 0.05:
         raise SystemExit(f"{data}, {model}: costs differ by {gap:.4f} from those of fitted models")
-    first = cell.search("multiswarm", {}, EVALUATIONS, seed)
+    first = cell.search("multiswarm", {"step": "bpso"}, EVALUATIONS, seed)
     target, target_fits = float(first.costs[-1]), int(first.fits[-1])
     for variant in variants:
         started = time.perf_counter()

@@ -20,7 +20,7 @@ from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
 from conf.schema import SelectConfig
 from studies import page as pages
 from studies.command import command
-from studies.runner import Part, facts_of, rows_of
+from studies.runner import Part, facts_of, rows_of, section
 from studies.tables import binned, find, read, written
 from swarm.validation.location import rank_sum
 
@@ -78,7 +78,7 @@ def _parts(
         confirm=None,
     )
     rivals = {name: StrategySection(name=name) for name in (*NAMES, "full")}
-    swarms = {name: StrategySection(name=name) for name in _SWARMS}
+    swarms = {name: section(name) for name in _SWARMS}
     yield Part("free", name, config, rivals, tuple(range(runs)), note=note)
     yield Part("free", name, config, swarms, tuple(range(runs_others)), note=note)
     for kind, share in _SHARES.items():

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from conf.problem_sections import FoldsSection, ModelSection, SplitSection
-from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
+from conf.run_sections import BudgetSection, EvaluationSection
 from conf.schema import SelectConfig
 from studies import page as pages
 from studies.command import command
-from studies.runner import Part, facts_of, rows_of
+from studies.runner import Part, facts_of, rows_of, section
 from studies.tables import complete, find, read, written
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def parts(
                 continue
             trees = model == "lightgbm"
             labels = _FEWER if trees else _STRATEGIES
-            strategies = {label: StrategySection(name=label) for label in labels}
+            strategies = {label: section(label) for label in labels}
             for resample in range(resamples_trees if trees else resamples):
                 limit = distinct_trees if trees else distinct
                 sections = {

@@ -35,12 +35,17 @@ from swarm.strategies.catalogue import make, strategy_class
 from swarm.validation import judge
 from tasks.search_cell import Cell, CellResult, search_cell
 
-__all__ = ["Part", "facts_of", "rows_of", "run_study"]
+__all__ = ["Part", "facts_of", "rows_of", "run_study", "section"]
 
 _PACKAGES = ("swarmselect", "numpy", "scikit-learn", "lightgbm")
 # Up to this many units searches meet the same subsets again and again, and share them in a file.
 _SHARED_UNITS = 18
 _N_MODELS, _N_RANDOM = 8, 3
+
+
+def section(name: str) -> StrategySection:
+    """Return a strategy at its defaults; the multi-swarm takes the steps of its source."""
+    return StrategySection(name=name, params={"step": "bpso"} if name == "multiswarm" else {})
 
 
 @dataclass(frozen=True)

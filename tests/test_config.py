@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conf.check import check
+from conf.estimator import build_estimator
 from conf.load import (
     SelectConfig,
     as_yaml,
-    build_estimator,
-    check,
     difference,
     flatten,
     from_yaml,
@@ -470,6 +470,7 @@ def test_musk_is_the_worked_example_of_document_000() -> None:
         "strategy.name": "multiswarm",
         "strategy.params.n_particles": 16,
         "strategy.params.n_swarms": 4,
+        "strategy.params.step": "bpso",
         "strategy.params.inertia": 0.5,
         "strategy.params.c1": 0.5,
         "strategy.params.c2": 0.5,

@@ -170,7 +170,8 @@ def test_regrouping_happens_every_so_many_epochs_and_never_at_zero() -> None:
 
 
 def test_who_searches_locally_keeps_the_velocity() -> None:
-    for before, proposal, _, after in epochs(MultiSwarm(), planted(plain_space(10)), 10):
+    strategy = MultiSwarm(step="bpso")
+    for before, proposal, _, after in epochs(strategy, planted(plain_space(10)), 10):
         local = np.isin(proposal.role[:16], ["leader", "local"])
         assert np.array_equal(after.velocity[local], before.velocity[local])
         assert np.abs(after.velocity).max() <= 2.0
@@ -222,7 +223,7 @@ SLOW = {"inertia": 0.5, "c1": 0.5, "c2": 0.5, "velocity_bound": 2.0}
 
 
 def history_of(**parameters: Any) -> str:
-    strategy = MultiSwarm(**parameters)
+    strategy = MultiSwarm(step="bpso", **parameters)
     return run(make_search(strategy, planted(plain_space(30), 2), epochs=15)).history.to_csv()
 
 
@@ -267,8 +268,8 @@ def test_every_other_first_position_is_a_ranked_prefix() -> None:
 @pytest.mark.parametrize(
     "same",
     [
-        {"n_particles": 30, **FAST},
-        {"n_particles": 7, **SLOW},
+        {"n_particles": 30, "step": "bpso", **FAST},
+        {"n_particles": 7, "step": "bpso", **SLOW},
         {"n_particles": 7, "step": "v_shaped", **SLOW},
         {"n_particles": 30, "step": "recombine"},
         {"n_particles": 30, "step": "sticky"},

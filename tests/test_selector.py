@@ -80,7 +80,7 @@ def test_it_works_in_a_pipeline_and_a_grid_search() -> None:
         pipeline,
         {
             "subsetselector__max_size": [2, 5],
-            "subsetselector__strategy_params": [FEW, {**FEW, "c1": 1.0}],
+            "subsetselector__strategy_params": [FEW, {**FEW, "n_extra": 0}],
         },
         cv=2,
         error_score="raise",

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from swarm.strategies.catalogue import STRATEGIES, make
+from swarm.strategies.operators.steps import STEPS
 from swarm.strategies.random import RandomSearch
 from swarm.strategies.rfe import RecursiveElimination
 from swarm.strategies.sfs import ForwardSelection
@@ -41,14 +42,13 @@ PROMISES: dict[str, dict[str, Any]] = {
 
 # Options that make another search of a strategy; each keeps the contract and has a golden result.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    f"{name}-{value}": (name, {option: value})
-    for name in ("bpso", "multiswarm")
-    for option, value in (
-        ("step", "recombine"),
-        ("step", "sticky"),
-        ("step", "v_shaped"),
-        ("init", "ranked"),
-    )
+    f"{name}-{step}": (name, {"step": step})
+    for name, default in (("bpso", "bpso"), ("multiswarm", "recombine"))
+    for step in STEPS
+    if step != default
+} | {
+    "bpso-ranked": ("bpso", {"init": "ranked"}),
+    "multiswarm-ranked": ("multiswarm", {"init": "ranked", "step": "bpso"}),
 }
 
 

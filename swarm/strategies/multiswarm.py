@@ -99,12 +99,12 @@ class MultiSwarm(Strategy):
     n_particles, n_swarms
         Number of particles and subswarms; the sizes of subswarms differ by at most one.
     inertia, c1, c2
-        Weights of the velocity update.
+        Weights of the velocity update, of steps with velocities.
     velocity_bound
-        Velocities are clamped to ``[-velocity_bound, velocity_bound]``. They start at 0, so they
-        never exceed ``(c1 + c2) / (1 - inertia)``: 2 by default, where a larger bound has no
-        effect and is warned of. At 2 every unit is selected with a probability from 0.119 to
-        0.881, so no BPSO step is sparse in a thousand units.
+        Velocities of such steps are clamped to ``[-velocity_bound, velocity_bound]``. They start
+        at 0, so they never exceed ``(c1 + c2) / (1 - inertia)``: 2 by default, where a larger
+        bound has no effect and is warned of. At 2 every unit is selected with a probability from
+        0.119 to 0.881, so no BPSO step is sparse in a thousand units.
     regroup_every
         Epochs between regroupings; 0 for never.
     n_extra, local_search_prob
@@ -121,11 +121,11 @@ class MultiSwarm(Strategy):
         Bound on the number of candidates for addition, see
         :func:`swarm.strategies.operators.local_search.search_locally`.
     step
-        How the particles that do not search locally move: ``"bpso"``, by velocities and a
-        sigmoid; ``"v_shaped"``, by velocities and ``|tanh(v)|``, which flips bits; ``"sticky"``,
-        by flip probabilities, where bits that flipped lately tend to stay; ``"recombine"``,
-        uniform crossover of the pbest and the leader's, one unit dropped and one added on
-        average. The last two have no velocities.
+        How the particles that do not search locally move: ``"recombine"``, uniform crossover of
+        the pbest and the leader's, one unit dropped and one added on average; ``"sticky"``, by
+        flip probabilities, where bits that flipped lately tend to stay; ``"bpso"``, by velocities
+        and a sigmoid, as in the source; ``"v_shaped"``, by velocities and ``|tanh(v)|``, which
+        flips bits. The first two have no velocities.
 
     References
     ----------
@@ -146,7 +146,7 @@ class MultiSwarm(Strategy):
     init: Literal["clusters", "bernoulli", "ranked"] = "clusters"
     shrink: bool = True
     addition_bound: Literal["min", "max"] = "min"
-    step: Step = "bpso"
+    step: Step = "recombine"
 
     def __post_init__(self) -> None:
         require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
