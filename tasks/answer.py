@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.problem.space import SearchSpace
+from swarm.search.asked import asked_evaluations
 from swarm.search.confirmation import Confirmation
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
@@ -22,9 +23,8 @@ def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -
     """Return features, subsets, history and evaluations of a search, by artifact path.
 
     ``features.json``, ``subsets.csv``, ``confirmation.csv`` (of a confirmed search) and
-    ``history.parquet`` depend only on configuration, seed
-    and data; ``archive.parquet`` contains all archived evaluations of the problem, including
-    those of other searches.
+    ``history.parquet`` depend only on configuration, seed and data. So do the evaluations in
+    ``archive.parquet``, but for the seconds that they took.
     """
     masks, costs = result.best_members(n_models)
     features = {
@@ -50,7 +50,7 @@ def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -
         "features.json": _json(features),
         "subsets.csv": _subsets(result).to_csv(index=False).encode(),
         "history.parquet": parquet(result.history),
-        "archive.parquet": parquet(evaluation_table(known, result.space)),
+        "archive.parquet": parquet(evaluation_table(result, known)),
     }
 
 
@@ -74,10 +74,11 @@ def _confirmed(confirmation: Confirmation, space: SearchSpace) -> bytes:
     return table.to_csv(index=False).encode()
 
 
-def evaluation_table(known: KnownEvaluations, space: SearchSpace) -> pd.DataFrame:
-    """Return one row per distinct evaluated mask: size, cost, fold costs, seconds, features.
+def evaluation_table(result: SearchResult, known: KnownEvaluations) -> pd.DataFrame:
+    """Return one row per distinct mask that the search evaluated.
 
-    `cost` is missing if pruning skipped some of the folds.
+    Columns: size, cost, folds, failed, seconds, the fold costs, features. `cost` is missing if
+    pruning skipped some of the folds.
     """
     rows = [
         {
@@ -87,9 +88,9 @@ def evaluation_table(known: KnownEvaluations, space: SearchSpace) -> pd.DataFram
             "failed": record.failed,
             "seconds": record.seconds,
             **{f"fold_{i}": cost for i, cost in enumerate(record.fold_costs)},
-            "features": json.dumps(space.subset(mask)),
+            "features": json.dumps(result.space.subset(mask)),
         }
-        for mask, record in known.all()
+        for mask, record in asked_evaluations(result, known)
     ]
     return pd.DataFrame(rows)
 

@@ -17,6 +17,7 @@ from swarm.report import ReportData, draw_figures, render
 from swarm.report.agreement import Agreement, agreement
 from swarm.report.picks import Pick, one_se_limit, pick_by_rules
 from swarm.report.serialization import report_text
+from swarm.search.asked import asked_evaluations
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record
@@ -73,7 +74,7 @@ def report_data(
     """Collect the data of the report from a search and its evaluation on the test rows."""
     space = result.space
     masks, costs = result.best_members(n_models)
-    finished = [(mask, record) for mask, record in known.all() if record.complete]
+    finished = [one for one in asked_evaluations(result, known) if one[1].complete]
     picks = _picks(result, finished)
     evaluations = pd.DataFrame(
         {

@@ -21,13 +21,13 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
+from swarm.search.asked import asked_evaluations, training_seconds
 from swarm.search.budget import Budget
 from swarm.search.driver import run
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
 from swarm.search.proxy import confirm as confirm_subsets
 from swarm.search.result import ConfirmedSubsets
 from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
-from swarm.search.training_time import training_seconds
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 from swarm.strategies.catalogue import make
@@ -268,6 +268,22 @@ def test_the_algorithm_is_not_charged_for_evaluations() -> None:
 
     slowed = plan(problem(), budget=Budget(evaluations=8))
     assert run_search(slowed, Archive(), SearchHooks(step=slow)).algorithm_seconds > 0.4
+
+
+def test_the_evaluations_of_a_search_are_its_own_whatever_the_archive_holds() -> None:
+    """As many as it asked for, with the folds that it needed, in its order."""
+
+    def told(finished: Any) -> list[tuple[bytes, bytes]]:
+        pairs = asked_evaluations(finished.result, finished.known)
+        return [(mask.tobytes(), record.fold_costs.tobytes()) for mask, record in pairs]
+
+    shared, options = Archive(), {"budget": Budget(epochs=4), "evaluation": {"pruning": True}}
+    others = [run_search(plan(problem(), seed=seed, **options), shared) for seed in (1, 2, 3)]
+    alone = run_search(plan(problem(), seed=4, **options), Archive())
+    among = run_search(plan(problem(), seed=4, **options), shared)
+    assert len(told(alone)) == alone.result.state.counts.distinct
+    assert told(among) == told(alone)
+    assert len(list(among.known.all())) > max(len(told(each)) for each in (*others, among))
 
 
 def test_the_training_time_is_that_of_the_folds_needed_whoever_trained_them() -> None:

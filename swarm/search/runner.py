@@ -17,6 +17,7 @@ from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
+from swarm.search.asked import training_seconds
 from swarm.search.budget import Budget, Counts
 from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState, run
@@ -24,7 +25,6 @@ from swarm.search.history import EpochRecord
 from swarm.search.packing import pack_folds, pack_masks
 from swarm.search.proxy import LOW_CORRELATION, confirm
 from swarm.search.result import SearchResult
-from swarm.search.training_time import training_seconds
 from swarm.storage.archive import Archive, KnownEvaluations
 from swarm.strategies.base import Strategy
 from swarm.strategies.operators.memory import shrink

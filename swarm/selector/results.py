@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.search.packing import first_of_equal, unpack_masks
+from swarm.search.asked import asked_masks
+from swarm.search.packing import first_of_equal
 from swarm.search.picks import check_pick, pareto_front, pick
 from swarm.search.result import SearchResult
 from swarm.selector.metric_table import with_interval
@@ -77,7 +78,7 @@ class EvaluatedSubsets:
         bounds : (int, int)
             Smallest and largest number of units that a pick may have, unless none was measured.
         """
-        masks, needed = _asked(result, problem.n_folds)
+        masks, needed = asked_masks(result, problem.n_folds)
         fold_costs, used = _costs(masks, needed, known)
         if problem.exact_shrink and result.state.strategy.members.answer is None:
             whole = np.isfinite(fold_costs).all(axis=1)
@@ -147,7 +148,7 @@ class EvaluatedSubsets:
         if problem.importance == "none":
             return found
         wanted = {self.masks[row].tobytes(): row for row in rows}
-        for records, chunk in _lookups(_asked(self.result, problem.n_folds)[0], known):
+        for records, chunk in _lookups(asked_masks(self.result, problem.n_folds)[0], known):
             for record, mask in zip(records, chunk, strict=True):
                 if record.complete and not record.failed:
                     # A subset without its unused units is in the archive under the proposed mask.
@@ -174,19 +175,6 @@ def selected(space: SearchSpace, order: Sequence[int], mask: Bool) -> tuple[list
     name_at = {order[position]: space.columns[position] for position in space.positions(mask)}
     support = np.isin(np.arange(space.n_columns), list(name_at))
     return [name_at[position] for position in sorted(name_at)], support
-
-
-def _asked(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
-    """Requested masks of the search, in order, and the folds that each needed."""
-    if result.confirmed is not None:
-        masks = result.confirmed.masks
-        return masks, np.ones((len(masks), n_folds), dtype=bool)
-    asked = result.state.asked
-    masks = unpack_masks(asked, result.space.n_units)
-    n_bytes = (n_folds + 7) // 8
-    folds = b"".join(number.to_bytes(n_bytes, "big") for number in asked.values())
-    needed = np.frombuffer(folds, dtype=np.uint8).reshape(len(asked), n_bytes)
-    return masks, np.unpackbits(needed, axis=1, count=n_folds).astype(bool)
 
 
 def _lookups(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[list[Record], Bool]]:

@@ -1,0 +1,112 @@
+"""The evaluations that a search asked for, whichever search trained them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.search.packing import pack_masks, unpack_masks
+from swarm.storage.archive import KnownEvaluations
+from swarm.storage.records import Record
+
+if TYPE_CHECKING:
+    from swarm.search.driver import SearchState
+    from swarm.search.result import SearchResult
+
+__all__ = ["asked_evaluations", "asked_masks", "training_seconds"]
+
+Bool = NDArray[np.bool_]
+
+_CHUNK = 500
+
+
+def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
+    """Return the masks that a search asked for, in order, and the folds that each needed.
+
+    After a search on a cheaper model, these are the subsets that were measured on the full one.
+
+    Returns
+    -------
+    masks : bool (n, n_units), needed : bool (n, n_folds)
+    """
+    if result.confirmed is not None:
+        masks = result.confirmed.masks
+        return masks, np.ones((len(masks), n_folds), dtype=bool)
+    asked = result.state.asked
+    n_bytes = (n_folds + 7) // 8
+    folds = b"".join(number.to_bytes(n_bytes, "big") for number in asked.values())
+    needed = np.frombuffer(folds, dtype=np.uint8).reshape(len(asked), n_bytes)
+    masks = unpack_masks(asked, result.space.n_units)
+    return masks, np.unpackbits(needed, axis=1, count=n_folds).astype(bool)
+
+
+def asked_evaluations(
+    result: SearchResult, known: KnownEvaluations
+) -> Iterator[tuple[Bool, Record]]:
+    """Yield the masks of a search and their records, in the order in which they were asked for.
+
+    Subsets that were confirmed on fresh folds, and are none of the search, follow at the end.
+
+    Folds that the search did not need are left out, even if another search trained them, so that
+    the records depend on the search alone, and the time to read them on its length.
+
+    Parameters
+    ----------
+    result : SearchResult
+    known : KnownEvaluations
+        Evaluations of the problem, of the full model, in the archive.
+
+    Yields
+    ------
+    mask : bool (n_units,)
+    record : Record
+        With at least one fold.
+    """
+    masks, needed = asked_masks(result, len(known.blank.fold_costs))
+    if result.confirmation is not None:
+        # Its candidates need not be masks of the search, such as the units that many share.
+        seen, also = set(pack_masks(masks)), result.confirmation.masks
+        also = also[[key not in seen for key in pack_masks(also)]]
+        masks = np.vstack([masks, also])
+        needed = np.vstack([needed, np.ones((len(also), needed.shape[1]), dtype=bool)])
+    for start in range(0, len(masks), _CHUNK):
+        some = slice(start, start + _CHUNK)
+        for mask, folds, record in zip(
+            masks[some], needed[some], known.lookup(masks[some]), strict=True
+        ):
+            if (record.known & folds).any():
+                costs = np.where(folds, record.fold_costs, np.nan)
+                yield mask, replace(record, fold_costs=costs)
+
+
+def training_seconds(state: SearchState, known: KnownEvaluations) -> float:
+    """Sum the training time of the folds that a search needed.
+
+    Parameters
+    ----------
+    state : SearchState
+        The last state.
+    known : KnownEvaluations
+        Evaluations of the problem in the archive.
+
+    Returns
+    -------
+    float
+        Seconds recorded in the archive, whichever search trained the folds, so that a replay
+        gives the same sum.
+    """
+    keys = list(state.asked)
+    n_units = known.blank.used.shape[1]
+    total = 0.0
+    for start in range(0, len(keys), _CHUNK):
+        some = keys[start : start + _CHUNK]
+        records = known.lookup(unpack_masks(some, n_units))
+        for key, record in zip(some, records, strict=True):
+            trained = int(record.known.sum())
+            if trained:
+                total += record.seconds * min(1.0, state.asked[key].bit_count() / trained)
+    return total
