@@ -120,6 +120,8 @@ def fold_of(rng: Rng, scorer: str, n_classes: int) -> FoldCosts:
         task = "binary" if n_classes == 2 else "multiclass"
         scoring = resolve_scoring(scorer, None, target, task, classes[0].item())
     problem: Any = SimpleNamespace(
+        weights_in_score=False,
+        score_weight=lambda rows: None,
         scoring=scoring,
         target=target,
         folds=[(np.arange(n_classes), np.arange(n_classes, len(target)))],
@@ -183,6 +185,8 @@ def number_differences(scorer: str, seed: int) -> list[str]:
     if rng.random() < 0.1:
         truth[:] = truth[0]
     problem: Any = SimpleNamespace(
+        weights_in_score=False,
+        score_weight=lambda rows: None,
         scoring=resolve_scoring(scorer, None, truth, "regression"),
         target=truth,
         folds=[(np.arange(0), np.arange(len(truth)))],
@@ -256,6 +260,8 @@ def test_a_score_that_differs_from_that_of_scikit_learn_is_not_used(
 def test_where_scikit_learn_warns_it_does_so_for_one_mask_and_not_for_all() -> None:
     target = np.array([0, 1, 2] * 8)
     problem: Any = SimpleNamespace(
+        weights_in_score=False,
+        score_weight=lambda rows: None,
         scoring=None,
         target=target,
         folds=[(np.arange(3), np.flatnonzero(target < 2))],

@@ -125,15 +125,15 @@ class FoldCosts:
         """
         assert self.classes is not None
         truth, classes = self.truth[fold], self.classes
-        if is_accuracy(self.problem.scoring):
+        if is_accuracy(self.problem.scoring) and not self.problem.weights_in_score:
             # The same operations as in scikit-learn, so that costs are bit-identical.
             shares: Float = self._upper - (codes == truth).mean(axis=1)
             return shares
         scores = None
-        if self.metric is not None and self.agrees is not False:
+        if (metric := self._class_metric) is not None:
             counts = np.zeros((len(codes), len(classes), len(classes)), dtype=np.int64)
             confusions(np.ascontiguousarray(codes), truth, counts)
-            scores = label_scores(self.metric, counts, classes)
+            scores = label_scores(metric, counts, classes)
         known = classes[self.trained[fold]]
 
         def model(row: int) -> _Fixed:
@@ -149,9 +149,9 @@ class FoldCosts:
         assert self.classes is not None
         truth, trained, classes = self.truth[fold], self.trained[fold], self.classes
         scores = None
-        if self.complete[fold] and self.metric is not None and self.agrees is not False:
+        if self.complete[fold] and (metric := self._class_metric) is not None:
             named = classes.dtype.kind in "OUS"
-            scores = probability_scores(self.metric, probabilities, truth, named=named)
+            scores = probability_scores(metric, probabilities, truth, named=named)
 
         def model(row: int) -> _Fixed:
             return _FixedProbabilities(probabilities[trained, row].T, classes[trained])
@@ -177,10 +177,17 @@ class FoldCosts:
         """Return the costs of predicted numbers (n, n_test): float64 (n,), NaN as above."""
         scores = None
         if self.metric is not None:
-            scores = number_scores(self.metric, predicted, self.truth[fold])
+            weight = self.problem.score_weight(self.problem.folds[fold][1])
+            scores = number_scores(self.metric, predicted, self.truth[fold], weight)
         return self._completed(
             scores, len(predicted), fold, lambda row: _FixedRegressor(predicted[row])
         )
+
+    @property
+    def _class_metric(self) -> Metric | None:
+        """The metric if scores of classes are computed here; weighted ones are not."""
+        left = self.agrees is False or self.problem.weights_in_score
+        return None if left else self.metric
 
     @property
     def _upper(self) -> float:
@@ -195,7 +202,8 @@ class FoldCosts:
         def called(row: int) -> float:
             tested = problem.features.iloc[test]
             try:
-                return problem.scoring.cost(model(row), tested, problem.target[test])
+                weight = problem.score_weight(test)
+                return problem.scoring.cost(model(row), tested, problem.target[test], weight)
             except Exception:
                 return np.nan
 
