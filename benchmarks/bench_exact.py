@@ -76,8 +76,15 @@ class Case:
 
 CASES = {
     "GaussianNB, wdbc": Case("wdbc", GaussianNB(), 300, 3, 300),
+    "GaussianNB by ROC AUC, wdbc": Case(
+        "wdbc", GaussianNB(), 300, 3, options={"scoring": "roc_auc"}
+    ),
+    "GaussianNB by F1, wdbc": Case("wdbc", GaussianNB(), 300, 3, options={"scoring": "f1_macro"}),
     "scaled GaussianNB, wdbc": Case("wdbc", make_pipeline(StandardScaler(), GaussianNB()), 300, 3),
     "k-NN, wdbc": Case("wdbc", KNeighborsClassifier(5), 100, 3, 50),
+    "k-NN by balanced accuracy, wdbc": Case(
+        "wdbc", KNeighborsClassifier(5), 100, 3, options={"scoring": "balanced_accuracy"}
+    ),
     "k-NN, sonar": Case("sonar", KNeighborsClassifier(5), 300, 3, 50),
     "weighted k-NN, wdbc": Case("wdbc", KNeighborsClassifier(5, weights="distance"), 100, 3),
     "ML-kNN, emotions": Case(

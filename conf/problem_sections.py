@@ -78,9 +78,20 @@ class DataSection(Section):
     weight: Column | None = Field(
         default=None, description="Column of sample weights; never a feature"
     )
+    weights_in_score: bool = Field(
+        default=False,
+        description="Whether the sample weights count in the scores of folds and test rows too, not"
+        " in training alone; needs data.weight and a scorer that takes weights",
+    )
     part: Column | None = Field(
         default=None, description="Column with train or test for each row; never a feature"
     )
+
+    @model_validator(mode="after")
+    def _score_has_weights(self) -> Self:
+        if self.weights_in_score and self.weight is None:
+            raise sentence("data.weights_in_score needs sample weights; set data.weight")
+        return self
 
     @model_validator(mode="after")
     def _source_has_what_it_needs(self) -> Self:

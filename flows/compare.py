@@ -254,6 +254,9 @@ def _fingerprint(config: CompareConfig) -> str:
     # An unfinished comparison of a version without these keys is continued.
     if not config.resample:
         del dumped["resample"]
+    for section in dumped["datasets"].values():
+        if not section["data"]["weights_in_score"]:
+            del section["data"]["weights_in_score"]
     for section in dumped["strategies"].values():
         if section["selector"] is None:
             for key in ("selector", "estimator", "allow"):

@@ -9,6 +9,7 @@ from typing import Any
 from conf.estimator import build_estimator
 from conf.run_sections import EvaluationSection
 from conf.schema import SelectConfig
+from swarm.errors import DataError
 from swarm.evaluation.probe import probe
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
@@ -94,6 +95,11 @@ def prepare_as_configured(
         rows = split_rows(table, kind, share, config.split_seed, estimator)
         train, test = table.take(rows.train), table.take(rows.test)
         warnings = (rows.warning,) if rows.warning else ()
+        if config.data.weights_in_score and test.weight is not None and not test.weight.any():
+            raise DataError(
+                "every test row has the sample weight 0; use another split, or set "
+                "data.weights_in_score to false"
+            )
     folds = config.folds
     prepared = prepare_search(
         train,
@@ -110,6 +116,7 @@ def prepare_as_configured(
         importance=config.evaluation.importance,
         n_clusters=config.prepare.n_clusters,
         categorical_support=config.data.categorical_support,
+        weights_in_score=config.data.weights_in_score,
         seed=config.seed if seed is None else seed,
         needs=needs,
         warm=warm,

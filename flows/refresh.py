@@ -284,5 +284,7 @@ def _digest(config: RefreshConfig, table: Table) -> str:
         if key.split(".")[0] in (*_TELLING, "split", "model", "scoring", "pos_label", "folds")
         or key in (*_DECIDING, "evaluation.importance")
     }
+    if config.data.weights_in_score:
+        keys["data.weights_in_score"] = True
     told.update(json.dumps(keys, sort_keys=True).encode())
     return told.hexdigest()[:32]

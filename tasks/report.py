@@ -50,8 +50,9 @@ def write_report(data: ReportData) -> dict[str, bytes]:
 
 def costs_on_test(problem: Problem, ensemble: SubsetEnsemble, test: Table) -> list[float]:
     """Return the cost of each model of a fitted ensemble on the test rows."""
+    weight = test.weight_in_score(problem)
     return [
-        problem.scoring.cost(model, test.features[subset], test.target)
+        problem.scoring.cost(model, test.features[subset], test.target, weight)
         for model, subset in zip(ensemble.models_, ensemble.subsets_, strict=True)
     ]
 

@@ -353,4 +353,6 @@ def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) ->
     target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
     columns = list(features)
     model.fit(problem.features[columns], problem.target, **weight)
-    return problem.scoring.cost(model, test.features[columns], target)
+    return problem.scoring.cost(
+        model, test.features[columns], target, test.weight_in_score(problem)
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,10 +90,11 @@ class Prepared:
 def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
     """Fetch the table; see :func:`tasks.sources.fetch`.
 
-    `options` is the section `data` of a configuration. Its key ``categorical_support`` concerns
-    the model and is ignored here.
+    `options` is the section `data` of a configuration. Its keys ``categorical_support`` and
+    ``weights_in_score`` concern the model and the scorer, and are ignored here.
     """
-    return fetch(source, **{k: v for k, v in options.items() if k != "categorical_support"})
+    others = ("categorical_support", "weights_in_score")
+    return fetch(source, **{k: v for k, v in options.items() if k not in others})
 
 
 @step("split")
@@ -113,6 +115,7 @@ def prepare_search(
     importance: Importance,
     n_clusters: int | None,
     categorical_support: bool = False,
+    weights_in_score: bool = False,
     seed: int,
     needs: Sequence[str] = ("distance", "clusters"),
     warm: Sequence[Sequence[str]] = (),
@@ -135,6 +138,7 @@ def prepare_search(
         importance=importance,
         categorical_support=categorical_support,
         seed=seed,
+        weights_in_score=weights_in_score,
     )
     hints = prepare_hints(
         problem.features,
@@ -270,7 +274,7 @@ def judge_answer(
         train_groups=train.groups if by_group else None,
         test_groups=test.groups,
         train_weight=train.weight,
-        cost_of=problem.scoring.cost,
+        cost_of=partial(problem.scoring.cost, weight=test.weight_in_score(problem)),
         cv_cost=cv_cost,
         fitted=ensemble,
         **options,

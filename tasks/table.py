@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.problem.problem import Problem
+
 __all__ = ["Table"]
 
 
@@ -50,6 +52,12 @@ class Table:
     weight: pd.Series | None = None
     part: pd.Series | None = None
     fold: pd.Series | None = None
+
+    def weight_in_score(self, problem: Problem) -> NDArray[np.float64] | None:
+        """Return the weights of these rows for the scorer of a problem, or None."""
+        if self.weight is None or not problem.weights_in_score:
+            return None
+        return self.weight.to_numpy(dtype=np.float64)
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
         """Return a table of selected rows.

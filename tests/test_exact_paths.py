@@ -258,7 +258,11 @@ def test_the_way_is_told_with_its_reason() -> None:
         ("a PolynomialFeatures before", make_pipeline(expanded, bayes()), {}),
         ("GaussianNB has given priors", bayes(priors=[0.2, 0.3, 0.5]), {}),
         ("does not use the Euclidean distance", near(3, p=1), {}),
-        ("the scorer 'neg_log_loss' needs", bayes(), {"scoring": "neg_log_loss"}),
+        ("the scorer 'neg_log_loss' needs", discriminant(), {"scoring": "neg_log_loss"}),
+        ("no models are fitted: log-likelihoods", bayes(), {"scoring": "neg_log_loss"}),
+        ("the last bits of", make_pipeline(StandardScaler(), bayes()), {"scoring": "roc_auc_ovr"}),
+        ("no models are fitted: squared", near(3), {"scoring": "roc_auc_ovr"}),
+        ("weighted prob", near(3, weights="distance"), {"scoring": "roc_auc_ovr"}),
         ("come from models", bayes(), {"importance": "permutation"}),
         (
             "column 'x4' is of type float32",

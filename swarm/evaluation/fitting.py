@@ -140,9 +140,10 @@ def _fit_fold(
     problem: Problem, columns: Any, positions: Sequence[int], fold: int, mask: Bool
 ) -> tuple[float, Float | None, Bool]:
     """Return the cost of a fold, the importances of its model if any, and the units it uses."""
-    truth = problem.target[problem.folds[fold][1]]
+    test = problem.folds[fold][1]
+    truth, weight = problem.target[test], problem.score_weight(test)
     model, tested = _trained(problem, columns, positions, fold)
-    cost = problem.scoring.cost(model, tested, truth)
+    cost = problem.scoring.cost(model, tested, truth, weight)
     if np.isinf(cost):
         score = "-inf" if cost > 0 else "inf"
         raise ValueError(f"the scorer {problem.scoring.name!r} returned {score} on fold {fold}")
@@ -152,7 +153,7 @@ def _fit_fold(
         used = problem.space.by_unit(flags, positions) > 0
         return cost, problem.space.by_unit(values, positions), used
     if problem.importance == "permutation":
-        importances = _permuted(problem, model, tested, truth, positions)
+        importances = _permuted(problem, model, tested, truth, weight, positions)
         return cost, importances, importances != 0
     return cost, None, mask
 
@@ -208,11 +209,22 @@ def _refit(problem: Problem, columns: Any, positions: Sequence[int]) -> Float:
 
 
 def _permuted(
-    problem: Problem, model: Any, tested: Any, truth: Any, positions: Sequence[int]
+    problem: Problem,
+    model: Any,
+    tested: Any,
+    truth: Any,
+    weight: Float | None,
+    positions: Sequence[int],
 ) -> Float:
     from sklearn.inspection import permutation_importance
 
     found = permutation_importance(
-        model, tested, truth, scoring=problem.scoring.scorer, n_repeats=3, random_state=0
+        model,
+        tested,
+        truth,
+        scoring=problem.scoring.scorer,
+        n_repeats=3,
+        random_state=0,
+        sample_weight=weight,
     )
     return problem.space.by_unit(np.asarray(found.importances_mean, dtype=np.float64), positions)

@@ -100,7 +100,8 @@ def _attempt(problem: Problem) -> str | None:
     scorer = problem.scoring.name
     tested = rows_for_model(columns, test, problem.as_array)
     try:
-        cost = problem.scoring.cost(model, tested, problem.target[test])
+        truth, weight = problem.target[test], problem.score_weight(test)
+        cost = problem.scoring.cost(model, tested, truth, weight)
     except MemoryError:
         raise
     except Exception as error:

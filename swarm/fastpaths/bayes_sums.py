@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from swarm.fastpaths.bayes_moments import Moments
+from swarm.fastpaths.pairwise import pairwise_sum
 
-__all__ = ["Kept", "SmoothedVariances", "exact_sums", "smoothed"]
+__all__ = ["Kept", "SmoothedVariances", "exact_joints", "exact_sums", "smoothed"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -94,3 +96,37 @@ def exact_sums(learned: Moments, squares: Float, made: SmoothedVariances, column
         likelihood = (-0.5 * logs)[..., None] - 0.5 * np.add.reduce(quotients, axis=2)
         joint: Float = learned.log_prior[..., None] + likelihood
     return joint
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def exact_joints(
+    squares: Float, width: Float, logs: Float, log_prior: Float, columns: Bool, joint: Float
+) -> None:  # pragma: no cover
+    """Compute :func:`exact_sums` of many masks.
+
+    Parameters
+    ----------
+    squares : float64 (n_folds, n_classes, n_columns, n_test)
+    width, logs : float64 (n, n_folds, n_classes, n_columns)
+        See :class:`SmoothedVariances`.
+    log_prior : float64 (n_folds, n_classes)
+    columns : bool (n, n_columns)
+    joint : float64 (n_folds, n_classes, n, n_test)
+        Output.
+    """
+    picked = np.empty(columns.shape[1])
+    for m in range(len(columns)):
+        chosen = np.flatnonzero(columns[m])
+        for fold in range(squares.shape[0]):
+            for label in range(squares.shape[1]):
+                sums, own = joint[fold, label, m], width[m, fold, label]
+                sums[:] = 0.0
+                for place in range(len(chosen)):
+                    picked[place] = logs[m, fold, label, chosen[place]]
+                    terms, spread = squares[fold, label, chosen[place]], own[chosen[place]]
+                    for i in range(len(sums)):
+                        sums[i] += terms[i] / spread
+                half = -0.5 * pairwise_sum(picked, len(chosen))
+                prior = log_prior[fold, label]
+                for i in range(len(sums)):
+                    sums[i] = prior + (half - 0.5 * sums[i])

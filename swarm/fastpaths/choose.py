@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas.api import types
 
-from swarm.fastpaths.costs import needs_only_predict
+from swarm.fastpaths.metrics import takes_labels, takes_probabilities
 from swarm.fastpaths.path_result import PathResult
 from swarm.problem.models import is_short_float, last_step, steps_before
 from swarm.problem.problem import Problem
@@ -33,7 +33,7 @@ def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
     kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
     if kind not in _PATHS:
         return None, f"no fast path for {type(last).__name__}: models are fitted"
-    reason = _unfit(problem, steps_before(problem.estimator), _PATHS[kind] is _linear)
+    reason = _unfit(problem, steps_before(problem.estimator), _PATHS[kind])
     if reason:
         return None, f"models are fitted: {reason}"
     path, reason = _PATHS[kind](problem, last)
@@ -42,10 +42,11 @@ def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
     return path, f"no models are fitted: {reason}"
 
 
-def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
-    """Return a reason against any fast path that does not depend on the estimator, or ""."""
+def _unfit(problem: Problem, before: list[Any], made: Any) -> str:
+    """Return a reason against a fast path that does not depend on the estimator, or ""."""
     from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
+    linear = made is _linear
     for step in before:
         if type(step) not in (StandardScaler, MinMaxScaler):
             return f"the pipeline has a {type(step).__name__} before the last step"
@@ -56,7 +57,8 @@ def _unfit(problem: Problem, before: list[Any], linear: bool) -> str:
     # Linear paths compute coefficients; the other paths have no importances.
     if problem.importance not in ("none", "mutual_information", *(["fold"] if linear else [])):
         return f"importances of the kind {problem.importance!r} come from models"
-    if not needs_only_predict(problem.scoring):
+    has_probabilities = made in (_nearest, _naive_bayes) and takes_probabilities(problem.scoring)
+    if not takes_labels(problem.scoring) and not has_probabilities:
         return f"the scorer {problem.scoring.name!r} needs more than predictions"
     for column, dtype in problem.features.dtypes.items():
         numeric = types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype)

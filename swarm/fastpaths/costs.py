@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from swarm.fastpaths.label_scores import confusions, label_scores
+from swarm.fastpaths.metrics import Metric, metric_of
+from swarm.fastpaths.number_scores import is_common, number_scores
+from swarm.fastpaths.probability_scores import probability_scores
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 
 __all__ = [
-    "costs_of",
+    "FoldCosts",
     "errors_are_rounding",
     "is_accuracy",
+    "logs_lose_digits",
     "magnifies_rounding",
-    "needs_only_predict",
     "scores_numbers",
 ]
 
+Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
+Int = NDArray[np.int64]
 
 # Errors below this share of the largest target have lost half of their digits.
 _ROUNDING = 1e-7
+# Logarithms of values below this share of the largest lose two digits.
+_NEAREST = 0.01
 
 
-class _FixedPredictor(BaseEstimator):  # type: ignore[misc]
+class _Fixed(BaseEstimator):  # type: ignore[misc]
     """A fitted estimator with fixed predictions, for scorers."""
 
     def __init__(self, predicted: Any, classes: Any = None) -> None:
@@ -34,19 +45,179 @@ class _FixedPredictor(BaseEstimator):  # type: ignore[misc]
         if classes is not None:
             self.classes_ = classes
 
-    def predict(self, _features: Any) -> Any:
-        return self.predicted
-
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
 
-class _FixedClassifier(ClassifierMixin, _FixedPredictor):  # type: ignore[misc]
-    pass
+class _FixedClassifier(ClassifierMixin, _Fixed):  # type: ignore[misc]
+    def predict(self, _features: Any) -> Any:
+        return self.predicted
 
 
-class _FixedRegressor(RegressorMixin, _FixedPredictor):  # type: ignore[misc]
-    pass
+class _FixedProbabilities(ClassifierMixin, _Fixed):  # type: ignore[misc]
+    def predict_proba(self, _features: Any) -> Any:
+        return self.predicted
+
+
+class _FixedRegressor(RegressorMixin, _Fixed):  # type: ignore[misc]
+    def predict(self, _features: Any) -> Any:
+        return self.predicted
+
+
+@dataclass
+class FoldCosts:
+    """Costs of predictions of the test rows of each fold, computed for many masks at once.
+
+    Left to scikit-learn, which is called for each mask: scorers that are not recognised, special
+    cases in which it warns or raises, and scorers of classes whose first cost is not
+    bit-identical.
+
+    Attributes
+    ----------
+    problem : Problem
+    classes : (n_classes,) or None
+        Sorted classes of the target; None if numbers are predicted.
+    agrees : bool or None
+        Whether costs of classes are bit-identical to those of scikit-learn; None until compared.
+    """
+
+    problem: Problem
+    classes: NDArray[Any] | None
+    agrees: bool | None = field(default=None, repr=False)
+
+    @cached_property
+    def metric(self) -> Metric | None:
+        """The metric of the scorer, if it is recognised."""
+        return metric_of(self.problem.scoring)
+
+    @cached_property
+    def truth(self) -> list[NDArray[Any]]:
+        """Target of the test rows of each fold; for classes, their positions in `classes`."""
+        target = self.problem.target
+        if self.classes is not None and target.ndim == 1:
+            target = np.searchsorted(self.classes, target)
+        return [target[test] for _, test in self.problem.folds]
+
+    @cached_property
+    def trained(self) -> list[Int]:
+        """Positions in `classes` of the classes of the training rows of each fold."""
+        assert self.classes is not None
+        codes = np.searchsorted(self.classes, self.problem.target)
+        return [np.unique(codes[train]) for train, _ in self.problem.folds]
+
+    @cached_property
+    def complete(self) -> list[bool]:
+        """Whether both the training and the test rows of each fold have all classes."""
+        assert self.classes is not None
+        n_classes = len(self.classes)
+        pairs = zip(self.trained, self.truth, strict=True)
+        return [len(trained) == len(np.unique(truth)) == n_classes for trained, truth in pairs]
+
+    def of_codes(self, codes: Int, fold: int) -> Float:
+        """Return the costs of predicted classes: float64 (n,).
+
+        NaN if the scorer raises or returns infinity: the fitted model then fails with an error.
+
+        Parameters
+        ----------
+        codes : int (n, n_test)
+            Positions in `classes`.
+        """
+        assert self.classes is not None
+        truth, classes = self.truth[fold], self.classes
+        if is_accuracy(self.problem.scoring) and not self.problem.weights_in_score:
+            # The same operations as in scikit-learn, so that costs are bit-identical.
+            shares: Float = self._upper - (codes == truth).mean(axis=1)
+            return shares
+        scores = None
+        if (metric := self._class_metric) is not None:
+            counts = np.zeros((len(codes), len(classes), len(classes)), dtype=np.int64)
+            confusions(np.ascontiguousarray(codes), truth, counts)
+            scores = label_scores(metric, counts, classes)
+        known = classes[self.trained[fold]]
+
+        def model(row: int) -> _Fixed:
+            return _FixedClassifier(classes[codes[row]], known)
+
+        return self._completed(scores, len(codes), fold, model)
+
+    def of_probabilities(self, probabilities: Float, fold: int) -> Float:
+        """Return the costs of probabilities (n_classes, n, n_test): float64 (n,).
+
+        NaN as in :meth:`of_codes`. Classes without training rows are ignored.
+        """
+        assert self.classes is not None
+        truth, trained, classes = self.truth[fold], self.trained[fold], self.classes
+        scores = None
+        if self.complete[fold] and (metric := self._class_metric) is not None:
+            named = classes.dtype.kind in "OUS"
+            scores = probability_scores(metric, probabilities, truth, named=named)
+
+        def model(row: int) -> _Fixed:
+            return _FixedProbabilities(probabilities[trained, row].T, classes[trained])
+
+        return self._completed(scores, probabilities.shape[1], fold, model)
+
+    def of_labels(self, predicted: Int, fold: int) -> Float:
+        """Return the costs of labels (n, n_test, n_labels): float64 (n,), NaN as above."""
+        truth, scoring = self.truth[fold], self.problem.scoring
+        if is_accuracy(scoring):
+            shares: Float = self._upper - (predicted == truth).all(axis=2).mean(axis=1)
+            return shares
+        if _is_hamming(scoring):
+            wrong: Float = (predicted != truth).sum(axis=(1, 2)) / truth.size
+            return self._upper + wrong
+
+        def model(row: int) -> _Fixed:
+            return _FixedClassifier(predicted[row], self.classes)
+
+        return self._completed(None, len(predicted), fold, model)
+
+    def of_numbers(self, predicted: Float, fold: int) -> Float:
+        """Return the costs of predicted numbers (n, n_test): float64 (n,), NaN as above."""
+        scores = None
+        if self.metric is not None:
+            weight = self.problem.score_weight(self.problem.folds[fold][1])
+            scores = number_scores(self.metric, predicted, self.truth[fold], weight)
+        return self._completed(
+            scores, len(predicted), fold, lambda row: _FixedRegressor(predicted[row])
+        )
+
+    @property
+    def _class_metric(self) -> Metric | None:
+        """The metric if scores of classes are computed here; weighted ones are not."""
+        left = self.agrees is False or self.problem.weights_in_score
+        return None if left else self.metric
+
+    @property
+    def _upper(self) -> float:
+        return self.problem.scoring.upper or 0.0
+
+    def _completed(
+        self, scores: Float | None, n: int, fold: int, model: Callable[[int], _Fixed]
+    ) -> Float:
+        """Turn scores into costs; scikit-learn computes those that are missing."""
+        problem, test = self.problem, self.problem.folds[fold][1]
+
+        def called(row: int) -> float:
+            tested = problem.features.iloc[test]
+            try:
+                weight = problem.score_weight(test)
+                return problem.scoring.cost(model(row), tested, problem.target[test], weight)
+            except Exception:
+                return np.nan
+
+        found = np.full(n, np.nan)
+        if scores is not None and self.metric is not None:
+            found = self._upper - self.metric.sign * scores
+            if self.agrees is None and self.classes is not None and n:
+                known = np.flatnonzero(~np.isnan(found))
+                if len(known):
+                    self.agrees = bool(found[known[0]] == called(int(known[0])))
+                    found = found if self.agrees else np.full(n, np.nan)
+        for row in np.flatnonzero(np.isnan(found)).tolist():
+            found[row] = called(row)
+        return np.where(np.isfinite(found), found, np.nan)
 
 
 def is_accuracy(scoring: Scoring) -> bool:
@@ -68,20 +239,13 @@ def _is_hamming(scoring: Scoring) -> bool:
 
 
 def scores_numbers(scoring: Scoring) -> bool:
-    """Whether the scorer is a common regression metric: R2, MAE, MSE or RMSE."""
-    from sklearn import metrics
-
-    known = (
-        metrics.r2_score,
-        metrics.mean_absolute_error,
-        metrics.mean_squared_error,
-        metrics.root_mean_squared_error,
-    )
-    return getattr(scoring.scorer, "_score_func", None) in known
+    """Whether the scorer is a common regression metric."""
+    metric = metric_of(scoring)
+    return metric is not None and is_common(metric)
 
 
 def magnifies_rounding(scoring: Scoring) -> bool:
-    """Whether the scorer takes logarithms of predictions, or divides by them.
+    """Whether the scorer divides by predictions, or takes their powers.
 
     Close to zero, the last bit of a prediction can change such a score by any amount, or make the
     scorer raise.
@@ -92,11 +256,19 @@ def magnifies_rounding(scoring: Scoring) -> bool:
         metrics.d2_tweedie_score,
         metrics.mean_gamma_deviance,
         metrics.mean_poisson_deviance,
-        metrics.mean_squared_log_error,
         metrics.mean_tweedie_deviance,
-        metrics.root_mean_squared_log_error,
     )
     return getattr(scoring.scorer, "_score_func", None) in known
+
+
+def logs_lose_digits(scoring: Scoring, predicted: Float) -> Bool:
+    """Whether a squared log error magnifies the rounding of predictions (n, n_test): bool (n,)."""
+    metric = metric_of(scoring)
+    if metric is None or "log_error" not in metric.name:
+        return np.zeros(len(predicted), dtype=bool)
+    inside = 1.0 + predicted
+    lost: Bool = inside.min(axis=1) < _NEAREST * np.abs(inside).max(axis=1)
+    return lost
 
 
 def errors_are_rounding(predicted: Float, truth: NDArray[Any]) -> NDArray[np.bool_]:
@@ -104,74 +276,3 @@ def errors_are_rounding(predicted: Float, truth: NDArray[Any]) -> NDArray[np.boo
     errors = np.sqrt(np.square(predicted - truth).mean(axis=1))
     exact: NDArray[np.bool_] = errors <= _ROUNDING * np.abs(truth).max()
     return exact
-
-
-def needs_only_predict(scoring: Scoring) -> bool:
-    """Whether the scorer only needs ``predict``."""
-    scorer = scoring.scorer
-    return getattr(scorer, "_response_method", None) == "predict"
-
-
-def costs_of(
-    predicted: NDArray[Any], problem: Problem, fold: int, classes: NDArray[Any] | None
-) -> Float:
-    """Return the costs of predictions of the test rows of a fold: float64 (n,).
-
-    NaN if the scorer raises or returns infinity: the fitted model then fails with an error.
-
-    Parameters
-    ----------
-    predicted : (n, n_test) or (n, n_test, n_labels)
-    classes
-        Sorted classes; None for regression.
-    """
-    rows = problem.folds[fold][1]
-    truth, scoring = problem.target[rows], problem.scoring
-    if is_accuracy(scoring) and classes is not None:
-        right = predicted == truth
-        if right.ndim == 3:
-            right = right.all(axis=2)
-        # The same operations as in scikit-learn, so that costs are bit-identical.
-        shares: Float = (scoring.upper or 0.0) - right.mean(axis=1)
-        return shares
-    if predicted.ndim == 3 and _is_hamming(scoring):
-        wrong: Float = (predicted != truth).sum(axis=(1, 2)) / truth.size
-        return (scoring.upper or 0.0) + wrong
-    if classes is None and (measured := _measured(predicted, truth, scoring)) is not None:
-        return measured
-    kind = _FixedRegressor if classes is None else _FixedClassifier
-    tested = problem.features.iloc[rows]
-    found = np.full(len(predicted), np.nan)
-    for row, one in enumerate(predicted):
-        try:
-            found[row] = scoring.cost(kind(one, classes), tested, truth)
-        except Exception:
-            continue
-    return np.where(np.isfinite(found), found, np.nan)
-
-
-def _measured(predicted: Float, truth: NDArray[Any], scoring: Scoring) -> Float | None:
-    """Return the costs by a common regression metric, vectorized; None for any other scorer."""
-    from sklearn import metrics
-
-    scorer = scoring.scorer
-    if getattr(scorer, "_kwargs", None) or truth.ndim > 1 or len(truth) < 2:
-        return None
-    measure, sign = getattr(scorer, "_score_func", None), getattr(scorer, "_sign", 0)
-    errors = predicted - truth
-    if measure is metrics.r2_score and sign == 1:
-        spread = ((truth - truth.mean()) ** 2).sum()
-        if spread == 0:
-            return None
-        explained: Float = (scoring.upper or 0.0) - (1.0 - (errors**2).sum(axis=1) / spread)
-        return explained
-    mean: Float
-    if measure is metrics.mean_absolute_error:
-        mean = np.abs(errors).mean(axis=1)
-    elif measure in (metrics.mean_squared_error, metrics.root_mean_squared_error):
-        mean = (errors**2).mean(axis=1)
-        if measure is metrics.root_mean_squared_error:
-            mean = np.sqrt(mean)
-    else:
-        return None
-    return (scoring.upper or 0.0) + mean if sign == -1 else None

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.fastpaths.costs import (
-    costs_of,
+    FoldCosts,
     errors_are_rounding,
+    logs_lose_digits,
     magnifies_rounding,
     scores_numbers,
 )
@@ -78,12 +79,14 @@ class LinearPath:
     systems : list of System
     rule : _Rule
     belongs : bool (n_units, n_columns)
+    fold_costs : FoldCosts
     """
 
     problem: Problem
     systems: list[System]
     rule: _Rule
     belongs: Bool
+    fold_costs: FoldCosts
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
@@ -99,11 +102,14 @@ class LinearPath:
             sure &= decided
             if system.classes is None:
                 sure &= ~errors_are_rounding(predicted, self.problem.target[test])
+                sure &= ~logs_lose_digits(self.problem.scoring, predicted)
             if explains:
                 sure &= self._uses_are_sure(chosen, system, found)
             if not sure.any():
                 continue
-            costs[sure, fold] = costs_of(predicted[sure], self.problem, fold, system.classes)
+            by_number = system.classes is None
+            find = self.fold_costs.of_numbers if by_number else self.fold_costs.of_codes
+            costs[sure, fold] = find(predicted[sure], fold)
             if importances is not None:
                 importances[sure, fold] = self._importances(found[sure])
         return PathResult(costs, importances)
@@ -140,7 +146,10 @@ class LinearPath:
         return far_apart
 
     def _predicted(self, chosen: Chosen, system: System, found: Float) -> tuple[NDArray[Any], Bool]:
-        """Return predictions (n, n_test), and which masks have no doubtful prediction."""
+        """Return predictions (n, n_test), and which masks have no doubtful prediction.
+
+        Classes are positions among all classes of the target.
+        """
         weights, constant = found, system.constant
         if self.rule.discriminant:
             prior = np.exp(system.constant)
@@ -165,7 +174,9 @@ class LinearPath:
             labels = decision.argmax(axis=1)
             two = np.partition(decision, n_sides - 2, axis=1)[:, -2:]
             gap = two[:, 1] - two[:, 0]
-        return system.classes[labels], gap.min(axis=1) > _MARGIN * size
+        assert self.fold_costs.classes is not None
+        codes = np.searchsorted(self.fold_costs.classes, system.classes)
+        return codes[labels], gap.min(axis=1) > _MARGIN * size
 
     def _uses_are_sure(self, chosen: Chosen, system: System, found: Float) -> Bool:
         """Whether no coefficient of a mask could be zero or rounding: bool (n,)."""
@@ -225,7 +236,9 @@ def linear_path(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:
             if discriminant
             else _least_squares(problem, model, tables)
         )
-    path = LinearPath(problem, systems, _rule(model), membership(problem))
+    classes = None if systems[0].classes is None else np.unique(problem.target)
+    found = FoldCosts(problem, classes)
+    path = LinearPath(problem, systems, _rule(model), membership(problem), found)
     return path, f"{name} solves a sub-block of one matrix per fold"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.fastpaths.costs import costs_of
+from swarm.fastpaths.costs import FoldCosts
 from swarm.fastpaths.label_counts import MOST_NEIGHBOURS, label_counts, packed
 from swarm.fastpaths.neighbours import largest_squares, rounding_of, widened
 from swarm.fastpaths.path_result import PathResult
@@ -70,6 +70,7 @@ class MultiLabelPath:
     belongs : bool (n_units, n_columns)
     k : int
     smoothing : float
+    fold_costs : FoldCosts
     trust : Trust
         Whether ties are broken as in the model.
     """
@@ -79,6 +80,7 @@ class MultiLabelPath:
     belongs: Bool
     k: int
     smoothing: float
+    fold_costs: FoldCosts
     trust: Trust = field(default_factory=Trust)
 
     def answers(self, masks: Bool) -> PathResult:
@@ -110,8 +112,7 @@ class MultiLabelPath:
         for fold, found in enumerate(predicted):
             known = sure[:, fold]
             if known.any():
-                classes = np.array([0, 1])
-                costs[known, fold] = costs_of(found[known], self.problem, fold, classes)
+                costs[known, fold] = self.fold_costs.of_labels(found[known], fold)
         return PathResult(costs)
 
     def _holds(self, columns: Int, fold: int, predicted: Int) -> bool:
@@ -165,7 +166,8 @@ def multilabel_path(problem: Problem, model: Any) -> tuple[MultiLabelPath | None
         values = problem.features.to_numpy(dtype=np.float64)
         every = list(range(problem.n_folds))
         parts.append(_rows(problem, every, np.ascontiguousarray(values.T)))
-    path = MultiLabelPath(problem, parts, membership(problem), k, float(model.smoothing))
+    found = FoldCosts(problem, np.array([0, 1]))
+    path = MultiLabelPath(problem, parts, membership(problem), k, float(model.smoothing), found)
     return path, "squared distances of nearest neighbours are sums over features"
 
 

@@ -9,8 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.fastpaths.bayes_moments import Moments, moments_are_exact, moments_of
-from swarm.fastpaths.bayes_sums import Kept, SmoothedVariances, exact_sums
-from swarm.fastpaths.costs import costs_of, is_accuracy
+from swarm.fastpaths.bayes_shares import class_shares
+from swarm.fastpaths.bayes_sums import (
+    Kept,
+    SmoothedVariances,
+    exact_joints,
+    exact_sums,
+)
+from swarm.fastpaths.costs import FoldCosts, is_accuracy
+from swarm.fastpaths.metrics import takes_labels
 from swarm.fastpaths.path_result import PathResult
 from swarm.fastpaths.tables import columns_of, fold_tables, membership
 from swarm.problem.problem import Problem
@@ -27,6 +34,8 @@ Int = NDArray[np.int64]
 _MARGIN = 1e-7
 # Elements of a chunk, 64 MiB, and of each of the two caches, 128 MiB.
 _CHUNK = 1 << 23
+# Elements of a chunk of probabilities, which stay in the cache of a core.
+_SMALL_CHUNK = 1 << 17
 _KEPT = 1 << 24
 
 
@@ -65,6 +74,7 @@ class NaiveBayesPath:
     smoothing : float
     exact : bool or None
         Whether sums in the order of the model are bit-identical; None until compared.
+    fold_costs : FoldCosts
     """
 
     problem: Problem
@@ -72,6 +82,7 @@ class NaiveBayesPath:
     membership: Bool
     smoothing: float
     exact: bool | None
+    fold_costs: FoldCosts
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
@@ -84,12 +95,15 @@ class NaiveBayesPath:
         squares = learned.squares() if block.squares is None else block.squares
         smoothing = self.smoothing * _widest(columns, learned.spread)
         n_folds, n_classes, n_columns, n_test = squares.shape
-        step = max(1, _CHUNK // (n_folds * n_classes * (n_columns + n_test)))
+        by_labels = takes_labels(self.problem.scoring)
+        limit = _CHUNK if by_labels else _SMALL_CHUNK
+        step = max(1, limit // (n_folds * n_classes * (n_columns + n_test)))
         costs = np.full(smoothing.shape, np.nan)
         for start in range(0, len(columns), step):
             part = slice(start, start + step)
             made = [block.kept.get(learned, one) for one in smoothing[part]]
-            costs[part] = self._costs_by(made, columns[part], block, squares)
+            find = self._costs_by if by_labels else self._costs_by_shares
+            costs[part] = find(made, columns[part], block, squares)
         return costs
 
     def _costs_by(
@@ -120,13 +134,37 @@ class NaiveBayesPath:
             right = (labels == learned.truth[:, None]).sum(axis=2)
             shares: Float = (self.problem.scoring.upper or 0.0) - right.T / learned.sizes
             return shares
-        classes = learned.classes
-        parts = [classes[part[:, :size]] for part, size in zip(labels, learned.sizes, strict=True)]
+        parts = zip(labels, learned.sizes.tolist(), strict=True)
         found = [
-            costs_of(part, self.problem, block.first + fold, classes)
-            for fold, part in enumerate(parts)
+            self.fold_costs.of_codes(part[:, :size], block.first + fold)
+            for fold, (part, size) in enumerate(parts)
         ]
         return np.stack(found, axis=1)
+
+    def _costs_by_shares(
+        self, made: list[SmoothedVariances], columns: Bool, block: _Block, squares: Float
+    ) -> Float:
+        """Return the costs of probabilities: float64 (n, n_folds).
+
+        Scores depend on the last bits of probabilities, as those close to 1 are ties or not.
+        """
+        learned = block.moments
+        costs = np.full((len(columns), len(learned.sizes)), np.nan)
+        joint = np.empty((*squares.shape[:2], len(columns), squares.shape[3]))
+        width, logs = np.stack([one.width for one in made]), np.stack([one.logs for one in made])
+        exact_joints(squares, width, logs, learned.log_prior, columns, joint)
+        for fold, size in enumerate(learned.sizes.tolist()):
+            here = joint[fold, :, :, :size]
+            sure = (columns.sum(axis=1) >= 2) & np.isfinite(here).all(axis=(0, 2))
+            if size < 2 or not sure.any():
+                continue
+            shares = class_shares(here[:, sure])
+            if self.exact is None:
+                chosen = np.flatnonzero(columns[sure.argmax()])
+                self.exact = self._shares_agree(shares[:, 0], chosen, block.first + fold)
+            if self.exact:
+                costs[sure, fold] = self.fold_costs.of_probabilities(shares, block.first + fold)
+        return costs
 
     def _told(self, joint: Float, columns: Int, open_: Bool, block: _Block) -> Bool:
         """Return the open folds of a mask that are decided by sums in the order of the model."""
@@ -140,15 +178,24 @@ class NaiveBayesPath:
 
     def _agrees(self, joint: Float, columns: Int, fold: int) -> bool:
         """Whether the log-likelihoods of a fitted model are bit-identical."""
+        model, tested = self._model(columns, fold)
+        there = np.isin(np.unique(self.problem.target), model.classes_)
+        expected = model.predict_joint_log_proba(tested)
+        return bool(np.array_equal(joint[there], expected.T))
+
+    def _shares_agree(self, shares: Float, columns: Int, fold: int) -> bool:
+        """Whether the probabilities of a fitted model are bit-identical."""
+        model, tested = self._model(columns, fold)
+        return bool(np.array_equal(shares, model.predict_proba(tested).T))
+
+    def _model(self, columns: Int, fold: int) -> tuple[Any, Any]:
+        """Return a fitted model, and the test rows as its input."""
         from sklearn.base import clone
 
         features = self.problem.features.iloc[:, columns.tolist()]
         train, test = self.problem.folds[fold]
-        target = self.problem.target[train]
-        model = clone(self.problem.estimator).fit(features.iloc[train], target)
-        there = np.isin(np.unique(self.problem.target), model.classes_)
-        expected = model.predict_joint_log_proba(features.iloc[test])
-        return bool(np.array_equal(joint[there], expected.T))
+        model = clone(self.problem.estimator)
+        return model.fit(features.iloc[train], self.problem.target[train]), features.iloc[test]
 
 
 def _widest(columns: Bool, spread: Float) -> Float:
@@ -198,6 +245,8 @@ def naive_bayes_path(problem: Problem, model: Any) -> tuple[NaiveBayesPath | Non
     """Compute the moments of every fold, or return the reason why models are fitted."""
     if model.priors is not None:
         return None, "GaussianNB has given priors"
+    if not takes_labels(problem.scoring) and not moments_are_exact(problem):
+        return None, "the last bits of the probabilities of GaussianNB are unknown"
     tables = fold_tables(problem)
     # All folds together, unless they exceed the cache or would be mostly padding.
     sizes = [table.test.shape[1] for table in tables]
@@ -209,6 +258,8 @@ def naive_bayes_path(problem: Problem, model: Any) -> tuple[NaiveBayesPath | Non
         learned = moments_of(problem, tables[first : first + together], first)
         kept = Kept(_KEPT // (len(tables) // together))
         blocks.append(_Block(first, learned, learned.squares() if keep else None, kept))
-    belongs, exact = membership(problem), None if moments_are_exact(problem) else False
-    path = NaiveBayesPath(problem, blocks, belongs, float(model.var_smoothing), exact)
+    exact = None if moments_are_exact(problem) else False
+    costs = FoldCosts(problem, np.unique(problem.target))
+    given = (membership(problem), float(model.var_smoothing), exact, costs)
+    path = NaiveBayesPath(problem, blocks, *given)
     return path, "log-likelihoods of naive Bayes are sums over features"

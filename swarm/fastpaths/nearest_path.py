@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.fastpaths.costs import costs_of, errors_are_rounding
+from swarm.fastpaths.costs import FoldCosts, errors_are_rounding, magnifies_rounding
+from swarm.fastpaths.metrics import takes_labels
 from swarm.fastpaths.neighbours import largest_squares, rounding_of, widened
 from swarm.fastpaths.path_result import PathResult
 from swarm.fastpaths.tables import (
@@ -21,13 +22,14 @@ from swarm.fastpaths.tables import (
 )
 from swarm.fastpaths.ties import Ties, mean_of, most_votes, ties_of
 from swarm.fastpaths.trees import queries_tree
-from swarm.fastpaths.votes import neighbours_of, vote, weighted_vote
+from swarm.fastpaths.votes import count_votes, neighbours_of, vote, weighted_vote
 from swarm.problem.problem import Problem
 
 __all__ = ["NearestPath", "nearest_path"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
+Int = NDArray[np.int64]
 
 # Highest relative error of a squared distance that is used as a weight.
 _MARGIN = 1e-9
@@ -53,6 +55,7 @@ class NearestPath:
     weighted : bool
         Whether neighbours are weighted by the inverse of their distance.
     ties : Ties
+    fold_costs : FoldCosts
     """
 
     problem: Problem
@@ -65,23 +68,27 @@ class NearestPath:
     k: int
     weighted: bool
     ties: Ties
+    fold_costs: FoldCosts
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
         chosen = chosen_columns(masks, self.belongs)
         costs = np.full((len(masks), len(self.tables)), np.nan)
         for fold in range(len(self.tables)):
-            find = self._numbers if self.classes is None else self._labels
-            predicted, sure = find(chosen, fold)
             if self.classes is None:
-                truth = self.problem.target[self.problem.folds[fold][1]]
-                sure &= ~errors_are_rounding(predicted, truth)
-            if sure.any():
-                costs[sure, fold] = costs_of(predicted[sure], self.problem, fold, self.classes)
+                predicted, sure = self._numbers(chosen, fold)
+                sure &= ~errors_are_rounding(predicted, self.fold_costs.truth[fold])
+                costs[sure, fold] = self.fold_costs.of_numbers(predicted[sure], fold)
+            elif takes_labels(self.problem.scoring):
+                labels, sure = self._labels(chosen, fold)
+                costs[sure, fold] = self.fold_costs.of_codes(labels[sure], fold)
+            else:
+                shares, sure = self._shares(chosen, fold)
+                costs[sure, fold] = self.fold_costs.of_probabilities(shares[:, sure], fold)
         return PathResult(costs)
 
-    def _labels(self, chosen: Chosen, fold: int) -> tuple[NDArray[Any], Bool]:
-        """Return predictions (n, n_test), and which masks have no doubtful one: bool (n,)."""
+    def _labels(self, chosen: Chosen, fold: int) -> tuple[Int, Bool]:
+        """Return classes (n, n_test), and which masks have no doubtful one: bool (n,)."""
         assert self.classes is not None
         table, n = self.tables[fold], len(chosen.pointers) - 1
         labels = np.empty((n, table.test.shape[1]), dtype=np.int64)
@@ -95,7 +102,26 @@ class NearestPath:
                 who, weight = found
                 labels[m, open_] = most_votes(self.codes[fold][who], weight, len(self.classes))
         sure: Bool = np.all(labels >= 0, axis=1)
-        return self.classes[labels], sure
+        return labels, sure
+
+    def _shares(self, chosen: Chosen, fold: int) -> tuple[Float, Bool]:
+        """Return the share of each class among the neighbours: float64 (n_classes, n, n_test).
+
+        Also which masks have no doubtful one: bool (n,).
+        """
+        assert self.classes is not None
+        table, n, n_classes = self.tables[fold], len(chosen.pointers) - 1, len(self.classes)
+        votes = np.empty((n_classes, n, table.test.shape[1]), dtype=np.int64)
+        rows = (table.test, table.train, self.largest[fold], self.codes[fold])
+        count_votes(*rows, chosen.pointers, chosen.columns, self.k, votes)
+        for m in np.flatnonzero((votes[0] < 0).any(axis=1)).tolist():
+            open_ = np.flatnonzero(votes[0, m] < 0)
+            if (found := self.ties.neighbours(table, fold, chosen.of(m), open_)) is not None:
+                near = self.codes[fold][found[0]]
+                for label in range(n_classes):
+                    votes[label, m, open_] = (near == label).sum(axis=1)
+        sure: Bool = np.all(votes[0] >= 0, axis=1)
+        return votes / self.k, sure
 
     def _numbers(self, chosen: Chosen, fold: int) -> tuple[Float, Bool]:
         table, n = self.tables[fold], len(chosen.pointers) - 1
@@ -143,6 +169,11 @@ def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]
         return None, f"{name} has custom weights"
     if problem.target.ndim > 1:
         return None, f"{name} predicts several columns"
+    weighted = model.weights == "distance"
+    if weighted and not takes_labels(problem.scoring):
+        return None, f"{name} has weighted probabilities"
+    if weighted and magnifies_rounding(problem.scoring):
+        return None, f"{problem.scoring.name!r} magnifies the rounding of {name}"
     tables = fold_tables(problem)
     if any(model.n_neighbors >= table.train.shape[1] for table in tables):
         return None, f"{name} has as many neighbours as there are rows"
@@ -151,12 +182,13 @@ def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]
         codes = [np.searchsorted(classes, table.train_target) for table in tables]
     else:
         classes, codes = None, []
-    weighted = model.weights == "distance"
     largest = [largest_squares(table.test, table.train) for table in tables]
     if not scales_are_exact(problem):
         n_train = [table.train.shape[1] for table in tables]
         largest = list(map(widened, largest, n_train))
     belongs, k = membership(problem), int(model.n_neighbors)
     ties = ties_of(problem, model, tables, largest)
-    path = NearestPath(problem, model, tables, largest, belongs, classes, codes, k, weighted, ties)
+    costs = FoldCosts(problem, classes)
+    given = (tables, largest, belongs, classes, codes, k, weighted, ties, costs)
+    path = NearestPath(problem, model, *given)
     return path, "squared distances of nearest neighbours are sums over features"

@@ -20,7 +20,7 @@ from swarm.fastpaths.neighbours import (
     rounding_of,
 )
 
-__all__ = ["neighbours_of", "vote", "weighted_vote"]
+__all__ = ["count_votes", "neighbours_of", "vote", "weighted_vote"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -73,6 +73,64 @@ def vote(
                 else:
                     given = (codes, n_classes, k)
                     labels[m, start + row] = _sure(block[row], best[row, k - 1], tolerance, *given)
+
+
+@njit(nogil=True, cache=True)
+def count_votes(
+    test: Float,
+    train: Float,
+    largest: Float,
+    codes: Int,
+    pointers: Int,
+    chosen: Int,
+    k: int,
+    votes: Int,
+) -> None:  # pragma: no cover
+    """As :func:`vote`, but count the votes for each class.
+
+    Parameters
+    ----------
+    votes : int (n_classes, n, n_test)
+        Output; -1 where doubtful.
+    """
+    n_train = train.shape[1]
+    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    who = np.empty((ROWS, k + 1), np.int64)
+    for m in range(len(pointers) - 1):
+        columns = chosen[pointers[m] : pointers[m + 1]]
+        tolerance, there = rounding_of(largest, columns), reference(train, columns)
+        for start in range(0, test.shape[1], ROWS):
+            here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
+            measure(here, there, block[: len(here)])
+            nearest_of_all(block[: len(here)], k, best, who)
+            for row in range(len(here)):
+                own = votes[:, m, start + row]
+                if best[row, k] - best[row, k - 1] > tolerance:
+                    own[:] = 0
+                    for place in range(k):
+                        own[codes[who[row, place]]] += 1
+                else:
+                    _count_sure(block[row], best[row, k - 1], tolerance, codes, k, own)
+
+
+@njit(nogil=True, cache=True)
+def _count_sure(
+    work: Float, bound: float, tolerance: float, codes: Int, k: int, votes: Int
+) -> None:  # pragma: no cover
+    """Count votes if all rows at distance `bound` have the same class, otherwise -1."""
+    votes[:] = 0
+    left, last = k, -1
+    for i in range(len(work)):
+        if work[i] < bound - tolerance:
+            votes[codes[i]] += 1
+            left -= 1
+        elif work[i] <= bound + tolerance:
+            if last >= 0 and codes[i] != last:
+                votes[:] = -1
+                return
+            last = codes[i]
+    if left > 0:
+        votes[last] += left
 
 
 @njit(nogil=True, cache=True)

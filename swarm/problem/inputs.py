@@ -23,6 +23,7 @@ __all__ = [
     "check_fold_weights",
     "check_folds",
     "check_rows",
+    "check_score_weights",
     "check_target_range",
     "check_task",
     "checked_weights",
@@ -275,15 +276,32 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64]
     return weights
 
 
-def check_fold_weights(folds: Sequence[Fold], weights: NDArray[np.float64] | None) -> None:
-    """Reject weights that are zero in all training rows of a fold."""
-    for number, (train, _) in enumerate(folds):
-        if weights is not None and not weights[train].any():
-            raise DataError(
-                f"every training row of fold {number} has the sample weight 0; only "
-                f"{int(np.count_nonzero(weights))} of {len(weights)} rows have a positive weight; "
-                "weight more rows, or use other folds"
-            )
+def check_fold_weights(
+    folds: Sequence[Fold], weights: NDArray[np.float64] | None, *, scored: bool = False
+) -> None:
+    """Reject weights that are zero in all training rows of a fold, or all test rows if `scored`."""
+    for number, (train, test) in enumerate(folds):
+        for kind, rows in (("training", train), *((("test", test),) if scored else ())):
+            if weights is not None and not weights[rows].any():
+                raise DataError(
+                    f"every {kind} row of fold {number} has the sample weight 0; only "
+                    f"{int(np.count_nonzero(weights))} of {len(weights)} rows have a positive "
+                    "weight; weight more rows, or use other folds"
+                )
+
+
+def check_score_weights(
+    scoring: Scoring, weights: NDArray[np.float64] | None, task: str, n_rows: int
+) -> None:
+    """Reject weights in the score if there are none, or the scorer does not support them."""
+    if weights is None:
+        raise ConfigError("weights_in_score needs sample weights and there are none; give some")
+    several = getattr(scoring.scorer, "_kwargs", {}).get("multi_class") == "ovo"
+    if not scoring.takes_weights or (several and task == "multiclass"):
+        raise ConfigError(
+            f"scorer {scoring.name!r} does not support sample weights; choose another scorer, or "
+            "set weights_in_score to false"
+        )
 
 
 def missing_classes(folds: Sequence[Fold], target: NDArray[Any], task: str) -> list[Any]:

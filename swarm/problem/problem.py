@@ -23,6 +23,7 @@ from swarm.problem.inputs import (
     check_fold_weights,
     check_folds,
     check_rows,
+    check_score_weights,
     check_target_range,
     check_task,
     checked_weights,
@@ -90,6 +91,8 @@ class Problem:
         Whether the user declared that the estimator supports categories.
     order : tuple of int
         Position of each column of `features` in the table that was given to :meth:`build`.
+    weights_in_score : bool
+        Whether the sample weights are passed to the scorer too.
     """
 
     features: pd.DataFrame
@@ -108,6 +111,7 @@ class Problem:
     by_column: tuple[str, ...] = ()
     categorical_support: bool = False
     order: tuple[int, ...] = ()
+    weights_in_score: bool = False
 
     @classmethod
     def build(
@@ -128,6 +132,7 @@ class Problem:
         task: str | None = None,
         categorical_support: bool = False,
         seed: int = 0,
+        weights_in_score: bool = False,
     ) -> Problem:
         """Validate the input and build the problem.
 
@@ -167,6 +172,9 @@ class Problem:
             parameters show it.
         seed
             Seed of shuffled folds and of every ``random_state`` of None.
+        weights_in_score
+            Pass the sample weights of the test rows to the scorer. By default, they are passed
+            to ``fit`` only.
 
         Raises
         ------
@@ -205,7 +213,9 @@ class Problem:
         made = resolve_folds(folds, features, labels, task, seed, groups)
         check_folds(made, labels, task, model, score)
         weights = checked_weights(weight, len(labels), model)
-        check_fold_weights(made, weights)
+        check_fold_weights(made, weights, scored=weights_in_score)
+        if weights_in_score:
+            check_score_weights(score, weights, task, len(labels))
         kind = _importance_kind(importance, model, features, labels, as_array, task)
         check_fit_params(model, params)
         exact = not params and _exact(kind, model, features, made)
@@ -226,12 +236,17 @@ class Problem:
             column_params(model),
             categorical_support,
             tuple(order),
+            weights_in_score,
         )
 
     @property
     def n_folds(self) -> int:
         """Number of folds."""
         return len(self.folds)
+
+    def score_weight(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return the weights of some rows for the scorer, or None."""
+        return self.weight[rows] if self.weights_in_score and self.weight is not None else None
 
     @cached_property
     def relevance(self) -> NDArray[np.float64] | None:
@@ -279,7 +294,7 @@ class Problem:
             If a model cannot be trained or scored on one of the folds.
         """
         check_folds(folds, self.target, self.task, self.estimator, self.scoring)
-        check_fold_weights(folds, self.weight)
+        check_fold_weights(folds, self.weight, scored=self.weights_in_score)
         return replace(self, folds=tuple(folds), importance="none", exact_shrink=False)
 
     def fingerprint(self) -> str:
@@ -315,6 +330,8 @@ class Problem:
             recipe["fit_params"] = describe(_plain(self.fit_params))
         if self.as_array:
             recipe["as_array"] = True
+        if self.weights_in_score:
+            recipe["weights_in_score"] = True
         if had_wrong_costs(self):
             # Earlier versions may have archived wrong costs.
             recipe["revision"] = _REVISION

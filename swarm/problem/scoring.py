@@ -63,9 +63,21 @@ class Scoring:
         """Whether costs are non-negative."""
         return self.upper is not None
 
-    def cost(self, estimator: Any, features: Any, target: Any) -> float:
-        """Return the cost of a fitted estimator on test rows."""
-        score = float((self.quiet or self.scorer)(estimator, features, target))
+    @property
+    def takes_weights(self) -> bool:
+        """Whether the scorer has the parameter ``sample_weight``."""
+        from inspect import signature
+
+        measure = getattr(self.scorer, "_score_func", self.scorer)
+        try:
+            return "sample_weight" in signature(measure).parameters
+        except (TypeError, ValueError):  # a callable that hides its parameters
+            return False
+
+    def cost(self, estimator: Any, features: Any, target: Any, weight: Any = None) -> float:
+        """Return the cost of a fitted estimator on test rows, weighted if weights are given."""
+        given = {} if weight is None else {"sample_weight": weight}
+        score = float((self.quiet or self.scorer)(estimator, features, target, **given))
         return (self.upper or 0.0) - score
 
 

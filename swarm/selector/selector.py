@@ -89,6 +89,8 @@ class SubsetSelector(
         Whether `estimator` accepts categorical columns although neither its tags nor its
         parameters indicate it. Parameters that name columns, such as CatBoost's ``cat_features``,
         are restricted to the columns of a subset.
+    weights_in_score : bool
+        Whether ``sample_weight`` counts in the scores of the folds too, and not in training alone.
     n_clusters : int, optional
         Number of feature clusters for the initial positions.
     proxy : mapping or estimator, optional
@@ -190,6 +192,7 @@ class SubsetSelector(
         max_size: int | None = None,
         importance: str = "auto",
         categorical_support: bool = False,
+        weights_in_score: bool = False,
         n_clusters: int | None = None,
         proxy: Any = None,
         confirm: bool | Mapping[str, Any] = False,
@@ -219,6 +222,7 @@ class SubsetSelector(
         self.max_size = max_size
         self.importance = importance
         self.categorical_support = categorical_support
+        self.weights_in_score = weights_in_score
         self.n_clusters = n_clusters
         self.proxy = proxy
         self.confirm = confirm
@@ -454,6 +458,7 @@ class SubsetSelector(
             task=task,
             categorical_support=self.categorical_support,
             seed=seed,
+            weights_in_score=self.weights_in_score,
         )
         return problem, strategy, folds
 

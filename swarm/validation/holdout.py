@@ -101,7 +101,7 @@ def judge(
     train_groups, test_groups : (n_rows,), optional
         Rows that belong together.
     train_weight : (n_rows,), optional
-        Sample weights for training. The metrics are unweighted.
+        Sample weights for training. The metrics are unweighted; `cost_of` may weight costs.
     cost_of : callable, optional
         ``cost_of(fitted_model, X, y)`` returns the cost that the search minimised, on `X`, `y`.
     cv_cost : float, optional

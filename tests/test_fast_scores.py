@@ -1,0 +1,291 @@
+"""Scores of many masks at once are those that scikit-learn gives to each of them.
+
+``make fuzz`` tries more cases. A failure names the seed of its case.
+"""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from sklearn import metrics
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import make_scorer
+
+from swarm.fastpaths.costs import FoldCosts
+from swarm.fastpaths.pairwise import pairwise_sum
+from swarm.problem.scoring import Scoring, resolve_scoring
+from tests.fuzzing import CASES, failures
+
+Rng = np.random.Generator
+Float = NDArray[np.float64]
+
+N_MASKS = 8
+
+LABELS: dict[str, dict[str, Any]] = {
+    "balanced_accuracy": {},
+    "matthews_corrcoef": {},
+    "adjusted": {"function": metrics.balanced_accuracy_score, "adjusted": True},
+    "kappa": {"function": metrics.cohen_kappa_score},
+    "linear kappa": {"function": metrics.cohen_kappa_score, "weights": "linear"},
+    "quadratic kappa": {"function": metrics.cohen_kappa_score, "weights": "quadratic"},
+    "F2": {"function": metrics.fbeta_score, "beta": 2, "average": "macro"},
+    "reversed labels": {
+        "function": metrics.f1_score,
+        "average": "weighted",
+        "labels": "reversed",
+        "zero_division": 0,
+    },
+}
+for _name in ("f1", "jaccard", "precision", "recall"):
+    LABELS[_name] = {}
+    for _average in ("macro", "micro", "weighted"):
+        LABELS[f"{_name}_{_average}"] = {}
+        for _undefined in ("warn", 1) if _name == "jaccard" else ("warn", 1, np.nan):
+            LABELS[f"{_name}, {_average}, zero_division {_undefined}"] = {
+                "function": getattr(metrics, f"{_name}_score"),
+                "average": _average,
+                "zero_division": _undefined,
+            }
+SHARES = ["neg_log_loss", "neg_brier_score", "roc_auc", "roc_auc_ovr", "roc_auc_ovo"]
+SHARES += ["roc_auc_ovr_weighted", "roc_auc_ovo_weighted"]
+NUMBERS = ["r2", "explained_variance"]
+NUMBERS += [
+    f"neg_{name}"
+    for name in (
+        "max_error",
+        "mean_absolute_error",
+        "mean_absolute_percentage_error",
+        "mean_squared_error",
+        "mean_squared_log_error",
+        "median_absolute_error",
+        "root_mean_squared_error",
+        "root_mean_squared_log_error",
+    )
+]
+
+
+class Labels(ClassifierMixin, BaseEstimator):
+    def __init__(self, predicted: Any, classes: Any) -> None:
+        self.predicted, self.classes_ = predicted, classes
+
+    def predict(self, _rows: Any) -> Any:
+        return self.predicted
+
+
+class Shares(ClassifierMixin, BaseEstimator):
+    def __init__(self, predicted: Any, classes: Any) -> None:
+        self.predicted, self.classes_ = predicted, classes
+
+    def predict_proba(self, _rows: Any) -> Any:
+        return self.predicted
+
+
+class Numbers(RegressorMixin, BaseEstimator):
+    def __init__(self, predicted: Any) -> None:
+        self.predicted = predicted
+
+    def predict(self, _rows: Any) -> Any:
+        return self.predicted
+
+
+def classes_of(rng: Rng, n_classes: int) -> NDArray[Any]:
+    made: list[NDArray[Any]] = [
+        np.arange(n_classes),
+        np.array([f"class {i:02}" for i in range(n_classes)]),
+        np.sort(rng.choice(np.arange(-3, 40), n_classes, replace=False)),
+    ]
+    return made[int(rng.integers(len(made)))]
+
+
+def fold_of(rng: Rng, scorer: str, n_classes: int) -> FoldCosts:
+    """Draw one fold, whose test rows may lack a class."""
+    n_test = int(rng.integers(3, 60)) if rng.random() < 0.8 else int(rng.integers(200, 500))
+    classes = classes_of(rng, n_classes)
+    codes = rng.choice(n_classes, n_test, p=rng.dirichlet(np.full(n_classes, 2.0)))
+    target = classes[np.r_[np.arange(n_classes), codes]]
+    settings = {"function": None, **LABELS.get(scorer, {})}
+    function = settings.pop("function")
+    if function is not None:
+        if "labels" in settings:
+            settings["labels"] = classes[::-1].tolist()
+        scoring = Scoring(scorer, make_scorer(function, **settings), upper=None)
+    else:
+        task = "binary" if n_classes == 2 else "multiclass"
+        scoring = resolve_scoring(scorer, None, target, task, classes[0].item())
+    problem: Any = SimpleNamespace(
+        weights_in_score=False,
+        score_weight=lambda rows: None,
+        scoring=scoring,
+        target=target,
+        folds=[(np.arange(n_classes), np.arange(n_classes, len(target)))],
+        features=pd.DataFrame({"x": np.zeros(len(target))}),
+    )
+    return FoldCosts(problem, classes)
+
+
+def expected(costs: FoldCosts, models: list[Any]) -> Float:
+    problem = costs.problem
+    test = problem.folds[0][1]
+    found = np.full(len(models), np.nan)
+    for row, model in enumerate(models):
+        try:
+            found[row] = problem.scoring.cost(
+                model, problem.features.iloc[test], problem.target[test]
+            )
+        except Exception:
+            continue
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def label_differences(scorer: str, seed: int) -> list[str]:
+    rng = np.random.default_rng([seed, 1])
+    two = scorer in ("f1", "jaccard", "precision", "recall")
+    costs = fold_of(rng, scorer, 2 if two else int(rng.integers(2, 12)))
+    assert costs.classes is not None
+    truth, n_classes = costs.truth[0], len(costs.classes)
+    codes = np.where(
+        rng.random((N_MASKS, len(truth))) < rng.random((N_MASKS, 1)),
+        truth,
+        rng.integers(0, n_classes, (N_MASKS, len(truth))),
+    )
+    codes[0], codes[1] = truth, int(rng.integers(n_classes))
+    found = costs.of_codes(codes, 0)
+    wanted = expected(costs, [Labels(costs.classes[row], costs.classes) for row in codes])
+    return [] if np.array_equal(found, wanted, equal_nan=True) else [f"{found - wanted}"]
+
+
+def share_differences(scorer: str, seed: int) -> list[str]:
+    rng = np.random.default_rng([seed, 2])
+    costs = fold_of(rng, scorer, 2 if scorer == "roc_auc" else int(rng.integers(2, 10)))
+    assert costs.classes is not None
+    shape = (len(costs.classes), N_MASKS, len(costs.truth[0]))
+    # Votes of neighbours tie; likelihoods are close to 0 and 1.
+    votes = rng.multinomial(5, np.full(shape[0], 1 / shape[0]), shape[1:]) / 5
+    odds = np.exp(rng.normal(size=shape) * rng.choice([0.1, 3.0, 40.0]))
+    shares = np.moveaxis(votes, 2, 0) if rng.random() < 0.5 else odds / odds.sum(axis=0)
+    shares = np.ascontiguousarray(shares)
+    found = costs.of_probabilities(shares, 0)
+    models = [Shares(np.asfortranarray(shares[:, m].T), costs.classes) for m in range(N_MASKS)]
+    wanted = expected(costs, models)
+    return [] if np.array_equal(found, wanted, equal_nan=True) else [f"{found - wanted}"]
+
+
+def number_differences(scorer: str, seed: int) -> list[str]:
+    rng = np.random.default_rng([seed, 3])
+    truth = rng.normal(size=int(rng.integers(2, 60))) * 10.0 ** rng.integers(-3, 5)
+    if rng.random() < 0.5:
+        truth = np.abs(truth)
+    if rng.random() < 0.1:
+        truth[:] = truth[0]
+    problem: Any = SimpleNamespace(
+        weights_in_score=False,
+        score_weight=lambda rows: None,
+        scoring=resolve_scoring(scorer, None, truth, "regression"),
+        target=truth,
+        folds=[(np.arange(0), np.arange(len(truth)))],
+        features=pd.DataFrame({"x": np.zeros(len(truth))}),
+    )
+    costs = FoldCosts(problem, None)
+    predicted = truth + rng.normal(size=(N_MASKS, len(truth))) * np.abs(truth).mean()
+    predicted[0] = truth
+    if rng.random() < 0.5:
+        predicted = np.abs(predicted)
+    found = costs.of_numbers(predicted, 0)
+    wanted = expected(costs, [Numbers(row) for row in predicted])
+    close = np.allclose(found, wanted, rtol=1e-12, atol=1e-14, equal_nan=True)
+    return [] if close else [f"{found} instead of {wanted}"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scorer", LABELS)
+def test_scores_of_labels_are_bit_identical(scorer: str) -> None:
+    found = failures(range(CASES // 60), lambda seed: label_differences(scorer, seed))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scorer", SHARES)
+def test_scores_of_probabilities_are_bit_identical(scorer: str) -> None:
+    found = failures(range(CASES // 50), lambda seed: share_differences(scorer, seed))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scorer", NUMBERS)
+def test_scores_of_numbers_are_those_of_scikit_learn(scorer: str) -> None:
+    found = failures(range(CASES // 15), lambda seed: number_differences(scorer, seed))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scorer", [*LABELS, *SHARES])
+def test_scikit_learn_is_not_called_for_each_mask(
+    scorer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    costs = fold_of(rng, scorer, 2)
+    assert costs.classes is not None
+    costs.problem.target[2:] = costs.classes[np.arange(len(costs.problem.target) - 2) % 2]
+    calls = []
+    cost = Scoring.cost
+    monkeypatch.setattr(Scoring, "cost", lambda *given: calls.append(1) or cost(*given))
+    shape = (40, len(costs.truth[0]))
+    if scorer in LABELS:
+        found = costs.of_codes(rng.permuted(np.tile(costs.truth[0], (40, 1)), axis=1), 0)
+    else:
+        share = rng.random(shape)
+        found = costs.of_probabilities(np.stack([1 - share, share]), 0)
+    assert len(calls) == 1
+    assert costs.agrees
+    assert np.isfinite(found).all()
+
+
+def test_a_score_that_differs_from_that_of_scikit_learn_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    costs = fold_of(np.random.default_rng(1), "balanced_accuracy", 3)
+    codes = np.tile(costs.truth[0], (4, 1))
+    monkeypatch.setattr("swarm.fastpaths.costs.label_scores", lambda *given: np.full(4, 0.5))
+    assert costs.of_codes(codes, 0).tolist() == [0.0] * 4
+    assert costs.agrees is False
+
+
+def test_where_scikit_learn_warns_it_does_so_for_one_mask_and_not_for_all() -> None:
+    target = np.array([0, 1, 2] * 8)
+    problem: Any = SimpleNamespace(
+        weights_in_score=False,
+        score_weight=lambda rows: None,
+        scoring=None,
+        target=target,
+        folds=[(np.arange(3), np.flatnonzero(target < 2))],
+        features=pd.DataFrame({"x": np.zeros(24)}),
+    )
+    # No row is of class 2, which is predicted for some; class 1 is never predicted.
+    codes = np.zeros((9, 16), dtype=np.int64)
+    codes[5:, 0] = 2
+    precision = make_scorer(metrics.precision_score, average="macro")
+    for scorer, kind, words in (
+        (precision, UndefinedMetricWarning, "Precision is ill-defined"),
+        (make_scorer(metrics.balanced_accuracy_score), UserWarning, "classes not in y_true"),
+    ):
+        problem.scoring = Scoring("made", scorer, upper=None)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            FoldCosts(problem, np.arange(3)).of_codes(codes, 0)
+        told = [w.category for w in caught if words in str(w.message)]
+        # The comparison with scikit-learn may be the second.
+        assert told in ([kind], [kind, kind])
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 127, 128, 129, 136, 257, 1000, 12_345])
+def test_compiled_sums_are_those_of_numpy(n: int) -> None:
+    rng = np.random.default_rng(n)
+    values = rng.normal(size=n) * 10.0 ** rng.integers(-8, 8, n)
+    assert pairwise_sum(np.r_[values, 1.0, 2.0], n) == values.sum()

@@ -1,0 +1,158 @@
+"""Sample weights count in the score where the user says so, on every way to a cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.metrics import get_scorer
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from conf.problem_sections import DataSection
+from swarm import SubsetSelector
+from swarm.errors import ConfigError, DataError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.fastpaths import exact_path
+from swarm.problem.problem import Problem
+from tasks.report import costs_on_test
+from tasks.search_cell import cost_on_test_rows
+from tasks.table import Table
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.normal(size=(90, 4)), columns=list("abcd"))
+CLASSES = (X["a"] + RNG.normal(size=90) > 0).astype(int).to_numpy()
+NUMBERS = (X["a"] + RNG.normal(size=90)).to_numpy()
+WEIGHT = np.round(RNG.exponential(size=90), 2)
+MASKS = np.array([[True, True, False, False], [False, True, True, True]])
+
+
+def weighted(model: Any, scoring: Any, target: Any = CLASSES, **options: Any) -> Problem:
+    given = {"folds": 3, "weight": WEIGHT, "weights_in_score": True, **options}
+    return Problem.build(X, target, model, scoring=scoring, **given)
+
+
+def costs(problem: Problem, exact: bool = True) -> Any:
+    limits = np.full(len(MASKS), np.inf)
+    with CrossValidation(problem, exact=exact) as evaluator:
+        return evaluator.evaluate(MASKS, limits, np.arange(problem.n_folds)).fold_costs
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "roc_auc", "neg_log_loss"])
+@pytest.mark.parametrize("model", [GaussianNB(), LogisticRegression()])
+def test_fold_costs_are_those_of_the_weighted_metric(model: Any, scoring: str) -> None:
+    problem = weighted(model, scoring)
+    found = costs(problem)
+    for row, mask in enumerate(MASKS):
+        for fold, (train, test) in enumerate(problem.folds):
+            some = X.loc[:, mask]
+            fitted = clone(model).fit(some.iloc[train], CLASSES[train], sample_weight=WEIGHT[train])
+            score = get_scorer(scoring)(
+                fitted, some.iloc[test], CLASSES[test], sample_weight=WEIGHT[test]
+            )
+            assert found[row, fold] == pytest.approx((problem.scoring.upper or 0) - score)
+    assert not np.allclose(found, costs(weighted(model, scoring, weights_in_score=False)))
+
+
+@pytest.mark.parametrize(
+    ("model", "scoring"),
+    [
+        (Ridge(), "r2"),
+        (Ridge(), "neg_mean_squared_error"),
+        (Ridge(), "neg_root_mean_squared_error"),
+        (Ridge(), "neg_mean_absolute_error"),
+        (Ridge(), "neg_median_absolute_error"),
+        (Ridge(), "explained_variance"),
+        (Ridge(), "neg_mean_absolute_percentage_error"),
+        (RidgeClassifier(), "accuracy"),
+        (RidgeClassifier(), "balanced_accuracy"),
+        (RidgeClassifier(), "matthews_corrcoef"),
+    ],
+)
+def test_fast_paths_weight_scores_as_fitted_models_do(model: Any, scoring: str) -> None:
+    problem = weighted(model, scoring, NUMBERS if isinstance(model, Ridge) else CLASSES)
+    assert exact_path(problem)[0] is not None
+    fast, fitted = costs(problem), costs(problem, exact=False)
+    assert np.allclose(fast, fitted, rtol=1e-10, atol=0)
+
+
+def test_weights_of_one_change_no_cost() -> None:
+    model = DecisionTreeClassifier(random_state=0)
+    ones = {"weight": np.ones(90)}
+    plain = weighted(model, "balanced_accuracy", weights_in_score=False, **ones)
+    assert np.array_equal(costs(weighted(model, "balanced_accuracy", **ones)), costs(plain))
+
+
+def test_confirmation_on_other_folds_weights_scores_too() -> None:
+    problem = weighted(GaussianNB(), "accuracy")
+    other = [(np.arange(45, 90), np.arange(45))]
+    again = weighted(GaussianNB(), "accuracy", folds=other, importance="none")
+    assert np.array_equal(costs(problem.with_folds(other)), costs(again))
+
+
+def test_the_fingerprint_has_the_option_only_where_it_is_set() -> None:
+    plain = Problem.build(X, CLASSES, GaussianNB(), folds=3, weight=WEIGHT)
+    off = weighted(GaussianNB(), None, weights_in_score=False)
+    assert off.fingerprint() == plain.fingerprint() != weighted(GaussianNB(), None).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"scoring": "neg_max_error", "target": NUMBERS, "model": Ridge()}, "'neg_max_error' does"),
+        ({"scoring": lambda model, rows, y: 0.5}, "does not support sample weights"),
+        ({"scoring": "accuracy", "weight": None}, "needs sample weights and there are none"),
+        ({"scoring": "roc_auc_ovo", "target": np.arange(90) % 3}, "'roc_auc_ovo' does not"),
+    ],
+)
+def test_a_scorer_that_takes_no_weights_is_refused_in_one_sentence(
+    options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        weighted(**{"model": GaussianNB(), **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_fold_whose_test_rows_weigh_nothing_is_refused() -> None:
+    weight = WEIGHT.copy()
+    weight[:45] = 0.0
+    folds = [(np.arange(30, 90), np.arange(30)), (np.arange(60), np.arange(60, 90))]
+    with pytest.raises(DataError, match="every test row of fold 0 has the sample weight 0"):
+        weighted(GaussianNB(), "accuracy", weight=weight, folds=folds)
+    weighted(GaussianNB(), "accuracy", weight=weight, folds=folds, weights_in_score=False)
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_costs_on_test_rows_are_weighted_as_those_of_the_folds(scored: bool) -> None:
+    problem = weighted(GaussianNB(), "accuracy", weights_in_score=scored)
+    test = Table("t", "made", X, pd.Series(CLASSES[::-1]), weight=pd.Series(WEIGHT))
+    found = cost_on_test_rows(problem, ["a", "b"], test)
+    model = GaussianNB().fit(X[["a", "b"]], CLASSES, sample_weight=WEIGHT)
+    weight = WEIGHT if scored else None
+    expected = 1.0 - get_scorer("accuracy")(
+        model, X[["a", "b"]], CLASSES[::-1], sample_weight=weight
+    )
+    assert found == expected
+
+    class OneModel:
+        models_, subsets_ = [model], [["a", "b"]]
+
+    assert costs_on_test(problem, OneModel(), test) == [expected]  # type: ignore[arg-type]
+
+
+def test_a_selector_and_a_configuration_have_the_option() -> None:
+    selectors = [
+        SubsetSelector(GaussianNB(), strategy="random", epochs=2, weights_in_score=scored, n_jobs=1)
+        for scored in (True, False)
+    ]
+    found = [selector.fit(X, CLASSES, sample_weight=WEIGHT).results_ for selector in selectors]
+    assert not np.allclose(*(table["cost"].sort_index()[:5] for table in found))
+    given = {"source": "file", "path": "x.csv", "target": "y", "weights_in_score": True}
+    assert DataSection(**given, weight="w").weights_in_score
+    with pytest.raises(ValidationError, match=r"needs sample weights; set data\.weight"):
+        DataSection(**given)
