@@ -254,6 +254,10 @@ def _fingerprint(config: CompareConfig) -> str:
     # An unfinished comparison of a version without these keys is continued.
     if not config.resample:
         del dumped["resample"]
+    for section in (dumped, *dumped["datasets"].values()):
+        for key, default in (("repeats", 1), ("rotate", 0)):
+            if section["folds"] is not None and section["folds"][key] == default:
+                del section["folds"][key]
     for section in dumped["strategies"].values():
         if section["selector"] is None:
             for key in ("selector", "estimator", "allow"):

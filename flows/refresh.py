@@ -283,5 +283,9 @@ def _digest(config: RefreshConfig, table: Table) -> str:
         if key.split(".")[0] in (*_TELLING, "split", "model", "scoring", "pos_label", "folds")
         or key in (*_DECIDING, "evaluation.importance")
     }
+    # Digests of a version without these keys stay valid.
+    for key, default in (("folds.repeats", 1), ("folds.rotate", 0)):
+        if keys[key] == default:
+            del keys[key]
     told.update(json.dumps(keys, sort_keys=True).encode())
     return told.hexdigest()[:32]
