@@ -10,6 +10,7 @@ from conf.estimator import build_estimator, build_selector
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError, nearest
 from swarm.problem.scoring import scorer_names
+from swarm.search.rotation import check_rotation
 from swarm.strategies.catalogue import make
 from swarm.validation.metrics import metric_names
 
@@ -49,7 +50,14 @@ def check(config: SelectConfig | CompareConfig) -> None:
         build_estimator(config.model.model_copy(update={"params": params}))
     _workers_can_be_reached(config)
     _scorers_exist(config)
-    make(config.strategy.name, config.strategy.params)
+    strategy = make(config.strategy.name, config.strategy.params)
+    check_rotation(
+        strategy,
+        config.folds.rotate,
+        repeats=config.folds.repeats,
+        racing=config.evaluation.racing,
+        importance=config.evaluation.importance,
+    )
 
 
 def _check_compare(config: CompareConfig) -> None:
@@ -66,6 +74,11 @@ def _check_compare(config: CompareConfig) -> None:
     for name in config.datasets:
         try:
             select = config.as_select(name, first)
+            if select.folds.rotate:
+                raise ConfigError(
+                    f"folds.rotate {select.folds.rotate} changes the folds during a search, but"
+                    " comparisons follow the best cost on the same folds; set it to 0"
+                )
             check(select)
             for label, section in config.strategies.items():
                 if config.is_selector(label):

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from conf.base import (
     ClassPath,
     Column,
+    Count,
     Fraction,
     Location,
     Params,
@@ -159,6 +160,16 @@ class FoldsSection(Section):
         " data.group, time needs data.time, column needs folds.column",
     )
     n_folds: Annotated[int, Field(ge=2)] = Field(default=5, description="Number of folds")
+    repeats: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=1,
+        description="Number of fold partitions; the cost of a subset is its mean over the folds of"
+        " all, but only subsets that may be the best are evaluated on more than the first",
+    )
+    rotate: Count = Field(
+        default=0,
+        description="With repeats: search on one partition at a time and change it every so many"
+        " epochs, then evaluate the best subsets of each on all; 0 uses all partitions together",
+    )
     shuffle: bool = Field(
         default=True, description="Whether to shuffle the rows before the division"
     )
@@ -170,6 +181,21 @@ class FoldsSection(Section):
         description="Column with the fold in which each row is tested, for kind column; rows"
         " without a value are always trained on, so a single fold is a hold-out; never a feature",
     )
+
+    @model_validator(mode="after")
+    def _partitions_can_be_drawn(self) -> Self:
+        if self.repeats > 1 and (self.kind in ("time", "column") or not self.shuffle):
+            given = f"kind {self.kind!r}" if self.shuffle else "shuffle false"
+            raise sentence(
+                f"folds.repeats {self.repeats} needs folds that depend on a seed, got {given};"
+                " set folds.repeats to 1, or use folds of another kind"
+            )
+        if self.rotate and self.repeats == 1:
+            raise sentence(
+                f"folds.rotate {self.rotate} changes the fold partition, but there is only one;"
+                " set folds.repeats to 2 or more, or folds.rotate to 0"
+            )
+        return self
 
     @model_validator(mode="after")
     def _column_is_there(self) -> Self:

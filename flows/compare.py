@@ -257,6 +257,10 @@ def _fingerprint(config: CompareConfig) -> str:
     for section in dumped["datasets"].values():
         if not section["data"]["weights_in_score"]:
             del section["data"]["weights_in_score"]
+    for section in (dumped, *dumped["datasets"].values()):
+        for key, default in (("repeats", 1), ("rotate", 0)):
+            if section["folds"] is not None and section["folds"][key] == default:
+                del section["folds"][key]
     for section in dumped["strategies"].values():
         if section["selector"] is None:
             for key in ("selector", "estimator", "allow"):

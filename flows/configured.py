@@ -111,6 +111,7 @@ def prepare_as_configured(
             "n_folds": folds.n_folds,
             "shuffle": folds.shuffle,
             "seed": config.folds_seed,
+            "repeats": folds.repeats,
         },
         space=config.space.model_dump(),
         importance=config.evaluation.importance,
@@ -154,6 +155,7 @@ def plan_as_configured(
         evaluation_options(config.evaluation),
         proxy,
         confirmation,
+        config.folds.rotate,
     )
 
 

@@ -286,5 +286,9 @@ def _digest(config: RefreshConfig, table: Table) -> str:
     }
     if config.data.weights_in_score:
         keys["data.weights_in_score"] = True
+    # Digests of a version without these keys stay valid.
+    for key, default in (("folds.repeats", 1), ("folds.rotate", 0)):
+        if keys[key] == default:
+            del keys[key]
     told.update(json.dumps(keys, sort_keys=True).encode())
     return told.hexdigest()[:32]

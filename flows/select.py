@@ -248,7 +248,8 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
     facts = {
         "strategy": config.strategy.name,
         "seed": config.seed,
-        "folds": f"{problem.n_folds}, {config.folds.kind}",
+        "folds": f"{problem.n_folds}, {config.folds.kind}"
+        + (f", {problem.repeats} partitions" if problem.repeats > 1 else ""),
         "rows": f"{len(train.features)} to search, {len(test.features)} to test",
         **run_facts(log.tags, result),
         "run": log.run_id,

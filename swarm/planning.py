@@ -26,6 +26,7 @@ from swarm.evaluation.types import Evaluations, Work
 from swarm.search.budget import Budget
 from swarm.search.driver import Search
 from swarm.search.packing import unpack_masks
+from swarm.search.rotation import N_FINALISTS
 from swarm.storage.records import Record
 
 __all__ = [
@@ -295,7 +296,8 @@ def make_plan(
             # No other limit ends the search.
             least = budget.seconds
             wall = Span(least, max(least, wall.typical), max(least, wall.high))
-    after = models_after * each.high * n_folds / max(1, n_folds - 1)
+    per_partition = n_folds // problem.repeats
+    after = models_after * each.high * per_partition / max(1, per_partition - 1)
 
     data = int(problem.features.memory_usage(deep=True).sum())
     least = machine.process + processes * workers * data
@@ -408,10 +410,12 @@ class _SyntheticCosts:
         bounds = incumbents if self._pruning else np.full(len(masks), np.inf)
         blank = Record.unknown(self.n_folds, 0)
         records = [replace(blank, fold_costs=row) for row in costs]
-        limits = [limit_of(bound, race, row) for row, bound in enumerate(bounds.tolist())]
+        folds, share = np.sort(fold_order), len(fold_order) / self.n_folds
+        limits = [limit_of(bound * share, race, row) for row, bound in enumerate(bounds.tolist())]
         needed, _ = settle(records, fold_order, limits)
-        means = costs.sum(axis=1) / self.n_folds
-        worse = ~needed.all(axis=1) | (means > bounds)
+        means = costs[:, folds].sum(axis=1) / len(folds)
+        worse = ~needed[:, folds].all(axis=1) | (means > bounds)
+        costs[:, np.setdiff1d(np.arange(self.n_folds), folds)] = np.nan
         used = self._used(masks)
         return Evaluations(
             costs=np.where(worse, np.inf, means),
@@ -452,6 +456,7 @@ def _until_finished(search: Search) -> tuple[int | None, bool]:
 def _counts(search: Search, runs: Sequence[_Simulation]) -> tuple[Span, Span]:
     """Ranges of evaluations and of fits."""
     budget, n_folds = search.budget, search.evaluator.n_folds
+    per_mask = n_folds // search.repeats if search.rotate else n_folds
     asked, needed = [run.evaluations for run in runs], [run.fits for run in runs]
     least, most, repeats = min(asked), max(asked), _REPEATS
     steps, bounded = _until_finished(search)
@@ -471,12 +476,19 @@ def _counts(search: Search, runs: Sequence[_Simulation]) -> tuple[Span, Span]:
         # Other programs may slow down the search, and large batches speed up a fast path.
         share, most = share / 2, 3 * most
     evaluations = Span(least * share, float(np.median(asked)), most).capped(budget.evaluations)
-    unpruned = evaluations.capped(budget.distinct).high * n_folds
+    # With rotation a mask may be evaluated on every partition.
+    masks = evaluations if search.rotate else evaluations.capped(budget.distinct)
+    unpruned = masks.high * per_mask
     low, typical = min(needed) * repeats * share, float(np.median(needed))
     fits = Span(low, typical, max(unpruned, *needed))
     if budget.fits is not None:
         # The search ends after the epoch that reaches this limit.
         fits = fits.capped(budget.fits + max(run.fits / run.epochs for run in runs))
+    if search.rotate:
+        more = N_FINALISTS * (n_folds - per_mask)
+        fits = Span(fits.low, fits.typical + more, fits.high + more)
+        high = evaluations.high + N_FINALISTS
+        evaluations = Span(evaluations.low, evaluations.typical + N_FINALISTS, high)
     return evaluations, fits
 
 

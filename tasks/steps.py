@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.folds import Fold, make_folds
+from swarm.problem.folds import Fold, make_folds, repeated_folds
 from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Importance, Problem
@@ -124,8 +124,15 @@ def prepare_search(
     """Build the problem on the training rows, and the hints that the strategy needs.
 
     Columns of `warm` subsets that no longer exist are ignored, and so are incomplete units.
+    `folds` are the parameters of :func:`swarm.problem.folds.make_folds`, and optionally `repeats`.
     """
     target = train.target
+    folds = dict(folds)
+    repeats = folds.pop("repeats", 1)
+
+    def drawn(fold_seed: int) -> list[Fold]:
+        return _folds(train, {**folds, "seed": fold_seed}, estimator)
+
     problem = Problem.build(
         train.features,
         target,
@@ -133,7 +140,8 @@ def prepare_search(
         space=SearchSpace.build(list(train.features.columns), **space),
         scoring=scoring,
         pos_label=pos_label,
-        folds=_folds(train, folds, estimator),
+        folds=repeated_folds(drawn(folds["seed"]), drawn, folds["seed"], repeats),
+        repeats=repeats,
         weight=train.weight,
         importance=importance,
         categorical_support=categorical_support,
@@ -153,12 +161,7 @@ def prepare_search(
     fresh = None
     # The partitions of the other kinds do not depend on a seed.
     if fresh_partitions and folds["shuffle"] and folds["kind"] not in ("time", "column"):
-        fresh = fresh_problem(
-            problem,
-            lambda drawn: _folds(train, {**folds, "seed": drawn}, estimator),
-            folds["seed"],
-            fresh_partitions,
-        )
+        fresh = fresh_problem(problem, drawn, folds["seed"], fresh_partitions)
     return Prepared(problem, hints, _setup_warnings(train, folds, problem), fresh)
 
 

@@ -36,6 +36,8 @@ SEARCHES = {
     "distinct": {"budget": {"epochs": None, "distinct": 30}},
     "unpruned": {"evaluation": {"pruning": False}},
     "raced": {"evaluation": {"racing": 0.1}, "budget": {"epochs": 8}},
+    "repeated": {"folds": {"repeats": 3}, "budget": {"epochs": 8}},
+    "rotated": {"folds": {"repeats": 3, "rotate": 2}, "budget": {"epochs": 8}},
     "exact": {"model": BAYES, "budget": {"epochs": 8}},
 }
 

@@ -15,7 +15,7 @@ from swarm.evaluation.fitting import InvalidCost, Job, lowest_cost
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of, settle
 from swarm.evaluation.types import Evaluations, Work
 from swarm.evaluation.workers import Workers
-from swarm.fastpaths import evaluate_masks, exact_path
+from swarm.fastpaths import ExactPath, evaluate_masks, exact_path
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record, costs_of
@@ -28,6 +28,7 @@ Int = NDArray[np.int64]
 
 # Interval between commits of finished evaluations.
 _COMMIT_SECONDS = 0.2
+_AS_CONFIGURED = "models are fitted: as configured"
 
 
 class CrossValidation:
@@ -83,15 +84,13 @@ class CrossValidation:
         self._importances = problem.importance != "none" and (
             importances or problem.importance != "mutual_information"
         )
-        self._path, self.way = (
-            exact_path(problem) if exact else (None, "models are fitted: as configured")
-        )
+        self._paths, self.way = _fast_paths(problem) if exact else ([], _AS_CONFIGURED)
         self.known = self.archive.open_problem(problem)
 
     @property
     def fits_models(self) -> bool:
         """Whether fold costs come from fitted models; otherwise a fast path computes them."""
-        return self._path is None
+        return not self._paths
 
     def __enter__(self) -> CrossValidation:
         return self
@@ -119,7 +118,7 @@ class CrossValidation:
             If a cost is NaN or below the lower bound of its scorer, or workers keep dying.
         """
         started = time.perf_counter()
-        limits = _limits(incumbents, self.pruning, race)
+        limits = self._limits(incumbents, self.pruning, fold_order, race)
         unique, row_of = np.unique(np.packbits(masks, axis=1), axis=0, return_inverse=True)
         row_of = row_of.reshape(-1)
         same = [list[Limit]() for _ in unique]
@@ -141,7 +140,7 @@ class CrossValidation:
         work = Work(
             fits=fits + computed,
             hits=len(unique) - len(jobs),
-            fallbacks=0 if self._path is None else len(left),
+            fallbacks=len(left) if self._paths else 0,
             seconds=time.perf_counter() - started,
             training_seconds=computing + training,
         )
@@ -158,14 +157,28 @@ class CrossValidation:
     def _compute(self, jobs: list[Job], records: list[Record]) -> tuple[list[Job], int]:
         """Compute fold costs by the fast path; return the jobs that are left to train.
 
-        All folds of a mask are computed together: pruning would save less than it costs.
+        All folds of a partition are computed together: pruning would save less than it costs.
         """
-        if self._path is None or not jobs:
+        if not self._paths:
             return jobs, 0
+        size, total, left = self.n_folds // len(self._paths), 0, jobs
+        for number, path in enumerate(self._paths):
+            folds = slice(number * size, (number + 1) * size)
+            due = [job for job in left if folds.start <= _next_fold(job) < folds.stop]
+            if due and path is not None:
+                total += self._compute_partition(path, folds, due, records)
+                left = _still_open(left, records)
+        return left, total
+
+    def _compute_partition(
+        self, path: ExactPath, folds: slice, jobs: list[Job], records: list[Record]
+    ) -> int:
+        """Compute the folds of a partition, archive them, and return how many were missing."""
         started = time.perf_counter()
         masks = np.stack([job.mask for job in jobs])
-        answers = evaluate_masks(self._path, masks, self.workers.n_jobs)
-        costs = answers.costs
+        answers = evaluate_masks(path, masks, self.workers.n_jobs)
+        costs = np.full((len(jobs), self.n_folds), np.nan)
+        costs[:, folds] = answers.costs
         # A cost below its bound has to be confirmed by a fitted model.
         costs[costs < lowest_cost(self.problem)] = np.nan
         seconds = (time.perf_counter() - started) / len(jobs)
@@ -176,21 +189,16 @@ class CrossValidation:
         for number, job in enumerate(jobs):
             used, values = found[number][:, None] & job.mask, nothing
             if answers.importances is not None:
-                values = np.where(found[number][:, None], answers.importances[number], np.nan)
+                values = np.full(nothing.shape, np.nan)
+                known = found[number, folds, None]
+                values[folds] = np.where(known, answers.importances[number], np.nan)
                 used &= values != 0
             piece = Record(costs[number], values, used, seconds)
             before = records[job.number]
             records[job.number] = piece if before is self.known.blank else before.merge(piece)
             pieces.append((job.mask, piece))
         self.known.add(pieces)
-        after = [records[job.number] for job in jobs]
-        _, is_open = settle(after, jobs[0].fold_order, [job.limit for job in jobs])
-        left = [
-            replace(job, fold_costs=record.fold_costs)
-            for job, record, missing in zip(jobs, after, is_open, strict=True)
-            if missing
-        ]
-        return left, int(found.sum())
+        return int(found.sum())
 
     def _train(self, jobs: list[Job], records: list[Record]) -> tuple[int, float]:
         """Train the jobs, archive their results, and update `records` in place."""
@@ -254,21 +262,26 @@ class CrossValidation:
         n, bounded = len(rows), self.problem.scoring.bounded
         exact = incumbents if self.pruning else np.full(n, np.inf)
         known = np.array([record.fold_costs for record in rows]).reshape(n, self.n_folds)
+        folds = np.sort(fold_order)
+        outside = np.setdiff1d(np.arange(self.n_folds), folds)
+        known[:, outside] = np.nan
         needed, _ = settle(rows, fold_order, limits)
         # A failure counts only if pruning would have reached it, so that the number of failures
         # does not depend on pruning.
         reached = needed
         if bounded != self.pruning:
-            reached, _ = settle(rows, fold_order, _limits(incumbents, bounded, race))
+            stricter = self._limits(incumbents, bounded, fold_order, race)
+            reached, _ = settle(rows, fold_order, stricter)
         failed = (np.isinf(known) & reached).any(axis=1)
-        costs = costs_of(known)
+        costs = costs_of(known[:, folds])
         # Archived costs of a mask that lost its race must not change the result.
-        censored = ~failed & ~(needed.all(axis=1) & (costs <= exact))
+        censored = ~failed & ~(needed[:, folds].all(axis=1) & (costs <= exact))
         won = ~failed & ~censored & ~np.isinf(known).any(axis=1)
         importances, used = np.zeros(masks.shape), masks.copy()
         if self._importances:
             for i in np.flatnonzero(won).tolist():
-                importances[i], used[i] = self._importance(masks[i], rows[i])
+                record = rows[i] if not len(outside) else rows[i].without(outside)
+                importances[i], used[i] = self._importance(masks[i], record)
         return Evaluations(
             costs=np.where(won, costs, np.inf),
             fold_costs=np.where(won[:, None], known, np.nan),
@@ -282,6 +295,16 @@ class CrossValidation:
             first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
         )
 
+    def _limits(
+        self, incumbents: Float, pruning: bool, fold_order: Int, race: Race | None
+    ) -> list[Limit]:
+        # A limit compares the sum of costs divided by the number of all folds.
+        share = len(fold_order) / self.n_folds
+        return [
+            limit_of(incumbent * share if pruning else np.inf, race, row)
+            for row, incumbent in enumerate(incumbents.tolist())
+        ]
+
     def _importance(self, mask: Bool, record: Record) -> tuple[Float, Bool]:
         if self.problem.relevance is not None:
             return self.problem.relevance * mask, mask & (self.problem.relevance != 0)
@@ -291,8 +314,26 @@ class CrossValidation:
         return values, mask & record.used.any(axis=0)
 
 
-def _limits(incumbents: Float, pruning: bool, race: Race | None) -> list[Limit]:
+def _fast_paths(problem: Problem) -> tuple[list[ExactPath | None], str]:
+    """Return the fast path of each partition, or none, and a sentence that explains the choice."""
+    paths, ways = zip(*map(exact_path, problem.partitions), strict=True)
+    return ([] if paths[0] is None else list(paths)), ways[0]
+
+
+def _next_fold(job: Job) -> int:
+    """The fold to evaluate next; -1 if it is decided whether the job exceeds its limit."""
+    fold = job.limit.next_fold(job.fold_costs, job.fold_order)
+    return -1 if fold is None else fold
+
+
+def _still_open(jobs: list[Job], records: list[Record]) -> list[Job]:
+    """Return the jobs that have folds left, with the costs that are known by now."""
+    if not jobs:
+        return []
+    after = [records[job.number] for job in jobs]
+    _, is_open = settle(after, jobs[0].fold_order, [job.limit for job in jobs])
     return [
-        limit_of(incumbent if pruning else np.inf, race, row)
-        for row, incumbent in enumerate(incumbents.tolist())
+        replace(job, fold_costs=record.fold_costs)
+        for job, record, missing in zip(jobs, after, is_open, strict=True)
+        if missing
     ]

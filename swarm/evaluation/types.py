@@ -94,8 +94,9 @@ class Evaluator(Protocol):
 
         Parameters
         ----------
-        fold_order : int (n_folds,)
-            Order in which folds are trained, hardest first.
+        fold_order : int (m,)
+            Order in which folds are trained, hardest first. Costs are means over these folds, which
+            may be those of one partition; results on other folds are ignored.
         race : Race, optional
             Stop masks that are unlikely to win; they are reported as censored.
         """

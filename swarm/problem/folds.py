@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError, DataError, nearest
 from swarm.problem.stratification import iterative_stratification
 
-__all__ = ["Fold", "make_folds"]
+__all__ = ["Fold", "make_folds", "partition_key", "repeated_folds"]
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 Kind = Literal["stratified", "random", "group", "stratified_group", "time", "column"]
@@ -149,3 +150,44 @@ def _from_column(column: NDArray[Any] | None) -> list[Fold]:
         )
     tests = [np.asarray(column == name) & ~missing for name in names]
     return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
+
+
+def repeated_folds(
+    first: Sequence[Fold], draw: Callable[[int], Sequence[Fold]], seed: int, repeats: int
+) -> list[Fold]:
+    """Return the folds of several partitions of the rows, one partition after the other.
+
+    Parameters
+    ----------
+    first
+        The first partition.
+    draw : callable
+        Returns the folds of a seed.
+    seed : int
+        Seed of the first partition. The others follow from it and their number, and differ from
+        those of a confirmation on fresh folds.
+    repeats : int
+        Number of partitions.
+
+    Raises
+    ------
+    DataError
+        If two partitions are equal, or have different numbers of folds.
+    """
+    folds, seen = list(first), {partition_key(first)}
+    for repeat in range(1, repeats):
+        made = draw(int(np.random.SeedSequence([seed, repeat, 1]).generate_state(1)[0]))
+        seen.add(partition_key(made))
+        if len(seen) <= repeat or len(made) != len(first):
+            raise DataError(
+                f"{repeats} repeats need {repeats} different partitions into {len(first)} folds, "
+                f"but partition {repeat + 1} repeats an earlier one or has {len(made)} folds; use "
+                "fewer repeats, or folds of another kind"
+            )
+        folds += made
+    return folds
+
+
+def partition_key(folds: Sequence[Fold]) -> frozenset[bytes]:
+    """Return a key of a partition, whatever the order of its folds and rows."""
+    return frozenset(np.sort(test).astype(np.int64).tobytes() for _, test in folds)

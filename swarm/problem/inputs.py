@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, DataError
-from swarm.problem.folds import Fold, make_folds
+from swarm.problem.folds import Fold, make_folds, repeated_folds
 from swarm.problem.models import allows_missing, is_a, is_lightgbm, last_step, takes_categorical
 from swarm.problem.scoring import Scoring, scores_perfect_predictions
 
@@ -210,6 +210,47 @@ def resolve_folds(
         ) from error
 
 
+def resolve_repeats(
+    folds: Any,
+    repeats: int,
+    features: pd.DataFrame,
+    target: NDArray[Any],
+    task: str,
+    seed: int,
+    groups: Any,
+) -> list[Fold]:
+    """Return the folds of `repeats` partitions, the first that of :func:`resolve_folds`.
+
+    Pairs of row positions must be those of all partitions.
+
+    Raises
+    ------
+    ConfigError
+        If `folds` cannot be drawn again.
+    """
+    first = resolve_folds(folds, features, target, task, seed, groups)
+    if repeats == 1:
+        return first
+    draw = partitions(folds, features, target, task, groups)
+    if draw is not None:
+        return repeated_folds(first, draw, seed, repeats)
+    if hasattr(folds, "split"):
+        raise ConfigError(
+            f"{repeats} repeats need folds that can be drawn again, which {folds!r} does not "
+            "allow; use a number of folds, a shuffled splitter or one repeat"
+        )
+    if len(first) % repeats:
+        raise ConfigError(f"{len(first)} folds are not {repeats} partitions of equal length")
+    return first
+
+
+def depend_on_seed(folds: Any) -> bool:
+    """Whether a number of folds or a splitter gives other folds for another seed."""
+    if isinstance(folds, (int, np.integer)):
+        return True
+    return hasattr(folds, "random_state") and bool(getattr(folds, "shuffle", True))
+
+
 def partitions(
     folds: Any, features: pd.DataFrame, target: NDArray[Any], task: str, groups: Any
 ) -> Callable[[int], list[Fold]] | None:
@@ -217,10 +258,10 @@ def partitions(
 
     `folds` is a number of folds or a splitter, as in :func:`resolve_folds`.
     """
+    if not depend_on_seed(folds):
+        return None
     if isinstance(folds, (int, np.integer)):
         return lambda seed: resolve_folds(folds, features, target, task, seed, groups)
-    if not hasattr(folds, "random_state") or not getattr(folds, "shuffle", True):
-        return None
 
     def drawn(seed: int) -> list[Fold]:
         splitter = copy(folds)

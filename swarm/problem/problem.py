@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.checks import require
 from swarm.errors import ConfigError, DataError, nearest
 from swarm.problem.folds import Fold
 from swarm.problem.inputs import (
@@ -27,7 +28,7 @@ from swarm.problem.inputs import (
     check_target_range,
     check_task,
     checked_weights,
-    resolve_folds,
+    resolve_repeats,
 )
 from swarm.problem.model_inputs import column_params, with_named_columns, with_names
 from swarm.problem.models import (
@@ -70,7 +71,7 @@ class Problem:
         Deterministic, with one thread.
     scoring : Scoring
     folds : tuple of (train, test)
-        Row positions.
+        Row positions; of several partitions one after the other.
     space : SearchSpace
     importance : str
         Source of the importances: ``fold``, ``refit``, ``permutation``,
@@ -93,6 +94,8 @@ class Problem:
         Position of each column of `features` in the table that was given to :meth:`build`.
     weights_in_score : bool
         Whether the sample weights are passed to the scorer too.
+    repeats : int
+        Number of partitions of the rows, of the same number of folds each.
     """
 
     features: pd.DataFrame
@@ -112,6 +115,7 @@ class Problem:
     categorical_support: bool = False
     order: tuple[int, ...] = ()
     weights_in_score: bool = False
+    repeats: int = 1
 
     @classmethod
     def build(
@@ -124,6 +128,7 @@ class Problem:
         scoring: str | Callable[..., float] | Scoring | None = None,
         pos_label: str | int | None = None,
         folds: int | Sequence[Fold] | Any = 5,
+        repeats: int = 1,
         groups: Any = None,
         weight: Any = None,
         importance: Importance = "auto",
@@ -154,6 +159,10 @@ class Problem:
         folds
             Number of folds (stratified for classes and labels, shuffled with `seed`), pairs of
             row positions, or a scikit-learn splitter.
+        repeats
+            Number of partitions of the rows. The cost of a subset is its mean over the folds of
+            all; the first is that of one repeat, and the seeds of the others follow from `seed`.
+            Pairs in `folds` must be those of all partitions.
         groups, weight : (n_rows,)
             Groups for the splitter; sample weights.
         importance
@@ -210,7 +219,8 @@ class Problem:
             if task == "unsupervised"
             else resolve_scoring(scoring, model, labels, task, pos_label)
         )
-        made = resolve_folds(folds, features, labels, task, seed, groups)
+        require("repeats", repeats, at_least=1, whole=True)
+        made = resolve_repeats(folds, repeats, features, labels, task, seed, groups)
         check_folds(made, labels, task, model, score)
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(made, weights, scored=weights_in_score)
@@ -237,16 +247,26 @@ class Problem:
             categorical_support,
             tuple(order),
             weights_in_score,
+            repeats,
         )
 
     @property
     def n_folds(self) -> int:
-        """Number of folds."""
+        """Number of folds of all partitions."""
         return len(self.folds)
 
     def score_weight(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return the weights of some rows for the scorer, or None."""
         return self.weight[rows] if self.weights_in_score and self.weight is not None else None
+
+    @property
+    def partitions(self) -> list[Problem]:
+        """The problem on each of its partitions alone."""
+        if self.repeats == 1:
+            return [self]
+        size = self.n_folds // self.repeats
+        starts = range(0, self.n_folds, size)
+        return [replace(self, folds=self.folds[i : i + size], repeats=1) for i in starts]
 
     @cached_property
     def relevance(self) -> NDArray[np.float64] | None:
@@ -295,7 +315,7 @@ class Problem:
         """
         check_folds(folds, self.target, self.task, self.estimator, self.scoring)
         check_fold_weights(folds, self.weight, scored=self.weights_in_score)
-        return replace(self, folds=tuple(folds), importance="none", exact_shrink=False)
+        return replace(self, folds=tuple(folds), importance="none", exact_shrink=False, repeats=1)
 
     def fingerprint(self) -> str:
         """Return 32 hexadecimal digits that are equal for equal problems, on any machine.

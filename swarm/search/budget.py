@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from swarm.checks import require
 from swarm.errors import ConfigError
+from swarm.evaluation.types import Evaluations
+from swarm.search.packing import pack_folds, pack_masks
 
-__all__ = ["Budget", "Counts"]
+__all__ = ["Budget", "Counts", "charged"]
 
 # Larger than any search needs, and exact in every store.
 _MOST = 10**9
@@ -99,3 +105,36 @@ class Budget:
             if limit is not None and value >= limit:
                 return name
         return None
+
+
+def charged(
+    asked: Mapping[bytes, int],
+    counts: Counts,
+    masks: NDArray[np.bool_],
+    evaluations: Evaluations,
+) -> tuple[dict[bytes, int], Counts]:
+    """Count the masks and folds that a search has not requested before.
+
+    Parameters
+    ----------
+    asked : mapping of packed mask to packed folds
+        What it has requested before.
+    counts : Counts
+    masks : bool (n, n_units)
+    evaluations : Evaluations
+        At least those of the masks.
+    """
+    asked = dict(asked)
+    fits = 0
+    for key, needed in zip(pack_masks(masks), evaluations.needed, strict=False):
+        folds = pack_folds(needed)
+        before = asked.get(key, 0)
+        fits += (folds & ~before).bit_count()
+        asked[key] = before | folds
+    after = Counts(
+        evaluations=counts.evaluations + len(masks),
+        distinct=len(asked),
+        fits=counts.fits + fits,
+        failed=counts.failed + int(evaluations.failed.sum()),
+    )
+    return asked, after

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from swarm.checks import require
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.folds import Fold
+from swarm.problem.folds import Fold, partition_key
 from swarm.problem.problem import Problem
 from swarm.search.packing import first_of_equal
 from swarm.search.picks import pareto_front
@@ -252,7 +252,7 @@ def fresh_problem(
         None if there is no other partition.
     """
     require("repeats", repeats, at_least=1, whole=True)
-    seen = {_key(problem.folds)}
+    seen = {partition_key(part.folds) for part in problem.partitions}
     folds: list[Fold] = []
     for repeat in range(1, repeats + 1):
         try:
@@ -260,15 +260,10 @@ def fresh_problem(
             problem.with_folds(made)
         except InputError:
             continue
-        if _key(made) not in seen:
-            seen.add(_key(made))
+        if partition_key(made) not in seen:
+            seen.add(partition_key(made))
             folds += made
     return problem.with_folds(folds) if len(folds) > 1 else None
-
-
-def _key(folds: Sequence[Fold]) -> frozenset[bytes]:
-    """Key of a partition, whatever the order of its folds and rows."""
-    return frozenset(np.sort(test).astype(np.int64).tobytes() for _, test in folds)
 
 
 def confirm_on_fresh_folds(

@@ -20,11 +20,13 @@ from swarm.errors import EvaluationError, InputError
 from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.search.budget import Budget, Counts
+from swarm.search.budget import Budget, Counts, charged
 from swarm.search.history import EpochRecord, record_epoch
-from swarm.search.packing import pack_folds, pack_masks
+from swarm.search.packing import pack_masks
 from swarm.search.racing import RaceMemory
+from swarm.search.repeats import evaluate_by_partition
 from swarm.search.result import SearchResult
+from swarm.search.rotation import leaders_of
 from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.catalogue import make
 from swarm.strategies.operators.memory import shrink
@@ -37,6 +39,8 @@ Bool = NDArray[np.bool_]
 _FAILED_SHARE = 0.1
 # Epochs without a new mask before a search with a limit on new masks ends.
 _IDLE_EPOCHS = 100
+# A mask is evaluated on another partition unless its probability to beat the best is below this.
+_REPEAT_CHANCE = 0.1
 
 
 @dataclass(frozen=True)
@@ -57,14 +61,16 @@ class SearchState:
     asked : mapping of packed mask to packed folds
         The folds of every mask that count towards the budget.
     fold_sums : float64 (n_folds,)
-        Sums of fold costs over the rows that reached their incumbents. The folds with the highest
-        sums are trained first.
+        Sums of fold costs over the rows that reached their incumbents. The folds of a partition
+        with the highest sums are trained first.
     idle : int
         Epochs without a new mask.
     first_error : str or None
         Traceback of the first failed fit.
     races : RaceMemory or None
-        Statistics for racing; None without racing.
+        Statistics for racing; None without.
+    leaders : tuple of bool (m, n_units)
+        Best masks of each finished stretch of a rotation, see :mod:`swarm.search.rotation`.
     """
 
     epoch: int
@@ -78,6 +84,7 @@ class SearchState:
     idle: int = 0
     first_error: str | None = field(default=None, repr=False)
     races: RaceMemory | None = field(default=None, repr=False)
+    leaders: tuple[Bool, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,11 @@ class Search:
         falls below this; see :class:`swarm.evaluation.limit.Limit`. Faster, but a winning mask is
         occasionally lost. The search differs from one without racing, and is deterministic.
         Strategies that need the exact cost of every mask do not race.
+    repeats : int
+        Number of fold partitions; further ones are for masks that may be better than the best
+        known, see :mod:`swarm.search.repeats`. `racing` is then their probability to be so.
+    rotate : int
+        Epochs on one partition at a time, see :mod:`swarm.search.rotation`; 0: all the time on all.
     """
 
     strategy: Strategy
@@ -107,11 +119,15 @@ class Search:
     seed: int
     budget: Budget
     racing: float | None = None
+    repeats: int = 1
+    rotate: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "strategy", make(self.strategy))
         if self.racing is not None:
             require("racing", self.racing, above=0, below=0.5)
+        require("repeats", self.repeats, at_least=1, whole=True)
+        require("rotate", self.rotate, at_least=0, whole=True)
 
     def start(self) -> SearchState:
         """Return the state before the first epoch.
@@ -129,9 +145,10 @@ class Search:
             )
         state = self.strategy.start(self.space, self.hints, self._generator(0))
         n_folds = self.evaluator.n_folds
-        races = None if self.racing is None else RaceMemory.blank(n_folds)
+        races = self.racing is not None or self._by_partition
+        memory = RaceMemory.blank(n_folds) if races else None
         sums = np.zeros(n_folds)
-        return SearchState(0, state, None, float("inf"), 0, Counts(), {}, sums, races=races)
+        return SearchState(0, state, None, float("inf"), 0, Counts(), {}, sums, races=memory)
 
     def step(self, state: SearchState) -> tuple[SearchState, EpochRecord]:
         """Run one epoch: propose, evaluate, observe.
@@ -144,11 +161,13 @@ class Search:
             If a cost is NaN, or more than a tenth of the evaluations failed.
         """
         epoch = state.epoch + 1
+        if self.rotate and state.epoch and state.epoch % self.rotate == 0:
+            state = self._on_next_partition(state)
         moved, proposal = self.strategy.propose(state.strategy, self._generator(epoch))
         affordable = self._affordable(state, proposal)
-        evaluations = self._evaluate(proposal, affordable, state)
+        evaluations, races = self._evaluate(proposal, affordable, state)
         observed = self.strategy.observe(moved, proposal, evaluations)
-        asked, counts = _charge(state, proposal.masks[:affordable], evaluations)
+        asked, counts = charged(state.asked, state.counts, proposal.masks[:affordable], evaluations)
         first_error = state.first_error or evaluations.first_error
         _refuse_too_many_failures(counts, first_error)
         best_mask, best_cost = self._best(state, proposal, evaluations)
@@ -165,8 +184,10 @@ class Search:
             fold_sums=state.fold_sums + _fold_sums(proposal, evaluations),
             idle=state.idle + 1 if counts.distinct == state.counts.distinct else 0,
             first_error=first_error,
-            races=state.races
-            and state.races.observe(moved.members, observed.members, proposal, evaluations),
+            races=races
+            if races is None or self._by_partition
+            else races.observe(moved.members, observed.members, proposal, evaluations),
+            leaders=state.leaders,
         )
         size = 0 if best_mask is None else int(best_mask.sum())
         record = record_epoch(
@@ -188,6 +209,21 @@ class Search:
             return "exhausted"
         return self.budget.reached(state.epoch, state.counts, seconds, state.stalled)
 
+    def _on_next_partition(self, state: SearchState) -> SearchState:
+        """Start the strategy again from its members, whose costs on the next partition differ."""
+        members = state.strategy.members
+        hints = replace(self.hints, warm=members.masks[np.isfinite(members.costs)])
+        # Zeros at the end of a seed would change nothing.
+        rng = np.random.default_rng([self.seed, state.epoch + 1, 1])
+        return replace(
+            state,
+            strategy=self.strategy.start(self.space, hints, rng),
+            best_mask=None,
+            best_cost=float("inf"),
+            stalled=0,
+            leaders=(*state.leaders, leaders_of(state, self.space)),
+        )
+
     def _generator(self, epoch: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, epoch])
 
@@ -204,15 +240,39 @@ class Search:
                 seen.add(key)
         return count
 
-    def _evaluate(self, proposal: Proposal, affordable: int, state: SearchState) -> Evaluations:
-        order = np.argsort(-state.fold_sums, kind="stable")
+    @property
+    def _by_partition(self) -> bool:
+        """Whether masks are evaluated on one partition after the other.
+
+        Strategies that end by themselves compare the costs of all masks that they propose.
+        """
+        return self.repeats > 1 and not self.rotate and not self.strategy.ends_by_itself
+
+    def _evaluate(
+        self, proposal: Proposal, affordable: int, state: SearchState
+    ) -> tuple[Evaluations, RaceMemory | None]:
+        folds = np.arange(self.evaluator.n_folds)
+        per_partition = len(folds) // self.repeats
+        order = np.lexsort((-state.fold_sums, folds // per_partition))
+        if self.rotate:
+            first = state.epoch // self.rotate % self.repeats * per_partition
+            order = order[first : first + per_partition]
         asked = (proposal.masks[:affordable], proposal.incumbents[:affordable], order)
-        race = None
-        if self.racing is not None and state.races is not None:
-            race = state.races.race(proposal, self.racing)
-        answers = self.evaluator.evaluate(*asked, race)
+        races = state.races
+        if races is not None and self._by_partition:
+            chance = _REPEAT_CHANCE if self.racing is None else self.racing
+            answers, races = evaluate_by_partition(
+                self.evaluator, *asked, self.repeats, races, chance
+            )
+        else:
+            race = None
+            if races is not None and self.racing is not None:
+                race = races.race(proposal, self.racing)
+            answers = self.evaluator.evaluate(*asked, race)
         _refuse_nan(answers.costs, proposal.masks, self.space)
-        return answers if affordable == len(proposal.masks) else _padded(answers, proposal)
+        if affordable < len(proposal.masks):
+            answers = _padded(answers, proposal)
+        return answers, races
 
     def _best(
         self, state: SearchState, proposal: Proposal, evaluations: Evaluations
@@ -276,26 +336,6 @@ def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> NDArray[np.float
     reached = evaluations.costs <= proposal.incumbents
     sums: NDArray[np.float64] = np.nansum(evaluations.fold_costs[reached], axis=0)
     return sums
-
-
-def _charge(
-    state: SearchState, masks: Bool, evaluations: Evaluations
-) -> tuple[dict[bytes, int], Counts]:
-    """Count the masks and folds that this search has not requested before."""
-    asked = dict(state.asked)
-    fits = 0
-    for key, needed in zip(pack_masks(masks), evaluations.needed, strict=False):
-        folds = pack_folds(needed)
-        before = asked.get(key, 0)
-        fits += (folds & ~before).bit_count()
-        asked[key] = before | folds
-    counts = Counts(
-        evaluations=state.counts.evaluations + len(masks),
-        distinct=len(asked),
-        fits=state.counts.fits + fits,
-        failed=state.counts.failed + int(evaluations.failed.sum()),
-    )
-    return asked, counts
 
 
 def _padded(answers: Evaluations, proposal: Proposal) -> Evaluations:

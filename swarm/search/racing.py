@@ -11,12 +11,12 @@ from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations
 from swarm.strategies.base import Members, Proposal
 
-__all__ = ["RaceMemory"]
+__all__ = ["FREEDOM", "RaceMemory", "unexplained"]
 
 Float = NDArray[np.float64]
 
 # Degrees of freedom of the spread before racing starts.
-_FREEDOM = 20
+FREEDOM = 20
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class RaceMemory:
 
     def race(self, proposal: Proposal, chance: float) -> Race | None:
         """Return the race of a proposal against the current solutions of its owners."""
-        if self.freedom < _FREEDOM:
+        if self.freedom < FREEDOM:
             return None
         rivals = np.full((len(proposal.masks), self.rivals.shape[1]), np.nan)
         racing = (proposal.owner >= 0) & np.isfinite(proposal.incumbents)
@@ -82,11 +82,11 @@ class RaceMemory:
             owner = proposal.owner[row]
             if owner < n_members and answers.costs[row] == after.costs[owner]:
                 rivals[owner] = answers.fold_costs[row]
-        squares, freedom = _unexplained(answers.fold_costs[reached])
+        squares, freedom = unexplained(answers.fold_costs[reached])
         return RaceMemory(rivals, self.squares + squares, self.freedom + freedom)
 
 
-def _unexplained(fold_costs: Float) -> tuple[float, int]:
+def unexplained(fold_costs: Float) -> tuple[float, int]:
     """Residual sum of squares of (m, n_folds) after mask and fold means, and its freedom."""
     m, n_folds = fold_costs.shape
     if m < 2 or n_folds < 2:

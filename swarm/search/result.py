@@ -17,6 +17,7 @@ from swarm.search.packing import first_of_equal
 if TYPE_CHECKING:
     from swarm.search.confirmation import Confirmation
     from swarm.search.driver import SearchState
+    from swarm.search.rotation import Finalists
 
 __all__ = ["ConfirmedSubsets", "SearchResult"]
 
@@ -65,6 +66,8 @@ class SearchResult:
     confirmed : ConfirmedSubsets or None
         Subsets measured on the full model after a search with a cheaper one; the best of them is
         the best subset.
+    finalists : Finalists or None
+        Best subsets of a search that changed its fold partition, evaluated on all partitions.
     confirmation : Confirmation or None
         Subsets evaluated again on fresh folds; the best subset is chosen among them.
     """
@@ -74,6 +77,7 @@ class SearchResult:
     reason: str
     space: SearchSpace
     confirmed: ConfirmedSubsets | None = None
+    finalists: Finalists | None = None
     confirmation: Confirmation | None = None
 
     @property
@@ -148,8 +152,9 @@ class SearchResult:
         masks : bool (m, n_units), costs : float64 (m,)
             With ``m <= n``, duplicates removed.
         """
-        # Costs on the full model and on the cheaper one must not be mixed.
-        held = self.state.strategy.members if self.confirmed is None else self.confirmed
+        # Costs on the full model and on the cheaper one must not be mixed, nor those on all
+        # partitions and on one.
+        held = self.confirmed or self.finalists or self.state.strategy.members
         allowed = self.space.obeys(held.masks)
         masks, costs = self.best_mask[None, :], np.array([self.cost])
         if self.confirmation is not None:

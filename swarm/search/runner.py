@@ -25,6 +25,7 @@ from swarm.search.history import EpochRecord
 from swarm.search.packing import pack_folds, pack_masks
 from swarm.search.proxy import LOW_CORRELATION, confirm
 from swarm.search.result import SearchResult
+from swarm.search.rotation import check_rotation, evaluate_finalists
 from swarm.storage.archive import Archive, KnownEvaluations
 from swarm.strategies.base import Strategy
 from swarm.strategies.operators.memory import shrink
@@ -69,6 +70,8 @@ class SearchPlan:
         `pruning`, `exact`, `address`, `timeout`.
     proxy : Proxy or None
     confirmation : ConfirmationPlan or None
+    rotate : int
+        Epochs on one fold partition at a time, see :mod:`swarm.search.rotation`; 0 for no rotation.
     """
 
     problem: Problem
@@ -80,6 +83,16 @@ class SearchPlan:
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     proxy: Proxy | None = None
     confirmation: ConfirmationPlan | None = None
+    rotate: int = 0
+
+    def __post_init__(self) -> None:
+        check_rotation(
+            self.strategy,
+            self.rotate,
+            repeats=self.problem.repeats,
+            racing=self.racing,
+            importance=self.problem.importance,
+        )
 
     def check(self) -> None:
         """Validate the parameters of the strategy against the data, before a run is created.
@@ -133,6 +146,8 @@ class SearchPlan:
             self.seed,
             self.budget,
             self.racing,
+            self.problem.repeats,
+            self.rotate,
         )
 
 
@@ -266,6 +281,11 @@ def run_search(
             result = known
         algorithm = max(0.0, time.thread_time() - began - timed.seconds)
         result = hooks.ended(result)
+        if plan.rotate and not result.interrupted:
+            try:
+                result = evaluate_finalists(result, evaluator)
+            except KeyboardInterrupt:
+                result = replace(result, reason="interrupted")
         full = evaluator
         if plan.proxy is not None:
             full = stack.enter_context(plan.evaluator(plan.problem, archive, hooks.fits))

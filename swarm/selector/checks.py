@@ -54,6 +54,10 @@ def check_parameters(selector: Any, y: Any) -> None:
                 f"callbacks must be callables of a record and a state, got {callback!r}; "
                 "pass scikit-learn callbacks to set_callbacks"
             )
+    for name, least in (("repeats", 1), ("rotate", 0)):
+        value = getattr(selector, name)
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+            raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
     check_pick(selector.pick)
     _check_confirm(selector)
 

@@ -87,6 +87,7 @@ def budget_of(
     ends_by_itself: bool,
     epochs: int | str | None,
     distinct: int | None,
+    fits: int | None,
     seconds: float | None,
     patience: int | None,
 ) -> Budget:
@@ -96,7 +97,7 @@ def budget_of(
     ----------
     ends_by_itself
         Whether the strategy terminates by itself.
-    epochs, distinct, seconds, patience
+    epochs, distinct, fits, seconds, patience
         As given to the selector.
 
     Raises
@@ -107,11 +108,17 @@ def budget_of(
     if isinstance(epochs, str):
         if epochs != "auto":
             raise ConfigError(f"epochs must be a whole number, 'auto' or None, got {epochs!r}")
-        others = any(limit is not None for limit in (distinct, seconds, patience))
+        others = any(limit is not None for limit in (distinct, fits, seconds, patience))
         epochs = None if others else _EPOCHS
         if epochs is not None and ends_by_itself:
             epochs = _NO_LIMIT
-    limits = {"epochs": epochs, "distinct": distinct, "seconds": seconds, "patience": patience}
+    limits = {
+        "epochs": epochs,
+        "distinct": distinct,
+        "fits": fits,
+        "seconds": seconds,
+        "patience": patience,
+    }
     try:
         return Budget(**_plain(limits))
     except ConfigError:

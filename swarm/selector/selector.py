@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from swarm.errors import ConfigError, DataError
 from swarm.problem.hints import prepare_hints
-from swarm.problem.inputs import partitions
+from swarm.problem.inputs import depend_on_seed, partitions
 from swarm.problem.models import allows_missing, tags_of, takes_categorical
 from swarm.problem.problem import Problem
 from swarm.problem.space import Groups, SearchSpace
@@ -65,6 +65,14 @@ class SubsetSelector(
         Folds; a number means shuffled by `random_state`, and stratified for classifiers. A single
         pair is a hold-out. 0, False or None: no cross-validation, every model is scored on the
         rows it was trained on, which favours models that overfit.
+    repeats : int
+        Number of fold partitions: the cost of a subset is its mean over the folds of all. Subsets
+        that are clearly worse than their incumbent on the first are not evaluated on the others.
+        Needs a `cv` that can be drawn again: a number of folds or a shuffled splitter.
+    rotate : int
+        With `repeats`: search on one partition at a time, and change it every so many epochs; the
+        best subsets of each are then evaluated on all. 0: every partition all the time. See
+        :mod:`swarm.search.rotation`.
     size : int, (min, max), "best", "parsimonious" or "auto", optional
         Number of features to select. The strings are for sequential strategies: ``"best"``, the
         cheapest of all sizes on the path; ``"parsimonious"``, the smallest within one standard
@@ -78,7 +86,7 @@ class SubsetSelector(
     epochs : int, "auto" or None
         Maximum number of epochs. ``"auto"``: 30, or no limit if another limit is given or the
         strategy terminates by itself.
-    distinct, seconds, patience : optional
+    distinct, fits, seconds, patience : optional
         Other limits, see :class:`swarm.search.budget.Budget`.
     fixed, forbidden, groups, min_size, max_size
         Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
@@ -179,10 +187,13 @@ class SubsetSelector(
         strategy_params: Mapping[str, object] | None = None,
         scoring: str | Callable[..., float] | None = None,
         cv: Any = 5,
+        repeats: int = 1,
+        rotate: int = 0,
         size: int | str | tuple[int, int] | None = None,
         pick: str = "best",
         epochs: int | str | None = "auto",
         distinct: int | None = None,
+        fits: int | None = None,
         seconds: float | None = None,
         patience: int | None = None,
         fixed: Iterable[str | int] | None = (),
@@ -209,10 +220,13 @@ class SubsetSelector(
         self.strategy_params = strategy_params
         self.scoring = scoring
         self.cv = cv
+        self.repeats = repeats
+        self.rotate = rotate
         self.size = size
         self.pick = pick
         self.epochs = epochs
         self.distinct = distinct
+        self.fits = fits
         self.seconds = seconds
         self.patience = patience
         self.fixed = fixed
@@ -269,7 +283,9 @@ class SubsetSelector(
         """
         check_parameters(self, y)
         ends_by_itself = strategy_class(self.strategy).ends_by_itself
-        budget = budget_of(ends_by_itself, self.epochs, self.distinct, self.seconds, self.patience)
+        budget = budget_of(
+            ends_by_itself, self.epochs, self.distinct, self.fits, self.seconds, self.patience
+        )
         weight, groups, fit_params = sent(self, params)
         tasks = FitCallbacks(self, X, y, params, known_epochs(budget))
         table, as_array = as_table(self, X)
@@ -294,6 +310,7 @@ class SubsetSelector(
             {"n_jobs": 1 if self.n_jobs is None else self.n_jobs, "pruning": self.pruning},
             self._proxy_of(problem),
             self._confirmation_of(problem, folds, groups),
+            int(self.rotate),
         )
         epochs = known_epochs(budget)
         until_finished = strategy.epochs_in(problem.space)
@@ -443,6 +460,12 @@ class SubsetSelector(
         folds, scoring = folds_and_scorer(
             self.estimator, y, self.cv, self.scoring, seed, len(table), task
         )
+        if self.repeats > 1 and not depend_on_seed(folds):
+            raise ConfigError(
+                f"repeats={self.repeats} needs folds that can be drawn again, which "
+                f"{_described(self.cv)} does not allow; pass a number of folds or a shuffled "
+                "splitter, or repeats=1"
+            )
         problem = Problem.build(
             table,
             y,
@@ -450,6 +473,7 @@ class SubsetSelector(
             space=space,
             scoring=scoring,
             folds=folds,
+            repeats=int(self.repeats),
             groups=groups,
             weight=weight,
             importance=self.importance,  # type: ignore[arg-type]
@@ -486,8 +510,8 @@ class SubsetSelector(
         fresh = None if draw is None else fresh_problem(problem, draw, self.random_state, repeats)
         if fresh is None:
             raise ConfigError(
-                f"confirm needs folds that can be drawn again, which cv={self.cv!r} does not "
-                "allow; pass a number of folds or a shuffled splitter, or confirm=False"
+                f"confirm needs folds that can be drawn again, which {_described(self.cv)} does "
+                "not allow; pass a number of folds or a shuffled splitter, or confirm=False"
             )
         return ConfirmationPlan(fresh, given.pop("best", 20), **given)
 
@@ -579,3 +603,8 @@ class SubsetSelector(
         check_is_fitted(self, "subset_")
         support: NDArray[np.bool_] = self._support
         return support
+
+
+def _described(cv: Any) -> str:
+    """Describe `cv` in a sentence; a list of folds has thousands of row numbers."""
+    return "a list of folds" if isinstance(cv, (list, tuple)) else f"cv={cv!r}"

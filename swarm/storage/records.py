@@ -82,6 +82,18 @@ class Record:
         mean: Float = np.sum(rows, axis=0) / len(rows)
         return mean
 
+    def without(self, folds: Int) -> Record:
+        """Return the record without the results of some folds (m,)."""
+        kept = np.ones(self.n_folds, dtype=bool)
+        kept[folds] = False
+        return Record(
+            np.where(kept, self.fold_costs, np.nan),
+            np.where(kept[:, None], self.importances, np.nan),
+            kept[:, None] & self.used,
+            self.seconds,
+            self.error,
+        )
+
     def merge(self, other: Record) -> Record:
         """Add the results of `other` for the same mask; known values take precedence."""
         new = other.known & ~self.known

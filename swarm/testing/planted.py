@@ -19,7 +19,7 @@ from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.driver import Search
 from swarm.search.result import SearchResult
-from swarm.storage.records import Record
+from swarm.storage.records import Record, costs_of
 from swarm.strategies.base import Strategy
 
 __all__ = [
@@ -100,7 +100,8 @@ class Planted:
     ) -> Evaluations:
         """Evaluate masks; see :class:`swarm.evaluation.types.Evaluator`."""
         costs = incumbents if self.pruning else np.full(len(masks), np.inf)
-        limits = [limit_of(cost, race, row) for row, cost in enumerate(costs)]
+        share = len(fold_order) / self.n_folds
+        limits = [limit_of(cost * share, race, row) for row, cost in enumerate(costs)]
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
         asked: dict[bytes, list[Limit]] = {}
         for key, limit in zip(keys, limits, strict=True):
@@ -109,8 +110,9 @@ class Planted:
         for mask, key in zip(masks, keys, strict=True):
             if key in asked:
                 hits -= self._train(mask, key, fold_order, loosest_of(asked.pop(key)))
-        rows = [self.known[key] for key in keys]
-        strict = [limit_of(cost, race, row) for row, cost in enumerate(incumbents)]
+        outside = np.setdiff1d(np.arange(self.n_folds), fold_order)
+        rows = [self.known[key].without(outside) for key in keys]
+        strict = [limit_of(cost * share, race, row) for row, cost in enumerate(incumbents)]
         work = Work(self.fits - before, hits)
         return self._answer(masks, costs, limits, strict, fold_order, rows, work)
 
@@ -154,7 +156,9 @@ class Planted:
         rows: list[Record],
         work: Work,
     ) -> Evaluations:
-        cost = np.array([row.cost if row.complete else np.inf for row in rows])
+        folds = np.sort(fold_order)
+        cost = costs_of(np.array([row.fold_costs[folds] for row in rows]))
+        cost[np.isnan(cost)] = np.inf
         needed = np.array(
             [
                 rule.needed_folds(row.fold_costs, fold_order)
@@ -169,7 +173,7 @@ class Planted:
             ]
         )
         failed = (np.isinf([row.fold_costs for row in rows]) & reached).any(axis=1)
-        censored = ~failed & ~(needed.all(axis=1) & (cost <= limits))
+        censored = ~failed & ~(needed[:, folds].all(axis=1) & (cost <= limits))
         is_exact = np.isfinite(cost) & ~failed & ~censored
         exact = is_exact[:, None]
         return Evaluations(

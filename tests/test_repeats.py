@@ -1,0 +1,304 @@
+"""Costs over several fold partitions, and searches that change their partition."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from conf.problem_sections import FoldsSection
+from flows.select import select
+from swarm import SubsetSelector
+from swarm.errors import ConfigError, DataError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.folds import make_folds
+from swarm.problem.problem import Problem
+from swarm.search.confirmation import fresh_problem
+from swarm.search.driver import run
+from swarm.search.packing import pack_folds, unpack_masks
+from swarm.search.result import SearchResult
+from swarm.search.rotation import N_FINALISTS, evaluate_finalists
+from swarm.strategies.catalogue import make
+from swarm.testing.planted import Planted, everything, make_search, plain_space, planted
+from tests.fakes import calm
+from tests.small_run import BAYES
+
+# A swarm, one without pbests, one that compares all costs of an epoch, one that draws at random.
+NAMES = ["multiswarm", "genetic", "ant_colony", "random"]
+REPEATS, PER_PARTITION = 3, 4
+EVERY = pack_folds(np.ones(REPEATS * PER_PARTITION, dtype=bool))
+
+
+def noisy(seed: int = 3) -> Planted:
+    """Three partitions of four folds, on each of which masks differ by chance too."""
+    evaluator = planted(plain_space(20), seed, n_folds=REPEATS * PER_PARTITION)
+    noise = np.random.default_rng(seed).normal(0, 0.002, evaluator.weights.shape)
+    evaluator.weights += noise
+    evaluator.base[:] = 0.1 - np.minimum(evaluator.weights, 0).sum(axis=1).min()
+    return evaluator
+
+
+def searched(name: str, evaluator: Planted, *, rotate: int = 0, **limits: Any) -> SearchResult:
+    search = make_search(make(name), evaluator, seed=2, **(limits or {"epochs": 10}))
+    search = dataclasses.replace(search, repeats=REPEATS, rotate=rotate)
+    result = run(search)
+    return evaluate_finalists(result, evaluator) if rotate else result
+
+
+@pytest.fixture(scope="module")
+def cancer() -> tuple[pd.DataFrame, pd.Series]:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    return X.iloc[:200, :12], y.iloc[:200]
+
+
+def test_the_first_partition_is_that_of_one_repeat_and_the_others_are_fresh(
+    cancer: tuple[pd.DataFrame, pd.Series],
+) -> None:
+    X, y = cancer
+    plain = Problem.build(X, y, GaussianNB(), folds=4, seed=7)
+    assert Problem.build(X, y, GaussianNB(), folds=4, repeats=1, seed=7).fingerprint() == (
+        plain.fingerprint()
+    )
+    thrice = Problem.build(X, y, GaussianNB(), folds=4, repeats=3, seed=7)
+    assert [part.n_folds for part in thrice.partitions] == [4, 4, 4]
+    prints = [part.fingerprint() for part in thrice.partitions]
+    assert prints[0] == plain.fingerprint()
+    assert len(set(prints)) == 3
+
+    def drawn(seed: int) -> Any:
+        return make_folds("stratified", y.to_numpy(), "binary", n_folds=4, seed=seed)
+
+    # A confirmation uses none of them, and the same ones whatever the search did.
+    fresh = [fresh_problem(problem, drawn, 7, 2) for problem in (plain, thrice)]
+    assert fresh[0] is not None
+    assert fresh[1] is not None
+    assert fresh[0].fingerprint() == fresh[1].fingerprint()
+
+
+def test_the_cost_of_the_result_is_its_mean_over_the_folds_of_all_partitions(
+    cancer: tuple[pd.DataFrame, pd.Series],
+) -> None:
+    X, y = cancer
+    problem = Problem.build(X, y, GaussianNB(), folds=4, repeats=3)
+    for rotate in (0, 2):
+        selector = SubsetSelector(GaussianNB(), cv=4, repeats=3, rotate=rotate, epochs=6)
+        selector.fit(X, y)
+        scores = cross_val_score(GaussianNB(), X[selector.subset_], y, cv=problem.folds)
+        assert selector.cost_ == pytest.approx(1 - scores.mean(), abs=1e-12)
+        assert selector.cost_ == selector.results_["cost"].min()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_further_partitions_are_for_those_that_lead(name: str) -> None:
+    evaluator = noisy()
+    result = searched(name, evaluator)
+    assert result.cost == evaluator.cost(result.best_mask)
+    asked = result.state.asked
+    masks = unpack_masks(asked, evaluator.space.n_units)
+    count = np.array([folds.bit_count() for folds in asked.values()])
+    costs = np.array([evaluator.cost(mask) for mask in masks])
+    leading = np.argsort(costs)
+    assert count[leading[:5]].mean() > 2 * count[leading[len(leading) // 2 :]].mean()
+    # Most masks are clearly worse than the best one on the first partition.
+    assert count.sum() < 0.6 * len(count) * REPEATS * PER_PARTITION
+    lowest = result.state.best_cost
+    members = result.state.strategy.members
+    for mask, cost in zip(members.masks, members.costs, strict=True):
+        assert cost == evaluator.cost(mask) or cost > lowest
+
+
+@calm
+@given(st.integers(0, 2**32 - 1))
+def test_no_estimated_cost_is_below_the_best_measured_one(seed: int) -> None:
+    evaluator = noisy(seed % 17)
+    result = searched("multiswarm", evaluator, epochs=1 + seed % 5)
+    assert result.cost == evaluator.cost(result.best_mask)
+    assert result.state.strategy.members.costs.min() == pytest.approx(result.cost, abs=1e-12)
+
+
+@pytest.mark.parametrize("rotate", [0, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_search_is_replayed_from_any_archive_and_the_same_with_pruning_or_without(
+    name: str, rotate: int
+) -> None:
+    first = noisy()
+    whole = searched(name, first, rotate=rotate)
+    again = dataclasses.replace(noisy(), known=first.known)
+    assert everything(searched(name, again, rotate=rotate)) == everything(whole)
+    assert again.fits == 0
+    # An archive that knows every fold of a mask must not change what it is charged for.
+    full = dataclasses.replace(noisy(), pruning=False)
+    for mask in unpack_masks(whole.state.asked, 20):
+        full.evaluate(mask[None, :], np.array([np.inf]), np.arange(full.n_folds))
+    rich = dataclasses.replace(noisy(), known=full.known)
+    assert everything(searched(name, rich, rotate=rotate)) == everything(whole)
+    unpruned = searched(name, dataclasses.replace(noisy(), pruning=False), rotate=rotate)
+    saved = ["fits", "folds_pruned"]
+    assert unpruned.history.drop(columns=saved).equals(whole.history.drop(columns=saved))
+    assert unpruned.cost == whole.cost
+
+
+@pytest.mark.parametrize("rotate", [0, 3])
+@settings(calm, max_examples=6)
+@given(after=st.integers(0, 700))
+def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
+    rotate: int, after: int
+) -> None:
+    whole = searched("multiswarm", noisy(), rotate=rotate)
+    broken = dataclasses.replace(noisy(), interrupt_after=after)
+    with contextlib.suppress(KeyboardInterrupt):
+        searched("multiswarm", broken, rotate=rotate)
+    resumed = dataclasses.replace(noisy(), known=broken.known)
+    assert everything(searched("multiswarm", resumed, rotate=rotate)) == everything(whole)
+
+
+@pytest.mark.parametrize("options", [{"repeats": 3}, {"repeats": 3, "rotate": 2}])
+def test_two_workers_find_the_same_as_one(
+    options: dict[str, int], cancer: tuple[pd.DataFrame, pd.Series]
+) -> None:
+    found = []
+    for n_jobs in (1, 2):
+        tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+        selector = SubsetSelector(tree, cv=3, epochs=4, n_jobs=n_jobs, **options).fit(*cancer)
+        found.append((selector.subset_, selector.cost_, selector.history_.to_csv()))
+    assert found[0] == found[1]
+
+
+def test_a_fast_path_computes_the_partitions_that_are_asked_for(
+    cancer: tuple[pd.DataFrame, pd.Series],
+) -> None:
+    X, y = cancer
+    problem = Problem.build(X, y, GaussianNB(), folds=3, repeats=3)
+    masks = np.random.default_rng(0).random((12, 12)) < 0.5
+    few, no_limit = np.array([4, 3, 5]), np.full(12, np.inf)
+    quick, slow = (CrossValidation(problem, exact=exact) for exact in (True, False))
+    one, other = (each.evaluate(masks, no_limit, few) for each in (quick, slow))
+    assert (one.costs == other.costs).all()
+    assert one.work.fits == other.work.fits == 36
+    rest = quick.evaluate(masks, no_limit, np.arange(9))
+    assert (rest.fold_costs[:, 3:6] == one.fold_costs[:, 3:6]).all()
+    assert rest.work.fits == 72
+
+
+def test_strategies_that_end_by_themselves_evaluate_every_subset_on_all_partitions() -> None:
+    evaluator = dataclasses.replace(noisy(), pruning=False)
+    result = searched("sfs", evaluator, epochs=200)
+    assert set(result.state.asked.values()) == {EVERY}
+
+
+def test_the_best_of_every_partition_are_evaluated_on_all_and_make_the_ensemble() -> None:
+    evaluator = noisy()
+    search = make_search(make("multiswarm"), evaluator, seed=2, epochs=9)
+    before = run(dataclasses.replace(search, repeats=REPEATS, rotate=3))
+    assert len(before.state.leaders) == 2
+    result = evaluate_finalists(before, evaluator)
+    finalists = result.finalists
+    assert finalists is not None
+    best = [stretch[0].tolist() for stretch in before.state.leaders] + [before.best_mask.tolist()]
+    assert all(mask in finalists.masks.tolist() for mask in best)
+    assert [evaluator.cost(mask) for mask in finalists.masks] == finalists.costs.tolist()
+    assert (np.diff(finalists.costs) >= 0).all()
+    assert result.cost == finalists.costs[0]
+    masks, costs = result.best_members(8)
+    assert masks.tolist() == finalists.masks[:8].tolist()
+    assert costs.tolist() == finalists.costs[:8].tolist()
+    fits = result.state.counts.fits - before.state.counts.fits
+    assert 0 < fits <= N_FINALISTS * (REPEATS - 1) * PER_PARTITION
+
+
+def test_on_a_new_partition_the_members_are_evaluated_first() -> None:
+    evaluator = noisy()
+    search = make_search(make("multiswarm"), evaluator, seed=2, epochs=3)
+    search = dataclasses.replace(search, repeats=REPEATS, rotate=3)
+    third = run(search).state
+    fourth, record = search.step(third)
+    members = third.strategy.members.masks
+    assert record.columns["mask"].tolist() == members.tolist()
+    folds = np.zeros(evaluator.n_folds, dtype=bool)
+    folds[PER_PARTITION : 2 * PER_PARTITION] = True
+    second = [fourth.asked[np.packbits(mask).tobytes()] & pack_folds(folds) for mask in members]
+    assert set(second) == {pack_folds(folds)}
+    assert fourth.counts.fits - third.counts.fits == PER_PARTITION * len(np.unique(members, axis=0))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cv": GroupKFold(3)}, "repeats=2 needs folds that can be drawn again"),
+        ({"cv": KFold(3)}, "repeats=2 needs folds that can be drawn again"),
+        ({"cv": 0}, "repeats=2 needs folds that can be drawn again"),
+        ({"cv": [(np.arange(100), np.arange(100, 200))]}, "folds that can be drawn again"),
+        ({"repeats": 0}, "repeats must be a whole number of at least 1, got 0"),
+        ({"rotate": -1}, "rotate must be a whole number of at least 0, got -1"),
+        ({"repeats": 1, "rotate": 2}, "there is only one; set repeats to 2"),
+        ({"rotate": 2, "strategy": "sffs"}, "which 'sffs' does not support"),
+        ({"rotate": 2, "racing": 0.1}, "racing 0.1 has no costs"),
+        ({"rotate": 2, "importance": "refit", "estimator": DecisionTreeClassifier()}, "'refit'"),
+    ],
+)
+def test_what_cannot_be_combined_is_refused_in_one_sentence(
+    options: dict[str, Any], words: str, cancer: tuple[pd.DataFrame, pd.Series]
+) -> None:
+    X, y = cancer
+    selector = SubsetSelector(**{"estimator": GaussianNB(), "repeats": 2, "cv": 3, **options})
+    groups = {"groups": np.arange(200) % 9} if isinstance(options.get("cv"), GroupKFold) else {}
+    with pytest.raises(ConfigError, match=words) as caught:
+        selector.fit(X, y, **groups)
+    assert "\n" not in str(caught.value)
+
+
+def test_partitions_that_cannot_differ_are_refused(
+    cancer: tuple[pd.DataFrame, pd.Series],
+) -> None:
+    X, y = cancer
+    # As many groups as folds: every partition has the same folds.
+    splitter = GroupKFold(3, shuffle=True, random_state=0)
+    selector = SubsetSelector(GaussianNB(), cv=splitter, repeats=2)
+    with pytest.raises(DataError, match="2 repeats need 2 different partitions into 3 folds"):
+        selector.fit(X, y, groups=np.arange(200) % 3)
+    drawn = StratifiedKFold(3, shuffle=True, random_state=5)
+    assert SubsetSelector(GaussianNB(), cv=drawn, repeats=2, epochs=1).fit(X, y).subset_
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"kind": "time", "repeats": 2}, "folds.repeats 2 needs folds that depend on a seed"),
+        ({"kind": "column", "column": "f", "repeats": 2}, "got kind 'column'"),
+        ({"shuffle": False, "repeats": 2}, "got shuffle false"),
+        ({"rotate": 2}, "folds.rotate 2 changes the fold partition, but there is only one"),
+    ],
+)
+def test_a_configuration_says_which_folds_cannot_be_repeated(
+    section: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValidationError, match=words):
+        FoldsSection(**section)
+
+
+@pytest.mark.usefixtures("plain", "prefect_server")
+@pytest.mark.parametrize("rotate", [0, 2])
+def test_a_run_over_several_partitions_is_replayed_to_the_same_bytes(
+    bench: Any, rotate: int
+) -> None:
+    config = bench.config(
+        folds={"n_folds": 3, "repeats": 2, "rotate": rotate},
+        model=BAYES,
+        budget={"epochs": 4},
+        confirm={"best": 4, "repeats": 2},
+    )
+    first = select(config, None, 0)
+    again = select(config, None, 0)
+    assert bench.statuses() == ["FINISHED", "FINISHED"]
+    assert bench.answer(again.run_id) == bench.answer(first.run_id)
