@@ -15,6 +15,7 @@ __all__ = [
     "EnsembleSection",
     "EvaluationSection",
     "HoldoutSection",
+    "PrefilterSection",
     "ProxySection",
     "RetriesSection",
     "StrategySection",
@@ -118,6 +119,15 @@ class ProxySection(Section):
         description="Number of subsets, good and bad, that are evaluated on both models to measure"
         " their rank correlation",
     )
+
+
+class PrefilterSection(Section):
+    """Units that are left out before the search."""
+
+    when: Literal["always", "auto"] = Field(
+        default="always", description="Which tables are cut: always, or auto, from 5,001 columns on"
+    )
+    least: PositiveCount = Field(default=20, description="Smallest number of units to keep")
 
 
 class ConfirmSection(Section):

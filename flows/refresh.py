@@ -46,6 +46,7 @@ _TELLING = (
     "space",
     "prepare",
     "proxy",
+    "prefilter",
     "confirm",
     "ensemble",
     "test",
@@ -283,5 +284,8 @@ def _digest(config: RefreshConfig, table: Table) -> str:
         if key.split(".")[0] in (*_TELLING, "split", "model", "scoring", "pos_label", "folds")
         or key in (*_DECIDING, "evaluation.importance")
     }
+    if keys.get("prefilter", "") is None:
+        # As before this key existed, so that an upgrade alone does not repeat a search.
+        del keys["prefilter"]
     told.update(json.dumps(keys, sort_keys=True).encode())
     return told.hexdigest()[:32]

@@ -25,6 +25,7 @@ from swarm.evaluation.limit import Race, limit_of, settle
 from swarm.evaluation.types import Evaluations, Work
 from swarm.search.budget import Budget
 from swarm.search.driver import Search
+from swarm.search.narrowed import Narrowed
 from swarm.search.packing import unpack_masks
 from swarm.storage.records import Record
 
@@ -143,6 +144,8 @@ class Plan:
         Whether models are fitted, and why.
     proxy : bool
         Whether the search uses a cheaper model.
+    prefilter_fits : int
+        Largest number of fold models with which a prefilter ranks and cuts the units; 0 without.
     rows, units, folds, workers : int
     machine : Machine
     timing : Timing
@@ -162,6 +165,7 @@ class Plan:
     notes: tuple[str, ...]
     way: str
     proxy: bool
+    prefilter_fits: int
     rows: int
     units: int
     folds: int
@@ -249,6 +253,7 @@ def make_plan(
     remote: bool = False,
     confirm_seconds: float = 0.0,
     proxy: bool = False,
+    prefilter_fits: int = 0,
     models_after: int = 0,
 ) -> Plan:
     """Estimate the time and memory of `search` from the timing of a few subsets.
@@ -264,9 +269,11 @@ def make_plan(
         Whether workers are processes of this machine; whether they run on another machine.
     confirm_seconds : float
         Training time of the confirmation: on the full model after a search with a cheaper one,
-        and on fresh folds.
+        and on fresh folds; and that of a prefilter.
     proxy : bool
         Whether the search uses a cheaper model.
+    prefilter_fits : int
+        Largest number of fits of a prefilter; `search` then runs on a guess of its units.
     models_after : int
         Number of models trained on all training rows after the search.
     """
@@ -322,6 +329,7 @@ def make_plan(
         notes=tuple(_notes(search, all(run.complete for run in runs), remote)),
         way=evaluator.way,
         proxy=proxy,
+        prefilter_fits=prefilter_fits,
         rows=len(problem.target),
         units=n_units,
         folds=n_folds,
@@ -522,6 +530,12 @@ def _notes(search: Search, complete: bool, remote: bool) -> list[str]:
     if steps is not None:
         more = "" if bounded else ", conditional steps excluded"
         notes.append(f"evaluations in total: {steps:,}{more}")
+    if isinstance(search.strategy, Narrowed):
+        kept, units = int(search.strategy.kept.sum()), search.space.n_units
+        notes.append(
+            "the prefilter decides how many units are searched; estimated for "
+            f"{kept:,} of {units:,}"
+        )
     if not complete:
         notes.append("the simulation was stopped early; these estimates are extrapolated")
     if search.budget.patience is not None:

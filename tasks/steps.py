@@ -18,7 +18,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import Fold, make_folds
-from swarm.problem.hints import Hints, prepare_hints
+from swarm.problem.hints import TARGET_HINTS, Hints, prepare_hints
 from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Importance, Problem
 from swarm.problem.space import SearchSpace
@@ -26,6 +26,7 @@ from swarm.problem.target import task_of
 from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds, fresh_problem
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
+from swarm.search.prefilter import Cut, Prefilter, When, cut_units, is_wide
 from swarm.search.proxy import confirm
 from swarm.search.result import SearchResult
 from swarm.validation import Judgement, judge
@@ -41,6 +42,7 @@ __all__ = [
     "Prepared",
     "confirm_best",
     "confirm_fresh",
+    "cut_by_importance",
     "fetch_data",
     "fit_ensemble",
     "is_retryable",
@@ -77,12 +79,16 @@ class Prepared:
     fresh : Problem or None
         The problem on fresh folds; None if none were requested, or the folds have no other
         partition.
+    cut_folds : tuple of (train, test) or None
+        The folds on which a prefilter ranks and cuts the units: one fresh partition, or those of
+        the search if there is no other. None without a prefilter.
     """
 
     problem: Problem
     hints: Hints
     warnings: tuple[str, ...] = ()
     fresh: Problem | None = None
+    cut_folds: tuple[Fold, ...] | None = None
 
 
 @step("fetch")
@@ -117,10 +123,12 @@ def prepare_search(
     needs: Sequence[str] = ("distance", "clusters"),
     warm: Sequence[Sequence[str]] = (),
     fresh_partitions: int = 0,
+    prefilter: When | None = None,
 ) -> Prepared:
     """Build the problem on the training rows, and the hints that the strategy needs.
 
-    Columns of `warm` subsets that no longer exist are ignored, and so are incomplete units.
+    Columns of `warm` subsets that no longer exist are ignored, and so are incomplete units. If a
+    prefilter applies, hints that need the target are computed after it.
     """
     target = train.target
     problem = Problem.build(
@@ -136,6 +144,7 @@ def prepare_search(
         categorical_support=categorical_support,
         seed=seed,
     )
+    is_cut = prefilter is not None and is_wide(problem.space, prefilter)
     hints = prepare_hints(
         problem.features,
         problem.space,
@@ -143,19 +152,28 @@ def prepare_search(
         problem.task,
         # A configuration may be used on a table with fewer units.
         n_clusters=None if n_clusters is None else min(n_clusters, problem.space.n_units),
-        needs=needs,
+        needs=[name for name in needs if not (is_cut and name in TARGET_HINTS)],
         warm=_warm_masks(warm, problem.space),
     )
-    fresh = None
-    # The partitions of the other kinds do not depend on a seed.
-    if fresh_partitions and folds["shuffle"] and folds["kind"] not in ("time", "column"):
-        fresh = fresh_problem(
+
+    def drawn(repeats: int, first: int) -> Problem | None:
+        # The partitions of the other kinds do not depend on a seed.
+        if not repeats or not folds["shuffle"] or folds["kind"] in ("time", "column"):
+            return None
+        return fresh_problem(
             problem,
-            lambda drawn: _folds(train, {**folds, "seed": drawn}, estimator),
+            lambda seed: _folds(train, {**folds, "seed": seed}, estimator),
             folds["seed"],
-            fresh_partitions,
+            repeats,
+            first,
         )
-    return Prepared(problem, hints, _setup_warnings(train, folds, problem), fresh)
+
+    cut_folds = None
+    if is_cut:
+        cut_on = drawn(1, 0)
+        cut_folds = problem.folds if cut_on is None else cut_on.folds
+    fresh = drawn(fresh_partitions, 1)
+    return Prepared(problem, hints, _setup_warnings(train, folds, problem), fresh, cut_folds)
 
 
 def _setup_warnings(train: Table, folds: Mapping[str, Any], problem: Problem) -> tuple[str, ...]:
@@ -211,6 +229,12 @@ def _folds(train: Table, folds: Mapping[str, Any], estimator: Any) -> list[Fold]
 def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
     """Run one epoch from a frozen state; a retry repeats the same epoch."""
     return search.step(state)
+
+
+@step("prefilter")
+def cut_by_importance(plan: Prefilter, evaluator: CrossValidation) -> Cut:
+    """Leave units out before the search; see :func:`swarm.search.prefilter.cut_units`."""
+    return cut_units(plan, evaluator)
 
 
 @step("confirm")

@@ -17,6 +17,7 @@ from swarm.search.packing import first_of_equal
 if TYPE_CHECKING:
     from swarm.search.confirmation import Confirmation
     from swarm.search.driver import SearchState
+    from swarm.search.prefilter import Cut
 
 __all__ = ["ConfirmedSubsets", "SearchResult"]
 
@@ -67,6 +68,8 @@ class SearchResult:
         the best subset.
     confirmation : Confirmation or None
         Subsets evaluated again on fresh folds; the best subset is chosen among them.
+    cut : Cut or None
+        The units that a prefilter kept for the search; masks cover all units.
     """
 
     state: SearchState
@@ -75,6 +78,7 @@ class SearchResult:
     space: SearchSpace
     confirmed: ConfirmedSubsets | None = None
     confirmation: Confirmation | None = None
+    cut: Cut | None = None
 
     @property
     def best_mask(self) -> Bool:
