@@ -54,6 +54,11 @@ class BudgetSection(Section):
     patience: PositiveCount | None = Field(
         default=None, description="Early stopping: end after this many epochs without a better cost"
     )
+    noise_floor: PositiveCount | None = Field(
+        default=None,
+        description="Early stopping: end when the gain of the best subset over this many epochs is"
+        " within its standard error over the folds",
+    )
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> Self:

@@ -254,6 +254,8 @@ def _fingerprint(config: CompareConfig) -> str:
     # An unfinished comparison of a version without these keys is continued.
     if not config.resample:
         del dumped["resample"]
+    if config.budget.noise_floor is None:
+        del dumped["budget"]["noise_floor"]
     for section in dumped["strategies"].values():
         if section["selector"] is None:
             for key in ("selector", "estimator", "allow"):

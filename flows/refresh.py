@@ -284,8 +284,9 @@ def _digest(config: RefreshConfig, table: Table) -> str:
         if key.split(".")[0] in (*_TELLING, "split", "model", "scoring", "pos_label", "folds")
         or key in (*_DECIDING, "evaluation.importance")
     }
-    if keys.get("prefilter", "") is None:
-        # As before this key existed, so that an upgrade alone does not repeat a search.
-        del keys["prefilter"]
+    for key in ("prefilter", "budget.noise_floor"):
+        # As before these keys existed, so that an upgrade alone does not repeat a search.
+        if keys.get(key, "") is None:
+            del keys[key]
     told.update(json.dumps(keys, sort_keys=True).encode())
     return told.hexdigest()[:32]

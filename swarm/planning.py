@@ -361,7 +361,12 @@ def _simulate(
 ) -> _Simulation:
     """Simulate `search` for a few seconds at most; `pace` is the time of a fit in seconds."""
     # Early stopping depends on the true costs; without it there may be no limit left.
-    budget = replace(search.budget, patience=None, epochs=search.budget.epochs or 10**9)
+    budget = replace(
+        search.budget,
+        patience=None,
+        noise_floor=None,
+        epochs=search.budget.epochs or 10**9,
+    )
     simulated = replace(search, budget=budget, evaluator=_SyntheticCosts(search, costs, *kind))
     started = time.perf_counter()
     state, complete, own, seconds = simulated.start(), False, 0.0, 0.0
@@ -475,6 +480,8 @@ def _counts(search: Search, runs: Sequence[_Simulation]) -> tuple[Span, Span]:
     share = 1.0
     if budget.patience is not None:
         share = min(1.0, (budget.patience + 1) / max(run.epochs for run in runs))
+    if budget.noise_floor is not None:
+        share = min(share, (budget.noise_floor + 1) / max(run.epochs for run in runs))
     if budget.seconds is not None:
         # Other programs may slow down the search, and large batches speed up a fast path.
         share, most = share / 2, 3 * most
@@ -540,6 +547,9 @@ def _notes(search: Search, complete: bool, remote: bool) -> list[str]:
         notes.append("the simulation was stopped early; these estimates are extrapolated")
     if search.budget.patience is not None:
         notes.append(f"budget.patience {search.budget.patience} may end the search much earlier")
+    if search.budget.noise_floor is not None:
+        rule = f"budget.noise_floor {search.budget.noise_floor}"
+        notes.append(f"{rule} may end the search much earlier")
     if search.racing is not None:
         notes.append("racing saves more than estimated if subsets differ clearly")
     if remote:

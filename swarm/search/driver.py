@@ -65,6 +65,9 @@ class SearchState:
         Traceback of the first failed fit.
     races : RaceMemory or None
         Statistics for racing; None without racing.
+    leaders : tuple of float64 (n_folds,)
+        Fold costs of the best subset after each of the last epochs, oldest first, from its first
+        finite cost on; empty unless the budget has a noise floor.
     """
 
     epoch: int
@@ -78,6 +81,7 @@ class SearchState:
     idle: int = 0
     first_error: str | None = field(default=None, repr=False)
     races: RaceMemory | None = field(default=None, repr=False)
+    leaders: tuple[NDArray[np.float64], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class Search:
         asked, counts = _charge(state, proposal.masks[:affordable], evaluations)
         first_error = state.first_error or evaluations.first_error
         _refuse_too_many_failures(counts, first_error)
-        best_mask, best_cost = self._best(state, proposal, evaluations)
+        best_mask, best_cost, row = self._best(state, proposal, evaluations)
         improved = best_cost < state.best_cost
         after = SearchState(
             epoch=epoch,
@@ -167,6 +171,7 @@ class Search:
             first_error=first_error,
             races=state.races
             and state.races.observe(moved.members, observed.members, proposal, evaluations),
+            leaders=self._leaders(state, evaluations, row),
         )
         size = 0 if best_mask is None else int(best_mask.sum())
         record = record_epoch(
@@ -186,7 +191,29 @@ class Search:
         counts_new = self.budget.distinct is not None or self.budget.fits is not None
         if counts_new and state.idle >= _IDLE_EPOCHS:
             return "exhausted"
-        return self.budget.reached(state.epoch, state.counts, seconds, state.stalled)
+        reached = self.budget.reached(state.epoch, state.counts, seconds, state.stalled)
+        if reached is None and self._is_at_noise_floor(state):
+            return "noise_floor"
+        return reached
+
+    def _leaders(
+        self, state: SearchState, evaluations: Evaluations, row: int | None
+    ) -> tuple[NDArray[np.float64], ...]:
+        """Add the fold costs of the best subset, which is in `row` if it is new."""
+        if self.budget.noise_floor is None or (row is None and not state.leaders):
+            return state.leaders
+        best = state.leaders[-1] if row is None else evaluations.fold_costs[row]
+        return (*state.leaders, best)[-self.budget.noise_floor - 1 :]
+
+    def _is_at_noise_floor(self, state: SearchState) -> bool:
+        """Whether the gain of the last epochs is within its standard error over the folds."""
+        if self.budget.noise_floor is None or len(state.leaders) <= self.budget.noise_floor:
+            return False
+        gains = state.leaders[0] - state.leaders[-1]
+        if len(gains) == 1:
+            # Without a standard error, any gain counts.
+            return bool(gains[0] <= 0)
+        return bool(gains.mean() <= gains.std(ddof=1) / np.sqrt(len(gains)))
 
     def _generator(self, epoch: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, epoch])
@@ -216,8 +243,11 @@ class Search:
 
     def _best(
         self, state: SearchState, proposal: Proposal, evaluations: Evaluations
-    ) -> tuple[Bool | None, float]:
-        """Lowest cost, then fewest units, then first; without units that no model used."""
+    ) -> tuple[Bool | None, float, int | None]:
+        """Lowest cost, then fewest units, then first; without units that no model used.
+
+        Returns mask and cost of the best subset, and its row, None if it is that of `state`.
+        """
         masks = proposal.masks
         if evaluations.exact_shrink:
             masks = shrink(masks, evaluations.used, self.space)
@@ -226,15 +256,15 @@ class Search:
         row = int(np.lexsort((size, costs))[0])
         cost = float(costs[row])
         if not np.isfinite(cost):
-            return state.best_mask, state.best_cost
+            return state.best_mask, state.best_cost, None
         if state.best_mask is not None and (cost, size[row]) >= (
             state.best_cost,
             state.best_mask.sum(),
         ):
-            return state.best_mask, state.best_cost
+            return state.best_mask, state.best_cost, None
         best = masks[row].copy()
         best.setflags(write=False)
-        return best, cost
+        return best, cost, row
 
 
 def run(

@@ -89,6 +89,7 @@ def budget_of(
     distinct: int | None,
     seconds: float | None,
     patience: int | None,
+    noise_floor: int | None = None,
 ) -> Budget:
     """Return the budget; ``"auto"`` is 30 epochs, or no limit if the search ends otherwise.
 
@@ -96,7 +97,7 @@ def budget_of(
     ----------
     ends_by_itself
         Whether the strategy terminates by itself.
-    epochs, distinct, seconds, patience
+    epochs, distinct, seconds, patience, noise_floor
         As given to the selector.
 
     Raises
@@ -107,11 +108,17 @@ def budget_of(
     if isinstance(epochs, str):
         if epochs != "auto":
             raise ConfigError(f"epochs must be a whole number, 'auto' or None, got {epochs!r}")
-        others = any(limit is not None for limit in (distinct, seconds, patience))
+        others = any(limit is not None for limit in (distinct, seconds, patience, noise_floor))
         epochs = None if others else _EPOCHS
         if epochs is not None and ends_by_itself:
             epochs = _NO_LIMIT
-    limits = {"epochs": epochs, "distinct": distinct, "seconds": seconds, "patience": patience}
+    limits = {
+        "epochs": epochs,
+        "distinct": distinct,
+        "seconds": seconds,
+        "patience": patience,
+        "noise_floor": noise_floor,
+    }
     try:
         return Budget(**_plain(limits))
     except ConfigError:

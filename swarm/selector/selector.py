@@ -79,7 +79,7 @@ class SubsetSelector(
     epochs : int, "auto" or None
         Maximum number of epochs. ``"auto"``: 30, or no limit if another limit is given or the
         strategy terminates by itself.
-    distinct, seconds, patience : optional
+    distinct, seconds, patience, noise_floor : optional
         Other limits, see :class:`swarm.search.budget.Budget`.
     fixed, forbidden, groups, min_size, max_size
         Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
@@ -193,6 +193,7 @@ class SubsetSelector(
         distinct: int | None = None,
         seconds: float | None = None,
         patience: int | None = None,
+        noise_floor: int | None = None,
         fixed: Iterable[str | int] | None = (),
         forbidden: Iterable[str | int] | None = (),
         groups: Groups | None = None,
@@ -223,6 +224,7 @@ class SubsetSelector(
         self.distinct = distinct
         self.seconds = seconds
         self.patience = patience
+        self.noise_floor = noise_floor
         self.fixed = fixed
         self.forbidden = forbidden
         self.groups = groups
@@ -277,7 +279,14 @@ class SubsetSelector(
         """
         check_parameters(self, y)
         ends_by_itself = strategy_class(self.strategy).ends_by_itself
-        budget = budget_of(ends_by_itself, self.epochs, self.distinct, self.seconds, self.patience)
+        budget = budget_of(
+            ends_by_itself,
+            self.epochs,
+            self.distinct,
+            self.seconds,
+            self.patience,
+            self.noise_floor,
+        )
         weight, groups, fit_params = sent(self, params)
         tasks = FitCallbacks(self, X, y, params, known_epochs(budget))
         table, as_array = as_table(self, X)
