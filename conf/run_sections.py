@@ -15,6 +15,7 @@ __all__ = [
     "EnsembleSection",
     "EvaluationSection",
     "HoldoutSection",
+    "PrefilterSection",
     "ProxySection",
     "RetriesSection",
     "StrategySection",
@@ -52,6 +53,11 @@ class BudgetSection(Section):
     )
     patience: PositiveCount | None = Field(
         default=None, description="Early stopping: end after this many epochs without a better cost"
+    )
+    noise_floor: PositiveCount | None = Field(
+        default=None,
+        description="Early stopping: end when the gain of the best subset over this many epochs is"
+        " within its standard error over the folds",
     )
 
     @model_validator(mode="after")
@@ -118,6 +124,15 @@ class ProxySection(Section):
         description="Number of subsets, good and bad, that are evaluated on both models to measure"
         " their rank correlation",
     )
+
+
+class PrefilterSection(Section):
+    """Units that are left out before the search."""
+
+    when: Literal["always", "auto"] = Field(
+        default="always", description="Which tables are cut: always, or auto, from 5,001 columns on"
+    )
+    least: PositiveCount = Field(default=20, description="Smallest number of units to keep")
 
 
 class ConfirmSection(Section):

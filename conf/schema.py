@@ -20,6 +20,7 @@ from conf.run_sections import (
     EnsembleSection,
     EvaluationSection,
     HoldoutSection,
+    PrefilterSection,
     ProxySection,
     RetriesSection,
     StrategySection,
@@ -64,6 +65,11 @@ class SelectConfig(Section):
         default=None,
         description="Cheaper model that guides the search; the best subsets are evaluated on the"
         " full model; null searches on the full model",
+    )
+    prefilter: PrefilterSection | None = Field(
+        default=None,
+        description="Rank all units by the importances of the model, and search the first ones,"
+        " as many as have the lowest cost on fresh folds; null searches all",
     )
     confirm: ConfirmSection | None = Field(
         default=ConfirmSection(),

@@ -75,6 +75,11 @@ def lines(found: Plan) -> list[str]:
         "subsets": _span(found.evaluations, _count) + " proposed, repeated ones included",
         ("fold costs" if timing.exact else "fits"): _span(fits, _count)
         + f", {_count(fits.typical)} likely ({saved:.0%} saved by pruning and repetition)",
+        **(
+            {"prefilter": f"at most {found.prefilter_fits:,} fits to rank and cut the units"}
+            if found.prefilter_fits
+            else {}
+        ),
         "search time": f"{_span(found.search_seconds, _seconds)}, "
         f"{_seconds(found.search_seconds.typical)} likely, with {found.workers} "
         f"worker{'' if found.workers == 1 else 's'} on {machine.cores} cores if these are free",

@@ -261,6 +261,8 @@ def _fingerprint(config: CompareConfig) -> str:
         for key, default in (("repeats", 1), ("rotate", 0)):
             if section["folds"] is not None and section["folds"][key] == default:
                 del section["folds"][key]
+    if config.budget.noise_floor is None:
+        del dumped["budget"]["noise_floor"]
     for section in dumped["strategies"].values():
         if section["selector"] is None:
             for key in ("selector", "estimator", "allow"):

@@ -11,10 +11,12 @@ from conf.run_sections import EvaluationSection
 from conf.schema import SelectConfig
 from swarm.errors import DataError
 from swarm.evaluation.probe import probe
+from swarm.problem.folds import Fold
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
+from swarm.search.prefilter import Prefilter
 from swarm.search.runner import Proxy, SearchPlan
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
@@ -48,6 +50,8 @@ class PreparedData:
         Reasons to doubt costs or test scores, see :mod:`swarm.warning_codes`.
     fresh : Problem or None
         The problem on fresh folds, to confirm the best subsets.
+    cut_folds : tuple of (train, test) or None
+        The folds on which a prefilter ranks and cuts the units, if one applies.
     """
 
     problem: Problem
@@ -56,6 +60,7 @@ class PreparedData:
     test: Table | None = None
     warnings: tuple[str, ...] = ()
     fresh: Problem | None = None
+    cut_folds: tuple[Fold, ...] | None = None
 
 
 def fetched(config: SelectConfig) -> Table:
@@ -122,9 +127,18 @@ def prepare_as_configured(
         needs=needs,
         warm=warm,
         fresh_partitions=0 if config.confirm is None else config.confirm.repeats,
+        prefilter=None if config.prefilter is None else config.prefilter.when,
     )
     warnings += prepared.warnings
-    return PreparedData(prepared.problem, prepared.hints, train, test, warnings, prepared.fresh)
+    return PreparedData(
+        prepared.problem,
+        prepared.hints,
+        train,
+        test,
+        warnings,
+        prepared.fresh,
+        prepared.cut_folds,
+    )
 
 
 def plan_as_configured(
@@ -145,9 +159,16 @@ def plan_as_configured(
     if config.confirm is not None and data.fresh is not None:
         options = config.confirm.model_dump(exclude={"best", "repeats"})
         confirmation = ConfirmationPlan(data.fresh, config.confirm.best, **options)
+    strategy = make(config.strategy.name, config.strategy.params)
+    prefilter = None
+    if config.prefilter is not None and data.cut_folds is not None:
+        # Units are ranked by the model that the search runs on.
+        ranked, least = data.problem if proxy is None else proxy.problem, config.prefilter.least
+        n_clusters = config.prepare.n_clusters
+        prefilter = Prefilter.of(ranked, data.cut_folds, strategy, least, n_clusters)
     return SearchPlan(
         data.problem,
-        make(config.strategy.name, config.strategy.params),
+        strategy,
         data.hints,
         Budget(**config.budget.model_dump()),
         config.seed if seed is None else seed,
@@ -156,6 +177,7 @@ def plan_as_configured(
         proxy,
         confirmation,
         config.folds.rotate,
+        prefilter,
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 from joblib import cpu_count
 
 from conf.schema import SelectConfig
@@ -15,6 +18,7 @@ from flows.configured import (
     probe_as_configured,
 )
 from swarm.planning import Plan, make_plan, this_machine, time_subsets
+from swarm.search.prefilter import most_cut_fits
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 
@@ -60,8 +64,18 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
     remote = evaluation.address is not None
     single = workers == 1 and evaluation.timeout_seconds is None and not remote
     in_process = single or evaluation.backend == "sequential"
+    prefilter, kept, ranking = planned.prefilter, None, 0
+    if prefilter is not None:
+        least, most = prefilter.bounds(alone.problem.space)
+        kept = alone.first_units(round(math.sqrt(least * most)))
+        ranking = most_cut_fits(prefilter)
+        with alone.evaluator(prefilter.problem, Archive()) as ranked:
+            began = time.perf_counter()
+            ranked.fold_costs(alone.first_units(most)[None, :], np.zeros(1, dtype=np.int64))
+            # Most of the sizes that are tried are smaller.
+            confirm += (time.perf_counter() - began) * ranking / 2
     with alone.evaluator(alone.problems[-1], Archive()) as evaluator:
-        search = alone.search(evaluator)
+        search = alone.search(evaluator, kept)
         timing = time_subsets(search)
         if planned.confirmation is not None:
             slowest = float(timing.seconds.max()) if per_fold is None else per_fold
@@ -78,6 +92,7 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
             remote=remote,
             confirm_seconds=confirm,
             proxy=proxy is not None,
+            prefilter_fits=ranking,
             # The ensemble, its baselines on all features and on random subsets, two single models.
             models_after=config.ensemble.n_models * (2 + config.test.random_subsets) + 2,
         )

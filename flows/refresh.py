@@ -47,6 +47,7 @@ _TELLING = (
     "space",
     "prepare",
     "proxy",
+    "prefilter",
     "confirm",
     "ensemble",
     "test",
@@ -289,6 +290,10 @@ def _digest(config: RefreshConfig, table: Table) -> str:
     # Digests of a version without these keys stay valid.
     for key, default in (("folds.repeats", 1), ("folds.rotate", 0)):
         if keys[key] == default:
+            del keys[key]
+    for key in ("prefilter", "budget.noise_floor"):
+        # As before these keys existed, so that an upgrade alone does not repeat a search.
+        if keys.get(key, "") is None:
             del keys[key]
     told.update(json.dumps(keys, sort_keys=True).encode())
     return told.hexdigest()[:32]

@@ -10,12 +10,19 @@ from flows.progress import display, say
 from swarm.evaluation.crossval import CrossValidation
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
+from swarm.search.prefilter import Cut
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
 from swarm.warning_codes import coded
 from tasks.prefect_artifacts import show_progress
-from tasks.steps import confirm_best, confirm_fresh, is_retryable, run_epoch
+from tasks.steps import (
+    confirm_best,
+    confirm_fresh,
+    cut_by_importance,
+    is_retryable,
+    run_epoch,
+)
 from tasks.tracking.run_log import RunLog
 
 __all__ = ["search_as_configured"]
@@ -49,12 +56,16 @@ def search_as_configured(
         def started(evaluator: CrossValidation) -> None:
             say(evaluator.way, verbosity)
             least, most = plan.strategy.evaluations_in(plan.problem.space)
-            if least == most:
+            if least == most and plan.prefilter is None:
                 say(f"evaluations in total: {most:,}", verbosity)
             say(f"run {log.run_id} in {log.tracking.label}", verbosity)
             log.tag({"evaluation": evaluator.way})
             callbacks.append(shown.enter_context(display(plan.budget, verbosity)).epoch)
             callbacks.append(shown.enter_context(show_progress(plan.budget)))
+
+        def cut_ended(cut: Cut) -> None:
+            say(cut.sentence(), verbosity)
+            log.tag({"prefilter": f"{cut.n_kept} of {len(cut.kept)} units"})
 
         def epoch_ended(record: EpochRecord, _: SearchState) -> None:
             for callback in callbacks:
@@ -71,6 +82,8 @@ def search_as_configured(
             step=step,
             epochs=[epoch_ended],
             ended=ended,
+            cut=cut_by_importance,
+            cut_ended=cut_ended,
             confirm=confirm_best,
             confirm_fresh=confirm_fresh,
         )

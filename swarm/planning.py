@@ -25,6 +25,7 @@ from swarm.evaluation.limit import Race, limit_of, settle
 from swarm.evaluation.types import Evaluations, Work
 from swarm.search.budget import Budget
 from swarm.search.driver import Search
+from swarm.search.narrowed import Narrowed
 from swarm.search.packing import unpack_masks
 from swarm.search.rotation import N_FINALISTS
 from swarm.storage.records import Record
@@ -144,6 +145,8 @@ class Plan:
         Whether models are fitted, and why.
     proxy : bool
         Whether the search uses a cheaper model.
+    prefilter_fits : int
+        Largest number of fold models with which a prefilter ranks and cuts the units; 0 without.
     rows, units, folds, workers : int
     machine : Machine
     timing : Timing
@@ -163,6 +166,7 @@ class Plan:
     notes: tuple[str, ...]
     way: str
     proxy: bool
+    prefilter_fits: int
     rows: int
     units: int
     folds: int
@@ -250,6 +254,7 @@ def make_plan(
     remote: bool = False,
     confirm_seconds: float = 0.0,
     proxy: bool = False,
+    prefilter_fits: int = 0,
     models_after: int = 0,
 ) -> Plan:
     """Estimate the time and memory of `search` from the timing of a few subsets.
@@ -265,9 +270,11 @@ def make_plan(
         Whether workers are processes of this machine; whether they run on another machine.
     confirm_seconds : float
         Training time of the confirmation: on the full model after a search with a cheaper one,
-        and on fresh folds.
+        and on fresh folds; and that of a prefilter.
     proxy : bool
         Whether the search uses a cheaper model.
+    prefilter_fits : int
+        Largest number of fits of a prefilter; `search` then runs on a guess of its units.
     models_after : int
         Number of models trained on all training rows after the search.
     """
@@ -324,6 +331,7 @@ def make_plan(
         notes=tuple(_notes(search, all(run.complete for run in runs), remote)),
         way=evaluator.way,
         proxy=proxy,
+        prefilter_fits=prefilter_fits,
         rows=len(problem.target),
         units=n_units,
         folds=n_folds,
@@ -355,7 +363,12 @@ def _simulate(
 ) -> _Simulation:
     """Simulate `search` for a few seconds at most; `pace` is the time of a fit in seconds."""
     # Early stopping depends on the true costs; without it there may be no limit left.
-    budget = replace(search.budget, patience=None, epochs=search.budget.epochs or 10**9)
+    budget = replace(
+        search.budget,
+        patience=None,
+        noise_floor=None,
+        epochs=search.budget.epochs or 10**9,
+    )
     simulated = replace(search, budget=budget, evaluator=_SyntheticCosts(search, costs, *kind))
     started = time.perf_counter()
     state, complete, own, seconds = simulated.start(), False, 0.0, 0.0
@@ -472,6 +485,8 @@ def _counts(search: Search, runs: Sequence[_Simulation]) -> tuple[Span, Span]:
     share = 1.0
     if budget.patience is not None:
         share = min(1.0, (budget.patience + 1) / max(run.epochs for run in runs))
+    if budget.noise_floor is not None:
+        share = min(share, (budget.noise_floor + 1) / max(run.epochs for run in runs))
     if budget.seconds is not None:
         # Other programs may slow down the search, and large batches speed up a fast path.
         share, most = share / 2, 3 * most
@@ -534,10 +549,19 @@ def _notes(search: Search, complete: bool, remote: bool) -> list[str]:
     if steps is not None:
         more = "" if bounded else ", conditional steps excluded"
         notes.append(f"evaluations in total: {steps:,}{more}")
+    if isinstance(search.strategy, Narrowed):
+        kept, units = int(search.strategy.kept.sum()), search.space.n_units
+        notes.append(
+            "the prefilter decides how many units are searched; estimated for "
+            f"{kept:,} of {units:,}"
+        )
     if not complete:
         notes.append("the simulation was stopped early; these estimates are extrapolated")
     if search.budget.patience is not None:
         notes.append(f"budget.patience {search.budget.patience} may end the search much earlier")
+    if search.budget.noise_floor is not None:
+        rule = f"budget.noise_floor {search.budget.noise_floor}"
+        notes.append(f"{rule} may end the search much earlier")
     if search.racing is not None:
         notes.append("racing saves more than estimated if subsets differ clearly")
     if remote:

@@ -11,6 +11,7 @@ import pandas as pd
 from swarm.problem.space import SearchSpace
 from swarm.search.asked import asked_evaluations
 from swarm.search.confirmation import Confirmation
+from swarm.search.prefilter import Cut
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.validation import Judgement
@@ -22,9 +23,9 @@ __all__ = ["answer_files", "evaluation_table", "judgement_files"]
 def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -> dict[str, bytes]:
     """Return features, subsets, history and evaluations of a search, by artifact path.
 
-    ``features.json``, ``subsets.csv``, ``confirmation.csv`` (of a confirmed search) and
-    ``history.parquet`` depend only on configuration, seed and data. So do the evaluations in
-    ``archive.parquet``, but for the seconds that they took.
+    ``features.json``, ``subsets.csv``, ``confirmation.csv`` (of a confirmed search),
+    ``prefilter.csv`` (with a prefilter) and ``history.parquet`` depend only on configuration, seed
+    and data. So do the evaluations in ``archive.parquet``, but for the seconds that they took.
     """
     masks, costs = result.best_members(n_models)
     features = {
@@ -45,6 +46,9 @@ def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -
             "smallest_within_margin": _smallest(confirmation, result.space),
         }
         confirmed["confirmation.csv"] = _confirmed(confirmation, result.space)
+    if result.cut is not None:
+        features["prefilter"] = _cut_figures(result.cut)
+        confirmed["prefilter.csv"] = _ranking(result.cut, result.space)
     return {
         **confirmed,
         "features.json": _json(features),
@@ -52,6 +56,32 @@ def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -
         "history.parquet": parquet(result.history),
         "archive.parquet": parquet(evaluation_table(result, known)),
     }
+
+
+def _cut_figures(cut: Cut) -> dict[str, Any]:
+    """Return how many units a prefilter kept, and the cost of each number that was tried."""
+    costs = [{"kept": int(n), "cost": float(c)} for n, c in zip(cut.sizes, cut.costs, strict=True)]
+    return {
+        "kept": cut.n_kept,
+        "units": len(cut.kept),
+        "ranked_by": cut.source,
+        "fits": cut.n_fits,
+        "n_folds": cut.n_folds,
+        "costs": costs,
+    }
+
+
+def _ranking(cut: Cut, space: SearchSpace) -> bytes:
+    """Return a row per unit, those that were kept first, each part by importance."""
+    order = np.lexsort((-cut.importances, ~cut.kept))
+    table = pd.DataFrame(
+        {
+            "unit": [space.names[unit] for unit in order],
+            "importance": cut.importances[order],
+            "kept": cut.kept[order],
+        }
+    )
+    return table.to_csv(index=False).encode()
 
 
 def _smallest(confirmation: Confirmation, space: SearchSpace) -> list[str] | None:

@@ -175,11 +175,18 @@ def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object
     work, counts = result.work, result.state.counts
     training = float(work["training_seconds"].sum())
     versions = {key: value for key, value in tags.items() if key.startswith("version.")}
+    cut = result.cut
+    prefilter = (
+        {}
+        if cut is None
+        else {"prefilter": f"{cut.n_kept:,} of {len(cut.kept):,} units, {cut.n_fits} fits"}
+    )
     return {
         "data": tags["data"],
         "estimator": tags["estimator"],
         "scorer": tags["scoring"],
         "problem": tags["problem"],
+        **prefilter,
         "ended by": result.reason,
         "evaluations": counts.evaluations,
         "distinct evaluations": counts.distinct,

@@ -19,7 +19,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import Fold, make_folds, repeated_folds
-from swarm.problem.hints import Hints, prepare_hints
+from swarm.problem.hints import TARGET_HINTS, Hints, prepare_hints
 from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Importance, Problem
 from swarm.problem.space import SearchSpace
@@ -27,6 +27,7 @@ from swarm.problem.target import task_of
 from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds, fresh_problem
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
+from swarm.search.prefilter import Cut, Prefilter, When, cut_units, is_wide
 from swarm.search.proxy import confirm
 from swarm.search.result import SearchResult
 from swarm.validation import Judgement, judge
@@ -42,6 +43,7 @@ __all__ = [
     "Prepared",
     "confirm_best",
     "confirm_fresh",
+    "cut_by_importance",
     "fetch_data",
     "fit_ensemble",
     "is_retryable",
@@ -78,12 +80,16 @@ class Prepared:
     fresh : Problem or None
         The problem on fresh folds; None if none were requested, or the folds have no other
         partition.
+    cut_folds : tuple of (train, test) or None
+        The folds on which a prefilter ranks and cuts the units: one fresh partition, or those of
+        the search if there is no other. None without a prefilter.
     """
 
     problem: Problem
     hints: Hints
     warnings: tuple[str, ...] = ()
     fresh: Problem | None = None
+    cut_folds: tuple[Fold, ...] | None = None
 
 
 @step("fetch")
@@ -120,11 +126,13 @@ def prepare_search(
     needs: Sequence[str] = ("distance", "clusters"),
     warm: Sequence[Sequence[str]] = (),
     fresh_partitions: int = 0,
+    prefilter: When | None = None,
 ) -> Prepared:
     """Build the problem on the training rows, and the hints that the strategy needs.
 
-    Columns of `warm` subsets that no longer exist are ignored, and so are incomplete units.
-    `folds` are the parameters of :func:`swarm.problem.folds.make_folds`, and optionally `repeats`.
+    Columns of `warm` subsets that no longer exist are ignored, and so are incomplete units. If a
+    prefilter applies, hints that need the target are computed after it. `folds` are the parameters
+    of :func:`swarm.problem.folds.make_folds`, and optionally `repeats`.
     """
     target = train.target
     folds = dict(folds)
@@ -148,6 +156,7 @@ def prepare_search(
         seed=seed,
         weights_in_score=weights_in_score,
     )
+    is_cut = prefilter is not None and is_wide(problem.space, prefilter)
     hints = prepare_hints(
         problem.features,
         problem.space,
@@ -155,14 +164,22 @@ def prepare_search(
         problem.task,
         # A configuration may be used on a table with fewer units.
         n_clusters=None if n_clusters is None else min(n_clusters, problem.space.n_units),
-        needs=needs,
+        needs=[name for name in needs if not (is_cut and name in TARGET_HINTS)],
         warm=_warm_masks(warm, problem.space),
     )
-    fresh = None
-    # The partitions of the other kinds do not depend on a seed.
-    if fresh_partitions and folds["shuffle"] and folds["kind"] not in ("time", "column"):
-        fresh = fresh_problem(problem, drawn, folds["seed"], fresh_partitions)
-    return Prepared(problem, hints, _setup_warnings(train, folds, problem), fresh)
+
+    def fresh(n_partitions: int, first: int) -> Problem | None:
+        # The partitions of the other kinds do not depend on a seed.
+        if not n_partitions or not folds["shuffle"] or folds["kind"] in ("time", "column"):
+            return None
+        return fresh_problem(problem, drawn, folds["seed"], n_partitions, first)
+
+    cut_folds = None
+    if is_cut:
+        cut_on = fresh(1, 0)
+        cut_folds = problem.folds if cut_on is None else cut_on.folds
+    warnings = _setup_warnings(train, folds, problem)
+    return Prepared(problem, hints, warnings, fresh(fresh_partitions, 1), cut_folds)
 
 
 def _setup_warnings(train: Table, folds: Mapping[str, Any], problem: Problem) -> tuple[str, ...]:
@@ -218,6 +235,12 @@ def _folds(train: Table, folds: Mapping[str, Any], estimator: Any) -> list[Fold]
 def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
     """Run one epoch from a frozen state; a retry repeats the same epoch."""
     return search.step(state)
+
+
+@step("prefilter")
+def cut_by_importance(plan: Prefilter, evaluator: CrossValidation) -> Cut:
+    """Leave units out before the search; see :func:`swarm.search.prefilter.cut_units`."""
+    return cut_units(plan, evaluator)
 
 
 @step("confirm")

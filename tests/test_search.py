@@ -129,6 +129,34 @@ def test_patience_counts_epochs_without_a_lower_cost() -> None:
     assert len(run(make_search(MultiSwarm(), constant(plain_space(12)), patience=4)).records) == 5
 
 
+def test_the_noise_floor_ends_a_search_whose_gain_is_within_its_error() -> None:
+    rng = np.random.default_rng(5)
+    weights = rng.normal(-0.005, 0.01, size=20) + rng.normal(0, 0.02, size=(5, 20))
+    evaluator = Planted(plain_space(20), weights, np.full(5, 2.0))
+    best: list[Any] = []
+    stopped = run(
+        make_search(BinaryPso(), evaluator, seed=3, epochs=200, noise_floor=6),
+        callbacks=[lambda record, state: best.append(2.0 + weights @ state.best_mask)],
+    )
+    full = run(make_search(BinaryPso(), evaluator, seed=3, epochs=200))
+    assert stopped.reason == "noise_floor"
+    n = len(stopped.records)
+    assert 7 < n < 200
+    assert stopped.history.equals(full.history.iloc[:n])
+    within = []
+    for before, after in zip(best, best[6:], strict=False):
+        gains = before - after
+        within.append(bool(gains.mean() <= gains.std(ddof=1) / np.sqrt(5)))
+    assert within == [False] * (n - 7) + [True]
+    patient = run(make_search(BinaryPso(), evaluator, seed=3, epochs=200, patience=6))
+    assert n < len(patient.records)
+
+
+def test_without_any_gain_the_noise_floor_is_patience() -> None:
+    evaluator = constant(plain_space(12))
+    assert len(run(make_search(MultiSwarm(), evaluator, noise_floor=4)).records) == 5
+
+
 def test_a_strategy_that_is_finished_ends_the_search() -> None:
     result = run(make_search(FullSet(), planted(plain_space(5)), epochs=50))
     assert result.reason == "finished"
@@ -152,6 +180,7 @@ def test_a_budget_above_what_the_space_holds_still_ends(name: str, limit: str) -
         ({"distinct": 2.5}, "budget distinct must be a whole number, got 2.5"),
         ({"seconds": 0}, "budget seconds must be > 0, got 0"),
         ({"patience": True}, "budget patience must be a number, got True"),
+        ({"noise_floor": 0}, "budget noise_floor must be >= 1, got 0"),
     ],
 )
 def test_impossible_budgets_are_refused(limits: dict[str, Any], words: str) -> None:

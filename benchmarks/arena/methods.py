@@ -51,6 +51,7 @@ OURS: dict[str, dict[str, Any]] = {
     "swarm recombine": {"strategy_params": {"step": "recombine"}},
     "swarm from ranking": {"strategy_params": {"init": "ranked"}},
     "swarm ranked": {"strategy": "ranked"},
+    "swarm prefilter": {"prefilter": {"least": 5}},
     "swarm random": {"strategy": "random"},
     "swarm sffs": {"strategy": "sffs", "size": "best"},
     "swarm repeats": {"repeats": 3, "fits": 4.3},

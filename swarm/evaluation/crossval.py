@@ -147,6 +147,41 @@ class CrossValidation:
         rows = [records[i] for i in row_of]
         return self._answer(masks, incumbents, limits, fold_order, rows, work, race)
 
+    def fold_costs(self, masks: Bool, folds: Int) -> Float:
+        """Evaluate each mask on a single fold, for masks that differ from fold to fold.
+
+        Parameters
+        ----------
+        masks : bool (n, n_units)
+        folds : int (n,)
+            The fold of each mask.
+
+        Returns
+        -------
+        float64 (n,)
+            inf if the fit failed.
+
+        Raises
+        ------
+        EvaluationError
+            If a cost is NaN or below the lower bound of its scorer, or workers keep dying.
+        """
+        records, every = self.known.lookup(masks), np.arange(self.n_folds)
+        whole = [
+            Job(i, masks[i], record.fold_costs, every, Limit(), refit=False)
+            for i, record in enumerate(records)
+            if np.isnan(record.fold_costs[folds[i]])
+        ]
+        left, _ = self._compute(whole, records)
+        single = [
+            replace(job, fold_order=folds[[job.number]])
+            for job in left
+            if np.isnan(records[job.number].fold_costs[folds[job.number]])
+        ]
+        self._train(single, records)
+        costs: Float = np.array([record.fold_costs[folds[i]] for i, record in enumerate(records)])
+        return costs
+
     def _wants_refit(self, record: Record, limit: Limit) -> bool:
         return (
             self.problem.importance == "refit"

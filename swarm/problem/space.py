@@ -157,6 +157,36 @@ class SearchSpace:
             forbidden=self.forbidden[by_first],
         )
 
+    def restricted(self, kept: BoolArray) -> SearchSpace:
+        """Return the space of the units of `kept` (n_units,) alone, in the same order.
+
+        Its columns are those of :meth:`positions`. The bounds on the size are lowered where there
+        are too few units left.
+
+        Raises
+        ------
+        SpaceError
+            If a fixed unit is left out, or no unit that is allowed is kept.
+        """
+        if (self.fixed & ~kept).any():
+            lost = self.names[int(np.flatnonzero(self.fixed & ~kept)[0])]
+            raise SpaceError(f"the fixed unit {lost!r} must be kept")
+        allowed = int((kept & ~self.forbidden).sum())
+        if allowed == 0:
+            raise SpaceError("at least one unit that is not forbidden must be kept")
+        positions, chosen = self.positions(kept), np.flatnonzero(kept)
+        place = {position: index for index, position in enumerate(positions)}
+        return replace(
+            self,
+            columns=tuple(self.columns[position] for position in positions),
+            names=tuple(self.names[unit] for unit in chosen),
+            units=tuple(tuple(place[position] for position in self.units[unit]) for unit in chosen),
+            fixed=self.fixed[kept],
+            forbidden=self.forbidden[kept],
+            min_size=min(self.min_size, allowed),
+            max_size=min(self.max_size, allowed),
+        )
+
     def by_unit(self, values: NDArray[np.float64], positions: Sequence[int]) -> NDArray[np.float64]:
         """Sum the values of columns by unit.
 

@@ -57,6 +57,9 @@ class Budget:
         starts again when a search is resumed. This is the only limit that depends on the machine.
     patience : int or None
         Early stopping: epochs without an improvement of the best cost.
+    noise_floor : int or None
+        Early stopping: epochs over which the best subset has gained no more than the standard
+        error of that gain, paired over the folds. Saves fits; the answer is not better for it.
     """
 
     epochs: int | None = None
@@ -65,9 +68,10 @@ class Budget:
     fits: int | None = None
     seconds: float | None = None
     patience: int | None = None
+    noise_floor: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "evaluations", "distinct", "fits", "patience"):
+        for name in ("epochs", "evaluations", "distinct", "fits", "patience", "noise_floor"):
             if getattr(self, name) is not None:
                 require(
                     f"budget {name}", getattr(self, name), at_least=1, at_most=_MOST, whole=True
@@ -77,7 +81,7 @@ class Budget:
         if all(value is None for value in vars(self).values()):
             raise ConfigError(
                 "the budget has no limit, so the search would never end; set epochs, evaluations, "
-                "distinct, fits, seconds or patience"
+                "distinct, fits, seconds, patience or noise_floor"
             )
 
     def reached(self, epoch: int, counts: Counts, seconds: float, stalled: int) -> str | None:

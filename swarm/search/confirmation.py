@@ -226,12 +226,16 @@ class Confirmation:
 
 
 def fresh_seed(seed: int, repeat: int) -> int:
-    """Seed of a fresh fold partition; `repeat` counts from 1."""
+    """Seed of a fresh fold partition; `repeat` counts from 1, 0 is that of a prefilter."""
     return int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
 
 
 def fresh_problem(
-    problem: Problem, partition: Callable[[int], Sequence[Fold]], seed: int, repeats: int
+    problem: Problem,
+    partition: Callable[[int], Sequence[Fold]],
+    seed: int,
+    repeats: int,
+    first: int = 1,
 ) -> Problem | None:
     """Return the problem on `repeats` fresh fold partitions, as one list of folds.
 
@@ -245,6 +249,9 @@ def fresh_problem(
     seed : int
         Seed of the folds of the search.
     repeats : int
+        Number of partitions.
+    first : int
+        Number of the first partition; the confirmation counts from 1.
 
     Returns
     -------
@@ -254,7 +261,7 @@ def fresh_problem(
     require("repeats", repeats, at_least=1, whole=True)
     seen = {partition_key(part.folds) for part in problem.partitions}
     folds: list[Fold] = []
-    for repeat in range(1, repeats + 1):
+    for repeat in range(first, first + repeats):
         try:
             made = list(partition(fresh_seed(seed, repeat)))
             problem.with_folds(made)

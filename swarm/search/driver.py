@@ -71,6 +71,9 @@ class SearchState:
         Statistics for racing; None without.
     leaders : tuple of bool (m, n_units)
         Best masks of each finished stretch of a rotation, see :mod:`swarm.search.rotation`.
+    best_costs : tuple of float64 (n_folds,)
+        Fold costs of the best subset after each of the last epochs, oldest first, from its first
+        finite cost on; empty unless the budget has a noise floor.
     """
 
     epoch: int
@@ -85,6 +88,7 @@ class SearchState:
     first_error: str | None = field(default=None, repr=False)
     races: RaceMemory | None = field(default=None, repr=False)
     leaders: tuple[Bool, ...] = field(default=(), repr=False)
+    best_costs: tuple[NDArray[np.float64], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,7 @@ class Search:
         asked, counts = charged(state.asked, state.counts, proposal.masks[:affordable], evaluations)
         first_error = state.first_error or evaluations.first_error
         _refuse_too_many_failures(counts, first_error)
-        best_mask, best_cost = self._best(state, proposal, evaluations)
+        best_mask, best_cost, row = self._best(state, proposal, evaluations)
         improved = best_cost < state.best_cost
         after = SearchState(
             epoch=epoch,
@@ -188,6 +192,7 @@ class Search:
             if races is None or self._by_partition
             else races.observe(moved.members, observed.members, proposal, evaluations),
             leaders=state.leaders,
+            best_costs=self._best_costs(state, evaluations, row),
         )
         size = 0 if best_mask is None else int(best_mask.sum())
         record = record_epoch(
@@ -207,7 +212,29 @@ class Search:
         counts_new = self.budget.distinct is not None or self.budget.fits is not None
         if counts_new and state.idle >= _IDLE_EPOCHS:
             return "exhausted"
-        return self.budget.reached(state.epoch, state.counts, seconds, state.stalled)
+        reached = self.budget.reached(state.epoch, state.counts, seconds, state.stalled)
+        if reached is None and self._is_at_noise_floor(state):
+            return "noise_floor"
+        return reached
+
+    def _best_costs(
+        self, state: SearchState, evaluations: Evaluations, row: int | None
+    ) -> tuple[NDArray[np.float64], ...]:
+        """Add the fold costs of the best subset, which is in `row` if it is new."""
+        if self.budget.noise_floor is None or (row is None and not state.best_costs):
+            return state.best_costs
+        best = state.best_costs[-1] if row is None else evaluations.fold_costs[row]
+        return (*state.best_costs, best)[-self.budget.noise_floor - 1 :]
+
+    def _is_at_noise_floor(self, state: SearchState) -> bool:
+        """Whether the gain of the last epochs is within its standard error over the folds."""
+        if self.budget.noise_floor is None or len(state.best_costs) <= self.budget.noise_floor:
+            return False
+        gains = state.best_costs[0] - state.best_costs[-1]
+        if len(gains) == 1:
+            # Without a standard error, any gain counts.
+            return bool(gains[0] <= 0)
+        return bool(gains.mean() <= gains.std(ddof=1) / np.sqrt(len(gains)))
 
     def _on_next_partition(self, state: SearchState) -> SearchState:
         """Start the strategy again from its members, whose costs on the next partition differ."""
@@ -276,8 +303,11 @@ class Search:
 
     def _best(
         self, state: SearchState, proposal: Proposal, evaluations: Evaluations
-    ) -> tuple[Bool | None, float]:
-        """Lowest cost, then fewest units, then first; without units that no model used."""
+    ) -> tuple[Bool | None, float, int | None]:
+        """Lowest cost, then fewest units, then first; without units that no model used.
+
+        Returns mask and cost of the best subset, and its row, None if it is that of `state`.
+        """
         masks = proposal.masks
         if evaluations.exact_shrink:
             masks = shrink(masks, evaluations.used, self.space)
@@ -286,15 +316,15 @@ class Search:
         row = int(np.lexsort((size, costs))[0])
         cost = float(costs[row])
         if not np.isfinite(cost):
-            return state.best_mask, state.best_cost
+            return state.best_mask, state.best_cost, None
         if state.best_mask is not None and (cost, size[row]) >= (
             state.best_cost,
             state.best_mask.sum(),
         ):
-            return state.best_mask, state.best_cost
+            return state.best_mask, state.best_cost, None
         best = masks[row].copy()
         best.setflags(write=False)
-        return best, cost
+        return best, cost, row
 
 
 def run(

@@ -17,6 +17,7 @@ from swarm.search.packing import first_of_equal
 if TYPE_CHECKING:
     from swarm.search.confirmation import Confirmation
     from swarm.search.driver import SearchState
+    from swarm.search.prefilter import Cut
     from swarm.search.rotation import Finalists
 
 __all__ = ["ConfirmedSubsets", "SearchResult"]
@@ -70,6 +71,8 @@ class SearchResult:
         Best subsets of a search that changed its fold partition, evaluated on all partitions.
     confirmation : Confirmation or None
         Subsets evaluated again on fresh folds; the best subset is chosen among them.
+    cut : Cut or None
+        The units that a prefilter kept for the search; masks cover all units.
     """
 
     state: SearchState
@@ -79,6 +82,7 @@ class SearchResult:
     confirmed: ConfirmedSubsets | None = None
     finalists: Finalists | None = None
     confirmation: Confirmation | None = None
+    cut: Cut | None = None
 
     @property
     def best_mask(self) -> Bool:

@@ -56,7 +56,13 @@ class Finalists:
 
 
 def check_rotation(
-    strategy: Strategy, rotate: int, *, repeats: int, racing: float | None, importance: str
+    strategy: Strategy,
+    rotate: int,
+    *,
+    repeats: int,
+    racing: float | None,
+    noise_floor: int | None,
+    importance: str,
 ) -> None:
     """Refuse a rotation that the other settings of a search do not allow.
 
@@ -68,6 +74,8 @@ def check_rotation(
     repeats : int
         Number of partitions.
     racing : float or None
+    noise_floor : int or None
+        Epochs over which the gain must exceed its standard error.
     importance : str
         Source of the importances.
 
@@ -91,6 +99,11 @@ def check_rotation(
         raise ConfigError(
             f"rotate {rotate} evaluates on one partition at a time, where racing {racing:g} has no "
             "costs of incumbents to compare with; set one of them to 0 or null"
+        )
+    if noise_floor is not None:
+        raise ConfigError(
+            f"rotate {rotate} changes the folds, over which noise_floor {noise_floor} compares the "
+            "best subsets of several epochs; set one of them to 0 or null"
         )
     if importance == "refit":
         raise ConfigError(

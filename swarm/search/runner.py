@@ -15,14 +15,16 @@ from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator
-from swarm.problem.hints import Hints
+from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.problem import Problem
 from swarm.search.asked import training_seconds
 from swarm.search.budget import Budget, Counts
 from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState, run
 from swarm.search.history import EpochRecord
+from swarm.search.narrowed import Narrowed
 from swarm.search.packing import pack_folds, pack_masks
+from swarm.search.prefilter import Cut, Prefilter, cut_units
 from swarm.search.proxy import LOW_CORRELATION, confirm
 from swarm.search.result import SearchResult
 from swarm.search.rotation import check_rotation, evaluate_finalists
@@ -72,6 +74,8 @@ class SearchPlan:
     confirmation : ConfirmationPlan or None
     rotate : int
         Epochs on one fold partition at a time, see :mod:`swarm.search.rotation`; 0 for no rotation.
+    prefilter : Prefilter or None
+        How units are left out before the search.
     """
 
     problem: Problem
@@ -84,6 +88,7 @@ class SearchPlan:
     proxy: Proxy | None = None
     confirmation: ConfirmationPlan | None = None
     rotate: int = 0
+    prefilter: Prefilter | None = None
 
     def __post_init__(self) -> None:
         check_rotation(
@@ -91,6 +96,7 @@ class SearchPlan:
             self.rotate,
             repeats=self.problem.repeats,
             racing=self.racing,
+            noise_floor=self.budget.noise_floor,
             importance=self.problem.importance,
         )
 
@@ -104,10 +110,12 @@ class SearchPlan:
         ConfigError
             If there is not enough memory for the first state.
         """
+        strategy = self.strategy
+        if self.prefilter is not None:
+            # The smallest search that the prefilter can leave.
+            strategy = self.narrowed(self.first_units(self.prefilter.bounds(self.problem.space)[0]))
         try:
-            self.strategy.start(
-                self.problem.space, self.hints, np.random.default_rng([self.seed, 0])
-            )
+            strategy.start(self.problem.space, self.hints, np.random.default_rng([self.seed, 0]))
         except MemoryError:
             raise ConfigError(
                 f"the strategy needs more memory for {self.problem.space.n_units:,} units than "
@@ -118,6 +126,33 @@ class SearchPlan:
         """Drop the hints that the strategy does not need."""
         own = {name: getattr(self.hints, name) for name in self.strategy.needs}
         return replace(self, hints=Hints(**own))
+
+    def narrowed(self, kept: Bool) -> Narrowed:
+        """Return the strategy on the units of `kept` (n_units,), with their own hints."""
+        problem, warm = self.problem, self.hints.warm
+        space = problem.space.restricted(kept)
+        n_clusters = None if self.prefilter is None else self.prefilter.n_clusters
+        if warm is not None:
+            warm = warm[:, kept]
+            warm = warm[warm.any(axis=1)]
+        hints = prepare_hints(
+            problem.features.iloc[:, problem.space.positions(kept)],
+            space,
+            None if problem.task == "unsupervised" else problem.target,
+            problem.task,
+            n_clusters=None if n_clusters is None else min(n_clusters, space.n_units),
+            warm=warm,
+            needs=self.strategy.needs,
+        )
+        return Narrowed(self.strategy, kept, hints)
+
+    def first_units(self, count: int) -> Bool:
+        """Return a mask of `count` units, fixed ones first: a stand-in for what is kept."""
+        space = self.problem.space
+        chosen = np.lexsort((~space.fixed, space.forbidden))[:count]
+        mask = np.zeros(space.n_units, dtype=bool)
+        mask[chosen] = True
+        return mask
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -136,13 +171,13 @@ class SearchPlan:
             **self.evaluation,
         )
 
-    def search(self, evaluator: Evaluator) -> Search:
-        """Create the search with an evaluator."""
+    def search(self, evaluator: Evaluator, kept: Bool | None = None) -> Search:
+        """Create the search with an evaluator, on the units of `kept` (n_units,) if given."""
         return Search(
-            self.strategy,
+            self.strategy if kept is None else self.narrowed(kept),
             self.problem.space,
             evaluator,
-            self.hints,
+            self.hints if kept is None else Hints(),
             self.seed,
             self.budget,
             self.racing,
@@ -226,6 +261,10 @@ class SearchHooks:
         Measures the best subsets of a proxy.
     confirm_fresh : callable
         Evaluates the best subsets on fresh folds.
+    cut : callable
+        Leaves units out before the search.
+    cut_ended : callable
+        Called with the :class:`swarm.search.prefilter.Cut`.
     """
 
     started: Callable[[CrossValidation], None] = lambda evaluator: None
@@ -237,6 +276,8 @@ class SearchHooks:
     confirm_fresh: Callable[
         [SearchResult, CrossValidation, CrossValidation, ConfirmationPlan], SearchResult
     ] = confirm_on_fresh_folds
+    cut: Callable[[Prefilter, CrossValidation], Cut] = cut_units
+    cut_ended: Callable[[Cut], None] = lambda cut: None
 
 
 def run_search(
@@ -244,8 +285,9 @@ def run_search(
 ) -> FinishedSearch:
     """Run a search to its end, and confirm its best subsets.
 
-    With a proxy they are measured on the full model; with a :class:`ConfirmationPlan` they are
-    evaluated on fresh folds, unless the search was interrupted.
+    With a :class:`swarm.search.prefilter.Prefilter` the search runs on the units that it keeps.
+    With a proxy the best subsets are measured on the full model; with a :class:`ConfirmationPlan`
+    they are evaluated on fresh folds, unless the search was interrupted.
 
     Parameters
     ----------
@@ -267,7 +309,12 @@ def run_search(
         guide = plan.problem if plan.proxy is None else plan.proxy.problem
         evaluator = stack.enter_context(plan.evaluator(guide, archive, hooks.fits))
         timed = _Timed(evaluator)
-        search = plan.search(timed)
+        cut = None
+        if plan.prefilter is not None:
+            with plan.evaluator(plan.prefilter.problem, archive, hooks.fits) as ranking:
+                cut = hooks.cut(plan.prefilter, ranking)
+            hooks.cut_ended(cut)
+        search = plan.search(timed, None if cut is None else cut.kept)
         hooks.started(evaluator)
         began = time.thread_time()
         try:
@@ -280,7 +327,7 @@ def run_search(
                 raise
             result = known
         algorithm = max(0.0, time.thread_time() - began - timed.seconds)
-        result = hooks.ended(result)
+        result = hooks.ended(replace(result, cut=cut))
         if plan.rotate and not result.interrupted:
             try:
                 result = evaluate_finalists(result, evaluator)

@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from swarm.checks import require
 from swarm.errors import ConfigError, DataError, nearest
 from swarm.problem.models import tags_of
 from swarm.problem.scoring import Scoring
 from swarm.search.picks import check_pick
 
-__all__ = ["check_parameters"]
+__all__ = ["check_parameters", "prefilter_options"]
 
 _CONFIRM_OPTIONS = ("best", "repeats", "goal", "margin", "confidence")
+_PREFILTER_OPTIONS = {"when": "always", "least": 20}
+_WHEN = ("always", "auto")
 
 
 def check_parameters(selector: Any, y: Any) -> None:
@@ -60,6 +63,38 @@ def check_parameters(selector: Any, y: Any) -> None:
             raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
     check_pick(selector.pick)
     _check_confirm(selector)
+    prefilter_options(selector.prefilter)
+
+
+def prefilter_options(prefilter: Any) -> dict[str, Any] | None:
+    """Return the options of a prefilter with their defaults; None if there is none.
+
+    Raises
+    ------
+    ConfigError
+        If the value or an option is unknown or out of range.
+    """
+    if prefilter is False:
+        return None
+    if prefilter is True or prefilter == "auto":
+        prefilter = {} if prefilter is True else {"when": "auto"}
+    if not isinstance(prefilter, Mapping):
+        raise ConfigError(
+            f"prefilter must be true, false, 'auto' or a mapping of options, got {prefilter!r}"
+        )
+    for name in prefilter:
+        if name not in _PREFILTER_OPTIONS:
+            raise ConfigError(
+                f"unknown option {name!r} of prefilter (there are "
+                f"{', '.join(_PREFILTER_OPTIONS)}){nearest(str(name), tuple(_PREFILTER_OPTIONS))}"
+            )
+    options = {**_PREFILTER_OPTIONS, **prefilter}
+    try:
+        require("prefilter when", options["when"], one_of=_WHEN)
+        require("prefilter least", options["least"], at_least=1, whole=True)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return options
 
 
 def _check_confirm(selector: Any) -> None:

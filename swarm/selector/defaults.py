@@ -90,6 +90,7 @@ def budget_of(
     fits: int | None,
     seconds: float | None,
     patience: int | None,
+    noise_floor: int | None = None,
 ) -> Budget:
     """Return the budget; ``"auto"`` is 30 epochs, or no limit if the search ends otherwise.
 
@@ -97,7 +98,7 @@ def budget_of(
     ----------
     ends_by_itself
         Whether the strategy terminates by itself.
-    epochs, distinct, fits, seconds, patience
+    epochs, distinct, fits, seconds, patience, noise_floor
         As given to the selector.
 
     Raises
@@ -108,7 +109,8 @@ def budget_of(
     if isinstance(epochs, str):
         if epochs != "auto":
             raise ConfigError(f"epochs must be a whole number, 'auto' or None, got {epochs!r}")
-        others = any(limit is not None for limit in (distinct, fits, seconds, patience))
+        limits = (distinct, fits, seconds, patience, noise_floor)
+        others = any(limit is not None for limit in limits)
         epochs = None if others else _EPOCHS
         if epochs is not None and ends_by_itself:
             epochs = _NO_LIMIT
@@ -118,6 +120,7 @@ def budget_of(
         "fits": fits,
         "seconds": seconds,
         "patience": patience,
+        "noise_floor": noise_floor,
     }
     try:
         return Budget(**_plain(limits))

@@ -18,7 +18,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from swarm.errors import ConfigError, DataError
-from swarm.problem.hints import prepare_hints
+from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.inputs import depend_on_seed, partitions
 from swarm.problem.models import allows_missing, tags_of, takes_categorical
 from swarm.problem.problem import Problem
@@ -26,8 +26,9 @@ from swarm.problem.space import Groups, SearchSpace
 from swarm.search.confirmation import ConfirmationPlan, fresh_problem
 from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
+from swarm.search.prefilter import Prefilter, is_wide
 from swarm.search.runner import Proxy, SearchHooks, SearchPlan, run_search
-from swarm.selector.checks import check_parameters
+from swarm.selector.checks import check_parameters, prefilter_options
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
 from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
 from swarm.selector.progress import CallbackSupport, FitCallbacks, progress, tell, with_callbacks
@@ -86,7 +87,7 @@ class SubsetSelector(
     epochs : int, "auto" or None
         Maximum number of epochs. ``"auto"``: 30, or no limit if another limit is given or the
         strategy terminates by itself.
-    distinct, fits, seconds, patience : optional
+    distinct, fits, seconds, patience, noise_floor : optional
         Other limits, see :class:`swarm.search.budget.Budget`.
     fixed, forbidden, groups, min_size, max_size
         Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
@@ -111,6 +112,12 @@ class SubsetSelector(
         the number of partitions (5), and `goal`, `margin` and `confidence` of
         :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
         a number of folds or a shuffled splitter.
+    prefilter : bool, "auto" or mapping, default=False
+        Rank all features by the importances of the model, keep the first ones, and search only
+        those. Their number is the one with the lowest cost on fresh folds, where possible; see
+        :mod:`swarm.search.prefilter`. True: always; ``"auto"``: for more than 5,000 columns. A
+        mapping has the options `when`, ``"always"`` or ``"auto"``, and `least`, the smallest
+        number of units to keep (20).
     racing : float, optional
         Stop training subsets whose probability to win falls below this, see
         :class:`swarm.search.driver.Search`.
@@ -140,6 +147,9 @@ class SubsetSelector(
     confirmation_ : Confirmation or None
         With `confirm`: costs of the best subsets and of all features on fresh folds, and the gain
         over all features with its interval; see :class:`swarm.search.confirmation.Confirmation`.
+    prefilter_ : Cut or None
+        With `prefilter`: which units were kept, their importances, and the costs of the sizes
+        that were tried; see :class:`swarm.search.prefilter.Cut`.
     importances_ : Series
         Importances of the selected units, the highest first; NaN if the models have none.
     results_ : DataFrame
@@ -160,8 +170,8 @@ class SubsetSelector(
     interrupted_ : bool
         Whether Ctrl-C ended the search.
     n_fits_ : int
-        Number of model fits that the search and the confirmation needed, those of fast paths and
-        cached ones included.
+        Number of model fits that the prefilter, the search and the confirmation needed, those of
+        fast paths and cached ones included.
     result_ : SearchResult
         The result of the search; its best subset is that of ``pick="best"``.
     n_features_in_, feature_names_in_
@@ -196,6 +206,7 @@ class SubsetSelector(
         fits: int | None = None,
         seconds: float | None = None,
         patience: int | None = None,
+        noise_floor: int | None = None,
         fixed: Iterable[str | int] | None = (),
         forbidden: Iterable[str | int] | None = (),
         groups: Groups | None = None,
@@ -207,6 +218,7 @@ class SubsetSelector(
         n_clusters: int | None = None,
         proxy: Any = None,
         confirm: bool | Mapping[str, Any] = False,
+        prefilter: bool | str | Mapping[str, Any] = False,
         racing: float | None = None,
         pruning: bool = True,
         n_jobs: int | None = 1,
@@ -229,6 +241,7 @@ class SubsetSelector(
         self.fits = fits
         self.seconds = seconds
         self.patience = patience
+        self.noise_floor = noise_floor
         self.fixed = fixed
         self.forbidden = forbidden
         self.groups = groups
@@ -240,6 +253,7 @@ class SubsetSelector(
         self.n_clusters = n_clusters
         self.proxy = proxy
         self.confirm = confirm
+        self.prefilter = prefilter
         self.racing = racing
         self.pruning = pruning
         self.n_jobs = n_jobs
@@ -284,7 +298,13 @@ class SubsetSelector(
         check_parameters(self, y)
         ends_by_itself = strategy_class(self.strategy).ends_by_itself
         budget = budget_of(
-            ends_by_itself, self.epochs, self.distinct, self.fits, self.seconds, self.patience
+            ends_by_itself,
+            self.epochs,
+            self.distinct,
+            self.fits,
+            self.seconds,
+            self.patience,
+            self.noise_floor,
         )
         weight, groups, fit_params = sent(self, params)
         tasks = FitCallbacks(self, X, y, params, known_epochs(budget))
@@ -292,14 +312,18 @@ class SubsetSelector(
         problem, strategy, folds = self._problem(
             table, as_target(y), weight, groups, fit_params, as_array
         )
-        hints = prepare_hints(
-            problem.features,
-            problem.space,
-            None if problem.task == "unsupervised" else problem.target,
-            problem.task,
-            n_clusters=self.n_clusters,
-            needs=strategy.needs,
-        )
+        proxy = self._proxy_of(problem)
+        prefilter = self._prefilter_of(problem, proxy, strategy, folds, groups)
+        hints = Hints()
+        if prefilter is None:
+            hints = prepare_hints(
+                problem.features,
+                problem.space,
+                None if problem.task == "unsupervised" else problem.target,
+                problem.task,
+                n_clusters=self.n_clusters,
+                needs=strategy.needs,
+            )
         plan = SearchPlan(
             problem,
             strategy,
@@ -308,16 +332,17 @@ class SubsetSelector(
             self.random_state,
             self.racing,
             {"n_jobs": 1 if self.n_jobs is None else self.n_jobs, "pruning": self.pruning},
-            self._proxy_of(problem),
+            proxy,
             self._confirmation_of(problem, folds, groups),
             int(self.rotate),
+            prefilter,
         )
         epochs = known_epochs(budget)
         until_finished = strategy.epochs_in(problem.space)
         if until_finished is not None:
             epochs = min(epochs or until_finished, until_finished)
         least, most = strategy.evaluations_in(problem.space)
-        if least == most and epochs is not None:
+        if least == most and epochs is not None and prefilter is None:
             tell(f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose)
         with progress(self.verbose, epochs) as shown:
             found = self._evaluate(plan, tasks, shown)
@@ -425,7 +450,8 @@ class SubsetSelector(
         check_is_fitted(self, "subset_")
         confirmed = self.confirmation_
         fresh = 0 if confirmed is None else confirmed.fold_costs.size + confirmed.baseline.size
-        return self.result_.state.counts.fits + fresh
+        ranking = 0 if self.prefilter_ is None else self.prefilter_.n_fits
+        return self.result_.state.counts.fits + fresh + ranking
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of ``sample_weight``, ``groups`` and other parameters."""
@@ -515,6 +541,20 @@ class SubsetSelector(
             )
         return ConfirmationPlan(fresh, given.pop("best", 20), **given)
 
+    def _prefilter_of(
+        self, problem: Problem, proxy: Proxy | None, strategy: Strategy, folds: Any, groups: Any
+    ) -> Prefilter | None:
+        """Return how units are left out before the search, if they are."""
+        given = prefilter_options(self.prefilter)
+        if given is None or not is_wide(problem.space, given["when"]):
+            return None
+        draw = partitions(folds, problem.features, problem.target, problem.task, groups)
+        fresh = None if draw is None else fresh_problem(problem, draw, self.random_state, 1, 0)
+        ranked = problem if proxy is None else proxy.problem
+        # Folds that cannot be drawn again are also those of the search.
+        rows = problem.folds if fresh is None else fresh.folds
+        return Prefilter.of(ranked, rows, strategy, given["least"], self.n_clusters)
+
     def _evaluate(
         self,
         plan: SearchPlan,
@@ -525,6 +565,7 @@ class SubsetSelector(
         problem = plan.problem
         fitted = self._fitted_at(problem)
         hooks = SearchHooks(
+            cut_ended=lambda cut: tell(cut.sentence(), self.verbose),
             epochs=(shown, *self.callbacks, tasks.stop_if_requested),
             step=lambda search, state: tasks.around(search.step, fitted)(state),
             ended=lambda r: replace(r, reason="stopped") if tasks.stop_requested else r,
@@ -536,7 +577,9 @@ class SubsetSelector(
                 warnings.warn(
                     f"{finished.doubt}; use a proxy closer to the estimator, or none", stacklevel=4
                 )
-            bounds = bounds_of_answer(plan.strategy, problem.space)
+            cut = finished.result.cut
+            searched = problem.space if cut is None else problem.space.restricted(cut.kept)
+            bounds = bounds_of_answer(plan.strategy, searched)
             return EvaluatedSubsets.of(finished.result, problem, finished.known, bounds)
 
     def _fitted_at(self, problem: Problem) -> Callable[[SearchState], dict[str, Any] | None]:
@@ -561,6 +604,7 @@ class SubsetSelector(
         self.picked_ = pick
         self.interrupted_ = result.interrupted
         self.confirmation_ = result.confirmation
+        self.prefilter_ = result.cut
         self.subset_, self._support = selected(space, found.order, mask)
         self.cost_ = result.cost if row is None or pick == "best" else found.cost(row)
         self.importances_ = found.importance_of(mask, row)

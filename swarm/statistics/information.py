@@ -13,7 +13,7 @@ from swarm.errors import DataError, InputError
 from swarm.statistics.encoding import as_numbers, is_nominal
 from swarm.statistics.units import columns_of_units
 
-__all__ = ["mutual_information", "unit_information"]
+__all__ = ["mutual_information", "target_information", "unit_information"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -87,6 +87,40 @@ def mutual_information(
     for array in (redundancy, relevance):
         array.setflags(write=False)
     return redundancy, relevance
+
+
+def target_information(
+    features: pd.DataFrame,
+    target: pd.Series | pd.DataFrame | NDArray[np.generic],
+    task: str,
+    *,
+    n_bins: int = 10,
+) -> Float:
+    """Mutual information, in nats, of each feature with the target: its mean over the labels.
+
+    As the relevance of :func:`mutual_information`, in time and memory linear in the number of
+    columns.
+
+    Returns
+    -------
+    float64 (d,)
+        At least 0.
+    """
+    labels = _codes(pd.DataFrame(target), n_bins, task != "regression")
+    table, scale = _count_logs(len(labels))
+    total = np.zeros(features.shape[1])
+    most = max(1, _BLOCK_BYTES // (64 * max(1, len(labels))))
+    for start in range(0, features.shape[1], most):
+        codes = _codes(features.iloc[:, start : start + most], n_bins)
+        d = codes.shape[1]
+        own = np.array([table[np.bincount(column)].sum() for column in codes.T])
+        for label in labels.T:
+            both = np.hstack([codes, label[:, None]])
+            shared = _by_sorting(both, d, table)
+            information = table[len(labels)] + shared[:d] - own - shared[d]
+            total[start : start + d] += np.maximum(information / (scale * len(labels)), 0.0)
+    result: Float = total / labels.shape[1]
+    return result
 
 
 def unit_information(

@@ -368,7 +368,7 @@ def _require_inside(path_in_run: str) -> None:
 # Runs that differ in one of these tags are different searches.
 _IDENTITY = ("rows", "columns", "strategy", "seed")
 # Keys of the configuration that change a search but not its problem.
-_SEARCH = ("strategy.", "space.", "prepare.", "evaluation.racing", "proxy")
+_SEARCH = ("strategy.", "space.", "prepare.", "evaluation.racing", "proxy", "prefilter")
 # Keys of the configuration that may change the problem.
 _PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
 

@@ -1,0 +1,105 @@
+"""A strategy that searches some of the units, seen from outside as one of the whole table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.evaluation.types import Evaluations
+from swarm.problem.hints import Hints
+from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal, Strategy
+
+__all__ = ["Narrowed", "NarrowedState"]
+
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class NarrowedState:
+    """State of a strategy on the units that are kept.
+
+    Attributes
+    ----------
+    space : SearchSpace
+        Of the whole table.
+    kept : bool (n_units,)
+    inner : state of the strategy
+    """
+
+    space: SearchSpace
+    kept: Bool
+    inner: Any
+
+    @property
+    def members(self) -> Members:
+        """The solutions of the strategy, as masks of the whole table."""
+        members: Members = self.inner.members
+        return replace(members, masks=_widened(members.masks, self.kept))
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowed(Strategy):
+    """Run a strategy on the units of `kept` alone.
+
+    It proposes and observes masks of the whole table, so that evaluator, archive and results do
+    not know of the restriction.
+
+    Parameters
+    ----------
+    strategy : Strategy
+    kept : bool (n_units,)
+    hints : Hints
+        Of the units that are kept.
+    """
+
+    strategy: Strategy
+    kept: Bool
+    hints: Hints
+
+    def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
+        """Evaluations until the strategy finishes on the units that are kept."""
+        return self.strategy.evaluations_in(space.restricted(self.kept))
+
+    def epochs_in(self, space: SearchSpace) -> int | None:
+        """Epochs until the strategy finishes on the units that are kept."""
+        return self.strategy.epochs_in(space.restricted(self.kept))
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> NarrowedState:
+        """Start the strategy on the units that are kept; `hints` are not used."""
+        inner = self.strategy.start(space.restricted(self.kept), self.hints, rng)
+        return NarrowedState(space, self.kept, inner)
+
+    def propose(
+        self, state: NarrowedState, rng: np.random.Generator
+    ) -> tuple[NarrowedState, Proposal]:
+        """Widen the masks of the strategy."""
+        inner, proposal = self.strategy.propose(state.inner, rng)
+        widened = replace(proposal, masks=_widened(proposal.masks, self.kept))
+        return replace(state, inner=inner), widened
+
+    def observe(
+        self, state: NarrowedState, proposal: Proposal, evaluations: Evaluations
+    ) -> NarrowedState:
+        """Pass on the columns of the units that are kept."""
+        kept = self.kept
+        own = replace(proposal, masks=proposal.masks[:, kept])
+        answers = replace(
+            evaluations,
+            importances=evaluations.importances[:, kept],
+            used=evaluations.used[:, kept],
+        )
+        return replace(state, inner=self.strategy.observe(state.inner, own, answers))
+
+    def finished(self, state: NarrowedState) -> bool:
+        """Whether the strategy is complete."""
+        return self.strategy.finished(state.inner)
+
+
+def _widened(masks: Bool, kept: Bool) -> Bool:
+    whole = np.zeros((len(masks), len(kept)), dtype=bool)
+    whole[:, kept] = masks
+    return whole

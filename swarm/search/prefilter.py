@@ -1,0 +1,320 @@
+"""Leave out most units of a wide table before a search, by the importances of the model.
+
+The units are ranked by the importances of a model on all of them, and the search runs on the first
+ones of the ranking. How many is decided by a golden-section search on the cost of the best-ranked
+units, as in FeatureCuts (Hu et al. 2025). Our choices: sizes are searched on a logarithmic scale,
+and a cost is measured with the ranking of each fold's own training rows, on its test rows. A
+ranking on all rows has seen the test rows of every fold, and would make small cuts look better than
+they are (Ambroise and McLachlan 2002, Selection bias in gene extraction).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.checks import require
+from swarm.errors import ConfigError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.folds import Fold
+from swarm.problem.hints import MOST_DENSE_COLUMNS
+from swarm.problem.models import is_lightgbm, last_step
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.statistics.information import target_information
+from swarm.strategies.base import Strategy
+
+__all__ = [
+    "MANY_COLUMNS",
+    "Cut",
+    "Prefilter",
+    "When",
+    "cut_units",
+    "golden_section",
+    "is_wide",
+    "most_cut_fits",
+    "ranking_problem",
+]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+When = Literal["always", "auto"]
+
+# With `auto`, tables with more columns than this are cut.
+MANY_COLUMNS = MOST_DENSE_COLUMNS
+_RATIO = (math.sqrt(5) - 1) / 2
+# Costs of sizes closer than this differ by less than their errors.
+_RESOLUTION = math.log(1.1)
+
+
+@dataclass(frozen=True, eq=False)
+class Prefilter:
+    """How units are left out before a search.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem of the search on fresh folds, with importances; see :func:`ranking_problem`.
+    least : int
+        Smallest number of units to keep, fixed units included.
+    n_clusters : int or None
+        Number of clusters of the units that are kept, see
+        :func:`swarm.problem.hints.prepare_hints`.
+    """
+
+    problem: Problem
+    least: int = 20
+    n_clusters: int | None = None
+
+    def __post_init__(self) -> None:
+        require("least", self.least, at_least=1, whole=True)
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        folds: tuple[Fold, ...],
+        strategy: Strategy,
+        least: int = 20,
+        n_clusters: int | None = None,
+    ) -> Prefilter:
+        """Return the prefilter of a search.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem of the search.
+        folds : tuple of (train, test)
+            The folds on which units are ranked and cut.
+        strategy : Strategy
+            At least as many units are kept as it has to select.
+        least, n_clusters
+            See :class:`Prefilter`.
+        """
+        size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
+        if isinstance(size, (tuple, list)):
+            size = size[1]
+        if isinstance(size, int):
+            least = max(least, size)
+        return cls(ranking_problem(problem, folds), least, n_clusters)
+
+    def bounds(self, space: SearchSpace) -> tuple[int, int]:
+        """Smallest and largest number of units that can be kept."""
+        allowed = int((~space.forbidden).sum())
+        return min(allowed, max(self.least, space.min_size, int(space.fixed.sum()) + 1)), allowed
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """The units that were kept, and how their number was chosen.
+
+    Attributes
+    ----------
+    kept : bool (n_units,)
+    importances : float64 (n_units,)
+        Mean over the folds; 0 for forbidden units.
+    sizes : int (n_sizes,)
+        Numbers of units whose cost was measured, ascending; the last one is all that are allowed.
+    costs : float64 (n_sizes,)
+        Mean costs on the fresh folds; inf where a model failed.
+    n_folds : int
+        Fresh folds.
+    source : str
+        What the units were ranked by.
+    """
+
+    kept: Bool
+    importances: Float
+    sizes: Int
+    costs: Float
+    n_folds: int
+    source: str
+
+    def __post_init__(self) -> None:
+        for array in (self.kept, self.importances, self.sizes, self.costs):
+            array.setflags(write=False)
+
+    @property
+    def n_kept(self) -> int:
+        """Number of units that are kept."""
+        return int(self.kept.sum())
+
+    @property
+    def n_fits(self) -> int:
+        """Fold models that the cut needed, those of the ranking included."""
+        return self.n_folds * len(self.sizes)
+
+    @property
+    def cost(self) -> float:
+        """Cost of the units that are kept, on the fresh folds."""
+        return float(self.costs[np.flatnonzero(self.sizes == self.n_kept)[0]])
+
+    def sentence(self) -> str:
+        """State what was kept, and by which costs."""
+        return (
+            f"prefilter: the search runs on {self.n_kept:,} of {len(self.kept):,} units, ranked by "
+            f"{self.source}: cost {self.cost:.4f} on {self.n_folds} fresh folds, "
+            f"{self.costs[-1]:.4f} with all; {self.n_fits} fits"
+        )
+
+
+def is_wide(space: SearchSpace, when: When) -> bool:
+    """Whether a table is cut: always, or with ``auto`` if it has more than 5,000 columns."""
+    return when == "always" or space.n_columns > MANY_COLUMNS
+
+
+def ranking_problem(problem: Problem, folds: tuple[Fold, ...]) -> Problem:
+    """Return the problem on `folds`, with importances of the fold models where there are any.
+
+    Boosted trees of LightGBM rank by the total gain of their splits. A model without importances
+    gets permutation importances if the task has no mutual information.
+    """
+    kind = problem.importance
+    if kind == "refit":
+        # A model on all rows has seen the test rows of the folds.
+        kind = "fold"
+    if kind == "none":
+        kind = "mutual_information" if _has_information(problem) else "permutation"
+    estimator = problem.estimator
+    if kind == "fold" and is_lightgbm(last_step(estimator)):
+        steps = getattr(estimator, "steps", None)
+        name = f"{steps[-1][0]}__importance_type" if steps else "importance_type"
+        estimator = _with(estimator, name, "gain")
+    return replace(
+        problem.with_folds(folds), importance=kind, estimator=estimator, exact_shrink=False
+    )
+
+
+def cut_units(plan: Prefilter, evaluator: CrossValidation) -> Cut:
+    """Rank the units, and choose how many to keep.
+
+    Parameters
+    ----------
+    plan : Prefilter
+    evaluator : CrossValidation
+        Evaluator of ``plan.problem``.
+
+    Raises
+    ------
+    ConfigError
+        If no model can be fitted on all units.
+    """
+    problem, space, n_folds = plan.problem, plan.problem.space, plan.problem.n_folds
+    importances, costs = _importances(problem, evaluator)
+    rankings = np.array([_ranked(values, space) for values in importances])
+    least, most = plan.bounds(space)
+    known = {most: costs}
+
+    def cost(size: int) -> float:
+        if size not in known:
+            known[size] = evaluator.fold_costs(_first(rankings, size, space), np.arange(n_folds))
+        return float(known[size].mean())
+
+    size = golden_section(cost, least, most)
+    mean = importances.mean(axis=0)
+    sizes = sorted(known)
+    return Cut(
+        _first(_ranked(mean, space)[None, :], size, space)[0],
+        np.where(space.forbidden, 0.0, mean),
+        np.array(sizes, dtype=np.int64),
+        np.array([cost(each) for each in sizes]),
+        n_folds,
+        {"mutual_information": "mutual information", "permutation": "permutation importance"}.get(
+            problem.importance, "the importances of the model"
+        ),
+    )
+
+
+def golden_section(cost: Callable[[int], float], least: int, most: int) -> int:
+    """Return the size of the lowest measured cost, the smallest of equal ones.
+
+    Golden-section search between two sizes, on the logarithm of the size, until neighbouring
+    sizes differ by less than a tenth. The cost of `most` is measured as well. Exact if the cost
+    falls up to some size and rises from there.
+
+    Parameters
+    ----------
+    cost : callable
+        Cost of a size; called once for each.
+    least, most : int
+    """
+    found: dict[int, float] = {}
+
+    def measured(place: float) -> float:
+        size = min(most, max(least, round(math.exp(place))))
+        if size not in found:
+            found[size] = cost(size)
+        return found[size]
+
+    low, high = math.log(least), math.log(most)
+    left, right = high - _RATIO * (high - low), low + _RATIO * (high - low)
+    measured(high)
+    while high - low > _RESOLUTION:
+        # Beyond the units that a model uses, all costs are equal.
+        if measured(left) <= measured(right):
+            high, right = right, left
+            left = high - _RATIO * (high - low)
+        else:
+            low, left = left, right
+            right = low + _RATIO * (high - low)
+    measured(low)
+    return min(found, key=lambda size: (found[size], size))
+
+
+def most_cut_fits(plan: Prefilter) -> int:
+    """Largest number of fold models that a cut needs."""
+    least, most = plan.bounds(plan.problem.space)
+    # Every step of the search measures one new size, the first one two; then there are the ends.
+    width = math.log(most) - math.log(least)
+    steps = math.log(max(1.0, width / _RESOLUTION)) / -math.log(_RATIO)
+    return plan.problem.n_folds * min(most - least + 1, math.ceil(steps) + 3)
+
+
+def _with(estimator: Any, name: str, value: object) -> Any:
+    from sklearn.base import clone
+
+    return clone(estimator, safe=False).set_params(**{name: value})
+
+
+def _has_information(problem: Problem) -> bool:
+    return problem.task in ("binary", "multiclass", "regression", "multilabel")
+
+
+def _importances(problem: Problem, evaluator: CrossValidation) -> tuple[Float, Float]:
+    """Importances (n_folds, n_units), each on the training rows of a fold, and costs (n_folds,)."""
+    space, n_folds = problem.space, problem.n_folds
+    everything = np.broadcast_to(~space.forbidden, (n_folds, space.n_units))
+    costs = evaluator.fold_costs(everything, np.arange(n_folds))
+    if problem.importance == "mutual_information":
+        values = [
+            target_information(problem.features.iloc[train], problem.target[train], problem.task)
+            for train, _ in problem.folds
+        ]
+        return np.array([space.by_unit(each, range(space.n_columns)) for each in values]), costs
+    record = evaluator.known.lookup(everything[:1])[0]
+    if not np.isfinite(costs).all():
+        reason = (record.error or "an unknown error").strip().splitlines()[-1]
+        raise ConfigError(
+            "the model cannot be fitted on all features, by which prefilter ranks them "
+            f"({reason}); use importance 'mutual_information', or no prefilter"
+        )
+    return np.nan_to_num(record.importances), costs
+
+
+def _ranked(importances: Float, space: SearchSpace) -> Int:
+    """Units in the order in which they are kept: fixed ones first, forbidden ones last."""
+    order: Int = np.lexsort((-importances, ~space.fixed, space.forbidden))
+    return order
+
+
+def _first(rankings: Int, size: int, space: SearchSpace) -> Bool:
+    """Masks of the first `size` units of each ranking."""
+    masks = np.zeros((len(rankings), space.n_units), dtype=bool)
+    np.put_along_axis(masks, rankings[:, :size], True, axis=1)
+    return masks
