@@ -151,6 +151,11 @@ class EnsembleSection(Section):
     n_models: PositiveCount = Field(
         default=8, description="Number of best subsets, with one model each"
     )
+    union_at_most: PositiveCount | Fraction | None = Field(
+        default=None,
+        description="Maximum number of columns, or share of all columns, that the subsets use"
+        " together: the best subset, then each next one that stays within it; null for no limit",
+    )
     vote: Literal["hard", "soft", "any", "mean", "auto"] = Field(
         default="auto",
         description="How predictions are combined: hard (majority), soft (mean probability), any"

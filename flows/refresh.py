@@ -283,5 +283,8 @@ def _digest(config: RefreshConfig, table: Table) -> str:
         if key.split(".")[0] in (*_TELLING, "split", "model", "scoring", "pos_label", "folds")
         or key in (*_DECIDING, "evaluation.importance")
     }
+    # Data and configuration of an earlier version without this key have not changed.
+    if keys["ensemble.union_at_most"] is None:
+        del keys["ensemble.union_at_most"]
     told.update(json.dumps(keys, sort_keys=True).encode())
     return told.hexdigest()[:32]

@@ -194,7 +194,8 @@ def carry_out(started: Started, verbosity: int) -> Outcome:
     finished, warnings = search_as_configured(config, started.plan, started.archive, log, verbosity)
     for text in warnings:
         say(f"[yellow]warning:[/yellow] {text}", verbosity)
-    log.files(answer_files(finished.result, finished.known, config.ensemble.n_models))
+    members = config.ensemble.n_models, config.ensemble.union_at_most
+    log.files(answer_files(finished.result, finished.known, *members))
     return _concluded(started, finished, started.warnings + warnings)
 
 
@@ -223,7 +224,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
     config, plan, log = started.config, started.plan, started.log
     train, test = started.train, started.test
     problem, result = plan.problem, finished.result
-    masks, _ = result.best_members(config.ensemble.n_models)
+    masks, _ = result.best_members(config.ensemble.n_models, config.ensemble.union_at_most)
     subsets = [result.space.subset(mask) for mask in masks]
     used = [name for name in train.features if any(name in subset for subset in subsets)]
     log.files({"reference.json": json.dumps(summarise(train.features[used])).encode()})
@@ -250,6 +251,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         "seed": config.seed,
         "folds": f"{problem.n_folds}, {config.folds.kind}",
         "rows": f"{len(train.features)} to search, {len(test.features)} to test",
+        "ensemble": _described(subsets, ensemble.vote_, config.ensemble.union_at_most),
         **run_facts(log.tags, result),
         "run": log.run_id,
     }
@@ -266,6 +268,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         config_yaml=as_yaml(config),
         facts=facts,
         subset_test_costs=costs_on_test(problem, ensemble, test),
+        union_at_most=config.ensemble.union_at_most,
     )
     log.files(write_report(data))
     log.settle()
@@ -300,3 +303,11 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         len(train.features),
         finished.training_seconds,
     )
+
+
+def _described(subsets: Sequence[Sequence[str]], vote: str, at_most: int | float | None) -> str:
+    """Describe the ensemble: its subsets, the columns that they use together, and its vote."""
+    together = len({name for subset in subsets for name in subset})
+    bound = "" if at_most is None else f" (union_at_most {at_most:g})"
+    many = f"{len(subsets)} subset{'s' * (len(subsets) != 1)}"
+    return f"{many}, {together} columns together{bound}, {vote} vote"

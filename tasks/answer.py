@@ -18,7 +18,12 @@ from tasks.tracking.run_log import parquet
 __all__ = ["answer_files", "evaluation_table", "judgement_files"]
 
 
-def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -> dict[str, bytes]:
+def answer_files(
+    result: SearchResult,
+    known: KnownEvaluations,
+    n_models: int,
+    union_at_most: int | float | None = None,
+) -> dict[str, bytes]:
     """Return features, subsets, history and evaluations of a search, by artifact path.
 
     ``features.json``, ``subsets.csv``, ``confirmation.csv`` (of a confirmed search) and
@@ -26,7 +31,8 @@ def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -
     and data; ``archive.parquet`` contains all archived evaluations of the problem, including
     those of other searches.
     """
-    masks, costs = result.best_members(n_models)
+    masks, costs = result.best_members(n_models, union_at_most)
+    together = result.space.subset(np.logical_or.reduce(masks, axis=0))
     features = {
         "features": result.features,
         "n_features": len(result.features),
@@ -36,6 +42,11 @@ def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -
             {"features": result.space.subset(mask), "cost": float(cost)}
             for mask, cost in zip(masks, costs, strict=True)
         ],
+        "together": {
+            "features": together,
+            "n_features": len(together),
+            "at_most": union_at_most,
+        },
     }
     confirmation = result.confirmation
     confirmed: dict[str, bytes] = {}

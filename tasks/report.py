@@ -69,10 +69,11 @@ def report_data(
     config_yaml: str,
     facts: Mapping[str, object],
     subset_test_costs: Sequence[float] = (),
+    union_at_most: int | float | None = None,
 ) -> ReportData:
     """Collect the data of the report from a search and its evaluation on the test rows."""
     space = result.space
-    masks, costs = result.best_members(n_models)
+    masks, costs = result.best_members(n_models, union_at_most)
     finished = [(mask, record) for mask, record in known.all() if record.complete]
     picks = _picks(result, finished)
     evaluations = pd.DataFrame(

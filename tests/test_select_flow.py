@@ -197,6 +197,28 @@ def test_the_ensemble_is_made_of_the_subsets_in_features_json(first):
     assert members == [subset["features"] for subset in answer["subsets"]]
 
 
+def test_a_bound_on_the_union_keeps_the_ensemble_small_from_file_to_report(first):
+    bench, _, outcome = first
+    bound = len(outcome.result.features)
+    known = json.loads(bench.artifact(outcome.run_id, "features.json"))
+    assert known["together"]["n_features"] > bound, "the ensemble has no more columns to lose"
+    ensemble = {"n_models": 4, "union_at_most": bound}
+    config = bench.config(ensemble=ensemble, tracking={"register": False})
+    small = select(config, None, 0)
+    answer = json.loads(bench.artifact(small.run_id, "features.json"))
+    together = sorted({name for one in answer["subsets"] for name in one["features"]})
+    assert answer["features"] == known["features"]
+    assert answer["together"] == {
+        "features": together,
+        "n_features": len(together),
+        "at_most": bound,
+    }
+    assert len(together) <= bound
+    assert small.ensemble.subsets_ == [one["features"] for one in answer["subsets"]]
+    report = json.loads(bench.artifact(small.run_id, "report.json"))["report"]
+    assert f"{len(together)} columns together" in report["facts"]["ensemble"]
+
+
 @pytest.mark.usefixtures("plain")
 def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(first):
     bench, config, outcome = first
