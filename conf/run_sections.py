@@ -159,8 +159,8 @@ class EnsembleSection(Section):
     vote: Literal["hard", "soft", "any", "mean", "auto"] = Field(
         default="auto",
         description="How predictions are combined: hard (majority), soft (mean probability), any"
-        " (positive if any model predicts it) or mean; auto is hard for classifiers and mean for"
-        " regressors",
+        " (positive if any model predicts it) or mean; auto is soft for classifiers with"
+        " probabilities, hard for others, and mean for regressors",
     )
 
 

@@ -272,7 +272,10 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
     )
     log.files(write_report(data))
     log.settle()
-    answer = hashlib.sha256(json.dumps(subsets).encode()).hexdigest()[:16]
+    # A resumed run of a version whose auto vote was hard has another model.
+    soft = config.ensemble.vote == "auto" and ensemble.vote_ == "soft"
+    text = json.dumps([subsets, "soft"] if soft else subsets)
+    answer = hashlib.sha256(text.encode()).hexdigest()[:16]
     uri = log.earlier_model(answer)
     if not is_storable(problem.estimator):
         uri = ""

@@ -315,7 +315,7 @@ def test_numbers_and_labels_and_many_classes_are_judged_too(small: Any) -> None:
 
 
 def test_the_verdict_is_one_sentence(small: Any) -> None:
-    judged = judge(KNN, *small, CHOSEN, n_random=1, n_resamples=200)
+    judged = judge(KNN, *small, CHOSEN, vote="hard", n_random=1, n_resamples=200)
     sentence = judged.verdict("f1", against="all_features_ensemble")
     assert sentence.startswith("On 171 unseen rows the ensemble of 3 subsets scores f1 0.")
     assert " for all features with the same vote: a difference of 0." in sentence
