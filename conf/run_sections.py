@@ -168,7 +168,9 @@ class HoldoutSection(Section):
     """How the result is evaluated on the test rows."""
 
     metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
-        default=None, description="Metrics on the test rows; null uses the defaults of the task"
+        default=None,
+        description="Metrics on the test rows: names of metrics or scikit-learn scorers; null uses"
+        " the defaults of the task; that of the search always comes first",
     )
     bootstrap: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1000, description="Number of bootstrap resamples of each confidence interval"
@@ -200,16 +202,22 @@ class TrackingSection(Section):
     spool: Annotated[str, Field(min_length=1)] = Field(
         default="mlruns/spool", description="Ignored: earlier versions kept a queue here"
     )
-    register_model: bool = Field(
-        default=True,
+    register_model: bool | Literal["auto"] = Field(
+        default="auto",
         alias="register",
-        description="Register the ensemble under the name of the run",
+        description="Register the ensemble under the name of the run; auto does so unless all"
+        " features are better",
     )
 
     @property
     def register(self) -> bool:
-        """Whether the ensemble is registered: the key ``tracking.register``."""
-        return self.register_model
+        """Whether the ensemble may be registered: the key ``tracking.register``."""
+        return self.register_model is not False
+
+    @property
+    def registers_always(self) -> bool:
+        """Whether the ensemble is registered even if all features are better."""
+        return self.register_model is True
 
 
 class ArchiveSection(Section):

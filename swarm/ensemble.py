@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from swarm.errors import DataError, InputError, nearest
 from swarm.problem.model_inputs import for_columns
+from swarm.problem.scoring import rarer_class
 
-__all__ = ["SubsetEnsemble", "has_probabilities", "one_thread", "plain_target", "rarer_class"]
+__all__ = ["SubsetEnsemble", "has_probabilities", "one_thread", "plain_target"]
 
 FloatArray = NDArray[np.float64]
 AnyArray = NDArray[Any]
@@ -48,12 +49,6 @@ def has_probabilities(estimator: Any) -> bool:
     """
     final = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     return hasattr(estimator, "predict_proba") and not callable(getattr(final, "objective", None))
-
-
-def rarer_class(target: AnyArray) -> Any:
-    """Return the less frequent of two classes; the larger one if they are equally frequent."""
-    classes, counts = np.unique(target, return_counts=True)
-    return classes.tolist()[0 if counts[0] < counts[-1] else -1]
 
 
 def plain_target(y: ArrayLike) -> AnyArray:

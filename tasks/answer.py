@@ -13,6 +13,7 @@ from swarm.search.confirmation import Confirmation
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.validation import Judgement
+from swarm.validation.headline import Headline
 from tasks.tracking.run_log import parquet
 
 __all__ = ["answer_files", "evaluation_table", "judgement_files"]
@@ -105,10 +106,10 @@ def evaluation_table(known: KnownEvaluations, space: SearchSpace) -> pd.DataFram
     return pd.DataFrame(rows)
 
 
-def judgement_files(judgement: Judgement) -> dict[str, bytes]:
+def judgement_files(judgement: Judgement, head: Headline) -> dict[str, bytes]:
     """Return ``evaluation.json`` and ``predictions.parquet``."""
     return {
-        "evaluation.json": _json(judgement.as_dict()),
+        "evaluation.json": _json({"headline": head.as_dict(), **judgement.as_dict()}),
         "predictions.parquet": parquet(judgement.predictions.reset_index(drop=True)),
     }
 
