@@ -70,5 +70,8 @@ Scoring = Annotated[
 ]
 PosLabel = Annotated[
     bool | int | str | None,
-    Field(description="Label that counts as positive; null leaves it to the scorer"),
+    Field(
+        description="Label that counts as positive; null takes that of the scorer, which is the"
+        " label 1 where there is one, else the rarer class"
+    ),
 ]

@@ -245,7 +245,11 @@ def _workers_can_be_reached(config: SelectConfig) -> None:
 def _scorers_exist(config: SelectConfig) -> None:
     named = [("scoring", config.scoring, scorer_names())]
     metrics = config.test.metrics or []
-    named += [("test.metrics", metric, metric_names()) for metric in metrics]
+    known = metric_names()
+    named += [("test.metrics", metric, known) for metric in metrics]
+    champion = getattr(config, "champion", None)
+    if champion is not None:
+        named.append(("champion.metric", champion.metric, known))
     for key, name, known in named:
         if name is not None and name not in known:
             hint = nearest(name, known) or "; choose one of them"

@@ -22,8 +22,8 @@ class ChampionSection(Section):
     )
     metric: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
-        description="Metric on the test rows that decides; null uses the scorer if it is a metric,"
-        " else the default metric",
+        description="Metric or scorer on the test rows that decides; null uses the scorer of the"
+        " search",
     )
     margin: Annotated[FiniteFloat, Field(ge=0)] = Field(
         default=0.0, description="Minimum gain of a challenger, in units of the metric"

@@ -166,11 +166,16 @@ class EnsembleSection(Section):
     n_models: PositiveCount = Field(
         default=8, description="Number of best subsets, with one model each"
     )
+    union_at_most: PositiveCount | Fraction | None = Field(
+        default=None,
+        description="Maximum number of columns, or share of all columns, that the subsets use"
+        " together: the best subset, then each next one that stays within it; null for no limit",
+    )
     vote: Literal["hard", "soft", "any", "mean", "auto"] = Field(
         default="auto",
         description="How predictions are combined: hard (majority), soft (mean probability), any"
-        " (positive if any model predicts it) or mean; auto is hard for classifiers and mean for"
-        " regressors",
+        " (positive if any model predicts it) or mean; auto is soft for classifiers with"
+        " probabilities, hard for others, and mean for regressors",
     )
 
 
@@ -178,7 +183,9 @@ class HoldoutSection(Section):
     """How the result is evaluated on the test rows."""
 
     metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
-        default=None, description="Metrics on the test rows; null uses the defaults of the task"
+        default=None,
+        description="Metrics on the test rows: names of metrics or scikit-learn scorers; null uses"
+        " the defaults of the task; that of the search always comes first",
     )
     bootstrap: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1000, description="Number of bootstrap resamples of each confidence interval"
@@ -210,16 +217,22 @@ class TrackingSection(Section):
     spool: Annotated[str, Field(min_length=1)] = Field(
         default="mlruns/spool", description="Ignored: earlier versions kept a queue here"
     )
-    register_model: bool = Field(
-        default=True,
+    register_model: bool | Literal["auto"] = Field(
+        default="auto",
         alias="register",
-        description="Register the ensemble under the name of the run",
+        description="Register the ensemble under the name of the run; auto does so unless all"
+        " features are better",
     )
 
     @property
     def register(self) -> bool:
-        """Whether the ensemble is registered: the key ``tracking.register``."""
-        return self.register_model
+        """Whether the ensemble may be registered: the key ``tracking.register``."""
+        return self.register_model is not False
+
+    @property
+    def registers_always(self) -> bool:
+        """Whether the ensemble is registered even if all features are better."""
+        return self.register_model is True
 
 
 class ArchiveSection(Section):

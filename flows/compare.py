@@ -51,6 +51,7 @@ from tasks.search_cell import (
     run_selector,
 )
 from tasks.secrets import expand
+from tasks.steps import positive_of
 from tasks.tracking import Tracking
 from tasks.tracking.comparison import SearchRuns, unfinished
 from tasks.tracking.note import note
@@ -205,16 +206,14 @@ def _everything(
     return found
 
 
-def _test_everything(
-    config: CompareConfig, prepared: Mapping[_Key, PreparedData]
-) -> dict[str, float]:
-    """Return the mean cost of all features on the test rows of each data set."""
-    costs: dict[str, list[float]] = {name: [] for name in config.datasets}
+def _test_everything(prepared: Mapping[_Key, PreparedData]) -> dict[str, float]:
+    """Return the mean cost of all features on the test rows of each data set that has some."""
+    costs: dict[str, list[float]] = {}
     for (name, _), data in prepared.items():
-        space = data.problem.space
-        assert data.test is not None
-        columns = space.subset(~space.forbidden)
-        costs[name].append(cost_on_test_rows(data.problem, columns, data.test))
+        if data.test is None:
+            continue
+        columns = data.problem.space.subset(~data.problem.space.forbidden)
+        costs.setdefault(name, []).append(cost_on_test_rows(data.problem, columns, data.test))
     return {name: sum(each) / len(each) for name, each in costs.items()}
 
 
@@ -379,10 +378,9 @@ def _concluded(
 ) -> ComparisonRun:
     """Compute tables and tests, write the figures, and log them."""
     cells = cells_table(results)
-    test_everything = _test_everything(config, prepared) if config.is_judged_on_test else {}
-    baseline = {
-        name: (test_everything.get(name, cost), size) for name, (cost, size) in everything.items()
-    }
+    test_everything = _test_everything(prepared)
+    judged = test_everything if config.is_judged_on_test else {}
+    baseline = {name: (judged.get(name, cost), size) for name, (cost, size) in everything.items()}
     comparison = compare_cells(
         cells,
         baseline,
@@ -412,6 +410,7 @@ def _concluded(
         everything,
         labels,
         test_everything,
+        _positive(prepared),
     )
     log.files(files)
     log.metrics({0: parent_metrics(comparison)})
@@ -423,6 +422,12 @@ def _concluded(
     return ComparisonRun(
         log.run_id, comparison, cells, everything, read_back, told, test_everything
     )
+
+
+def _positive(prepared: Mapping[_Key, PreparedData]) -> dict[str, str]:
+    """Return the positive class of each data set with two classes."""
+    found = {name: positive_of(data.problem) for (name, _), data in prepared.items()}
+    return {name: str(label) for name, label in found.items() if label is not None}
 
 
 def _row_counts(prepared: Mapping[_Key, PreparedData]) -> dict[str, tuple[float, float]]:

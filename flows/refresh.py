@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 from prefect import flow
 
@@ -25,9 +24,12 @@ from flows.progress import say
 from flows.select import Outcome, Started, carry_out, start
 from flows.tracking import tracking_as_configured
 from swarm.errors import DataError
+from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
+from swarm.validation.answers import answers_of
 from swarm.validation.drift import drift_table
-from swarm.validation.metrics import default_metrics, metric_names
+from swarm.validation.holdout import judged_metrics
+from swarm.validation.metrics import METRICS, default_metrics, natural_name
 from swarm.validation.paired_comparison import PairedComparison
 from swarm.warning_codes import coded
 from tasks.refresh.champion import Champion, Champions
@@ -206,14 +208,20 @@ def _met(
     champions: Champions,
     champion: Champion,
 ) -> PairedComparison:
-    test = started.test
+    test, task = started.test, started.plan.problem.task
+    now = answers_of(outcome.ensemble, test.features)
+    before = champions.answers(champion, test.features, now.classes)
+    metric = natural_name(_metric(config, started.plan.problem))
+    if metric not in METRICS[task] and now.proba is not None and before.proba is None:
+        # A champion of an earlier version returns labels only, which would be scored as certain.
+        metric = default_metrics(task)[0]
     return measure(
         started.plan.problem,
         started.train,
         test,
-        champions.predict(champion, test.features),
-        np.asarray(outcome.ensemble.predict(test.features)),
-        metric=_metric(config, started.plan.problem.task),
+        before,
+        now,
+        metric=metric,
         margin=config.champion.margin,
         confidence=config.champion.confidence,
         n_resamples=config.test.bootstrap,
@@ -221,10 +229,9 @@ def _met(
     )
 
 
-def _metric(config: RefreshConfig, task: str) -> str:
-    asked = config.champion.metric or config.scoring
-    known = config.champion.metric is not None or asked in metric_names()
-    return asked if asked is not None and known else default_metrics(task)[0]
+def _metric(config: RefreshConfig, problem: Problem) -> str:
+    """Return the metric that decides: the configured one, or that of the search."""
+    return config.champion.metric or judged_metrics(None, problem.task, problem.scoring)[0]
 
 
 def _gone(
@@ -295,5 +302,8 @@ def _digest(config: RefreshConfig, table: Table) -> str:
         # As before these keys existed, so that an upgrade alone does not repeat a search.
         if keys.get(key, "") is None:
             del keys[key]
+    # Data and configuration of an earlier version without this key have not changed.
+    if keys["ensemble.union_at_most"] is None:
+        del keys["ensemble.union_at_most"]
     told.update(json.dumps(keys, sort_keys=True).encode())
     return told.hexdigest()[:32]

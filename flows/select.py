@@ -24,13 +24,17 @@ from flows.progress import say
 from flows.searching import search_as_configured
 from flows.tracking import tracking_as_configured
 from swarm.ensemble import SubsetEnsemble
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, InputError
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchPlan
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation import Judgement
 from swarm.validation.drift import summarise
+from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.headline import Headline, headline
+from swarm.validation.holdout import judged_metrics
+from swarm.validation.scorer_metrics import check_scorable
 from tasks.answer import answer_files, judgement_files
 from tasks.models.files import is_storable
 from tasks.prefect_artifacts import show_answer
@@ -39,6 +43,7 @@ from tasks.secrets import expand
 from tasks.steps import (
     fit_ensemble,
     judge_answer,
+    positive_of,
     register_model,
 )
 from tasks.table import Table
@@ -70,6 +75,9 @@ class Outcome:
         Training rows.
     training_seconds : float
         Training time of the search, cached folds included.
+    headline : Headline
+    declined : bool
+        Whether the model was not registered as all features are better.
     unsent : str
         What the tracking store lacks and how to send it; empty if it has everything.
     """
@@ -82,6 +90,8 @@ class Outcome:
     ensemble: SubsetEnsemble
     n_train: int
     training_seconds: float
+    headline: Headline
+    declined: bool = False
     unsent: str = ""
 
 
@@ -169,6 +179,7 @@ def start(
     assert data.test is not None
     plan = plan_as_configured(config, data)
     plan.check()
+    _refuse_metrics(config, data)
     name = registered or (config.name if config.tracking.register else None)
     if name is not None and not is_storable(data.problem.estimator):
         raise ConfigError(
@@ -186,6 +197,20 @@ def start(
     return Started(config, plan, data.train, data.test, archive, tracking, log, name, data.warnings)
 
 
+def _refuse_metrics(config: SelectConfig, data: PreparedData) -> None:
+    """Refuse metrics that cannot be computed on the test rows, before anything is trained."""
+    problem, test = data.problem, data.test
+    assert test is not None
+    truth = EvaluationTarget.of(
+        problem.estimator, data.train.target, test.target, positive_of(problem)
+    )
+    metrics = judged_metrics(config.test.metrics, truth.task, problem.scoring)
+    try:
+        check_scorable(metrics, truth)
+    except InputError as error:
+        raise ConfigError(f"test.metrics: {error}") from None
+
+
 def carry_out(started: Started, verbosity: int) -> Outcome:
     """Search, evaluate the result and register it; the run stays open."""
     config, log = started.config, started.log
@@ -194,7 +219,8 @@ def carry_out(started: Started, verbosity: int) -> Outcome:
     finished, warnings = search_as_configured(config, started.plan, started.archive, log, verbosity)
     for text in warnings:
         say(f"[yellow]warning:[/yellow] {text}", verbosity)
-    log.files(answer_files(finished.result, finished.known, config.ensemble.n_models))
+    members = config.ensemble.n_models, config.ensemble.union_at_most
+    log.files(answer_files(finished.result, finished.known, *members))
     return _concluded(started, finished, started.warnings + warnings)
 
 
@@ -223,7 +249,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
     config, plan, log = started.config, started.plan, started.log
     train, test = started.train, started.test
     problem, result = plan.problem, finished.result
-    masks, _ = result.best_members(config.ensemble.n_models)
+    masks, _ = result.best_members(config.ensemble.n_models, config.ensemble.union_at_most)
     subsets = [result.space.subset(mask) for mask in masks]
     used = [name for name in train.features if any(name in subset for subset in subsets)]
     log.files({"reference.json": json.dumps(summarise(train.features[used])).encode()})
@@ -243,7 +269,8 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         seed=config.seed,
         n_jobs=config.evaluation.n_jobs,
     )
-    log.files(judgement_files(judgement))
+    head = headline(result, problem.scoring, judgement)
+    log.files(judgement_files(judgement, head))
     log.metrics({result.state.epoch: final_metrics(judgement)})
     facts = {
         "strategy": config.strategy.name,
@@ -251,6 +278,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         "folds": f"{problem.n_folds}, {config.folds.kind}"
         + (f", {problem.repeats} partitions" if problem.repeats > 1 else ""),
         "rows": f"{len(train.features)} to search, {len(test.features)} to test",
+        "ensemble": _described(subsets, ensemble.vote_, config.ensemble.union_at_most),
         **run_facts(log.tags, result),
         "run": log.run_id,
     }
@@ -262,35 +290,51 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         finished.known,
         plan.hints,
         config.ensemble.n_models,
+        headline=head,
         regroup_every=getattr(plan.strategy, "regroup_every", None),
         warnings=warnings,
         config_yaml=as_yaml(config),
         facts=facts,
         subset_test_costs=costs_on_test(problem, ensemble, test),
+        union_at_most=config.ensemble.union_at_most,
     )
     log.files(write_report(data))
     log.settle()
-    answer = hashlib.sha256(json.dumps(subsets).encode()).hexdigest()[:16]
+    # A resumed run of a version whose auto vote was hard has another model.
+    soft = config.ensemble.vote == "auto" and ensemble.vote_ == "soft"
+    text = json.dumps([subsets, "soft"] if soft else subsets)
+    answer = hashlib.sha256(text.encode()).hexdigest()[:16]
+    # A refresh needs its challenger as a version, and compares it with the champion itself.
+    name, refreshed = started.registered, log.tags.get("kind") == "refresh"
+    asked = refreshed or config.tracking.registers_always
+    declined = name is not None and head.verdict == "worse" and not asked
     uri = log.earlier_model(answer)
     if not is_storable(problem.estimator):
         uri = ""
     elif uri is None:
         example = train.features.head(_EXAMPLE_ROWS)
-        verdict = judgement.verdict()
-        uri = register_model(log, ensemble, example, started.registered, verdict).uri
+        told = " ".join([f"{head.title}.", *head.sentences(), judgement.verdict()])
+        uri = register_model(log, ensemble, example, None if declined else name, told).uri
+    if judgement.pos_label is not None:
+        log.tag({"positive_class": str(judgement.pos_label)})
     log.tag(
-        {"stopped": result.reason, "answer": answer, "model": uri, "verdict": judgement.verdict()}
+        {
+            "stopped": result.reason,
+            "answer": answer,
+            "model": uri,
+            "headline": head.title,
+            "verdict": judgement.verdict(),
+        }
         | answer_note(
             log.tracking,
             log.run_id,
             result.features,
-            result.space.n_columns,
-            result.cost,
-            judgement.verdict(),
+            " ".join([f"**{head.title}.**", *head.sentences(), head.searched]),
+            f"{judgement.verdict()} {judgement.positive}".rstrip(),
             config.description,
         )
     )
-    show_answer(config.name, result, judgement, log.tracking, log.run_id)
+    show_answer(config.name, result, head, judgement, log.tracking, log.run_id)
     return Outcome(
         log.run_id,
         result,
@@ -300,4 +344,14 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         ensemble,
         len(train.features),
         finished.training_seconds,
+        head,
+        declined,
     )
+
+
+def _described(subsets: Sequence[Sequence[str]], vote: str, at_most: int | float | None) -> str:
+    """Describe the ensemble: its subsets, the columns that they use together, and its vote."""
+    together = len({name for subset in subsets for name in subset})
+    bound = "" if at_most is None else f" (union_at_most {at_most:g})"
+    many = f"{len(subsets)} subset{'s' * (len(subsets) != 1)}"
+    return f"{many}, {together} columns together{bound}, {vote} vote"

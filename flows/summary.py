@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from conf.schema import SelectConfig
 from flows.select import Outcome
-from swarm.search.result import SearchResult
 from swarm.validation import Judgement
+from swarm.validation.metrics import display_name
 
 __all__ = ["print_summary"]
 
 # Width of the table with all metrics.
 _WIDE = 110
+# Metrics that fit side by side; the report has all of them.
+_METRICS = 5
 _MEANING = {
     "ensemble": "ensemble of the best subsets",
     "best_subset": "best single subset",
@@ -27,17 +30,23 @@ _MEANING = {
 def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     """Print the selected features, the test scores with their baselines, and where to find more."""
     console = _console()
-    result, judgement = outcome.result, outcome.judgement
-    names = result.features
+    result, judgement, head = outcome.result, outcome.judgement, outcome.headline
+    console.print(f"\n[bold]{escape(head.title)}[/bold]")
+    found = "" if head.names_features else f"best subset found, {head.n_features}: "
+    console.print(f"  {found}{', '.join(result.features)}", soft_wrap=True, markup=False)
+    for text in head.sentences():
+        console.print(text, highlight=False, markup=False)
+    if head.offer:
+        console.print(head.offer, highlight=False, markup=False)
     console.print(
-        f"\n[bold]{_headline(result)}[/bold] "
-        f"(cost {result.cost:.5f}, {result.state.epoch} epochs, ended by {result.reason}):"
+        f"{head.searched} It took {result.state.epoch} epochs, ended by {result.reason}.",
+        highlight=False,
+        markup=False,
     )
-    console.print("  " + ", ".join(names), soft_wrap=True)
-    if result.confirmation is not None:
-        console.print(result.confirmation.sentence(), highlight=False, markup=False)
     console.print(_figures(judgement, wide=console.width >= _WIDE))
-    console.print(judgement.verdict())
+    console.print(judgement.verdict(), highlight=False, markup=False)
+    if judgement.positive:
+        console.print(judgement.positive, highlight=False, markup=False)
     if judgement.optimism is not None:
         console.print(
             f"Optimism of the best subset: {judgement.optimism:+.4f} "
@@ -48,21 +57,19 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     if outcome.unsent:
         console.print(f"[yellow]{outcome.unsent}[/yellow]")
     console.print(f"\nrun      {outcome.run_id}  ({config.tracking.experiment})")
-    console.print(
-        f"model    {outcome.model_uri or 'not stored: it cannot be saved without pickle'}"
-    )
+    console.print(f"model    {_stored(outcome)}", soft_wrap=True)
     console.print("look     swarm ui (or make ui), then open report.html among the run's artifacts")
 
 
-def _headline(result: SearchResult) -> str:
-    """State whether the subset, or all features, should be used."""
-    count, total = len(result.features), result.space.n_columns
-    verdict = "better" if result.confirmation is None else result.confirmation.verdict
-    if verdict == "worse":
-        return f"Keep all {total} features; the best subset has {count}"
-    if verdict == "better":
-        return f"{count} of {total} features"
-    return f"No clear difference between these {count} and all {total} features"
+def _stored(outcome: Outcome) -> str:
+    if not outcome.model_uri:
+        return "not stored: it cannot be saved without pickle"
+    if outcome.declined:
+        return (
+            f"{outcome.model_uri} (not registered, as all features are better; to register it, "
+            "set tracking.register to true)"
+        )
+    return outcome.model_uri
 
 
 def _console() -> Console:
@@ -76,11 +83,11 @@ def _figures(judgement: Judgement, wide: bool) -> Table:
     table = Table(
         title=f"On {judgement.n_rows} rows that no search saw", title_justify="left", box=SIMPLE
     )
-    first, *others = judgement.metrics if wide else judgement.metrics[:2]
+    first, *others = judgement.metrics[: _METRICS if wide else 2]
     table.add_column("", no_wrap=True)
-    table.add_column(first, no_wrap=True)
+    table.add_column(display_name(first), no_wrap=True)
     for metric in others:
-        table.add_column(metric.replace("_", " "), justify="right", min_width=8)
+        table.add_column(display_name(metric), justify="right", min_width=8)
     for contender, rows in judgement.table.groupby("contender", sort=False):
         row = rows.set_index("metric").to_dict("index")
         top = row[first]

@@ -245,6 +245,8 @@ def _test_costs(search: SearchResult, data: PreparedData, seed: int) -> dict[str
         (test.features, test.target),
         [search.space.subset(mask) for mask in masks],
         best=search.features,
+        # The rows of the studies are those of a majority vote.
+        vote="hard",
         space=problem.space,
         cost_of=problem.scoring.cost,
         n_random=_N_RANDOM,

@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from swarm.errors import DataError, InputError, nearest
 from swarm.problem.model_inputs import for_columns
+from swarm.problem.scoring import rarer_class
 
-__all__ = ["SubsetEnsemble", "one_thread", "plain_target"]
+__all__ = ["SubsetEnsemble", "has_probabilities", "one_thread", "plain_target"]
 
 FloatArray = NDArray[np.float64]
 AnyArray = NDArray[Any]
@@ -39,6 +40,15 @@ def one_thread(estimator: BaseEstimator) -> BaseEstimator:
         if light and part.get_params().get("n_jobs", 1) is None:
             model.set_params(**{f"{prefix}n_jobs": 1})
     return model
+
+
+def has_probabilities(estimator: Any) -> bool:
+    """Whether a classifier has `predict_proba`, and it returns probabilities.
+
+    LightGBM with an objective function of the user returns raw scores.
+    """
+    final = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    return hasattr(estimator, "predict_proba") and not callable(getattr(final, "objective", None))
 
 
 def plain_target(y: ArrayLike) -> AnyArray:
@@ -68,10 +78,12 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         ``hard``: majority vote; ties are broken by the order of `classes_`. ``soft``: the class
         with the highest mean probability. ``any``: the positive class if at least one member
         predicts it; binary classification only. ``mean``: mean prediction, for regressors.
-        ``auto``: hard for classifiers, mean for regressors. With a multi-label target, hard and
-        any vote on each label separately; soft does not support it.
+        ``auto``: soft for classifiers with `predict_proba`, hard for others, mean for regressors.
+        With a multi-label target, each label has a vote of its own. A single member predicts by
+        itself, whatever the vote.
     pos_label : class, default=None
-        Positive class of the ``any`` vote. None means ``classes_[1]``.
+        Positive class of the ``any`` vote. None means the rarer class of `y`, or ``classes_[1]``
+        if both are equally frequent; with a multi-label target it is ``classes_[i][1]``.
 
     Attributes
     ----------
@@ -87,6 +99,9 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Number of columns seen in `fit`.
     vote_ : str
         The vote in use: `vote` with ``auto`` resolved.
+    positive_ : int
+        Position of the positive class in `classes_`. Classifiers only; 1 unless there are two
+        classes.
 
     Examples
     --------
@@ -191,6 +206,9 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         if not _classifies(self):
             result: AnyArray = np.mean(self._predictions(X), axis=0)
             return result
+        if len(self.models_) == 1:
+            # The class with the highest probability need not be the prediction of a model.
+            return self._predictions(X)[0]
         if not isinstance(self.classes_, list):
             return self._elected(self.predict_proba(X), self.classes_)
         shares = self.predict_proba(X)
@@ -214,11 +232,35 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         """
         self._check_columns(X)
         if self.vote_ == "soft":
-            return np.mean(self._probabilities(X), axis=0)
+            return self.mean_proba(X)
         votes = np.asarray(self._predictions(X))
         if not isinstance(self.classes_, list):
             return _shares(votes, self.classes_)
         return [_shares(votes[:, :, i], classes) for i, classes in enumerate(self.classes_)]
+
+    @available_if(_classifies)  # type: ignore[untyped-decorator]
+    def mean_proba(self, X: pd.DataFrame) -> Any:
+        """Return the mean probability of each class over the members, whatever the vote.
+
+        Returns
+        -------
+        float64 (n_rows, n_classes), or a list of them, one per label
+            As :meth:`predict_proba`, and equal to it if members have no probabilities.
+
+        Raises
+        ------
+        DataError
+            If `X` is not a DataFrame or lacks a column.
+        """
+        if not has_probabilities(self.estimator):
+            return self.predict_proba(X)
+        self._check_columns(X)
+        several = isinstance(self.classes_, list)
+        classes = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
+        members = zip(self.models_, self.subsets_, strict=True)
+        found = [_probabilities(model, X[subset], classes) for model, subset in members]
+        means = [np.mean([one[i] for one in found], axis=0) for i in range(len(classes))]
+        return means if several else means[0]
 
     def score(self, X: pd.DataFrame, y: ArrayLike) -> float:
         """Return the accuracy of a classifier or the R2 of a regressor, as scikit-learn does."""
@@ -245,11 +287,12 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         if not classifies and not is_regressor(self.estimator):
             raise InputError(f"{name} is neither a classifier nor a regressor; choose one that is")
         if self.vote == "auto":
-            return "hard" if classifies else "mean"
+            soft = "soft" if has_probabilities(self.estimator) else "hard"
+            return soft if classifies else "mean"
         if classifies == (self.vote == "mean"):
             fitting = "hard, soft or any" if classifies else "mean"
             raise InputError(f"the vote {self.vote!r} is not supported for {name}; use {fitting}")
-        if self.vote == "soft" and not hasattr(self.estimator, "predict_proba"):
+        if self.vote == "soft" and not has_probabilities(self.estimator):
             raise InputError(f"{name} has no predict_proba for the soft vote; use the hard vote")
         return self.vote
 
@@ -283,11 +326,11 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         labels = target.T if several else target[None, :]
         classes = [np.unique(label) for label in labels]
         self.classes_ = classes if several else classes[0]
-        if self.vote_ == "soft" and several:
-            raise InputError(
-                f"the soft vote does not support a multi-label target, but y has {len(classes)} "
-                "labels; use hard"
-            )
+        self.positive_ = 1
+        if not several and len(classes[0]) == 2:
+            known = classes[0].tolist()
+            label = rarer_class(target) if self.pos_label is None else self.pos_label
+            self.positive_ = known.index(label) if label in known else 1
         if self.vote_ != "any":
             return
         for found in classes:
@@ -306,22 +349,36 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         members = zip(self.models_, self.subsets_, strict=True)
         return [np.asarray(model.predict(X[subset])) for model, subset in members]
 
-    def _probabilities(self, X: pd.DataFrame) -> list[FloatArray]:
-        aligned = []
-        for model, subset in zip(self.models_, self.subsets_, strict=True):
-            # The training rows of a member may lack a class.
-            full = np.zeros((len(X), len(self.classes_)))
-            full[:, np.searchsorted(self.classes_, model.classes_)] = model.predict_proba(X[subset])
-            aligned.append(full)
-        return aligned
-
     def _elected(self, shares: FloatArray, classes: AnyArray) -> AnyArray:
         chosen = np.argmax(shares, axis=1)
         if self.vote_ == "any":
-            positive = 1 if self.pos_label is None else classes.tolist().index(self.pos_label)
+            positive = self.positive_
+            if self.pos_label is not None:
+                positive = classes.tolist().index(self.pos_label)
             chosen = np.where(shares[:, positive] > 0.0, positive, 1 - positive)
         elected: AnyArray = classes[chosen]
         return elected
+
+
+def _probabilities(model: Any, rows: pd.DataFrame, classes: Sequence[AnyArray]) -> list[FloatArray]:
+    """Return the probabilities of one model for each label, aligned with `classes`."""
+    found = model.predict_proba(rows)
+    if isinstance(found, list):
+        known = model.classes_
+    elif np.ndim(found) == 2 and len(classes) > 1:
+        # One column per label, the probability of 1.
+        found, known = list(np.transpose(found)), [np.array([0, 1])] * len(classes)
+        found = [np.column_stack([1.0 - one, one]) for one in found]
+    else:
+        found, known = [found], [model.classes_]
+    aligned = []
+    for shares, own, all_of_them in zip(found, known, classes, strict=True):
+        # The training rows of a member may lack a class, and a label may be constant.
+        kept = np.isin(own, all_of_them)
+        full = np.zeros((len(rows), len(all_of_them)))
+        full[:, np.searchsorted(all_of_them, own[kept])] = np.asarray(shares)[:, kept]
+        aligned.append(full)
+    return aligned
 
 
 def _shares(votes: AnyArray, classes: AnyArray) -> FloatArray:

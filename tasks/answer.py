@@ -15,19 +15,26 @@ from swarm.search.prefilter import Cut
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.validation import Judgement
+from swarm.validation.headline import Headline
 from tasks.tracking.run_log import parquet
 
 __all__ = ["answer_files", "evaluation_table", "judgement_files"]
 
 
-def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -> dict[str, bytes]:
+def answer_files(
+    result: SearchResult,
+    known: KnownEvaluations,
+    n_models: int,
+    union_at_most: int | float | None = None,
+) -> dict[str, bytes]:
     """Return features, subsets, history and evaluations of a search, by artifact path.
 
     ``features.json``, ``subsets.csv``, ``confirmation.csv`` (of a confirmed search),
     ``prefilter.csv`` (with a prefilter) and ``history.parquet`` depend only on configuration, seed
     and data. So do the evaluations in ``archive.parquet``, but for the seconds that they took.
     """
-    masks, costs = result.best_members(n_models)
+    masks, costs = result.best_members(n_models, union_at_most)
+    together = result.space.subset(np.logical_or.reduce(masks, axis=0))
     features = {
         "features": result.features,
         "n_features": len(result.features),
@@ -37,6 +44,11 @@ def answer_files(result: SearchResult, known: KnownEvaluations, n_models: int) -
             {"features": result.space.subset(mask), "cost": float(cost)}
             for mask, cost in zip(masks, costs, strict=True)
         ],
+        "together": {
+            "features": together,
+            "n_features": len(together),
+            "at_most": union_at_most,
+        },
     }
     confirmation = result.confirmation
     confirmed: dict[str, bytes] = {}
@@ -125,10 +137,10 @@ def evaluation_table(result: SearchResult, known: KnownEvaluations) -> pd.DataFr
     return pd.DataFrame(rows)
 
 
-def judgement_files(judgement: Judgement) -> dict[str, bytes]:
+def judgement_files(judgement: Judgement, head: Headline) -> dict[str, bytes]:
     """Return ``evaluation.json`` and ``predictions.parquet``."""
     return {
-        "evaluation.json": _json(judgement.as_dict()),
+        "evaluation.json": _json({"headline": head.as_dict(), **judgement.as_dict()}),
         "predictions.parquet": parquet(judgement.predictions.reset_index(drop=True)),
     }
 

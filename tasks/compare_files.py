@@ -51,6 +51,7 @@ def write_comparison(
     everything: Mapping[str, tuple[float, int]],
     cost_labels: Mapping[str, str],
     test_everything: Mapping[str, float],
+    positive: Mapping[str, str],
 ) -> dict[str, bytes]:
     """Write all tables, the pages and the figures.
 
@@ -58,9 +59,12 @@ def write_comparison(
     it again.
     """
     histories: dict[str, dict[str, list[pd.DataFrame]]] = {}
+    chosen: dict[str, dict[str, list[list[str]]]] = {}
     for result in results:
         own = histories.setdefault(result.cell.dataset, {})
         own.setdefault(result.cell.strategy, []).append(result.history)
+        subsets = chosen.setdefault(result.cell.dataset, {})
+        subsets.setdefault(result.cell.strategy, []).append(result.features)
     data = ComparisonData(
         title,
         description,
@@ -71,6 +75,8 @@ def write_comparison(
         histories,
         _versions(),
         test_everything,
+        chosen,
+        positive,
     )
     drawings = draw_comparison(data)
     pages = {

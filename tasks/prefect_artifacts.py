@@ -30,6 +30,7 @@ from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.validation import Judgement
 from swarm.validation.contenders import CONTENDERS
+from swarm.validation.headline import Headline
 from tasks.tracking import Tracking
 from tasks.tracking.store import first_line, within
 
@@ -91,7 +92,12 @@ def show_table(key: str, rows: Sequence[Row], description: str) -> bool:
 
 
 def show_answer(
-    name: str, result: SearchResult, judgement: Judgement, tracking: Tracking, run_id: str
+    name: str,
+    result: SearchResult,
+    head: Headline,
+    judgement: Judgement,
+    tracking: Tracking,
+    run_id: str,
 ) -> bool:
     """Show the test metrics as a table, and the result as Markdown.
 
@@ -110,10 +116,11 @@ def show_answer(
         listed.append(f"- and {len(names) - _MOST_FEATURES} more")
     text = "\n".join(
         [
-            f"**{len(names)} of {result.space.n_columns} features**, cost {result.cost:.5f}, after"
-            f" {result.state.epoch} epochs (ended by {result.reason}).",
+            f"**{head.title}.** {' '.join(head.sentences())}",
             "",
-            judgement.verdict(),
+            f"{head.searched} {head.offer} {result.state.epoch} epochs, ended by {result.reason}.",
+            "",
+            f"{judgement.verdict()} {judgement.positive}".rstrip(),
             "",
             run_link(tracking, run_id),
             "",

@@ -22,6 +22,7 @@ from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record
 from swarm.validation import Judgement
+from swarm.validation.headline import Headline
 from tasks.step import step
 from tasks.table import Table
 
@@ -66,15 +67,17 @@ def report_data(
     hints: Hints,
     n_models: int,
     *,
+    headline: Headline,
     regroup_every: int | None,
     warnings: Sequence[str],
     config_yaml: str,
     facts: Mapping[str, object],
     subset_test_costs: Sequence[float] = (),
+    union_at_most: int | float | None = None,
 ) -> ReportData:
     """Collect the data of the report from a search and its evaluation on the test rows."""
     space = result.space
-    masks, costs = result.best_members(n_models)
+    masks, costs = result.best_members(n_models, union_at_most)
     finished = [one for one in asked_evaluations(result, known) if one[1].complete]
     picks = _picks(result, finished)
     evaluations = pd.DataFrame(
@@ -90,6 +93,7 @@ def report_data(
         distance = pd.DataFrame(hints.distance, index=names, columns=names)
     return ReportData(
         title=title,
+        headline=headline,
         verdict=judgement.verdict(),
         features=result.features,
         n_available=space.n_columns,
@@ -114,6 +118,7 @@ def report_data(
         regroup_every=regroup_every,
         warnings=list(warnings),
         config_yaml=config_yaml,
+        positive=judgement.positive,
         facts=facts,
     )
 
@@ -207,6 +212,12 @@ def final_metrics(judgement: Judgement) -> dict[str, float]:
         if row["contender"] != "ensemble":
             name = f"baseline_{row['metric']}_{row['contender']}"
         metrics[name] = float(row["value"])
+    if judgement.selection is not None:
+        found = judgement.selection
+        own = f"best_subset_minus_all_{found.metric}"
+        metrics |= {own: found.difference}
+        if found.low == found.low:
+            metrics |= {f"{own}_low": found.low, f"{own}_high": found.high}
     if judgement.optimism is not None:
         metrics["optimism"] = judgement.optimism
     return metrics

@@ -22,6 +22,7 @@ from swarm.problem.folds import Fold, make_folds, repeated_folds
 from swarm.problem.hints import TARGET_HINTS, Hints, prepare_hints
 from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Importance, Problem
+from swarm.problem.scoring import positive_class
 from swarm.problem.space import SearchSpace
 from swarm.problem.target import task_of
 from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds, fresh_problem
@@ -48,6 +49,7 @@ __all__ = [
     "fit_ensemble",
     "is_retryable",
     "judge_answer",
+    "positive_of",
     "prepare_search",
     "register_model",
     "run_epoch",
@@ -264,11 +266,16 @@ def fit_ensemble(
     problem: Problem, train: Table, subsets: Sequence[Sequence[str]], vote: str
 ) -> SubsetEnsemble:
     """Train one model per subset on all training rows."""
-    ensemble = SubsetEnsemble(
-        problem.estimator, subsets, vote=vote, pos_label=problem.scoring.pos_label
-    )
+    ensemble = SubsetEnsemble(problem.estimator, subsets, vote=vote, pos_label=positive_of(problem))
     ensemble.fit(train.features, train.target, sample_weight=train.weight)
     return ensemble
+
+
+def positive_of(problem: Problem) -> Any:
+    """Return the positive class of a binary target; None for other tasks."""
+    if problem.task != "binary":
+        return None
+    return positive_class(problem.scoring, np.asarray(problem.target))
 
 
 @step("evaluate")
@@ -289,6 +296,7 @@ def judge_answer(
     Otherwise the baseline committee is not split by group, as members that have not seen some of
     the groups would be at an unfair disadvantage.
     """
+    weight = test.weight_in_score(problem)
     return judge(
         problem.estimator,
         (train.features, train.target),
@@ -296,11 +304,12 @@ def judge_answer(
         ensemble.subsets,
         best=best,
         space=problem.space,
-        pos_label=problem.scoring.pos_label,
+        pos_label=positive_of(problem),
+        scoring=problem.scoring,
         train_groups=train.groups if by_group else None,
         test_groups=test.groups,
         train_weight=train.weight,
-        cost_of=partial(problem.scoring.cost, weight=test.weight_in_score(problem)),
+        cost_of=None if weight is None else partial(problem.scoring.cost, weight=weight),
         cv_cost=cv_cost,
         fitted=ensemble,
         **options,

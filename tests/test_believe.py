@@ -49,8 +49,8 @@ def _sklearn(name: str, y: Any, p: Any, positive: Any) -> float:
     if name in ("balanced_accuracy", "hamming_loss", "r2", "matthews_corrcoef"):
         suffix = "_score" if name in ("balanced_accuracy", "r2") else ""
         return float(getattr(sk, name + suffix)(y, p))
-    if name.startswith("neg_"):
-        return -float(getattr(sk, name.removeprefix("neg_"))(y, p))
+    if name.endswith("error"):
+        return float(getattr(sk, name)(y, p))
     kind, average = name.rsplit("_", 1)
     return float(getattr(sk, f"{kind}_score")(y, p, average=average, zero_division=0))
 
@@ -315,9 +315,10 @@ def test_numbers_and_labels_and_many_classes_are_judged_too(small: Any) -> None:
 
 
 def test_the_verdict_is_one_sentence(small: Any) -> None:
-    judged = judge(KNN, *small, CHOSEN, n_random=1, n_resamples=200)
+    judged = judge(KNN, *small, CHOSEN, vote="hard", n_random=1, n_resamples=200)
     sentence = judged.verdict("f1", against="all_features_ensemble")
-    assert sentence.startswith("On 171 unseen rows the ensemble of 3 subsets scores f1 0.")
+    assert sentence.startswith("On 171 unseen rows the ensemble of 3 subsets (4 columns together) ")
+    assert " scores f1 0." in sentence
     assert " for all features with the same vote: a difference of 0." in sentence
     with pytest.raises(InputError, match="did you mean 'accuracy'"):
         judged.verdict("acuracy")

@@ -15,6 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from flows.compare import ComparisonRun, compare
 from flows.compare_summary import print_comparison
 from swarm.errors import ConfigError, DataError, EvaluationError, SpaceError
+from swarm.report.comparison import sentences
 from swarm.strategies.catalogue import registry
 from tasks.search_cell import CellResult
 from tasks.split import split
@@ -86,6 +87,13 @@ def test_a_comparison_leaves_tables_a_page_and_figures(first):
     assert {entry.path for entry in figures} == {f"{d}.{k}" for d in drawn for k in ("svg", "png")}
     page = bench.artifact(compared.run_id, "comparison.md").decode()
     assert all(word in page for word in (*STRATEGIES, "PI %", "T1", "smallest p"))
+    assert "nothing here was judged on unseen rows; set split" in page
+    html = bench.artifact(compared.run_id, "comparison.html").decode()
+    both = compared.cells[compared.cells["strategy"] == "random"]["features"].str.split()
+    for name in {name for names in both for name in names}:
+        times = sum(name in names for names in both)
+        assert f"{name} ({times} of 2)" in html
+        assert f"{name} ({times} of 2)" in page
     svg = bench.artifact(compared.run_id, "figures/ranks.svg").decode()
     assert "xmlns=" in svg
     assert "var(--" not in svg
@@ -249,6 +257,9 @@ def test_rows_kept_aside_give_a_test_cost(bench, undrawn):
     expected = 1 - model.score(features.iloc[rows.test], target.iloc[rows.test])
     assert compared.cells["test_cost"].tolist() == pytest.approx([expected] * 2)
     assert "mean_test_cost" in compared.comparison.summary
+    assert compared.test_everything == {"wine": pytest.approx(expected)}
+    said = " ".join(sentences(compared.comparison))
+    assert f"on test rows that no search saw: full on wine ({expected:.5f})." in said
 
 
 @pytest.mark.parametrize(

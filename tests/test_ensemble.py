@@ -24,6 +24,7 @@ from sklearn.utils import get_tags
 import swarm.ensemble
 from swarm.ensemble import SubsetEnsemble, one_thread, plain_target
 from swarm.errors import DataError, InputError
+from swarm.multilabel import MLkNN
 
 
 class Echo(ClassifierMixin, BaseEstimator):
@@ -38,6 +39,20 @@ class Echo(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: pd.DataFrame) -> Any:
         return np.array([[0.4, 0.6] if c == "yes" else [1.0, 0.0] for c in self.predict(X)])
+
+
+class Tied(ClassifierMixin, BaseEstimator):
+    """Predict True with a probability of 0.5."""
+
+    def fit(self, X: pd.DataFrame, y: Any) -> Tied:
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: pd.DataFrame) -> Any:
+        return np.ones(len(X), dtype=bool)
+
+    def predict_proba(self, X: pd.DataFrame) -> Any:
+        return np.full((len(X), 2), 0.5)
 
 
 @pytest.fixture
@@ -60,7 +75,8 @@ KNN = KNeighborsClassifier(3)
     ("vote", "columns", "expected"),
     [
         ("hard", "abc", ["yes", "yes", "no", "no"]),
-        ("auto", "abcd", ["yes", "no", "no", "no"]),  # a tie goes to the first class
+        ("hard", "abcd", ["yes", "no", "no", "no"]),  # a tie goes to the first class
+        ("auto", "abc", ["yes", "no", "no", "no"]),
         ("any", "abcd", ["yes", "yes", "yes", "no"]),
         ("soft", "abc", ["yes", "no", "no", "no"]),
     ],
@@ -75,6 +91,65 @@ def test_every_vote_elects_what_it_says(
 def test_any_vote_obeys_the_positive_class(said: pd.DataFrame) -> None:
     ensemble = SubsetEnsemble(Echo(), [["a"], ["b"]], "any", pos_label="no").fit(said, Y)
     assert ensemble.predict(said).tolist() == ["yes", "yes", "no", "no"]
+
+
+def test_any_vote_takes_the_rarer_class_as_positive_and_no_place_in_the_alphabet(
+    said: pd.DataFrame,
+) -> None:
+    mostly = SubsetEnsemble(Echo(), [["a"], ["b"]], "any").fit(said, ["no", "yes", "yes", "yes"])
+    assert mostly.classes_[mostly.positive_] == "no"
+    assert mostly.predict(said).tolist() == ["yes", "yes", "no", "no"]
+    rarely = SubsetEnsemble(Echo(), [["a"], ["b"]], "any").fit(said, ["no", "no", "no", "yes"])
+    assert rarely.predict(said).tolist() == ["yes", "yes", "yes", "no"]
+
+
+def test_auto_is_soft_only_where_members_have_probabilities(numbers: Any) -> None:
+    X, y = numbers
+
+    def vote(model: Any) -> str:
+        return SubsetEnsemble(model, [["a"]]).resolve_vote()
+
+    def logistic(y_true: Any, raw: Any) -> Any:
+        p = 1 / (1 + np.exp(-raw))
+        return p - y_true, p * (1 - p)
+
+    assert vote(KNN) == vote(make_pipeline(StandardScaler(), KNN)) == "soft"
+    assert vote(LinearSVC()) == vote(make_pipeline(StandardScaler(), LinearSVC())) == "hard"
+    raw = LGBMClassifier(objective=logistic, n_estimators=3, verbose=-1)
+    assert vote(raw) == "hard"
+    assert vote(LinearRegression()) == "mean"
+    # The member of this one says 0.5 and still decides: argmax would say False.
+    alone = SubsetEnsemble(Tied(), [["a"]]).fit(X, y)
+    assert alone.predict(X).all()
+
+
+@pytest.mark.parametrize("vote", ["hard", "soft"])
+def test_mean_probabilities_do_not_depend_on_the_vote(numbers: Any, vote: str) -> None:
+    X, y = numbers
+    subsets = [["a", "b"], ["c"], ["a", "d"]]
+    ensemble = SubsetEnsemble(KNN, subsets, vote).fit(X, y)
+    own = [clone(KNN).fit(X[s], y).predict_proba(X[s]) for s in subsets]
+    np.testing.assert_allclose(ensemble.mean_proba(X), np.mean(own, axis=0))
+
+
+@pytest.mark.parametrize("model", [KNN, MLkNN(3)])
+def test_labels_have_a_soft_vote_each_however_a_model_returns_probabilities(
+    numbers: Any, model: Any
+) -> None:
+    X, _ = numbers
+    y = pd.DataFrame({"p": X["a"] > 0, "q": X["b"] > 0, "never": False}).astype(int)
+    subsets = [["a", "b"], ["a", "c"], ["b", "c"]]
+    ensemble = SubsetEnsemble(model, subsets).fit(X, y)
+    assert ensemble.vote_ == "soft"
+    own = [clone(model).fit(X[s], y).predict_proba(X[s]) for s in subsets]
+    if isinstance(own[0], list):
+        own = [np.column_stack([label[:, 1] for label in one[:2]]) for one in own]
+    mean = np.mean([one[:, :2] for one in own], axis=0)
+    np.testing.assert_allclose(
+        np.column_stack([share[:, 1] for share in ensemble.predict_proba(X)[:2]]), mean
+    )
+    assert (ensemble.predict(X)[:, :2] == (mean > 0.5)).all()
+    assert not ensemble.predict(X)[:, 2].any()
 
 
 def test_probabilities_are_shares_of_votes_or_mean_probabilities(said: pd.DataFrame) -> None:
@@ -131,7 +206,7 @@ def test_labels_are_voted_on_one_by_one(numbers: Any) -> None:
     X, _ = numbers
     y = pd.DataFrame({"p": X["a"] > 0, "q": X["b"] > 0}).astype(int)
     subsets = [["a", "b"], ["a", "c"], ["b", "c"]]
-    ensemble = SubsetEnsemble(KNeighborsClassifier(3), subsets).fit(X, y)
+    ensemble = SubsetEnsemble(KNeighborsClassifier(3), subsets, "hard").fit(X, y)
     votes = np.array(
         [KNeighborsClassifier(3).fit(X[s], y).predict(X[s]) for s in subsets], dtype=int
     )
@@ -256,9 +331,6 @@ def test_rows_labels_and_classes_that_do_not_fit_are_refused(numbers: Any) -> No
         SubsetEnsemble(KNN, two).fit(X, y, rows=[np.arange(120)])
     with pytest.raises(InputError, match=r"pos_label 'yes' is not .*; choose from False, True"):
         SubsetEnsemble(KNN, two, "any", pos_label="yes").fit(X, y)
-    labels = np.column_stack([y, ~y]).astype(int)
-    with pytest.raises(InputError, match=r"soft vote does not support .* y has 2 labels"):
-        SubsetEnsemble(KNN, two, "soft").fit(X, labels)
     with pytest.raises(InputError, match=r"'mean' is not supported for .*; use hard, soft or any"):
         SubsetEnsemble(KNN, two, "mean").fit(X, y)
     for vote in ("hard", "soft", "any"):

@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import LinearSVC
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import StoreError
@@ -75,9 +76,13 @@ def ensembles() -> dict[str, SubsetEnsemble]:
         "regression": SubsetEnsemble(light(LGBMRegressor), SUBSETS).fit(X, signal),
         "linear": SubsetEnsemble(linear, NUMBERS, vote="soft").fit(X, three),
         "labels": SubsetEnsemble(KNeighborsClassifier(3), NUMBERS, vote="hard"),
+        "labels_soft": SubsetEnsemble(KNeighborsClassifier(3), NUMBERS),
+        "margins": SubsetEnsemble(LinearSVC(), NUMBERS).fit(X, three),
+        "alone": SubsetEnsemble(linear, NUMBERS[:1]).fit(X, two),
     }
     built["binary_pos"].fit(X, two)
-    built["labels"].fit(X, np.column_stack([signal > 1, signal > 2]).astype(int))
+    for name in ("labels", "labels_soft"):
+        built[name].fit(X, np.column_stack([signal > 1, signal > 2]).astype(int))
     return built
 
 
@@ -140,6 +145,25 @@ def test_a_fresh_process_predicts_what_the_ensemble_predicts(
     for name, (fitted, info) in logged.items():
         assert info.uri == f"models:/{name}/1"
         assert np.array_equal(answers[info.uri], fitted.predict(X)), name
+
+
+def test_the_served_model_returns_probabilities_on_request(logged: Any, load: Any) -> None:
+    X = table()
+    for name in ("multi_soft", "multi_hard", "binary_any", "linear", "margins", "alone"):
+        fitted, info = logged[name]
+        model = load(info.uri)
+        assert model.metadata.get_params_schema().to_dict()[0]["name"] == "probabilities"
+        told = model.predict(X, params={"probabilities": True})
+        assert told.columns.tolist() == fitted.classes_.tolist()
+        np.testing.assert_allclose(told.to_numpy(), fitted.mean_proba(X), rtol=1e-12)
+        assert np.array_equal(model.predict(X), fitted.predict(X)), name
+    for name in ("labels", "labels_soft"):
+        fitted, info = logged[name]
+        told = load(info.uri).predict(X, params={"probabilities": True})
+        assert told.columns.tolist() == ["label_0", "label_1"]
+        expected = np.column_stack([share[:, 1] for share in fitted.mean_proba(X)])
+        np.testing.assert_allclose(told.to_numpy(), expected, rtol=1e-12)
+    assert load(logged["regression"][1].uri).metadata.get_params_schema() is None
 
 
 def test_numbers_and_categories_may_come_in_other_dtypes(logged: Any, load: Any) -> None:

@@ -96,7 +96,9 @@ def test_every_section_is_there_in_the_order_of_the_questions(html: str) -> None
     ]
     places = [text.index(title) for title in wanted]
     assert places == sorted(places)
-    answer = next(i for i, part in enumerate(text) if part.startswith("Keep 3 of 12 features"))
+    answer = next(
+        i for i, part in enumerate(text) if part.startswith("Keep these 3 of 12 features")
+    )
     assert answer < places[0]
 
 
@@ -227,7 +229,7 @@ def test_the_most_important_feature_comes_first_and_counts_span_the_subsets(html
     data = plain_report()
     assert data.ranked() == ["column 2", "column 1", "column 0"]
     assert data.frequency() == {"column 2": 2, "column 1": 2, "column 0": 1, "column 3": 1}
-    assert "Keep 3 of 12 features: column 2, column 1 and column 0." in html
+    assert "Keep these 3 of 12 features: column 2, column 1 and column 0." in html
     assert "The ensemble needs 4 features to predict" in html
 
 

@@ -14,6 +14,7 @@ from swarm.search.runner import run_search
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 from swarm.validation import Judgement
+from swarm.validation.headline import headline
 from tasks.report import _origin, costs_on_test, report_data
 from tasks.steps import fit_ensemble, judge_answer
 from tests.small_run import Bench
@@ -52,6 +53,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         known,
         prepared.hints,
         3,
+        headline=headline(result, problem.scoring, judgement),
         regroup_every=2,
         warnings=(),
         config_yaml="",

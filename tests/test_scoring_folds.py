@@ -15,7 +15,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from swarm.errors import ConfigError, DataError
 from swarm.problem.folds import make_folds
-from swarm.problem.scoring import Scoring, resolve_scoring
+from swarm.problem.scoring import Scoring, positive_class, resolve_scoring
+from swarm.validation.answers import Answers
 
 BINARY = np.array([0, 1] * 20)
 
@@ -82,7 +83,6 @@ def test_averages_are_those_of_scikit_learn_without_a_class_1(classes: list[obje
     [
         ("acuracy", [0, 1], {}, ["'acuracy'", "did you mean 'accuracy'?", "there are ", "r2"]),
         ("f1", [0, 1, 2], {}, ["'f1'", "multiclass", "'f1_macro'"]),
-        ("recall", ["a", "b"], {}, ["no pos_label is set", "'a', 'b'"]),
         ("recall", [0, 1], {"pos_label": 7}, ["pos_label is 7", "0, 1"]),
     ],
 )
@@ -94,6 +94,34 @@ def test_a_scorer_that_does_not_fit_is_refused_with_what_would(
         resolve_scoring(name, None, np.array(labels * 10), task, **options)
     assert "\n" not in str(caught.value)
     assert all(word in str(caught.value) for word in words), caught.value
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["yes", "yes", "no"], "no"),
+        (["no", "no", "yes"], "yes"),
+        (["no", "yes"], "yes"),
+        ([1, 1, 0], 1),
+        ([True, True, False], True),
+        ([3, 3, 2], 2),
+    ],
+)
+@pytest.mark.parametrize("name", ["f1", "average_precision"])
+def test_the_positive_class_is_the_label_1_or_the_rarer_one_and_not_the_last_in_order(
+    name: str, labels: list[Any], expected: Any
+) -> None:
+    target = np.array(labels * 10)
+    scoring = resolve_scoring(name, None, target, "binary")
+    assert positive_class(scoring, target) == expected
+    sure = Answers(target, classes=np.unique(target)).estimator()
+    assert scoring.cost(sure, np.arange(len(target))[:, None], target) == 0.0
+    # The accuracy has no positive class of its own.
+    plain = resolve_scoring("accuracy", None, target, "binary")
+    rarer = expected if expected not in (1, True) else False
+    assert positive_class(plain, target) == rarer
+    chosen = resolve_scoring(name, None, target, "binary", pos_label=labels[0])
+    assert positive_class(chosen, target) == labels[0]
 
 
 @pytest.mark.parametrize("kind", ["stratified", "random", "group", "stratified_group", "column"])

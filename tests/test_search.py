@@ -20,6 +20,7 @@ import swarm.validation
 from swarm.errors import ConfigError, EvaluationError, InputError
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations
+from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget, Counts
 from swarm.search.driver import run
 from swarm.search.history import diversity, record_epoch
@@ -222,6 +223,34 @@ def test_best_members_are_different_and_sorted_and_begin_with_the_answer(name: s
     assert np.array_equal(masks[0], result.best_mask)
     few, _ = result.best_members(2)
     assert np.array_equal(few, masks[:2])
+
+
+@pytest.mark.parametrize("bound", [3, 6, 0.5])
+def test_members_stay_within_the_bound_on_their_columns_and_no_earlier_one_would_fit(
+    bound: int | float,
+) -> None:
+    space = SearchSpace.build([f"x{i}" for i in range(10)], groups={"g": ["x0", "x1", "x2"]})
+    result = run(make_search(RandomSearch(), planted(space), epochs=15))
+    masks, costs = result.best_members()
+    few, kept = result.best_members(None, bound)
+    limit = bound if isinstance(bound, int) else 5
+    widths = np.array([len(unit) for unit in space.units])
+    assert np.array_equal(few[0], result.best_mask)
+    union, taken = few[0], [0]
+    for row in range(1, len(masks)):
+        if widths[union | masks[row]].sum() <= limit:
+            union = union | masks[row]
+            taken.append(row)
+    assert np.array_equal(few, masks[taken])
+    assert np.array_equal(kept, costs[taken])
+    assert np.array_equal(result.best_members(2, bound)[0], masks[taken[:2]])
+
+
+@pytest.mark.parametrize("bound", [0, -1, 1.0, 0.0, True, "3"])
+def test_a_bound_that_is_neither_a_number_of_columns_nor_a_share_is_refused(bound: Any) -> None:
+    result = run(make_search(RandomSearch(), planted(plain_space(6)), epochs=2))
+    with pytest.raises(ValueError, match="union_at_most must be"):
+        result.best_members(3, bound)
 
 
 def test_members_that_were_never_measured_are_not_among_the_best() -> None:

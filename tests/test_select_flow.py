@@ -14,11 +14,12 @@ import pytest
 from conf.load import as_yaml, flatten, from_yaml
 from conf.schema import SelectConfig
 from flows.select import Outcome, select
+from flows.summary import print_summary
 from swarm.errors import ConfigError, EvaluationError
 from swarm.search.driver import Search
 from swarm.validation.contenders import CONTENDERS
 from tasks.tracking.names import accepted_key
-from tests.small_run import N_ROWS, TAKEN, Bench, prepared_by_hand, table
+from tests.small_run import N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
 
 
 @pytest.fixture(autouse=True)
@@ -195,6 +196,57 @@ def test_the_ensemble_is_made_of_the_subsets_in_features_json(first):
     (spec,) = folder.rglob("ensemble.json")
     members = [member["subset"] for member in json.loads(spec.read_text())["members"]]
     assert members == [subset["features"] for subset in answer["subsets"]]
+
+
+def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
+    bench, _, _ = first
+    # A single column of the three that add up to the target.
+    lost = {
+        "name": "lost",
+        "data": {"target": "number", "drop": ["y", *OTHERS[1:]]},
+        "split": {"kind": "random"},
+        "folds": {"kind": "random"},
+        "model": {"estimator": "sklearn.linear_model.Ridge"},
+        "scoring": "neg_root_mean_squared_error",
+        "space": {"max_size": 1},
+        "ensemble": {"n_models": 1},
+    }
+    outcome = select(bench.config(**lost), None, 0)
+    print_summary(outcome, bench.config(**lost))
+    said = " ".join(capsys.readouterr().out.split())
+    assert outcome.headline.title == "Keep all 8 features"
+    assert "Keep all 8 features" in said
+    assert "one model each: RMSE 1." in said
+    assert outcome.declined
+    assert not outcome.model_uri.startswith("models:/lost/")
+    assert "(not registered, as all features are better" in said
+    assert run_of(bench, outcome.run_id).data.tags["headline"] == outcome.headline.title
+    report = json.loads(bench.artifact(outcome.run_id, "report.json"))["report"]
+    assert report["headline"]["title"] == outcome.headline.title
+    asked = select(bench.config(**lost, tracking={"register": True}), None, 0)
+    assert asked.model_uri == "models:/lost/1"
+
+
+def test_a_bound_on_the_union_keeps_the_ensemble_small_from_file_to_report(first):
+    bench, _, outcome = first
+    bound = len(outcome.result.features)
+    known = json.loads(bench.artifact(outcome.run_id, "features.json"))
+    assert known["together"]["n_features"] > bound, "the ensemble has no more columns to lose"
+    ensemble = {"n_models": 4, "union_at_most": bound}
+    config = bench.config(ensemble=ensemble, tracking={"register": False})
+    small = select(config, None, 0)
+    answer = json.loads(bench.artifact(small.run_id, "features.json"))
+    together = sorted({name for one in answer["subsets"] for name in one["features"]})
+    assert answer["features"] == known["features"]
+    assert answer["together"] == {
+        "features": together,
+        "n_features": len(together),
+        "at_most": bound,
+    }
+    assert len(together) <= bound
+    assert small.ensemble.subsets_ == [one["features"] for one in answer["subsets"]]
+    report = json.loads(bench.artifact(small.run_id, "report.json"))["report"]
+    assert f"{len(together)} columns together" in report["facts"]["ensemble"]
 
 
 @pytest.mark.usefixtures("plain")

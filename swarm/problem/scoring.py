@@ -15,6 +15,8 @@ from swarm.errors import ConfigError, nearest
 __all__ = [
     "Scoring",
     "averages_classes",
+    "positive_class",
+    "rarer_class",
     "resolve_scoring",
     "scorer_names",
     "scores_perfect_predictions",
@@ -74,6 +76,21 @@ class Scoring:
         except (TypeError, ValueError):  # a callable that hides its parameters
             return False
 
+    @property
+    def is_named(self) -> bool:
+        """Whether it is one of :func:`scorer_names`, which needs only a model's answers."""
+        own = type(self.scorer).__module__.startswith("sklearn.metrics.")
+        return own and self.name in scorer_names()
+
+    @property
+    def metric(self) -> str:
+        """Name of what the scorer measures: ``root_mean_squared_error`` for its negative."""
+        return self.name.removeprefix("neg_")
+
+    def natural(self, cost: float) -> float:
+        """Return the value of the metric, in its own sign and unit, for a cost."""
+        return cost if self.name.startswith("neg_") else (self.upper or 0.0) - cost
+
     def cost(self, estimator: Any, features: Any, target: Any, weight: Any = None) -> float:
         """Return the cost of a fitted estimator on test rows, weighted if weights are given."""
         given = {} if weight is None else {"sample_weight": weight}
@@ -101,8 +118,9 @@ def resolve_scoring(
     task
         ``"binary"``, ``"multiclass"``, ``"regression"`` or ``"multilabel"``.
     pos_label
-        Positive class of f1, jaccard, precision and recall, by default 1. Other scorers ignore
-        it; votes and test figures still use it.
+        Positive class of f1, jaccard, precision, recall and average_precision, by default 1 if
+        that is a label, else the rarer class. Other scorers ignore it; votes and test metrics
+        still use it.
 
     Raises
     ------
@@ -123,7 +141,7 @@ def resolve_scoring(
         raise ConfigError(
             f"unknown scorer {scoring!r} (there are {', '.join(known)}){nearest(scoring, known)}"
         )
-    if scoring in _ONE_CLASS:
+    if scoring in _ONE_CLASS or (scoring == "average_precision" and _is_custom(target, pos_label)):
         return _one_class(scoring, target, task, pos_label)
     if scoring in _SEVERAL_LABELS:
         return _several_labels(scoring, task)
@@ -221,16 +239,52 @@ def _one_class(
             f"use {name + '_macro'!r} or {name + '_weighted'!r}"
         )
     classes = np.unique(target).tolist()
-    label = 1 if pos_label is None else pos_label
+    label = _positive(target) if pos_label is None else pos_label
     if label not in classes:
-        given = "no pos_label is set" if pos_label is None else f"pos_label is {pos_label!r}"
         raise ConfigError(
-            f"scorer {name!r} needs the positive class but {given}; "
+            f"scorer {name!r} needs the positive class but pos_label is {pos_label!r}; "
             f"set pos_label to one of {', '.join(map(repr, classes))}"
         )
-    function = getattr(metrics, f"{name}_score")
-    scorer = metrics.make_scorer(function, pos_label=label, zero_division=0)
+    if name == "average_precision":
+        scorer = metrics.make_scorer(
+            metrics.average_precision_score,
+            response_method=("decision_function", "predict_proba"),
+            pos_label=label,
+        )
+    else:
+        function = getattr(metrics, f"{name}_score")
+        scorer = metrics.make_scorer(function, pos_label=label, zero_division=0)
     return Scoring(name, scorer, upper=1.0, pos_label=label)
+
+
+def _is_custom(target: np.ndarray[Any, Any], pos_label: str | int | None) -> bool:
+    """Whether the positive class of two is not the label 1, which scikit-learn assumes."""
+    classes, _ = np.unique(target, return_counts=True)
+    wanted = _positive(target) if pos_label is None else pos_label
+    return target.ndim == 1 and len(classes) == 2 and wanted != 1
+
+
+def _positive(target: np.ndarray[Any, Any]) -> Any:
+    """Return the label 1, as scikit-learn does, if there is one, else the rarer class."""
+    classes = np.unique(target).tolist()
+    return 1 if 1 in classes else rarer_class(target)
+
+
+def rarer_class(target: np.ndarray[Any, Any]) -> Any:
+    """Return the less frequent of two classes; the larger one if they are equally frequent."""
+    classes, counts = np.unique(target, return_counts=True)
+    return classes.tolist()[0 if counts[0] < counts[-1] else -1]
+
+
+def positive_class(scoring: Scoring, target: np.ndarray[Any, Any]) -> Any:
+    """Return the positive class of a binary target.
+
+    It is that of the scorer if the scorer has one, which is the user's, or the label 1 as in
+    scikit-learn; otherwise the rarer class. It does not depend on the order of the classes.
+    """
+    if scoring.pos_label is not None:
+        return scoring.pos_label
+    return _positive(target) if scoring.name == "average_precision" else rarer_class(target)
 
 
 def _several_labels(name: str, task: str) -> Scoring:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,8 @@ _TIME_LEGEND = (
     "Mean seconds of a search. T1 is the processor time of the strategy and the driver. T2 is "
     "the training time of its evaluations, those from the shared archive included."
 )
+# Of each strategy; the others are counted.
+_COLUMNS_SHOWN = 60
 # A table with more pairs than this is collapsed.
 _PAIRS_SHOWN = 12
 
@@ -88,7 +91,11 @@ class ComparisonData:
     versions : mapping
         Package versions.
     test_everything : mapping of data set to float
-        Cost of all features on the test rows, where ranks are about it.
+        Cost of all features on the test rows, where there are any.
+    chosen : mapping of data set to mapping of strategy to lists of features
+        The best subset of each seed.
+    positive : mapping of data set to str
+        Positive class of the data sets with two classes.
     """
 
     title: str
@@ -100,6 +107,8 @@ class ComparisonData:
     histories: Mapping[str, Mapping[str, Sequence[pd.DataFrame]]]
     versions: Mapping[str, str] = field(default_factory=dict)
     test_everything: Mapping[str, float] = field(default_factory=dict)
+    chosen: Mapping[str, Mapping[str, Sequence[Sequence[str]]]] = field(default_factory=dict)
+    positive: Mapping[str, str] = field(default_factory=dict)
 
     def cost_of_all(self, dataset: str) -> str:
         """Return the costs of all features in words."""
@@ -120,6 +129,7 @@ def sentences(comparison: Comparison) -> list[str]:
         within = f"Corrected resampled t-tests of the {cost}s over the seeds"
     return [
         _best_rank(comparison),
+        *_on_test_rows(comparison),
         _friedman(comparison),
         _pairwise(across, comparison.across, comparison.silent.get("across"), comparison.alpha),
         _pairwise(within, comparison.within, comparison.silent.get("within"), comparison.alpha),
@@ -138,6 +148,25 @@ def _best_rank(comparison: Comparison) -> str:
         f"Lowest average rank by mean {judged_cost(comparison)}: {names}, {ranks.min():.2f} among "
         f"{len(ranks)} strategies over {counted(len(comparison.datasets), 'data set')}."
     )
+
+
+def _on_test_rows(comparison: Comparison) -> list[str]:
+    """State which strategy costs least on rows that no search saw, or that there are none."""
+    summary = comparison.summary
+    if "mean_test_cost" not in summary:
+        return [
+            "No rows were held out, so nothing here was judged on unseen rows; set split to do so."
+        ]
+    if comparison.judged_by == "test_cost":
+        return []
+    best = []
+    for dataset in comparison.datasets:
+        own = summary[(summary["dataset"] == dataset) & summary["mean_test_cost"].notna()]
+        if len(own):
+            lowest = own["mean_test_cost"].min()
+            names = own.loc[own["mean_test_cost"] == lowest, "strategy"]
+            best.append(f"{', '.join(map(str, names))} on {dataset} ({lowest:.5f})")
+    return [f"Lowest mean cost on test rows that no search saw: {'; '.join(best)}."]
 
 
 def _friedman(comparison: Comparison) -> str:
@@ -236,6 +265,30 @@ def _ranks(ranks: pd.DataFrame) -> _Table:
     return _Table(["strategy", "average", *(str(c) for c in ranks.columns[:-1])], rows)
 
 
+def _chosen(data: ComparisonData, dataset: str) -> _Table | None:
+    """Return the columns of each strategy, those of most seeds first."""
+    own = data.chosen.get(dataset)
+    if not own:
+        return None
+    several = any(len(subsets) > 1 for subsets in own.values())
+    rows = []
+    for strategy, subsets in own.items():
+        counts = Counter(name for subset in subsets for name in dict.fromkeys(subset))
+        ranked = sorted(counts, key=lambda name: -counts[name])
+        listed = [
+            f"{plain(name)} ({counts[name]} of {len(subsets)})" if several else plain(name)
+            for name in ranked[:_COLUMNS_SHOWN]
+        ]
+        more = len(ranked) - _COLUMNS_SHOWN
+        rows.append([strategy, ", ".join(listed) + (f" and {more} more" if more > 0 else "")])
+    return _Table(["strategy", "columns" + (" (seeds)" if several else "")], rows)
+
+
+def _positive(data: ComparisonData, dataset: str) -> str:
+    positive = data.positive.get(dataset)
+    return "" if positive is None else f" Positive class: {plain(positive)}."
+
+
 def _tests(comparison: Comparison) -> Iterable[tuple[str, _Table]]:
     """Yield title and table of both kinds of pairwise tests, by increasing p-value."""
     cost = judged_cost(comparison)
@@ -291,8 +344,11 @@ def markdown(data: ComparisonData) -> str:
     parts += [_TEST_LEGEND] if comparison.judged_by == "test_cost" else []
     for dataset in comparison.datasets:
         size = data.everything[dataset][1]
-        parts += [f"### {dataset}", f"All {size} features cost {data.cost_of_all(dataset)}."]
+        told = f"All {size} features cost {data.cost_of_all(dataset)}.{_positive(data, dataset)}"
+        parts += [f"### {dataset}", told]
         parts.append(_summary(comparison, dataset).markdown())
+        chosen = _chosen(data, dataset)
+        parts += [chosen.markdown()] if chosen else []
     parts += ["## Ranks", _ranks(comparison.ranks).markdown()]
     tests = list(_tests(comparison))
     parts += ["## Tests", *([_tests_legend(comparison)] if tests else [])]
@@ -358,8 +414,10 @@ def _section(data: ComparisonData, name: str, svgs: Mapping[str, object]) -> dic
     size, cost = data.everything[name][1], data.cost_of_all(name)
     return {
         "name": name,
-        "all": f"All {counted(size, 'feature')} cost {cost} ({plain(data.cost_labels[name])}).",
+        "all": f"All {counted(size, 'feature')} cost {cost} ({plain(data.cost_labels[name])})."
+        + _positive(data, name),
         "table": _summary(data.comparison, name),
+        "chosen": _chosen(data, name),
         "times": _times(data.comparison, name),
         "figure": svgs.get(f"convergence_{name}"),
     }

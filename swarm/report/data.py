@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from swarm.errors import InputError
 from swarm.report.agreement import Agreement
 from swarm.report.picks import Pick
+from swarm.validation.headline import Headline
 
 __all__ = ["ReportData"]
 
@@ -43,6 +44,8 @@ class ReportData:
     confirmation : mapping, optional
         Costs on fresh folds, see :meth:`swarm.search.confirmation.Confirmation.as_dict`, and
         their summary under the key `sentence`.
+    headline : Headline, optional
+        Default: as the confirmation says, without figures.
     subset_test_costs : float (n_subsets,), optional
         Cost of one model per subset on the test rows.
     picks : list of Pick
@@ -73,6 +76,9 @@ class ReportData:
         Epochs between regroupings of the subswarms.
     warnings : list of str
     config_yaml : str
+    positive : str
+        Sentence that names the positive class, see :attr:`swarm.validation.Judgement.positive`;
+        empty unless there are two classes.
     facts : mapping
         Further facts, shown by their key: data source, rows, strategy, seed, a mapping of
         package versions. ``seconds_training``, ``seconds_elsewhere``, ``archive_hits`` and
@@ -99,6 +105,7 @@ class ReportData:
     test_cost: float | None = None
     optimism: float | None = None
     confirmation: Mapping[str, Any] | None = None
+    headline: Headline | None = None
     subset_test_costs: Sequence[float] = ()
     picks: Sequence[Pick] = ()
     agreement: Agreement | None = None
@@ -107,6 +114,7 @@ class ReportData:
     regroup_every: int | None = None
     warnings: Sequence[str] = ()
     config_yaml: str = ""
+    positive: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -125,6 +133,14 @@ class ReportData:
                 f"there are {len(self.subset_test_costs)} test costs for {len(self.subsets)} "
                 "subsets; give one each, or none"
             )
+
+    def head(self) -> Headline:
+        """Return the headline; that of an earlier version follows its confirmation."""
+        if self.headline is not None:
+            return self.headline
+        verdict: Any = "better" if self.confirmation is None else self.confirmation["verdict"]
+        searched = "" if self.confirmation is None else str(self.confirmation["sentence"])
+        return Headline(verdict, len(self.features), self.n_available, searched=searched)
 
     @property
     def metrics(self) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from swarm.validation.metrics import display_name
+
 __all__ = [
     "cost",
     "counted",
@@ -82,4 +84,4 @@ def duration(seconds: float) -> str:
 
 def metric_name(metric: str) -> str:
     """Return the display name of a metric."""
-    return plain(metric).removeprefix("neg_").replace("_", " ")
+    return display_name(plain(metric))

@@ -74,6 +74,7 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         light=LIGHT,
         dark=DARK,
         answer=_answer(data),
+        head=data.head(),
         tiles=_tiles(data),
         chosen=chosen[:_ROWS_MOST],
         others=others[:_ROWS_MOST],
@@ -129,17 +130,11 @@ def template(name: str) -> Template:
 
 def _answer(data: ReportData) -> str:
     """State in one sentence which features to keep."""
+    head = data.head()
+    if not head.names_features:
+        return f"{head.title}."
+    start = head.title
     names = [shortened(name, _NAME_LENGTH) for name in data.ranked()]
-    verdict = "better" if data.confirmation is None else data.confirmation["verdict"]
-    start = {
-        "better": f"Keep {len(names):,} of {counted(data.n_available, 'feature')}",
-        "worse": f"Keep all {counted(data.n_available, 'feature')}; the best subset found has "
-        f"{len(names):,}",
-    }.get(
-        verdict,
-        f"No clear difference between these {len(names):,} and all "
-        f"{counted(data.n_available, 'feature')}",
-    )
     if len(names) > _NAMED_IN_ANSWER:
         rest = len(names) - _NAMED_IN_ANSWER
         return f"{start}: {', '.join(names[:_NAMED_IN_ANSWER])} and {rest:,} more."
@@ -153,10 +148,19 @@ def _tiles(data: ReportData) -> list[Tile]:
     if len(data.subsets) > 1:
         more = f"the ensemble of {len(data.subsets):,} uses {together:,}"
     tiles = [(f"{len(data.features):,}", f"of {counted(data.n_available, 'feature')}", more)]
+    tiles += [
+        (
+            number(one.chosen),
+            f"{metric_name(one.metric)} with them, {number(one.everything)} with all",
+            f"difference {one.difference_and_interval().replace('-', '−')}, on {one.rows}",
+        )
+        for one in data.head().evidence
+    ]
     for row in rows_of(data.figures, data.metrics[0], "ensemble") if data.metrics else []:
         label = f"test {metric_name(data.metrics[0])} of the ensemble"
+        models, used = counted(row["n_models"], "model"), counted(row["n_features"], "feature")
         bounds = interval(row["low"], row["high"]) or "no interval"
-        tiles.append((number(row["value"]), label, bounds))
+        tiles.append((number(row["value"]), label, f"{models}, {used} together, {bounds}"))
     tiles += [
         (rival.difference, f"{rival.metric} gain over all features, same vote", rival.bounds)
         for rival in paired_differences(data)

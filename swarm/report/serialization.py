@@ -23,6 +23,8 @@ from swarm.report.correlations import nearest_left_out, shown_features
 from swarm.report.data import ReportData
 from swarm.report.picks import Pick
 from swarm.validation.comparison import Comparison, Friedman
+from swarm.validation.headline import Headline
+from swarm.validation.metrics import natural_name
 
 __all__ = ["comparison_of", "comparison_text", "report_of", "report_text"]
 
@@ -35,6 +37,7 @@ def report_text(data: ReportData) -> str:
     small = replace(data, distance=_shown(data))
     held = {one.name: getattr(small, one.name) for one in fields(small)}
     held["picks"] = [vars(pick) for pick in data.picks]
+    held["headline"] = None if data.headline is None else data.headline.as_dict()
     held["agreement"] = None if data.agreement is None else vars(data.agreement)
     return _pack({"format": _REPORT, "report": held})
 
@@ -51,9 +54,28 @@ def report_of(text: str) -> ReportData:
     with _readable():
         held = held["report"]
         held["picks"] = [Pick(**{**p, "features": tuple(p["features"])}) for p in held["picks"]]
+        if held.get("headline") is not None:
+            held["headline"] = Headline.of_dict(held["headline"])
+        for table in ("figures", "differences"):
+            held[table] = _natural(held[table])
         if held["agreement"] is not None:
             held["agreement"] = Agreement(**held["agreement"])
         return ReportData(**held)
+
+
+def _natural(table: pd.DataFrame) -> pd.DataFrame:
+    """Give metrics of earlier versions, such as ``neg_root_mean_squared_error``, their own sign."""
+    if not len(table):
+        return table
+    old = table["metric"].astype(str).str.startswith("neg_")
+    if not old.any():
+        return table
+    table = table.copy()
+    turned = [name for name in ("value", "difference") if name in table]
+    table.loc[old, turned] = -table.loc[old, turned]
+    table.loc[old, ["low", "high"]] = -table.loc[old, ["high", "low"]].to_numpy()
+    table["metric"] = table["metric"].map(lambda name: natural_name(str(name)))
+    return table
 
 
 def comparison_text(data: ComparisonData) -> str:

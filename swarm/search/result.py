@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.problem.space import SearchSpace
 from swarm.search.history import EpochRecord, history_table, work_table
@@ -144,12 +145,28 @@ class SearchResult:
         """One row per epoch with the work done by this process."""
         return work_table(self.records)
 
-    def best_members(self, n: int | None = None) -> tuple[Bool, NDArray[np.float64]]:
+    def best_members(
+        self, n: int | None = None, union_at_most: int | float | None = None
+    ) -> tuple[Bool, NDArray[np.float64]]:
         """Return the `n` best distinct masks of the strategy, and their costs.
 
         The best mask of the search comes first, even if no member has it any more; then those
         that were confirmed on fresh folds, in that order. Members outside the size bounds, which
         a sequential search may have, are excluded.
+
+        Parameters
+        ----------
+        n : int, optional
+            Default: all of them.
+        union_at_most : int or float, optional
+            Maximum number of columns that the masks use together; a float is a share of all
+            columns. A mask that would exceed it is left out, and the next one is tried. The best
+            mask is always included. Default: no limit.
+
+        Raises
+        ------
+        ValueError
+            If `union_at_most` is neither a whole number of at least 1 nor a share below 1.
 
         Returns
         -------
@@ -169,5 +186,29 @@ class SearchResult:
         costs = np.append(costs, held.costs[allowed])
         order = np.lexsort((masks.sum(axis=1), costs, first))
         order = order[np.isfinite(costs[order])]
-        chosen = order[first_of_equal(masks[order])][:n]
-        return masks[chosen], costs[chosen]
+        chosen = order[first_of_equal(masks[order])]
+        if union_at_most is not None:
+            chosen = chosen[_within(self.space, masks[chosen], union_at_most, n)]
+        return masks[chosen[:n]], costs[chosen[:n]]
+
+
+def _within(
+    space: SearchSpace, masks: Bool, union_at_most: int | float, n: int | None
+) -> NDArray[np.intp]:
+    """Return the first `n` rows whose columns together stay within the bound."""
+    if isinstance(union_at_most, float):
+        require("union_at_most", union_at_most, above=0, below=1)
+        limit = int(union_at_most * space.n_columns + 1e-9)
+    else:
+        require("union_at_most", union_at_most, at_least=1, whole=True)
+        limit = union_at_most
+    widths = np.array([len(unit) for unit in space.units])
+    union, kept = masks[0], [0]
+    for row in range(1, len(masks)):
+        if len(kept) == n:
+            break
+        wider = union | masks[row]
+        if widths[wider].sum() <= limit:
+            union = wider
+            kept.append(row)
+    return np.array(kept, dtype=np.intp)

@@ -81,7 +81,13 @@ def resampled_sums(
 
 
 def interval(values: FloatArray, level: float) -> tuple[float, float]:
-    """Return the percentile interval of resampled values (n_resamples,)."""
+    """Return the percentile interval of resampled values (n_resamples,).
+
+    Resamples without a value, such as those of a single class, are left out.
+    """
     tail = (1.0 - level) / 2.0
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return float("nan"), float("nan")
     low, high = np.quantile(values, [tail, 1.0 - tail])
     return float(low), float(high)

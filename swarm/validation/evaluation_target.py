@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, is_regressor
 
 from swarm.ensemble import plain_target
 from swarm.errors import DataError, InputError
+from swarm.problem.scoring import rarer_class
 
 __all__ = ["EvaluationTarget"]
 
@@ -30,7 +31,7 @@ class EvaluationTarget:
     classes : (n_classes,)
         All classes, ascending; empty for a regression.
     pos_label : class, optional
-        Positive class of a binary target.
+        Positive class of a binary target; by default the rarer one of the training rows.
     """
 
     task: str
@@ -76,7 +77,13 @@ class EvaluationTarget:
                 f"pos_label {pos_label!r} is not a class of the target; "
                 f"choose from {', '.join(map(repr, known))}"
             )
-        return cls("binary", y_train, y_test, classes, known[1] if pos_label is None else pos_label)
+        positive = rarer_class(y_train) if pos_label is None else pos_label
+        return cls("binary", y_train, y_test, classes, positive)
+
+    @property
+    def positive_share(self) -> float | None:
+        """Share of the training rows in the positive class; None unless there are two classes."""
+        return float(np.mean(self.train == self.pos_label)) if self.task == "binary" else None
 
     @property
     def positive(self) -> int:

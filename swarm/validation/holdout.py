@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
@@ -13,16 +14,24 @@ from sklearn.base import BaseEstimator, clone
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, nearest
+from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.threads import one_thread
+from swarm.validation.answers import Answers, answers_of
 from swarm.validation.bootstrap import n_independent
 from swarm.validation.contenders import Contender, committee_rows, make_contenders
 from swarm.validation.evaluation_target import EvaluationTarget
 from swarm.validation.judgement import Judgement
-from swarm.validation.metric_tables import figures, mean_by_contender, prediction_table
+from swarm.validation.metric_tables import (
+    figures,
+    mean_by_contender,
+    prediction_table,
+    selection_evidence,
+)
 from swarm.validation.metrics import check_metrics, default_metrics
+from swarm.validation.scorer_metrics import check_scorable
 
-__all__ = ["judge"]
+__all__ = ["judge", "judged_metrics"]
 
 AnyArray = NDArray[Any]
 Target = pd.Series | pd.DataFrame
@@ -46,6 +55,7 @@ def judge(
     train_groups: ArrayLike | None = None,
     test_groups: ArrayLike | None = None,
     train_weight: ArrayLike | None = None,
+    scoring: Scoring | None = None,
     cost_of: CostOf | None = None,
     cv_cost: float | None = None,
     fitted: SubsetEnsemble | None = None,
@@ -92,18 +102,24 @@ def judge(
         Constraints of the search: random subsets satisfy them, and "all features" excludes the
         forbidden ones. Default: all columns of `train`, unconstrained.
     metrics : names, optional
-        Default: f1, accuracy, recall, precision, balanced_accuracy for two classes; f1_macro,
-        accuracy, balanced_accuracy for more; f1_samples, subset_accuracy, hamming_loss for
-        several labels; r2, neg_root_mean_squared_error, neg_mean_absolute_error for regression.
+        Names of metrics or of scikit-learn scorers; metrics have their natural sign, also if the
+        name of the scorer begins with ``neg_``. Default: f1, accuracy, recall, precision,
+        balanced_accuracy for two classes; f1_macro, accuracy, balanced_accuracy for more;
+        f1_samples, subset_accuracy, hamming_loss for several labels; r2,
+        root_mean_squared_error, mean_absolute_error for regression.
     pos_label : class, optional
-        Positive class of f1, recall, precision and of the ``any`` vote. Default: the larger of
-        the two.
+        Positive class of f1, recall, precision and of the ``any`` vote. Default: that of
+        `scoring`, else the rarer class of the training rows.
     train_groups, test_groups : (n_rows,), optional
         Rows that belong together.
     train_weight : (n_rows,), optional
         Sample weights for training. The metrics are unweighted; `cost_of` may weight costs.
+    scoring : Scoring, optional
+        Scorer of the search. Its metric comes first, and its cost is that of the contenders.
+        Scorers that need probabilities get the mean over the members, whatever the vote.
     cost_of : callable, optional
         ``cost_of(fitted_model, X, y)`` returns the cost that the search minimised, on `X`, `y`.
+        Default: that of `scoring`, if it is given.
     cv_cost : float, optional
         Cross-validated cost of `best`. The optimism needs this and `cost_of`.
     fitted : SubsetEnsemble, optional
@@ -134,8 +150,11 @@ def judge(
     """
     _check_numbers(n_random, n_resamples, level)
     _check_tables(train[0], test[0], subsets, fitted)
+    if pos_label is None and scoring is not None:
+        pos_label = scoring.pos_label
     truth = EvaluationTarget.of(estimator, train[1], test[1], pos_label)
-    names = default_metrics(truth.task) if metrics is None else check_metrics(metrics, truth.task)
+    names = judged_metrics(metrics, truth.task, scoring)
+    check_scorable(names, truth)
     model = _seeded(estimator, seed)
     decided = _vote(model, subsets, vote, fitted)
     classes = None if truth.task == "regression" else truth.train
@@ -157,23 +176,28 @@ def judge(
             (train[0], train[1], train_weight),
             test,
             truth.pos_label,
-            cost_of,
+            cost_of or (scoring.cost if scoring is not None and not scoring.is_named else None),
         )
         for one in contenders
     ]
-    answers: list[tuple[AnyArray, float | None]] = []
+    answers: list[tuple[Answers, float | None]] = []
     until = perf_counter() + _SERIAL_SECONDS
     while len(answers) < len(calls) and perf_counter() < until:
         call, arguments, options = calls[len(answers)]
         answers.append(call(*arguments, **options))
     answers += Parallel(n_jobs=n_jobs)(calls[len(answers) :])
-    predicted = [answer for answer, _ in answers]
+    told = [answer for answer, _ in answers]
+    predicted = [answer.predicted for answer in told]
+    own = [cost for _, cost in answers]
+    if cost_of is None and scoring is not None and scoring.is_named:
+        rows = np.arange(len(test[0]))[:, None]
+        own = [scoring.cost(answer.estimator(), rows, truth.test) for answer in told]
     costs: dict[str, float] = {}
-    if cost_of is not None:
-        mean = mean_by_contender(contenders, [cost for _, cost in answers])
+    if None not in own:
+        mean = mean_by_contender(contenders, own)
         costs = {name: float(cost) for name, cost in mean.items()}
     table, differences = figures(
-        contenders, predicted, truth, names, test_groups, n_resamples, level, seed
+        contenders, told, truth, names, test_groups, n_resamples, level, seed
     )
     optimism = None if cv_cost is None or not costs else costs["best_subset"] - cv_cost
     return Judgement(
@@ -188,12 +212,33 @@ def judge(
         task=truth.task,
         vote=decided,
         pos_label=truth.pos_label,
+        pos_share=truth.positive_share,
         n_rows=len(test[0]),
         n_groups=None if test_groups is None else n_independent(len(test[0]), test_groups),
         n_resamples=n_resamples,
         level=level,
         seed=seed,
+        selection=selection_evidence(
+            contenders, told, truth, names[0], test_groups, n_resamples, level, seed
+        ),
     )
+
+
+def judged_metrics(metrics: Sequence[str] | None, task: str, scoring: Scoring | None) -> list[str]:
+    """Return the natural names of the metrics, that of the scorer of the search first.
+
+    Raises
+    ------
+    InputError
+        If a name is neither a metric of the task nor a scorer.
+    """
+    names = default_metrics(task) if metrics is None else check_metrics(metrics, task)
+    if scoring is None or not scoring.is_named:
+        return names
+    # Of several labels, scikit-learn's accuracy is the share of rows with all labels correct.
+    several = task == "multilabel" and scoring.name == "accuracy"
+    first = "subset_accuracy" if several else scoring.metric
+    return list(dict.fromkeys([first, *names]))
 
 
 def _check_numbers(n_random: int, n_resamples: int, level: float) -> None:
@@ -262,8 +307,8 @@ def _answer(
     test: tuple[pd.DataFrame, Target],
     pos_label: Any,
     cost_of: CostOf | None,
-) -> tuple[AnyArray, float | None]:
-    """Return the predictions of a contender for the test rows, and its cost on them."""
+) -> tuple[Answers, float | None]:
+    """Return the answers of a contender on the test rows, and its cost on them."""
     X, y, weight = train
     voting = fitted
     # One thread, so that results are bit-identical in this process and in a worker.
@@ -271,11 +316,11 @@ def _answer(
         if voting is None:
             voting = SubsetEnsemble(estimator, contender.subsets, contender.vote, pos_label)
             voting.fit(X, y, weight, contender.rows)
-        predicted = voting.predict(test[0])
+        answers = answers_of(voting, test[0])
         if cost_of is None:
-            return predicted, None
+            return answers, None
         if contender.vote == "auto":
             # The cost of a single model is based on its own scores, as in the search, not on votes.
             only = voting.models_[0], test[0][voting.subsets_[0]]
-            return predicted, float(cost_of(*only, test[1]))
-        return predicted, float(cost_of(voting, test[0], test[1]))
+            return answers, float(cost_of(*only, test[1]))
+        return answers, float(cost_of(voting, test[0], test[1]))

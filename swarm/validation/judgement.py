@@ -11,6 +11,8 @@ import pandas as pd
 
 from swarm.errors import InputError, nearest
 from swarm.validation.contenders import CONTENDERS
+from swarm.validation.evidence import Evidence
+from swarm.validation.metrics import display_name
 
 __all__ = ["Judgement"]
 
@@ -43,6 +45,10 @@ class Judgement:
         "binary", "multiclass", "multilabel" or "regression"; the vote of the contenders.
     pos_label : class, optional
         Positive class of a binary target.
+    pos_share : float, optional
+        Its share of the training rows.
+    selection : Evidence, optional
+        `best_subset` against `all_features`, one model each, in the first metric.
     n_rows, n_groups : int
         Number of test rows, and of their groups (None without groups).
     n_resamples, level, seed
@@ -63,10 +69,20 @@ class Judgement:
     n_resamples: int
     level: float
     seed: int
+    pos_share: float | None = None
+    selection: Evidence | None = None
+
+    @property
+    def positive(self) -> str:
+        """Name the positive class with its share of the training rows; empty without one."""
+        if self.pos_label is None:
+            return ""
+        share = "" if self.pos_share is None else f", {self.pos_share:.0%} of the training rows"
+        return f"Positive class: {self.pos_label}{share}."
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the metrics; the first one is the default metric of the verdict."""
+        """Names of the metrics; the first one is that of the search and of the verdict."""
         return list(dict.fromkeys(self.table["metric"].tolist()))
 
     def verdict(self, metric: str | None = None, against: str = "all_features_ensemble") -> str:
@@ -101,11 +117,18 @@ class Judgement:
         else:
             rest = f"which favours {CONTENDERS[gap['favours']]}"
         return (
-            f"On {rows} the ensemble of {models} subset{'s' * (models != 1)} scores {name} "
+            f"On {rows} the ensemble of {models} subset{'s' * (models != 1)}"
+            f" ({int(own['n_features'])} columns together) scores {display_name(name)} "
             f"{_number(own['value'])}{_interval(own)} against {_number(other['value'])} for "
             f"{CONTENDERS[against]}: a difference of {_number(gap['difference'])}"
             f"{_interval(gap)}, {rest}."
         )
+
+    def _selection(self) -> dict[str, Any] | None:
+        if self.selection is None:
+            return None
+        held = {**vars(self.selection), "difference": self.selection.difference}
+        return {key: _plain(value) for key, value in held.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything except the predictions as JSON types, NaN as None."""
@@ -133,10 +156,12 @@ class Judgement:
             "task": self.task,
             "vote": self.vote,
             "pos_label": _plain(self.pos_label),
+            "pos_share": _plain(self.pos_share),
             "n_rows": self.n_rows,
             "n_groups": self.n_groups,
             "contenders": contenders,
             "differences_from_ensemble": differences,
+            "best_subset_against_all_features": self._selection(),
             "cv_cost": _plain(self.cv_cost),
             "test_cost": _plain(self.costs.get("best_subset")),
             "optimism": _plain(self.optimism),

@@ -9,12 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from swarm.validation.bootstrap import interval, n_independent, resampled_sums
+from swarm.validation.answers import Answers
+from swarm.validation.bootstrap import interval, n_independent
 from swarm.validation.contenders import CONTENDERS, Contender
 from swarm.validation.evaluation_target import EvaluationTarget
-from swarm.validation.metrics import LOWER_IS_BETTER, metric_values, row_statistics
+from swarm.validation.evidence import Evidence
+from swarm.validation.metrics import LOWER_IS_BETTER
+from swarm.validation.scorer_metrics import measure_metrics
 
-__all__ = ["figures", "mean_by_contender", "prediction_table"]
+__all__ = ["figures", "mean_by_contender", "prediction_table", "selection_evidence"]
 
 FloatArray = NDArray[np.float64]
 AnyArray = NDArray[Any]
@@ -32,7 +35,7 @@ def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) ->
 
 def figures(
     contenders: Sequence[Contender],
-    predicted: Sequence[AnyArray],
+    predicted: Sequence[AnyArray | Answers],
     truth: EvaluationTarget,
     metrics: Sequence[str],
     groups: ArrayLike | None,
@@ -45,17 +48,17 @@ def figures(
     Parameters
     ----------
     contenders, predicted : sequences of the same length
-        Contenders, and their predictions for the test rows.
-    truth : Truth
+        Contenders, and their predictions for the test rows, or all their answers on them.
+    truth : EvaluationTarget
     metrics : list of str
+        Natural names.
     groups : (n_rows,), optional
         Rows that are resampled together.
     n_resamples, level, seed
         Parameters of the bootstrap.
     """
-    statistics = [row_statistics(truth.task, truth.test, p, truth.classes) for p in predicted]
-    observed = [one.sum(axis=0) for one in statistics]
-    resampled = resampled_sums(statistics, groups, n_resamples, seed)
+    answers = [one if isinstance(one, Answers) else Answers(one) for one in predicted]
+    measured = measure_metrics(answers, truth, metrics, groups, n_resamples, seed)
     # All resamples of a single row or group are equal: an interval would have zero width.
     known = n_independent(len(truth.test), groups) > 1
 
@@ -68,10 +71,8 @@ def figures(
     gaps: list[dict[str, Any]] = []
     for metric in metrics:
         value, draws = (
-            mean_by_contender(
-                contenders, [metric_values(metric, truth.task, s, truth.positive) for s in sums]
-            )
-            for sums in (observed, resampled)
+            mean_by_contender(contenders, list(each))
+            for each in zip(*measured[metric], strict=True)
         )
         for name in CONTENDERS:
             low, high = bounds(draws[name])
@@ -85,6 +86,33 @@ def figures(
             favours = _favours(name, low, high, metric in LOWER_IS_BETTER)
             gaps.append({"contender": name, "metric": metric, **gap, "favours": favours})
     return _in_order(rows), _in_order(gaps)
+
+
+def selection_evidence(
+    contenders: Sequence[Contender],
+    answers: Sequence[Answers],
+    truth: EvaluationTarget,
+    metric: str,
+    groups: ArrayLike | None,
+    n_resamples: int,
+    level: float,
+    seed: int,
+) -> Evidence:
+    """Compare the best subset with all features, one model each, on the same resamples.
+
+    The parameters are those of :func:`figures`, with one metric.
+    """
+    names = [contender.name for contender in contenders]
+    pair = [answers[names.index(name)] for name in ("best_subset", "all_features")]
+    (own, drawn), (other, rival) = measure_metrics(
+        pair, truth, [metric], groups, n_resamples, seed
+    )[metric]
+    n_units = n_independent(len(truth.test), groups)
+    low, high = interval(drawn - rival, level) if n_units > 1 else (np.nan, np.nan)
+    rows = f"{len(truth.test):,} unseen rows"
+    if groups is not None:
+        rows += f" of {n_units:,} group{'s' * (n_units != 1)}"
+    return Evidence(rows, metric, own, other, low, high)
 
 
 def _in_order(rows: list[dict[str, Any]]) -> pd.DataFrame:

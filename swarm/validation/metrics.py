@@ -4,7 +4,10 @@ Every metric here is a function of a few sums over the rows, for example the num
 each class in the target, in the prediction and in both. The sums of all resamples are therefore
 one matrix product of row counts and row statistics, and a metric is computed for all resamples
 at once. The values equal those of the functions of the same names in `sklearn.metrics`, with
-`zero_division=0`.
+`zero_division=0`. Other scorers are in :mod:`swarm.validation.scorer_metrics`.
+
+Metrics have their natural name and sign: that of the scorer `neg_root_mean_squared_error` is
+`root_mean_squared_error`, and lower is better.
 """
 
 from __future__ import annotations
@@ -17,14 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.errors import InputError, nearest
+from swarm.problem.scoring import scorer_names
 
 __all__ = [
     "LOWER_IS_BETTER",
     "check_metrics",
     "default_metrics",
+    "display_name",
     "metric_names",
     "metric_values",
+    "natural_name",
     "row_statistics",
+    "scorer_of",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -32,7 +39,43 @@ AnyArray = NDArray[Any]
 # Maps sums (..., n_statistics) and the position of the positive class to values (...).
 Value = Callable[[FloatArray, int], FloatArray]
 
-LOWER_IS_BETTER = frozenset({"hamming_loss"})
+LOWER_IS_BETTER = frozenset(
+    {
+        "brier_score",
+        "hamming_loss",
+        "log_loss",
+        "max_error",
+        "mean_absolute_error",
+        "mean_absolute_percentage_error",
+        "mean_gamma_deviance",
+        "mean_poisson_deviance",
+        "mean_squared_error",
+        "mean_squared_log_error",
+        "median_absolute_error",
+        "negative_likelihood_ratio",
+        "root_mean_squared_error",
+        "root_mean_squared_log_error",
+    }
+)
+
+
+def natural_name(scorer: str) -> str:
+    """Return the name of the metric of a scorer."""
+    return scorer.removeprefix("neg_")
+
+
+_DISPLAY = {
+    "mean_absolute_error": "MAE",
+    "mean_absolute_percentage_error": "MAPE",
+    "mean_squared_error": "MSE",
+    "root_mean_squared_error": "RMSE",
+    "roc_auc": "ROC AUC",
+}
+
+
+def display_name(metric: str) -> str:
+    """Return the name of a metric in sentences and tables: ``RMSE``, ``balanced accuracy``."""
+    return _DISPLAY.get(metric, metric.replace("_", " "))
 
 
 def default_metrics(task: str) -> list[str]:
@@ -41,33 +84,42 @@ def default_metrics(task: str) -> list[str]:
         "binary": ["f1", "accuracy", "recall", "precision", "balanced_accuracy"],
         "multiclass": ["f1_macro", "accuracy", "balanced_accuracy"],
         "multilabel": ["f1_samples", "subset_accuracy", "hamming_loss"],
-        "regression": ["r2", "neg_root_mean_squared_error", "neg_mean_absolute_error"],
+        "regression": ["r2", "root_mean_squared_error", "mean_absolute_error"],
     }[task]
 
 
 def check_metrics(metrics: Sequence[str], task: str) -> list[str]:
-    """Return the metrics as a list without duplicates.
+    """Return the natural names of metrics or scorers, without duplicates.
 
     Raises
     ------
     InputError
-        If the list is empty, or a metric is unknown for the task.
+        If the list is empty, or a name is neither a metric of the task nor a scorer.
     """
-    known = METRICS[task]
+    known = [*METRICS[task], *(name for name in scorer_names() if name not in METRICS[task])]
     for name in metrics:
-        if name not in known:
+        if natural_name(name) not in METRICS[task] and scorer_of(name) is None:
             raise InputError(
                 f"unknown metric {name!r} for a {task} target{nearest(name, known)}; "
                 f"choose from {', '.join(known)}"
             )
     if not metrics:
         raise InputError(f"metrics must not be empty; choose from {', '.join(known)}")
-    return list(dict.fromkeys(metrics))
+    return list(dict.fromkeys(map(natural_name, metrics)))
+
+
+def scorer_of(metric: str) -> str | None:
+    """Return the name of the scorer of a metric; None if there is none."""
+    known = scorer_names()
+    names = (metric, f"neg_{metric}")
+    return next((name for name in names if name in known), None)
 
 
 def metric_names() -> list[str]:
-    """Return the names of the metrics of all tasks, in alphabetical order."""
-    return sorted({name for known in METRICS.values() for name in known})
+    """Return the names of the metrics of all tasks and of all scorers, in alphabetical order."""
+    known = {name for known in METRICS.values() for name in known}
+    scorers = scorer_names()
+    return sorted({*known, *scorers, *map(natural_name, scorers)})
 
 
 def metric_values(name: str, task: str, sums: FloatArray, positive: int) -> FloatArray:
@@ -198,8 +250,8 @@ def _weighted(per_class: PerClass) -> Value:
     return value
 
 
-def _row_mean(position: int, sign: float = 1.0) -> Value:
-    return lambda sums, _: sign * _ratio(sums[..., position], sums[..., 0])
+def _row_mean(position: int) -> Value:
+    return lambda sums, _: _ratio(sums[..., position], sums[..., 0])
 
 
 def _labels_macro(sums: FloatArray, _: int) -> FloatArray:
@@ -224,7 +276,7 @@ def _r2(sums: FloatArray, _: int) -> FloatArray:
 
 
 def _root_mean_square(sums: FloatArray, _: int) -> FloatArray:
-    return -np.sqrt(sums[..., 3] / sums[..., 0])
+    return np.sqrt(sums[..., 3] / sums[..., 0])
 
 
 _OF_CLASSES: Mapping[str, Value] = MappingProxyType(
@@ -262,9 +314,9 @@ METRICS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
         "regression": MappingProxyType(
             {
                 "r2": _r2,
-                "neg_mean_squared_error": _row_mean(3, -1.0),
-                "neg_root_mean_squared_error": _root_mean_square,
-                "neg_mean_absolute_error": _row_mean(4, -1.0),
+                "mean_squared_error": _row_mean(3),
+                "root_mean_squared_error": _root_mean_square,
+                "mean_absolute_error": _row_mean(4),
             }
         ),
     }

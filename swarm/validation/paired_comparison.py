@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from swarm.validation.bootstrap import interval, n_independent, resampled_sums
+from swarm.validation.answers import Answers
+from swarm.validation.bootstrap import interval, n_independent
 from swarm.validation.evaluation_target import EvaluationTarget
-from swarm.validation.metrics import LOWER_IS_BETTER, metric_values, row_statistics
+from swarm.validation.metrics import LOWER_IS_BETTER, display_name, natural_name
+from swarm.validation.scorer_metrics import measure_metrics
 
 __all__ = ["PairedComparison", "duel"]
 
@@ -58,8 +60,9 @@ class PairedComparison:
     def verdict(self) -> str:
         """Summarise the result in one sentence."""
         return (
-            f"{self.metric} {self.challenger:.4f} against {self.champion:.4f} on {self.n_rows} "
-            f"rows: gain {self.gain:+.4f}, above the margin in {self.chance:.0%} of resamples; "
+            f"{display_name(self.metric)} {self.challenger:.4f} against {self.champion:.4f} on "
+            f"{self.n_rows} rows: gain {self.gain:+.4f}, above the margin in {self.chance:.0%} of "
+            f"resamples; "
             f"required: a gain above {self.margin:g} at {self.confidence:.0%}"
         )
 
@@ -71,8 +74,8 @@ class PairedComparison:
 
 def duel(
     truth: EvaluationTarget,
-    champion: AnyArray,
-    challenger: AnyArray,
+    champion: AnyArray | Answers,
+    challenger: AnyArray | Answers,
     metric: str,
     *,
     groups: ArrayLike | None = None,
@@ -85,10 +88,10 @@ def duel(
 
     Parameters
     ----------
-    truth : Truth
+    truth : EvaluationTarget
         True target of the test rows.
-    champion, challenger : (n_rows,) or (n_rows, n_labels)
-        Predictions.
+    champion, challenger : (n_rows,) or (n_rows, n_labels), or Answers
+        Predictions; answers for a metric that needs probabilities.
     metric : str
         See :func:`swarm.validation.metrics.metric_names`.
     groups : (n_rows,), optional
@@ -101,20 +104,13 @@ def duel(
 
     Returns
     -------
-    Duel
+    PairedComparison
     """
-    statistics = [
-        row_statistics(truth.task, truth.test, one, truth.classes) for one in (champion, challenger)
-    ]
+    told = [one if isinstance(one, Answers) else Answers(one) for one in (champion, challenger)]
+    metric = natural_name(metric)
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
-    figures = [
-        float(metric_values(metric, truth.task, one.sum(axis=0), truth.positive))
-        for one in statistics
-    ]
-    drawn = [
-        metric_values(metric, truth.task, sums, truth.positive)
-        for sums in resampled_sums(statistics, groups, n_resamples, seed)
-    ]
+    measured = measure_metrics(told, truth, [metric], groups, n_resamples, seed)[metric]
+    figures, drawn = [value for value, _ in measured], [draws for _, draws in measured]
     gains = sign * (drawn[1] - drawn[0])
     # All resamples of a single row or group are equal, so they show no variation.
     known = n_independent(len(truth.test), groups) > 1

@@ -42,6 +42,11 @@ def model_card(ensemble: Any, members: list[dict[str, Any]], packages: list[str]
     trusted = sorted({name for member in members for name in member.get("trusted", [])})
     types = "".join(f"- `{name}`\n" for name in trusted)
     besides = "\nTypes besides those that skops trusts by default:\n\n" + types if trusted else ""
+    output = "Output: numbers"
+    if hasattr(ensemble, "classes_"):
+        output = (
+            'Output: labels; with `params={"probabilities": True}` the probability of each class'
+        )
     return f"""# Ensemble of {len(members)} models
 
 Serialisation: {form}. Nothing is pickled.
@@ -53,6 +58,7 @@ Subsets, columns, classes and the vote are in `ensemble.json`. The only code tha
 change that code: protect the artifact store like the program itself.
 
 - Vote: {getattr(ensemble, "vote_", ensemble.vote)}
+- {output}
 - Columns needed ({len(used)}): {", ".join(f"`{name}`" for name in used)}
 - Packages: {", ".join(packages)}
 """

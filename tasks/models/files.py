@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from swarm.ensemble import has_probabilities
 from swarm.errors import StoreError
 from tasks.secrets import reason
 
@@ -82,14 +83,14 @@ def _voting(ensemble: Any) -> dict[str, Any]:
         return {"vote": vote, "classes": None, "several": False}
     several = isinstance(found, list)
     classes = [np.asarray(labels) for labels in (found if several else [found])]
-    chosen = getattr(ensemble, "pos_label", None)
-    positive = 1 if chosen is None else classes[0].tolist().index(chosen)
+    positive = int(ensemble.positive_)
     return {
         "vote": vote,
         "classes": [_plain(labels, "class") for labels in classes],
         "class_dtype": classes[0].dtype.str,
         "several": several,
         "positive": positive,
+        "probabilities": has_probabilities(ensemble.estimator),
     }
 
 

@@ -151,17 +151,34 @@ def _save(
         members = json.loads((parts / "ensemble.json").read_text(encoding="utf-8"))["members"]
         card = model_card(ensemble, members, packages)
         (folder / "README.md").write_text(card, encoding="utf-8")
-        served = np.asarray(mlflow.pyfunc.load_model(str(folder)).predict(example))
-    same = (
-        np.allclose(served, expected, rtol=1e-12, atol=0.0, equal_nan=True)
-        if expected.dtype.kind == "f"
-        else np.array_equal(served, expected)
-    )
-    if served.shape != expected.shape or not same:
+        loaded = mlflow.pyfunc.load_model(str(folder))
+        served = np.asarray(loaded.predict(example))
+        same = _equal(served, expected)
+        if hasattr(ensemble, "mean_proba"):
+            told = loaded.predict(example, params={"probabilities": True})
+            wanted = _columns(ensemble.mean_proba(example), ensemble.classes_)
+            same = same and _equal(np.asarray(told), wanted)
+    if not same:
         raise StoreError(
             "the predictions of the saved model differ from those of the ensemble, so it is not "
             "registered; use an estimator of scikit-learn or LightGBM"
         )
+
+
+def _equal(served: np.ndarray, expected: np.ndarray) -> bool:
+    if served.shape != expected.shape:
+        return False
+    if expected.dtype.kind != "f":
+        return np.array_equal(served, expected)
+    return np.allclose(served, expected, rtol=1e-12, atol=1e-15, equal_nan=True)
+
+
+def _columns(probabilities: Any, classes: Any) -> np.ndarray:
+    """Return probabilities as served: of several labels, the probability of each."""
+    if not isinstance(probabilities, list):
+        return np.asarray(probabilities)
+    pairs = zip(probabilities, classes, strict=True)
+    return np.column_stack([p[:, -1] if own[-1] else np.zeros(len(p)) for p, own in pairs])
 
 
 def _forget_local_paths(record: Any, folder: Path) -> None:
@@ -175,7 +192,7 @@ def _forget_local_paths(record: Any, folder: Path) -> None:
 
 def _signature(ensemble: Any, example: pd.DataFrame, expected: np.ndarray) -> Any:
     from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
     from mlflow.types.schema import AnyType
 
     used = {name for subset in ensemble.subsets_ for name in subset}
@@ -192,7 +209,10 @@ def _signature(ensemble: Any, example: pd.DataFrame, expected: np.ndarray) -> An
     width = 1 if expected.ndim == 1 else expected.shape[1]
     names: list[str | None] = [None] if width == 1 else [f"label_{i}" for i in range(width)]
     outcome: list[Any] = [ColSpec(output, name=n) for n in names]
-    return ModelSignature(Schema(columns), Schema(outcome))
+    if not hasattr(ensemble, "mean_proba"):
+        return ModelSignature(Schema(columns), Schema(outcome))
+    asked = ParamSchema([ParamSpec("probabilities", DataType.boolean, False)])
+    return ModelSignature(Schema(columns), Schema(outcome), asked)
 
 
 def _has_fractions(values: pd.Series) -> bool:

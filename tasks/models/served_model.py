@@ -27,8 +27,14 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
 
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
-    ) -> NDArray[Any]:
-        """Return one prediction per row, a row of labels for a multi-label target."""
+    ) -> NDArray[Any] | pd.DataFrame:
+        """Return one prediction per row, a row of labels for a multi-label target.
+
+        With ``params={"probabilities": True}`` return a table with the mean probability of each
+        class over the members: a column per class, or, for a multi-label target, a column
+        ``label_0``, ``label_1``, ... with the probability that the row has the label. Members
+        without probabilities give the share of their votes.
+        """
         used = dict.fromkeys(name for member in self.members for name in member.subset)
         missing = [name for name in used if name not in model_input.columns]
         if missing:
@@ -37,21 +43,43 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
             {name: _as_trained(model_input[name], self.columns[name]) for name in used},
             index=model_input.index,
         )
+        probabilities = bool((params or {}).get("probabilities", False))
         if self.spec["classes"] is None:
+            if probabilities:
+                raise ValueError("a regressor has no probabilities; call predict without params")
             mean: NDArray[Any] = np.mean([m.predict(frame) for m in self.members], axis=0)
             return mean
         labels = [np.array(c, dtype=self.spec["class_dtype"]) for c in self.spec["classes"]]
-        if self.spec["vote"] == "soft":
-            shares = [np.mean([m.aligned(frame, labels[0]) for m in self.members], axis=0)]
-        else:
-            votes = np.asarray([member.predict(frame) for member in self.members])
-            several = votes if votes.ndim == 3 else votes[:, :, None]
-            shares = [
-                np.mean(several[:, :, i, None] == classes, axis=0)
-                for i, classes in enumerate(labels)
-            ]
+        if probabilities:
+            return self._probabilities(frame, labels)
+        if len(self.members) == 1:
+            return self.members[0].predict(frame)
+        shares = self._shares(frame, labels, soft=self.spec["vote"] == "soft")
         elected = [self._elected(s, c) for s, c in zip(shares, labels, strict=True)]
         return np.column_stack(elected) if self.spec["several"] else elected[0]
+
+    def _shares(
+        self, frame: pd.DataFrame, labels: list[NDArray[Any]], *, soft: bool
+    ) -> list[NDArray[Any]]:
+        """Mean probabilities of each label's classes, or shares of votes for them."""
+        if soft:
+            found = [member.aligned(frame, labels) for member in self.members]
+            return [np.mean([one[i] for one in found], axis=0) for i in range(len(labels))]
+        votes = np.asarray([member.predict(frame) for member in self.members])
+        several = votes if votes.ndim == 3 else votes[:, :, None]
+        return [
+            np.mean(several[:, :, i, None] == classes, axis=0) for i, classes in enumerate(labels)
+        ]
+
+    def _probabilities(self, frame: pd.DataFrame, labels: list[NDArray[Any]]) -> pd.DataFrame:
+        shares = self._shares(frame, labels, soft=self.spec["probabilities"])
+        if not self.spec["several"]:
+            return pd.DataFrame(shares[0], columns=[str(c) for c in labels[0]], index=frame.index)
+        held = {
+            f"label_{i}": share[:, -1] if classes[-1] else np.zeros(len(frame))
+            for i, (share, classes) in enumerate(zip(shares, labels, strict=True))
+        }
+        return pd.DataFrame(held, index=frame.index)
 
     def _elected(self, shares: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
         chosen = np.argmax(shares, axis=1)
@@ -86,15 +114,28 @@ class _Member:
         chosen = np.argmax(self._probabilities(part), axis=1)
         return np.asarray(self.classes[chosen])
 
-    def aligned(self, frame: pd.DataFrame, classes: NDArray[Any]) -> NDArray[Any]:
-        full = np.zeros((len(frame), len(classes)))
-        positions = np.searchsorted(classes, np.asarray(self.classes))
-        full[:, positions] = self._probabilities(frame[self.subset])
-        return full
+    def aligned(self, frame: pd.DataFrame, labels: list[NDArray[Any]]) -> list[NDArray[np.float64]]:
+        """Probabilities of each label's classes; a model may not have seen all of them."""
+        found: Any = self._probabilities(frame[self.subset])
+        if isinstance(found, list):
+            known = list(self.classes or [])
+        elif len(labels) > 1:
+            # A column per label, the probability of 1.
+            known = [np.array([0, 1])] * len(labels)
+            found = [np.column_stack([1.0 - one, one]) for one in np.transpose(found)]
+        else:
+            found, known = [found], [np.asarray(self.classes)]
+        aligned = []
+        for shares, own, classes in zip(found, known, labels, strict=True):
+            kept = np.isin(own, classes)
+            full = np.zeros((len(frame), len(classes)))
+            full[:, np.searchsorted(classes, own[kept])] = np.asarray(shares)[:, kept]
+            aligned.append(full)
+        return aligned
 
-    def _probabilities(self, part: pd.DataFrame) -> NDArray[Any]:
+    def _probabilities(self, part: pd.DataFrame) -> Any:
         if self.kind == "skops":
-            return np.asarray(self.model.predict_proba(part))
+            return self.model.predict_proba(part)
         found = np.asarray(self.model.predict(part))
         return found if found.ndim == 2 else np.vstack((1.0 - found, found)).transpose()
 

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import InputError, StoreError
+from swarm.validation.answers import Answers
 from tasks.secrets import reason
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
@@ -149,8 +150,16 @@ class Champions:
         path = self.tracking.download(champion.run_id, "reference.json")
         return dict(json.loads(path.read_text(encoding="utf-8")))
 
-    def predict(self, champion: Champion, features: pd.DataFrame) -> np.ndarray:
+    def answers(self, champion: Champion, features: pd.DataFrame, classes: Any = None) -> Answers:
         """Predict with the registered model, loaded as a consumer would load it.
+
+        Parameters
+        ----------
+        champion : Champion
+        features : DataFrame (n_rows, n_features)
+        classes : (n_classes,), optional
+            Classes of the probabilities, which are left out without them, and if the model has
+            others or none, as those of earlier versions.
 
         Raises
         ------
@@ -171,7 +180,12 @@ class Champions:
             )
             model = mlflow.pyfunc.load_model(str(folder))
         try:
-            return np.asarray(model.predict(features))
+            predicted, proba = np.asarray(model.predict(features)), None
+            names = [] if classes is None or isinstance(classes, list) else list(map(str, classes))
+            if names and model.metadata.get_params_schema() is not None:
+                told = model.predict(features, params={"probabilities": True})
+                proba = told[names].to_numpy() if set(told.columns) == set(names) else None
+            return Answers(predicted, proba, classes=classes)
         except Exception as error:
             raise StoreError(
                 f"the champion {champion.uri} cannot predict these rows ({reason(error)}); set "

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from swarm.ensemble import plain_target
 from swarm.problem.problem import Problem
+from swarm.validation.answers import Answers
 from swarm.validation.evaluation_target import EvaluationTarget
 from swarm.validation.paired_comparison import PairedComparison, duel
 from tasks.prefect_artifacts import show_table
@@ -19,6 +20,7 @@ from tasks.refresh.champion import Champion, Champions
 from tasks.refresh.publish import publish, published_version
 from tasks.secrets import expand
 from tasks.step import step
+from tasks.steps import positive_of
 from tasks.table import Table
 
 __all__ = ["announce", "decision_files", "measure", "publish_features"]
@@ -29,18 +31,18 @@ def measure(
     problem: Problem,
     train: Table,
     test: Table,
-    champion: np.ndarray,
-    challenger: np.ndarray,
+    champion: Answers,
+    challenger: Answers,
     *,
     metric: str,
     **options: Any,
 ) -> PairedComparison:
     """Compare two predictions of the test rows by a paired bootstrap."""
-    truth = EvaluationTarget.of(
-        problem.estimator, train.target, test.target, problem.scoring.pos_label
-    )
+    truth = EvaluationTarget.of(problem.estimator, train.target, test.target, positive_of(problem))
     groups = None if test.groups is None else test.groups.to_numpy()
-    before, now = plain_target(champion), plain_target(challenger)
+    before, now = (
+        replace(one, predicted=plain_target(one.predicted)) for one in (champion, challenger)
+    )
     return duel(truth, before, now, metric, groups=groups, **options)
 
 

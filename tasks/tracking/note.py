@@ -20,8 +20,7 @@ def answer_note(
     tracking: Tracking,
     run_id: str,
     features: Sequence[str],
-    n_available: int,
-    cost: float,
+    headline: str,
     verdict: str,
     description: str | None = None,
 ) -> dict[str, str]:
@@ -33,10 +32,8 @@ def answer_note(
     ----------
     features : sequence of str
         Features of the best subset; the first forty are listed.
-    n_available : int
-        Number of columns to choose from.
-    cost : float
-        Cross-validated cost of the best subset.
+    headline : str
+        The headline with its evidence, as Markdown.
     verdict : str
         Result on the test rows, in one sentence.
     description : str, optional
@@ -45,10 +42,9 @@ def answer_note(
     listed = ", ".join(f"`{name}`" for name in features[:_MOST_FEATURES])
     if len(features) > _MOST_FEATURES:
         listed += f" and {len(features) - _MOST_FEATURES} more"
-    answer = f"**{len(features)} of {n_available} features**, cost {cost:.5f} in cross-validation."
     links = {"report": "report.html", "features": "features.json", "subsets": "subsets.csv"}
     more = [listed, *([description] if description else [])]
-    return note(tracking, run_id, f"{answer} {verdict}", links, more)
+    return note(tracking, run_id, f"{headline} {verdict}", links, more)
 
 
 def note(

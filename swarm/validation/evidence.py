@@ -1,0 +1,78 @@
+"""A paired comparison of one model of the chosen columns with one model of all of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from swarm.validation.metrics import LOWER_IS_BETTER, display_name
+
+__all__ = ["Evidence", "Verdict", "number", "signed"]
+
+Verdict = Literal["better", "no clear difference", "worse"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One model of the chosen columns against one model of all of them.
+
+    Attributes
+    ----------
+    rows : str
+        What both were scored on.
+    metric : str
+        Natural name.
+    chosen, everything : float
+        Its values.
+    low, high : float
+        Confidence interval of the difference, chosen minus everything; NaN if there is none.
+    """
+
+    rows: str
+    metric: str
+    chosen: float
+    everything: float
+    low: float
+    high: float
+
+    @property
+    def difference(self) -> float:
+        """Chosen minus everything."""
+        return self.chosen - self.everything
+
+    @property
+    def verdict(self) -> Verdict:
+        """Which of the two is better, if the interval excludes 0."""
+        low, high = self.low, self.high
+        if self.metric in LOWER_IS_BETTER:
+            low, high = -high, -low
+        if low > 0:
+            return "better"
+        return "worse" if high < 0 else "no clear difference"
+
+    def sentence(self) -> str:
+        """State both values and their difference."""
+        text = (
+            f"On {self.rows}, one model each: {display_name(self.metric)} {number(self.chosen)} "
+            f"with these features, {number(self.everything)} with all"
+        )
+        if math.isnan(self.low):
+            return f"{text}."
+        return f"{text}; difference {self.difference_and_interval()}."
+
+    def difference_and_interval(self) -> str:
+        """Return the difference with its sign and interval."""
+        if math.isnan(self.low):
+            return f"{signed(self.difference)}"
+        return f"{signed(self.difference)} [{signed(self.low)}, {signed(self.high)}]"
+
+
+def number(value: float) -> str:
+    """Format a metric."""
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def signed(value: float) -> str:
+    """Format a difference with its sign."""
+    return f"{value:+.3f}" if abs(value) < 100 else f"{value:+,.0f}"

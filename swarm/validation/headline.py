@@ -1,0 +1,177 @@
+"""The headline of a run: whether to keep the chosen columns, and the evidence for it.
+
+The evidence compares one model of the chosen columns with one model of all columns, paired, in the
+metric of the search: on test rows that no search saw, and on fresh folds of the search rows.
+Terminal, report, MLflow and registration all follow this one verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from swarm.problem.scoring import Scoring
+from swarm.search.confirmation import Confirmation
+from swarm.search.result import SearchResult
+from swarm.validation.evidence import Evidence, Verdict, number, signed
+from swarm.validation.judgement import Judgement
+from swarm.validation.metrics import display_name
+
+__all__ = ["Headline", "headline"]
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Whether the chosen columns should be kept.
+
+    Attributes
+    ----------
+    verdict : {"better", "no clear difference", "worse"}
+        ``worse`` if either comparison is significantly worse, ``better`` if one is significantly
+        better and none worse.
+    n_features, n_available : int
+    evidence : tuple of Evidence
+        That which supports the verdict first, the test rows before the fresh folds.
+    offer : str
+        The smallest subset that is not worse than all features; empty if it is the chosen one.
+    searched : str
+        Score of the chosen subset in the search, and the winner's curse.
+    """
+
+    verdict: Verdict
+    n_features: int
+    n_available: int
+    evidence: tuple[Evidence, ...] = ()
+    offer: str = ""
+    searched: str = ""
+
+    @property
+    def title(self) -> str:
+        """One of three headlines."""
+        few, everything = f"{self.n_features:,}", f"{self.n_available:,}"
+        noun = "feature" if self.n_available == 1 else "features"
+        if self.verdict == "better":
+            return f"Keep these {few} of {everything} {noun}"
+        if self.verdict == "worse":
+            return f"Keep all {everything} {noun}"
+        return f"No clear difference: {few} of {everything} {noun} do"
+
+    @property
+    def names_features(self) -> bool:
+        """Whether the chosen columns belong behind the title."""
+        return self.verdict != "worse"
+
+    def sentences(self) -> list[str]:
+        """Return the evidence, a sentence each."""
+        return [one.sentence() for one in self.evidence]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields, NaN as None; :meth:`of_dict` restores them."""
+        plain = asdict(self)
+        for one in plain["evidence"]:
+            one |= {k: None if v != v else v for k, v in one.items()}
+        return {**plain, "evidence": list(plain["evidence"]), "title": self.title}
+
+    @classmethod
+    def of_dict(cls, found: dict[str, Any]) -> Headline:
+        """Restore a headline."""
+        evidence = []
+        for one in found["evidence"]:
+            held: dict[str, Any] = {k: math.nan if v is None else v for k, v in one.items()}
+            evidence.append(Evidence(**held))
+        return cls(
+            verdict=found["verdict"],
+            n_features=int(found["n_features"]),
+            n_available=int(found["n_available"]),
+            evidence=tuple(evidence),
+            offer=str(found["offer"]),
+            searched=str(found["searched"]),
+        )
+
+
+def headline(
+    result: SearchResult, scoring: Scoring, judgement: Judgement | None = None
+) -> Headline:
+    """Combine the evidence of test rows and fresh folds.
+
+    Parameters
+    ----------
+    result : SearchResult
+    scoring : Scoring
+        Scorer of the search.
+    judgement : Judgement, optional
+    """
+    confirmation = result.confirmation
+    found = []
+    if judgement is not None and judgement.selection is not None:
+        found.append(judgement.selection)
+    if confirmation is not None and confirmation.gain is not None:
+        found.append(_on_fresh_folds(confirmation, scoring))
+    verdicts = [one.verdict for one in found]
+    if confirmation is not None and confirmation.gain is None:
+        # All features cannot be fitted.
+        verdicts.append(confirmation.verdict)
+    verdict = _combined(verdicts)
+    found.sort(key=lambda one: one.verdict != verdict)
+    return Headline(
+        verdict,
+        len(result.features),
+        result.space.n_columns,
+        tuple(found),
+        _smallest(result),
+        _searched(result, scoring),
+    )
+
+
+def _smallest(result: SearchResult) -> str:
+    """Name the smallest subset that is not worse than all features, unless it is the result."""
+    confirmation = result.confirmation
+    if confirmation is None:
+        return ""
+    row = confirmation.smallest_within_margin(confirmation.baseline)
+    if row is None or row == confirmation.chosen:
+        return ""
+    names = result.space.subset(confirmation.masks[row])
+    return (
+        f"Smallest subset that is not worse than all features by more than "
+        f"{confirmation.margin:g} in cost, at {confirmation.confidence:.0%}: {len(names)} "
+        f"feature{'s' * (len(names) != 1)}, {', '.join(names)}. confirm.goal: size selects it."
+    )
+
+
+def _searched(result: SearchResult, scoring: Scoring) -> str:
+    """State the score of the result in the search, and the winner's curse."""
+    found = number(scoring.natural(result.cost))
+    text = f"{display_name(scoring.metric)} of this subset: {found} in the search"
+    confirmation = result.confirmation
+    if confirmation is None:
+        return f"{text}."
+    fresh = number(scoring.natural(confirmation.cost))
+    # Positive if the search promised too much, whatever the sign of the metric.
+    curse = signed(confirmation.cost - confirmation.searched_cost)
+    return f"{text}, {fresh} on fresh folds (winner's curse {curse})."
+
+
+def _combined(verdicts: Sequence[Verdict]) -> Verdict:
+    if "worse" in verdicts:
+        return "worse"
+    return "better" if "better" in verdicts else "no clear difference"
+
+
+def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Evidence:
+    gain = confirmation.gain
+    assert gain is not None
+    # A gain is a lower cost, and most metrics are the higher the lower the cost.
+    low, high = gain.low, gain.high
+    if scoring.natural(1.0) > scoring.natural(0.0):
+        low, high = -high, -low
+    return Evidence(
+        f"{confirmation.fold_costs.shape[1]} fresh folds",
+        scoring.metric,
+        scoring.natural(confirmation.cost),
+        scoring.natural(confirmation.baseline_cost),
+        low,
+        high,
+    )

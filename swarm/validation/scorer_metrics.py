@@ -1,0 +1,220 @@
+"""Any scikit-learn scorer as a metric of the answers on test rows, with its bootstrap.
+
+Areas under the ROC and the precision-recall curve are computed for all resamples at once, as
+functions of the row counts. Every other scorer is called for each resample.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from swarm.errors import InputError
+from swarm.problem.scoring import resolve_scoring
+from swarm.validation.answers import Answers
+from swarm.validation.bootstrap import blocks, resampled_sums
+from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.metrics import METRICS, metric_values, row_statistics, scorer_of
+
+__all__ = ["MetricDraws", "check_scorable", "measure_metrics"]
+
+FloatArray = NDArray[np.float64]
+AnyArray = NDArray[Any]
+# Observed value and values of all resamples (n_resamples,), for each set of answers.
+MetricDraws = list[tuple[float, FloatArray]]
+
+
+def measure_metrics(
+    answers: Sequence[Answers],
+    truth: EvaluationTarget,
+    metrics: Sequence[str],
+    groups: ArrayLike | None,
+    n_resamples: int,
+    seed: int,
+) -> dict[str, MetricDraws]:
+    """Return each metric of all answers, on the test rows and on the same resamples of them.
+
+    Parameters
+    ----------
+    answers : sequence of Answers
+    truth : EvaluationTarget
+    metrics : sequence of str
+        Natural names.
+    groups : (n_rows,), optional
+        Rows that are resampled together.
+    n_resamples, seed
+        Parameters of the bootstrap.
+
+    Raises
+    ------
+    InputError
+        If a scorer fails on the test rows.
+    """
+    found: dict[str, MetricDraws] = {}
+    summed = [name for name in metrics if name in METRICS[truth.task]]
+    if summed:
+        statistics = [
+            row_statistics(truth.task, truth.test, one.predicted, truth.classes) for one in answers
+        ]
+        drawn = resampled_sums(statistics, groups, n_resamples, seed)
+        for name in summed:
+            found[name] = [
+                (
+                    float(metric_values(name, truth.task, own.sum(axis=0), truth.positive)),
+                    metric_values(name, truth.task, sums, truth.positive),
+                )
+                for own, sums in zip(statistics, drawn, strict=True)
+            ]
+    for name in metrics:
+        if name not in found:
+            counted = blocks(len(truth.test), groups, n_resamples, seed)
+            found[name] = _scored(name, answers, truth, np.concatenate(list(counted)))
+    return {name: found[name] for name in metrics}
+
+
+def check_scorable(metrics: Sequence[str], truth: EvaluationTarget) -> None:
+    """Refuse scorers that fail even on perfect answers.
+
+    Raises
+    ------
+    InputError
+        In one sentence, before anything is trained.
+    """
+    classes: Any = None
+    if truth.task == "multilabel":
+        classes = [np.array([0, 1])] * truth.test.shape[1]
+    elif truth.task != "regression":
+        classes = truth.classes
+    perfect = Answers(truth.test, classes=classes)
+    for name in metrics:
+        if name not in METRICS[truth.task]:
+            _call(_scorer(name, truth), name, perfect, truth, np.arange(len(truth.test)))
+
+
+def _scored(
+    name: str, answers: Sequence[Answers], truth: EvaluationTarget, counts: NDArray[np.int64]
+) -> MetricDraws:
+    everything = np.arange(len(truth.test))
+    scorer = _scorer(name, truth)
+    areas = _areas(name, truth)
+    found: MetricDraws = []
+    for one in answers:
+        value = _call(scorer, name, one, truth, everything)
+        if areas is not None:
+            found.append((value, areas(one, truth, counts)))
+            continue
+        rows = (np.repeat(everything, row) for row in counts)
+        drawn = [_call(scorer, name, one, truth, row, strict=False) for row in rows]
+        found.append((value, np.array(drawn)))
+    return found
+
+
+def _scorer(name: str, truth: EvaluationTarget) -> Callable[[Any, Any, Any], float]:
+    """Return a function of estimator, rows and target with the natural sign."""
+    scorer = scorer_of(name)
+    assert scorer is not None
+    scoring = resolve_scoring(scorer, None, truth.train, truth.task, truth.pos_label)
+    return lambda *given: scoring.natural(scoring.cost(*given))
+
+
+def _call(
+    scorer: Callable[[Any, Any, Any], float],
+    name: str,
+    answers: Answers,
+    truth: EvaluationTarget,
+    rows: NDArray[np.intp],
+    *,
+    strict: bool = True,
+) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return float(scorer(answers.estimator(), rows[:, None], truth.test[rows]))
+        except Exception as error:
+            if not strict:
+                # A resample may lack a class.
+                return float("nan")
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"the metric {name!r} cannot be computed for a {truth.task} target and these test "
+                f"rows ({type(error).__name__}: {reason}); remove it, or choose another"
+            ) from error
+
+
+# ---------------------------------------------------------------- areas under curves
+
+Area = Callable[[FloatArray, NDArray[np.bool_], NDArray[np.int64]], FloatArray]
+Areas = Callable[[Answers, EvaluationTarget, NDArray[np.int64]], FloatArray]
+
+
+def _areas(name: str, truth: EvaluationTarget) -> Areas | None:
+    """Return the function of an area for all resamples; None for another scorer."""
+    area = {
+        ("binary", "roc_auc"): _roc_areas,
+        ("binary", "average_precision"): _precision_areas,
+        ("multilabel", "roc_auc"): _roc_areas,
+        ("multilabel", "average_precision"): _precision_areas,
+        ("multiclass", "roc_auc_ovr"): _roc_areas,
+    }.get((truth.task, name))
+    return None if area is None else lambda *given: _mean_area(area, *given)
+
+
+def _mean_area(
+    area: Area, answers: Answers, truth: EvaluationTarget, counts: NDArray[np.int64]
+) -> FloatArray:
+    """Average an area over the labels, or over the classes, each against the rest."""
+    rows = np.arange(len(truth.test))[:, None]
+    model = answers.estimator()
+    if truth.task == "multilabel":
+        scores = model.decision_function(rows)
+        pairs = [(scores[:, i], truth.test[:, i] == 1) for i in range(scores.shape[1])]
+    elif truth.task == "multiclass":
+        scores, classes = model.predict_proba(rows), answers.classes
+        pairs = [(scores[:, i], truth.test == label) for i, label in enumerate(classes)]
+    else:
+        score = np.asarray(model.decision_function(rows), dtype=np.float64)
+        positive = truth.classes[truth.positive]
+        pairs = [(score if answers.classes[1] == positive else -score, truth.test == positive)]
+    found: FloatArray = np.mean([area(*pair, counts) for pair in pairs], axis=0)
+    return found
+
+
+def _tied(
+    score: FloatArray, positive: NDArray[np.bool_], counts: NDArray[np.int64]
+) -> tuple[FloatArray, FloatArray]:
+    """Count positive and negative rows (n_resamples, n_values), the highest score first."""
+    order = np.argsort(-score, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(score[order]) != 0))
+    ordered = counts[:, order].astype(np.float64)
+    up = np.add.reduceat(ordered * positive[order], starts, axis=1)
+    down = np.add.reduceat(ordered * ~positive[order], starts, axis=1)
+    return up, down
+
+
+def _roc_areas(
+    score: FloatArray, positive: NDArray[np.bool_], counts: NDArray[np.int64]
+) -> FloatArray:
+    up, down = _tied(score, positive, counts)
+    below = down.sum(axis=1, keepdims=True) - np.cumsum(down, axis=1)
+    pairs = up.sum(axis=1) * down.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        area: FloatArray = (up * (below + down / 2)).sum(axis=1) / pairs
+    return area
+
+
+def _precision_areas(
+    score: FloatArray, positive: NDArray[np.bool_], counts: NDArray[np.int64]
+) -> FloatArray:
+    up, down = _tied(score, positive, counts)
+    found, taken = np.cumsum(up, axis=1), np.cumsum(up + down, axis=1)
+    precision = np.divide(found, taken, out=np.zeros_like(found), where=taken > 0)
+    total = up.sum(axis=1)
+    # As in scikit-learn, 0 without a positive row.
+    area: FloatArray = np.divide(
+        (up * precision).sum(axis=1), total, out=np.zeros_like(total), where=total > 0
+    )
+    return area

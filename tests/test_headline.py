@@ -1,0 +1,128 @@
+"""Claims on the headline: it says what the evidence says, in the metric of the search."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from swarm.problem.scoring import resolve_scoring
+from swarm.problem.space import SearchSpace
+from swarm.report.serialization import report_of, report_text
+from swarm.search.confirmation import Confirmation
+from swarm.validation.evidence import Evidence
+from swarm.validation.headline import Headline, headline
+from tests.small_report import plain_report
+
+SPACE = SearchSpace.build([f"x{i}" for i in range(6)])
+AUC = resolve_scoring("roc_auc", None, np.array([0, 1] * 5), "binary")
+RMSE = resolve_scoring("neg_root_mean_squared_error", None, np.arange(9.0), "regression")
+
+
+def unseen(low: float, high: float, metric: str = "roc_auc") -> Evidence:
+    return Evidence("90 unseen rows", metric, 0.8 + (low + high) / 2, 0.8, low, high)
+
+
+def told(
+    scoring: Any, evidence: Evidence | None, gain: float | None, sizes: tuple[int, ...] = (4, 2)
+) -> Headline:
+    """Headline of a subset that costs `gain` less than all features on fresh folds."""
+    confirmation = None
+    if gain is not None:
+        wave = 0.01 * np.array([1, -1] * 5)
+        costs = np.array([0.2 + 0.001 * i + 0.1 * wave for i in range(len(sizes))])
+        masks = np.array([np.arange(6) < size for size in sizes])
+        confirmation = Confirmation(
+            masks, np.full(len(sizes), 0.15), costs, 0.2 + gain + wave, 90, 10, "score", 0.05, 0.95
+        )
+    result: Any = SimpleNamespace(
+        features=SPACE.columns[: sizes[0]], space=SPACE, confirmation=confirmation, cost=0.15
+    )
+    judgement: Any = None if evidence is None else SimpleNamespace(selection=evidence)
+    return headline(result, scoring, judgement)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "gain", "title", "first"),
+    [
+        (unseen(0.01, 0.05), 0.1, "Keep these 4 of 6 features", "90 unseen rows"),
+        (unseen(-0.01, 0.05), 0.1, "Keep these 4 of 6 features", "10 fresh folds"),
+        (unseen(-0.01, 0.05), 0.0, "No clear difference: 4 of 6 features do", "90 unseen rows"),
+        (unseen(-0.23, -0.07), 0.1, "Keep all 6 features", "90 unseen rows"),
+        (unseen(-0.01, 0.05), -0.1, "Keep all 6 features", "10 fresh folds"),
+        (unseen(0.01, 0.05), None, "Keep these 4 of 6 features", "90 unseen rows"),
+        (None, -0.1, "Keep all 6 features", "10 fresh folds"),
+        (unseen(math.nan, math.nan), None, "No clear difference: 4 of 6 features do", None),
+    ],
+)
+def test_the_title_follows_the_evidence_and_the_first_figure_supports_it(
+    evidence: Evidence | None, gain: float | None, title: str, first: str | None
+) -> None:
+    head = told(AUC, evidence, gain)
+    assert head.title == title
+    assert head.names_features == (not title.startswith("Keep all"))
+    assert first is None or head.evidence[0].rows == first
+    assert head.evidence[0].verdict == head.verdict
+
+
+def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> None:
+    (fresh,) = told(AUC, None, 0.1).evidence
+    assert (fresh.chosen, fresh.everything) == pytest.approx((0.8, 0.7))
+    assert fresh.low < 0.1 < fresh.high
+    assert fresh.sentence().startswith(
+        "On 10 fresh folds, one model each: ROC AUC 0.800 with these features, 0.700 with all; "
+        "difference +0.100 ["
+    )
+    (error,) = told(RMSE, None, 0.1).evidence
+    assert (error.chosen, error.everything) == pytest.approx((0.2, 0.3))
+    assert error.low < -0.1 < error.high < 0
+    assert error.verdict == "better"
+    assert "RMSE 0.200 with these features, 0.300 with all; difference -0.100" in error.sentence()
+    assert "RMSE of this subset: 0.150 in the search, 0.200" in told(RMSE, None, 0.1).searched
+    assert "AUC of this subset: 0.850 in the search, 0.800" in told(AUC, None, 0.1).searched
+    assert "(winner's curse +0.050)" in told(AUC, None, 0.1).searched
+
+
+def test_the_smallest_subset_that_is_not_worse_is_offered_unless_it_is_the_answer() -> None:
+    offer = told(AUC, None, 0.0).offer
+    assert "not worse than all features by more than 0.05 in cost" in offer
+    assert "2 features, x0, x1." in offer
+    assert told(AUC, None, 0.0, (2, 4)).offer == ""
+    assert told(AUC, None, -0.3).offer == ""
+    assert told(AUC, unseen(0.01, 0.05), None).offer == ""
+
+
+def test_all_features_that_cannot_be_fitted_are_no_alternative() -> None:
+    head = told(AUC, None, math.inf)
+    assert head.title == "Keep these 4 of 6 features"
+    assert head.evidence == ()
+
+
+def test_a_stored_report_has_its_headline_and_an_earlier_one_that_of_its_confirmation() -> None:
+    head = told(AUC, unseen(-0.23, -0.07), 0.0)
+    data = replace(plain_report(), headline=head)
+    again = report_of(report_text(data)).head()
+    assert again == head
+    assert json.loads(json.dumps(head.as_dict()))["title"] == "Keep all 6 features"
+    older = replace(plain_report(), confirmation={"verdict": "worse", "sentence": "why"})
+    assert older.head().title == "Keep all 12 features"
+
+
+def test_metrics_of_earlier_reports_get_their_own_sign() -> None:
+    data = plain_report()
+    old = replace(
+        data,
+        figures=data.figures.assign(metric="neg_max_error", value=-2.0, low=-3.0, high=-1.0),
+        differences=data.differences.assign(
+            metric="neg_max_error", difference=0.5, low=0.1, high=0.9
+        ),
+    )
+    read = report_of(report_text(old))
+    assert read.metrics == ["max_error"]
+    assert read.figures.iloc[0][["value", "low", "high"]].tolist() == [2.0, 1.0, 3.0]
+    assert read.differences.iloc[0][["difference", "low", "high"]].tolist() == [-0.5, -0.9, -0.1]

@@ -1,0 +1,201 @@
+"""Claims on scikit-learn scorers as metrics of the test rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier
+from sklearn.datasets import make_classification, make_multilabel_classification
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
+
+from swarm.ensemble import SubsetEnsemble
+from swarm.errors import InputError
+from swarm.problem.scoring import resolve_scoring
+from swarm.validation import judge
+from swarm.validation.answers import answers_of
+from swarm.validation.bootstrap import blocks
+from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.holdout import judged_metrics
+from swarm.validation.metrics import LOWER_IS_BETTER, display_name
+from swarm.validation.scorer_metrics import check_scorable, measure_metrics
+
+LIGHT = {"n_estimators": 5, "num_leaves": 4, "verbose": -1, "n_jobs": 1}
+SUBSETS = [["a", "b"], ["b", "c"], ["c"]]
+
+
+def rows(task: str) -> tuple[pd.DataFrame, np.ndarray]:
+    if task == "multilabel":
+        X, y = make_multilabel_classification(120, 4, n_classes=3, random_state=0)
+    else:
+        X, y = make_classification(
+            120,
+            4,
+            n_informative=3,
+            n_redundant=0,
+            n_classes=2 + (task == "multiclass"),
+            n_clusters_per_class=1,
+            weights=None if task == "multiclass" else [0.7],
+            flip_y=0.2,
+            random_state=0,
+        )
+    if task == "regression":
+        y = X[:, 0] + 10.0
+    if task == "text":
+        y = np.where(y == 1, "churn", "stay")
+    return pd.DataFrame(X.round(1), columns=list("abcd")), y
+
+
+MODELS: dict[str, Any] = {
+    "binary": LGBMClassifier(**LIGHT),
+    "text": LogisticRegression(),
+    "multiclass": KNeighborsClassifier(5),
+    "multilabel": KNeighborsClassifier(5),
+    "regression": Ridge(),
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "scorers"),
+    [
+        ("binary", ["roc_auc", "average_precision", "neg_log_loss", "neg_brier_score", "jaccard"]),
+        ("text", ["roc_auc", "neg_log_loss", "f1_micro"]),
+        ("multiclass", ["roc_auc_ovr", "neg_log_loss", "top_k_accuracy"]),
+        ("multilabel", ["roc_auc", "average_precision", "recall_samples", "accuracy"]),
+        ("regression", ["explained_variance", "neg_max_error", "neg_mean_squared_log_error"]),
+    ],
+)
+def test_a_single_model_scores_as_with_scikit_learn_on_all_rows_and_on_every_resample(
+    task: str, scorers: list[str]
+) -> None:
+    X, y = rows(task)
+    model = MODELS[task]
+    ensemble = SubsetEnsemble(model, [list("abc")]).fit(X, y)
+    truth = EvaluationTarget.of(model, y, y, None)
+    names = [name.removeprefix("neg_") for name in scorers]
+    found = measure_metrics([answers_of(ensemble, X)], truth, names, None, 12, 3)
+    drawn = np.concatenate(list(blocks(len(y), None, 12, 3)))
+    fitted = ensemble.models_[0]
+    for name, scorer in zip(names, scorers, strict=True):
+        sign = -1.0 if scorer.startswith("neg_") else 1.0
+        ((value, draws),) = found[name]
+        assert value == pytest.approx(sign * get_scorer(scorer)(fitted, X[list("abc")], y))
+        for counts, own in zip(drawn, draws, strict=True):
+            again = np.repeat(np.arange(len(y)), counts)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                expected = get_scorer(scorer)(fitted, X[list("abc")].iloc[again], y[again])
+            assert own == pytest.approx(sign * expected, nan_ok=True), name
+
+
+def test_names_are_natural_and_the_lower_of_a_loss_is_better() -> None:
+    losses = {n.removeprefix("neg_") for n in get_scorer_names() if n.startswith("neg_")}
+    assert losses | {"hamming_loss"} == LOWER_IS_BETTER
+    assert display_name("root_mean_squared_error") == "RMSE"
+    assert display_name("balanced_accuracy") == "balanced accuracy"
+
+
+@pytest.mark.parametrize(
+    ("scorer", "task", "first"),
+    [
+        ("roc_auc", "binary", "roc_auc"),
+        ("neg_root_mean_squared_error", "regression", "root_mean_squared_error"),
+        ("neg_hamming_loss", "multilabel", "hamming_loss"),
+        ("accuracy", "multilabel", "subset_accuracy"),
+        (None, "multiclass", "accuracy"),
+    ],
+)
+def test_the_scorer_of_the_search_is_the_first_metric(
+    scorer: str | None, task: str, first: str
+) -> None:
+    target = rows(task)[1]
+    scoring = resolve_scoring(scorer, None, target, task)
+    assert judged_metrics(None, task, scoring)[0] == first
+    asked = judged_metrics(["accuracy" if task != "regression" else "r2"], task, scoring)
+    assert asked[0] == first
+    assert len(asked) == len(set(asked))
+
+
+def test_an_error_is_judged_in_its_own_sign_and_unit() -> None:
+    X, y = rows("regression")
+    scoring = resolve_scoring("neg_root_mean_squared_error", None, y, "regression")
+    judged = judge(
+        Ridge(),
+        (X[:60], pd.Series(y[:60])),
+        (X[60:], pd.Series(y[60:])),
+        [["a"], ["b"]],
+        best=["a"],
+        scoring=scoring,
+        n_random=1,
+        n_resamples=20,
+    )
+    table = judged.table.set_index(["contender", "metric"])["value"]
+    assert judged.metrics[0] == "root_mean_squared_error"
+    fitted = Ridge().fit(X[["a"]][:60], y[:60])
+    rmse = float(np.sqrt(np.mean((fitted.predict(X[["a"]][60:]) - y[60:]) ** 2)))
+    assert table["best_subset", "root_mean_squared_error"] == pytest.approx(rmse)
+    assert judged.costs["best_subset"] == pytest.approx(rmse)
+    assert "scores RMSE 0." in judged.verdict()
+
+
+@pytest.mark.parametrize("vote", ["hard", "soft", "any"])
+def test_ranking_metrics_of_an_ensemble_use_mean_probabilities_whatever_its_vote(vote: str) -> None:
+    X, y = rows("binary")
+    train, test = (X[:80], pd.Series(y[:80])), (X[80:], pd.Series(y[80:]))
+    scoring = resolve_scoring("roc_auc", None, y, "binary")
+    judged = judge(
+        KNeighborsClassifier(5),
+        train,
+        test,
+        SUBSETS,
+        vote=vote,
+        scoring=scoring,
+        n_random=1,
+        n_resamples=20,
+    )
+    proba = SubsetEnsemble(KNeighborsClassifier(5), SUBSETS, "soft").fit(*train)
+    expected = get_scorer("roc_auc")(proba, test[0], test[1])
+    row = judged.table.query("contender == 'ensemble' and metric == 'roc_auc'").iloc[0]
+    assert row["value"] == pytest.approx(expected)
+    assert judged.costs["ensemble"] == pytest.approx(1 - expected)
+
+
+def test_a_model_with_decision_values_only_is_ranked_by_them() -> None:
+    X, y = rows("binary")
+    ensemble = SubsetEnsemble(LinearSVC(random_state=0), [list("abcd")]).fit(X, y)
+    truth = EvaluationTarget.of(LinearSVC(), y, y, None)
+    ((value, _),) = measure_metrics([answers_of(ensemble, X)], truth, ["roc_auc"], None, 5, 0)[
+        "roc_auc"
+    ]
+    assert value == pytest.approx(get_scorer("roc_auc")(ensemble.models_[0], X[list("abcd")], y))
+
+
+@pytest.mark.parametrize(
+    ("task", "metric"), [("text", "r2"), ("multilabel", "balanced_accuracy"), ("multiclass", "f1")]
+)
+def test_a_scorer_of_another_task_is_refused_before_training(task: str, metric: str) -> None:
+    _, y = rows(task)
+    truth = EvaluationTarget.of(MODELS[task], y, y, None)
+    with pytest.raises(InputError) as caught:
+        check_scorable([metric], truth)
+    assert "\n" not in str(caught.value)
+    check_scorable(judged_metrics(None, truth.task, None), truth)
+
+
+def test_the_positive_class_is_the_rarer_one_and_is_named() -> None:
+    X, y = rows("text")
+    train, test = (X[:80], pd.Series(y[:80])), (X[80:], pd.Series(y[80:]))
+    judged = judge(LogisticRegression(), train, test, SUBSETS, n_random=1, n_resamples=10)
+    share = (y[:80] == "churn").mean()
+    assert judged.pos_label == "churn"
+    assert judged.positive == f"Positive class: churn, {share:.0%} of the training rows."
+    other = judge(
+        LogisticRegression(), train, test, SUBSETS, pos_label="stay", n_random=1, n_resamples=10
+    )
+    assert other.positive.startswith("Positive class: stay, ")
