@@ -20,6 +20,7 @@ from conf.base import (
 )
 
 __all__ = [
+    "CsvSection",
     "DataSection",
     "FoldsSection",
     "ModelSection",
@@ -27,6 +28,21 @@ __all__ = [
     "SpaceSection",
     "SplitSection",
 ]
+
+
+class CsvSection(Section):
+    """How a CSV file is written."""
+
+    separator: Annotated[str, Field(min_length=1, max_length=1)] = Field(
+        default=",", description="Character between two columns"
+    )
+    decimal: Literal[".", ","] = Field(default=".", description="Decimal mark of numbers")
+    encoding: Annotated[str, Field(min_length=1)] = Field(
+        default="utf-8", description="Encoding of the file, such as utf-8, cp1252 or utf-16"
+    )
+    na_values: list[str] = Field(
+        default=[], description="Further marks of missing values, besides empty cells, NA and null"
+    )
 
 
 class DataSection(Section):
@@ -63,6 +79,13 @@ class DataSection(Section):
     categorical: list[Column] = Field(
         default=[], description="Columns passed to the model as categories"
     )
+    dates: dict[Column, str | None] = Field(
+        default={},
+        description="Columns of dates and their format, such as %d.%m.%Y; null for ISO 8601. Each"
+        " is replaced by the features NAME_year, NAME_month, NAME_day and NAME_weekday, and"
+        " NAME_hour if the format has hours",
+    )
+    csv: CsvSection = Field(default=CsvSection(), description="How a CSV file is written")
     categorical_support: bool = Field(
         default=False,
         description="Whether the model supports categories although neither its tags nor its"
