@@ -165,10 +165,13 @@ class ModelSection(Section):
 class FoldsSection(Section):
     """The cross-validation that determines the cost of a subset."""
 
-    kind: Literal["stratified", "random", "group", "stratified_group", "time", "column"] = Field(
-        default="stratified",
-        description="How the training rows are divided into folds; group and stratified_group need"
-        " data.group, time needs data.time, column needs folds.column",
+    kind: Literal["auto", "stratified", "random", "group", "stratified_group", "time", "column"] = (
+        Field(
+            default="auto",
+            description="How the training rows are divided into folds; auto is stratified for"
+            " classifiers and random for regressors; group and stratified_group need"
+            " data.group, time needs data.time, column needs folds.column",
+        )
     )
     n_folds: Annotated[int, Field(ge=2)] = Field(default=5, description="Number of folds")
     shuffle: bool = Field(

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from conf.check import fold_kind
 from conf.estimator import build_estimator
 from conf.run_sections import EvaluationSection, TrackingSection
 from conf.schema import SelectConfig
 from swarm.evaluation.probe import probe
+from swarm.findings import Finding, unmuted
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
@@ -18,6 +20,7 @@ from swarm.search.runner import Proxy, SearchPlan
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from tasks.secrets import expand
+from tasks.split import time_findings
 from tasks.steps import fetch_data, prepare_search, split_rows
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
@@ -46,8 +49,8 @@ class PreparedData:
         Training rows.
     test : Table or None
         Test rows.
-    warnings : tuple of str
-        Reasons to doubt costs or test scores, see :mod:`swarm.warning_codes`.
+    findings : tuple of Finding
+        Reasons to doubt costs or test scores, without those that are muted.
     fresh : Problem or None
         The problem on fresh folds, to confirm the best subsets.
     """
@@ -56,7 +59,7 @@ class PreparedData:
     hints: Hints
     train: Table
     test: Table | None = None
-    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     fresh: Problem | None = None
 
 
@@ -91,12 +94,13 @@ def prepare_as_configured(
         Subsets for a warm start.
     """
     estimator = build_estimator(config.model)
-    train, test, warnings = table, None, tuple[str, ...]()
+    train, test, findings = table, None, list[Finding]()
     if split:
         kind, share = config.split.kind, config.split.test_size
         rows = split_rows(table, kind, share, config.split_seed, estimator)
         train, test = table.take(rows.train), table.take(rows.test)
-        warnings = (rows.warning,) if rows.warning else ()
+        findings += [rows.finding] if rows.finding else []
+        findings += time_findings(table, kind)
     folds = config.folds
     prepared = prepare_search(
         train,
@@ -104,7 +108,7 @@ def prepare_as_configured(
         scoring=config.scoring,
         pos_label=config.pos_label,
         folds={
-            "kind": folds.kind,
+            "kind": fold_kind(config, estimator),
             "n_folds": folds.n_folds,
             "shuffle": folds.shuffle,
             "seed": config.folds_seed,
@@ -118,8 +122,8 @@ def prepare_as_configured(
         warm=warm,
         fresh_partitions=0 if config.confirm is None else config.confirm.repeats,
     )
-    warnings += prepared.warnings
-    return PreparedData(prepared.problem, prepared.hints, train, test, warnings, prepared.fresh)
+    told = unmuted([*findings, *prepared.findings], config.mute)
+    return PreparedData(prepared.problem, prepared.hints, train, test, told, prepared.fresh)
 
 
 def plan_as_configured(

@@ -7,30 +7,22 @@ previous state, and finished evaluations are in the archive.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.folds import Fold, make_folds
-from swarm.problem.hints import Hints, prepare_hints
-from swarm.problem.inputs import missing_classes
-from swarm.problem.problem import Importance, Problem
-from swarm.problem.space import SearchSpace
-from swarm.problem.target import task_of
-from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds, fresh_problem
+from swarm.problem.problem import Problem
+from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.proxy import confirm
 from swarm.search.result import SearchResult
 from swarm.validation import Judgement, judge
-from swarm.warning_codes import coded
 from tasks.models.registry import ModelInfo, log_ensemble
+from tasks.preparation import prepare
 from tasks.sources import fetch
 from tasks.split import Split, split
 from tasks.step import step
@@ -38,7 +30,6 @@ from tasks.table import Table
 from tasks.tracking.run_log import RunLog
 
 __all__ = [
-    "Prepared",
     "confirm_best",
     "confirm_fresh",
     "fetch_data",
@@ -63,28 +54,6 @@ def is_retryable(_task: object, _run: object, state: Any) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """Inputs of a search.
-
-    Attributes
-    ----------
-    problem : Problem
-        Problem on the training rows.
-    hints : Hints
-    warnings : tuple of str
-        Reasons to doubt the costs, see :mod:`swarm.warning_codes`.
-    fresh : Problem or None
-        The problem on fresh folds; None if none were requested, or the folds have no other
-        partition.
-    """
-
-    problem: Problem
-    hints: Hints
-    warnings: tuple[str, ...] = ()
-    fresh: Problem | None = None
-
-
 @step("fetch")
 def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
     """Fetch the table; see :func:`tasks.sources.fetch`.
@@ -101,110 +70,7 @@ def split_rows(table: Table, kind: str, test_size: float, seed: int, estimator: 
     return split(table, kind, test_size=test_size, seed=seed, estimator=estimator)
 
 
-@step("prepare")
-def prepare_search(
-    train: Table,
-    estimator: Any,
-    *,
-    scoring: str | None,
-    pos_label: str | int | None,
-    folds: Mapping[str, Any],
-    space: Mapping[str, Any],
-    importance: Importance,
-    n_clusters: int | None,
-    categorical_support: bool = False,
-    seed: int,
-    needs: Sequence[str] = ("distance", "clusters"),
-    warm: Sequence[Sequence[str]] = (),
-    fresh_partitions: int = 0,
-) -> Prepared:
-    """Build the problem on the training rows, and the hints that the strategy needs.
-
-    Columns of `warm` subsets that no longer exist are ignored, and so are incomplete units.
-    """
-    target = train.target
-    problem = Problem.build(
-        train.features,
-        target,
-        estimator,
-        space=SearchSpace.build(list(train.features.columns), **space),
-        scoring=scoring,
-        pos_label=pos_label,
-        folds=_folds(train, folds, estimator),
-        weight=train.weight,
-        importance=importance,
-        categorical_support=categorical_support,
-        seed=seed,
-    )
-    hints = prepare_hints(
-        problem.features,
-        problem.space,
-        problem.target,
-        problem.task,
-        # A configuration may be used on a table with fewer units.
-        n_clusters=None if n_clusters is None else min(n_clusters, problem.space.n_units),
-        needs=needs,
-        warm=_warm_masks(warm, problem.space),
-    )
-    fresh = None
-    # The partitions of the other kinds do not depend on a seed.
-    if fresh_partitions and folds["shuffle"] and folds["kind"] not in ("time", "column"):
-        fresh = fresh_problem(
-            problem,
-            lambda drawn: _folds(train, {**folds, "seed": drawn}, estimator),
-            folds["seed"],
-            fresh_partitions,
-        )
-    return Prepared(problem, hints, _setup_warnings(train, folds, problem), fresh)
-
-
-def _setup_warnings(train: Table, folds: Mapping[str, Any], problem: Problem) -> tuple[str, ...]:
-    """Return warnings about valid settings that are probably mistakes."""
-    found = []
-    fold = train.fold if folds["kind"] == "column" else None
-    if fold is not None and fold.isna().any():
-        found.append(
-            coded(
-                "SWM103",
-                f"{int(fold.isna().sum())} of {len(fold)} rows have no value in the fold column "
-                f"{fold.name!r}: they are always trained on and never tested; fill them, unless "
-                "this is intended",
-            )
-        )
-    missing = missing_classes(problem.folds, problem.target, problem.task)
-    if missing:
-        few = ", ".join(repr(label) for label in missing[:3]) + ("..." if len(missing) > 3 else "")
-        found.append(
-            coded(
-                "SWM104",
-                f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) are missing "
-                "from the training rows of a fold that tests them, where they are always "
-                "misclassified; use stratified folds, or merge or drop rare classes",
-            )
-        )
-    return tuple(found)
-
-
-def _warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> NDArray[np.bool_] | None:
-    """Return masks (n, n_units) of the subsets that are not empty."""
-    chosen = [{space.columns.index(n) for n in subset if n in space.columns} for subset in subsets]
-    masks = [[columns.issuperset(unit) for unit in space.units] for columns in chosen]
-    kept = [mask for mask in masks if any(mask)]
-    return np.array(kept, dtype=bool) if kept else None
-
-
-def _folds(train: Table, folds: Mapping[str, Any], estimator: Any) -> list[Fold]:
-    def values(column: pd.Series | None) -> np.ndarray | None:
-        return None if column is None else column.to_numpy()
-
-    return make_folds(
-        target=np.asarray(train.target),
-        task=task_of(train.target, estimator),
-        groups=values(train.groups),
-        time=values(train.time),
-        column=values(train.fold),
-        **folds,
-    )
+prepare_search = step("prepare")(prepare)
 
 
 @step("epoch")

@@ -53,7 +53,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         prepared.hints,
         3,
         regroup_every=2,
-        warnings=(),
+        findings=(),
         config_yaml="",
         facts={},
         subset_test_costs=costs_on_test(problem, ensemble, test),
