@@ -21,7 +21,14 @@ from conf.schema import SelectConfig
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.evaluation.probe import probe
 from swarm.findings import Finding, found, unmuted
-from swarm.findings.columns import date_format, group_columns, is_free_text, is_sorted, is_text
+from swarm.findings.columns import (
+    date_format,
+    group_columns,
+    is_free_text,
+    is_sorted,
+    is_text,
+    text_values,
+)
 from swarm.findings.registry import check_mute
 from swarm.findings.table import column_findings, some, target_findings
 from swarm.problem.inputs import check_columns
@@ -206,7 +213,7 @@ def _looks(column: pd.Series) -> str:
     form = date_format(column)
     if form is not None:
         return f"dates, {form}"
-    distinct = int(column.nunique())
+    distinct = len(set(text_values(column)))
     return "free text" if is_free_text(column) else f"{distinct:,} different values"
 
 

@@ -23,6 +23,7 @@ from swarm.findings.columns import date_format, duplicate_columns, group_columns
 from swarm.findings.leaks import leak_columns
 from swarm.findings.table import column_findings, target_findings
 from swarm.report import render
+from swarm.report.serialization import report_of, report_text
 from tests.small_report import plain_report
 from tests.small_run import BAYES, OTHERS, Bench, table
 
@@ -83,6 +84,24 @@ def test_identifiers_beyond_the_precision_of_floats_are_told_from_one_another() 
     frame = pd.DataFrame({"a": numbers, "b": numbers + 1})
     assert id_columns(frame) == ["a", "b"]
     assert duplicate_columns(frame) == []
+
+
+def test_columns_of_any_type_are_looked_at() -> None:
+    half = N // 2
+    frame = pd.DataFrame(
+        {
+            "lists": [[1], [2]] * half,
+            "gaps": pd.array([1, None] * half, dtype="Int64"),
+            "order": pd.array(range(N), dtype="Int64"),
+            "sparse": pd.arrays.SparseArray([0, 1] * half),
+            "moment": pd.date_range("2020", periods=N),
+            "words": pd.array(["x", "y"] * half, dtype="string"),
+            "mixed": [1, "a"] * half,
+            7: [True, False] * half,
+        }
+    )
+    told = column_findings(frame, TARGET, "binary")
+    assert [(each.code, each.columns) for each in told] == [("SWM111", ("order",))]
 
 
 def test_equal_columns_are_equal_with_their_gaps() -> None:
@@ -205,7 +224,9 @@ def test_a_run_prints_logs_and_keeps_its_findings(
 
 def test_the_report_lists_findings_with_what_to_do() -> None:
     told = [found("SWM114", "'<b>' alone predicts the target"), found("SWM207", "at a bound")]
-    page = render(replace(plain_report(), findings=[each.as_dict() for each in told]))
+    data = replace(plain_report(), findings=[each.as_dict() for each in told])
+    page = render(data)
+    assert render(report_of(report_text(data))) == page
     assert "&#39;&lt;b&gt;&#39; alone predicts the target." in page
     assert "Check when its values are known" in page
     assert 'id="findings"' not in render(plain_report())

@@ -17,6 +17,7 @@ __all__ = [
     "date_format",
     "duplicate_columns",
     "group_columns",
+    "hashable",
     "id_columns",
     "is_free_text",
     "is_sorted",
@@ -212,7 +213,15 @@ def _others(frame: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
     """Yield the columns that are not NumPy numbers."""
     for at, dtype in enumerate(frame.dtypes):
         if not _is_plain(dtype):
-            yield str(frame.columns[at]), frame.iloc[:, at]
+            yield str(frame.columns[at]), hashable(frame.iloc[:, at])
+
+
+def hashable(column: pd.Series) -> pd.Series:
+    """Return a column with cells of several values, such as lists in a Parquet file, as text."""
+    if column.dtype != object:
+        return column
+    several = column.map(lambda cell: isinstance(cell, (list, tuple, dict, set, np.ndarray)))
+    return column.where(~several.astype(bool), column.map(str)) if several.any() else column
 
 
 def _column(frame: pd.DataFrame, name: str) -> pd.Series:

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.findings.columns import hashable
+
 __all__ = ["Leak", "leak_columns"]
 
 Float = NDArray[np.float64]
@@ -54,13 +56,14 @@ def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> lis
         Training rows.
     target : (n_rows,)
     task : str
-        "binary", "multiclass" or "regression"; other tasks have no leaks here.
+        "binary", "multiclass" or "regression"; other tasks and several targets have no leaks here.
 
     Notes
     -----
     At most 5,000 rows are used, and fewer in a table of more than 800 columns.
     """
-    if task not in ("binary", "multiclass", "regression") or len(features) < _FEWEST_ROWS:
+    known = task in ("binary", "multiclass", "regression") and np.ndim(target) == 1
+    if not known or len(features) < _FEWEST_ROWS:
         return []
     most = min(_ROWS, max(200, _CELLS // max(features.shape[1], 1)))
     if len(features) > most:
@@ -95,7 +98,7 @@ def _numbers(column: pd.Series) -> Float:
         values = column.to_numpy(dtype="datetime64[s]").astype(np.float64)
         values = np.where(column.isna(), np.nan, values)
     else:
-        values = pd.factorize(column, sort=False)[0].astype(np.float64)
+        values = pd.factorize(hashable(column), sort=False)[0].astype(np.float64)
         values[values < 0] = np.nan
     known = np.isfinite(values)
     low = float(values[known].min()) if known.any() else 0.0

@@ -67,7 +67,7 @@ def _rows(result: SearchResult, target: NDArray[Any], task: str) -> Finding | No
     tried = result.state.counts.distinct
     rows = len(target)
     counted = f"{rows:,} rows"
-    if task in ("binary", "multiclass"):
+    if task in ("binary", "multiclass") and target.ndim == 1:
         counts = np.unique(target, return_counts=True)[1]
         rows = min(rows, int(counts.min()) * len(counts))
         if rows < len(target):

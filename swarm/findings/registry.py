@@ -245,7 +245,7 @@ _ALL = (
         "warning",
         "The final subsets of the search hardly agree: Nogueira's stability index is below 0.4,"
         " where 0 is chance and 1 full agreement.",
-        "run `swarm stability` before interpreting the selected columns",
+        "run swarm stability before interpreting the selected columns",
     ),
     Kind(
         "SWM207",

@@ -88,7 +88,7 @@ def target_findings(
     target: NDArray[Any], task: str, scoring: str, pos_label: object = None
 ) -> list[Finding]:
     """Return what is odd about the classes of the training rows, given the scorer."""
-    if task not in ("binary", "multiclass"):
+    if task not in ("binary", "multiclass") or np.ndim(target) != 1:
         return []
     classes, counts = np.unique(target, return_counts=True)
     told = []
