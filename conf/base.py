@@ -13,6 +13,7 @@ __all__ = [
     "ClassPath",
     "Column",
     "Count",
+    "FindingCode",
     "Fraction",
     "Location",
     "Name",
@@ -54,6 +55,7 @@ PositiveCount = Annotated[int, Field(ge=1, le=10**9)]
 Fraction = Annotated[FiniteFloat, Field(gt=0, lt=1)]
 Workers = Annotated[int, Field(ge=1, le=1024)] | Literal[-1]
 Column = Annotated[str, Field(min_length=1)]
+FindingCode = Annotated[str, Field(min_length=1)]
 # The import path of a class, and a package or module that it may be imported from.
 ClassPath = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
 Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?$")]

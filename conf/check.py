@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
 from conf.compare_schema import CompareConfig
 from conf.estimator import build_estimator, build_selector
+from conf.problem_sections import CsvSection
 from conf.schema import SelectConfig
-from swarm.errors import ConfigError, nearest
+from swarm.errors import ConfigError, InputError, nearest
+from swarm.findings.registry import check_mute
+from swarm.problem.models import is_a
 from swarm.problem.scoring import scorer_names
 from swarm.search.rotation import check_rotation
 from swarm.strategies.catalogue import make
 from swarm.validation.metrics import metric_names
 
-__all__ = ["check"]
+__all__ = ["check", "fold_kind", "problems_of"]
 
 
 # Packages that the task runners of a comparison need.
@@ -37,27 +41,66 @@ def check(config: SelectConfig | CompareConfig) -> None:
         estimator, features that are both fixed and forbidden, or a missing package of a task
         runner. In a comparison, every strategy and every data set is checked.
     """
+    first = next(_problems(config), None)
+    if first is not None:
+        raise first
+
+
+def problems_of(config: SelectConfig | CompareConfig) -> list[str]:
+    """Return every problem that :func:`check` may raise; of a comparison the first."""
+    return [str(problem) for problem in _problems(config)]
+
+
+def fold_kind(config: SelectConfig, estimator: Any) -> str:
+    """Return the kind of the folds, with ``auto`` resolved."""
+    if config.folds.kind != "auto":
+        return config.folds.kind
+    from sklearn.base import is_regressor
+
+    return "random" if is_a(is_regressor, estimator) else "stratified"
+
+
+def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
+    """Yield the problems in the order in which they are checked."""
+    yield from _raised(check_mute, config.mute)
     if isinstance(config, CompareConfig):
-        _check_compare(config)
+        yield from _raised(_check_compare, config)
         return
-    _columns_have_one_role(config)
-    _roles_have_their_columns(config)
-    _features_are_not_contradictory(config)
-    estimator = build_estimator(config.model)
-    _estimator_suits(config, estimator)
-    if config.proxy is not None:
-        params = {**config.model.params, **config.proxy.params}
-        build_estimator(config.model.model_copy(update={"params": params}))
-    _workers_can_be_reached(config)
-    _scorers_exist(config)
-    strategy = make(config.strategy.name, config.strategy.params)
+    for sentences in (_columns_have_one_role, _roles_have_their_columns, _csv_is_of_a_file):
+        yield from map(ConfigError, sentences(config))
+    yield from map(ConfigError, _features_are_not_contradictory(config))
+    try:
+        estimator = build_estimator(config.model)
+    except ConfigError as error:
+        yield error
+    else:
+        yield from map(ConfigError, _estimator_suits(config, estimator))
+        if config.proxy is not None:
+            params = {**config.model.params, **config.proxy.params}
+            cheaper = config.model.model_copy(update={"params": params})
+            yield from _raised(build_estimator, cheaper)
+    yield from map(ConfigError, _workers_can_be_reached(config))
+    yield from map(ConfigError, _scorers_exist(config))
+    yield from _raised(_strategy_can_be_made, config)
+
+
+def _strategy_can_be_made(config: SelectConfig) -> None:
     check_rotation(
-        strategy,
+        make(config.strategy.name, config.strategy.params),
         config.folds.rotate,
         repeats=config.folds.repeats,
         racing=config.evaluation.racing,
+        noise_floor=config.budget.noise_floor,
         importance=config.evaluation.importance,
     )
+
+
+def _raised(checks: Callable[..., object], *arguments: Any) -> Iterator[InputError]:
+    """Yield the error of a check that stops at its first problem."""
+    try:
+        checks(*arguments)
+    except InputError as error:
+        yield error
 
 
 def _check_compare(config: CompareConfig) -> None:
@@ -127,7 +170,7 @@ def _selectors_can_be_compared(config: CompareConfig) -> None:
             )
 
 
-def _columns_have_one_role(config: SelectConfig) -> None:
+def _columns_have_one_role(config: SelectConfig) -> Iterator[str]:
     data = config.data
     targets = [data.target] if isinstance(data.target, str) else data.target or []
     named: list[tuple[str, str | None]] = [("data.target", name) for name in targets]
@@ -138,31 +181,32 @@ def _columns_have_one_role(config: SelectConfig) -> None:
         if name is None:
             continue
         if name in roles:
-            raise ConfigError(
-                f"column {name!r} is both {roles[name]} and {role}; remove it from one of them"
-            )
+            yield f"column {name!r} is both {roles[name]} and {role}; remove it from one of them"
+            continue
         roles[name] = role
     for key, columns in (("data.drop", data.drop), ("data.categorical", data.categorical)):
         for name in columns:
             if name in roles:
-                raise ConfigError(
-                    f"column {name!r} is both {roles[name]} and in {key}; remove it from {key}"
-                )
+                yield f"column {name!r} is both {roles[name]} and in {key}; remove it from {key}"
 
 
-def _roles_have_their_columns(config: SelectConfig) -> None:
+def _roles_have_their_columns(config: SelectConfig) -> Iterator[str]:
     needs = {"group": "group", "stratified_group": "group", "time": "time"}
     for key, kind, role in (
         ("split.kind", config.split.kind, {**needs, "column": "part"}.get(config.split.kind)),
         ("folds.kind", config.folds.kind, needs.get(config.folds.kind)),
     ):
         if role is not None and getattr(config.data, role) is None:
-            raise ConfigError(
-                f"{key} {kind!r} needs data.{role}, which is null; set it to a column"
-            )
+            yield f"{key} {kind!r} needs data.{role}, which is null; set it to a column"
 
 
-def _features_are_not_contradictory(config: SelectConfig) -> None:
+def _csv_is_of_a_file(config: SelectConfig) -> Iterator[str]:
+    data = config.data
+    if data.source != "file" and data.csv != CsvSection():
+        yield f"data.csv is for source file, got source {data.source!r}; remove it"
+
+
+def _features_are_not_contradictory(config: SelectConfig) -> Iterator[str]:
     groups = config.space.groups
 
     def columns(names: list[str]) -> dict[str, str]:
@@ -173,22 +217,29 @@ def _features_are_not_contradictory(config: SelectConfig) -> None:
         if column in forbidden:
             other = forbidden[column]
             both = repr(name) if name == other else f"{name!r} and {other!r}"
-            raise ConfigError(
+            yield (
                 f"space.fixed and space.forbidden both cover {column!r}, by {both};"
                 " remove it from one of them"
             )
 
 
-def _estimator_suits(config: SelectConfig, estimator: Any) -> None:
+def _estimator_suits(config: SelectConfig, estimator: Any) -> Iterator[str]:
     path, vote = config.model.estimator, config.ensemble.vote
-    if _classifies(estimator, path):
+    classifies = _classifies(estimator)
+    if classifies is None:
+        yield (
+            f"model.estimator {path!r} is neither a classifier nor a regressor compatible with"
+            " scikit-learn; name one that is"
+        )
+        return
+    if classifies:
         if vote == "mean":
-            raise ConfigError(
+            yield (
                 f"ensemble.vote 'mean' needs a regressor, got the classifier {path};"
                 " set it to 'hard', 'soft', 'any' or 'auto'"
             )
         if vote == "soft" and not hasattr(estimator, "predict_proba"):
-            raise ConfigError(
+            yield (
                 f"ensemble.vote 'soft' needs probabilities, which {path} with these model.params"
                 " does not provide; set it to 'hard'"
             )
@@ -202,47 +253,41 @@ def _estimator_suits(config: SelectConfig, estimator: Any) -> None:
         if kind.startswith("stratified"):
             refused.append((key, kind, "'group'" if kind.endswith("group") else "'random'"))
     for key, value, remedy in refused:
-        raise ConfigError(
-            f"{key} {value!r} needs a classifier, got the regressor {path}; set it to {remedy}"
-        )
+        yield f"{key} {value!r} needs a classifier, got the regressor {path}; set it to {remedy}"
 
 
-def _classifies(estimator: Any, path: str) -> bool:
+def _classifies(estimator: Any) -> bool | None:
+    """Whether it is a classifier; None if it is no regressor either."""
     from sklearn.base import is_classifier, is_regressor
 
     try:
         classifies, regresses = is_classifier(estimator), is_regressor(estimator)
     except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
-        classifies = regresses = False
-    if not (classifies or regresses):
-        raise ConfigError(
-            f"model.estimator {path!r} is neither a classifier nor a regressor compatible with"
-            " scikit-learn; name one that is"
-        )
-    return bool(classifies)
+        return None
+    return bool(classifies) if classifies or regresses else None
 
 
-def _workers_can_be_reached(config: SelectConfig) -> None:
+def _workers_can_be_reached(config: SelectConfig) -> Iterator[str]:
     backend, address = config.evaluation.backend, config.evaluation.address
     if address is not None and backend not in ("dask", "ray"):
-        raise ConfigError(
+        yield (
             f"evaluation.address {address!r} is for the backends dask and ray, got {backend!r};"
             " set evaluation.backend, or remove the address"
         )
     timeout = config.evaluation.timeout_seconds
     if timeout is not None and backend != "loky":
-        raise ConfigError(
+        yield (
             f"evaluation.timeout_seconds {timeout:g} needs workers that can be killed and replaced,"
             f" got evaluation.backend {backend!r}; set it to 'loky', or the timeout to null"
         )
     if backend in ("dask", "ray") and find_spec(backend) is None:
-        raise ConfigError(
+        yield (
             f"evaluation.backend {backend!r} needs a package that is not installed;"
             f" install swarmselect[{backend}]"
         )
 
 
-def _scorers_exist(config: SelectConfig) -> None:
+def _scorers_exist(config: SelectConfig) -> Iterator[str]:
     named = [("scoring", config.scoring, scorer_names())]
     metrics = config.test.metrics or []
     known = metric_names()
@@ -253,4 +298,4 @@ def _scorers_exist(config: SelectConfig) -> None:
     for key, name, known in named:
         if name is not None and name not in known:
             hint = nearest(name, known) or "; choose one of them"
-            raise ConfigError(f"{key} must be one of {', '.join(known)}, got {name!r}{hint}")
+            yield f"{key} must be one of {', '.join(known)}, got {name!r}{hint}"

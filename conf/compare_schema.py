@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from conf.base import (
     ClassPath,
+    FindingCode,
     Fraction,
     Name,
     Params,
@@ -199,6 +200,9 @@ class CompareConfig(Section):
         default=ArchiveSection(), description="Cache of evaluations, shared by all searches"
     )
     retries: RetriesSection = Field(default=RetriesSection(), description="Retries of a search")
+    mute: list[FindingCode] = Field(
+        default=[], description="Codes of findings that are not reported, such as SWM112"
+    )
     schedule: Schedule = None
 
     @field_validator("strategies", mode="before")

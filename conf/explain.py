@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from swarm.errors import nearest
 from swarm.redaction import redact
 
-__all__ = ["explain", "shown"]
+__all__ = ["explain", "sentences", "shown"]
 
 _EXPECTED = {
     "bool_type": "true or false",
@@ -44,6 +44,20 @@ def explain(
 ) -> str:
     """Return one sentence for the first problem, with the number of others.
 
+    See :func:`sentences` for the parameters.
+    """
+    first, *others = sentences(error, data, model, origin).values()
+    return first + (f" (and {len(others)} more)" if others else "")
+
+
+def sentences(
+    error: ValidationError,
+    data: Mapping[str, Any],
+    model: type[BaseModel],
+    origin: Callable[[tuple[str, ...]], str],
+) -> dict[tuple[str, ...], str]:
+    """Return one sentence for every problem, by the path of its key.
+
     Parameters
     ----------
     error : ValidationError
@@ -60,10 +74,8 @@ def explain(
         problems.setdefault(_path(detail, data), []).append(detail)
     # Unknown keys first: a misspelt key often explains a missing one.
     order = sorted(problems, key=lambda path: problems[path][0]["type"] != "extra_forbidden")
-    first = order[0]
-    text = _sentence(first, problems[first], model, origin(first))
-    more = f" (and {len(order) - 1} more)" if len(order) > 1 else ""
-    return " ".join(redact(text + more).split())
+    told = {path: _sentence(path, problems[path], model, origin(path)) for path in order}
+    return {path: " ".join(redact(text).split()) for path, text in told.items()}
 
 
 def _path(detail: ErrorDetails, data: Any) -> tuple[str, ...]:

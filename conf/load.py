@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from conf.compare_schema import CompareConfig
-from conf.explain import explain, shown
+from conf.explain import explain, sentences, shown
 from conf.refresh_schema import RefreshConfig
 from conf.schema import SelectConfig
 from conf.text import parse, render
@@ -33,6 +34,7 @@ __all__ = [
     "json_schema",
     "load",
     "load_compare",
+    "load_leniently",
     "load_refresh",
     "load_select",
     "only_select",
@@ -43,6 +45,8 @@ AnyConfig = SelectConfig | CompareConfig | RefreshConfig
 # The path of a key, its value as YAML text, and the option that set it.
 Setting = tuple[tuple[str, ...], str, str]
 _PREFIX = "SWARM_"
+# A repaired section may show a problem that its refused keys hid.
+_MOST_REPAIRS = 5
 
 
 def load(
@@ -124,6 +128,59 @@ def from_yaml(
     env: Mapping[str, str] | None = None,
 ) -> AnyConfig:
     """Read a configuration from YAML text; errors name `origin`; see :func:`load`."""
+    model, data, where = _merged(text, origin, overrides, env)
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(explain(error, data, model, where)) from None
+
+
+def load_leniently(
+    path: str | Path, overrides: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> tuple[AnyConfig | None, list[str]]:
+    """Read a configuration, and list every problem of its schema.
+
+    Returns
+    -------
+    config : SelectConfig, CompareConfig, RefreshConfig or None
+        Without the refused keys, so that the others can be checked; None if too little is left.
+    problems : list of str
+        A sentence each.
+    """
+    try:
+        text, shown = _read(path)
+        model, data, where = _merged(text, shown, overrides, env)
+    except ConfigError as error:
+        return None, [str(error)]
+    problems: dict[tuple[str, ...], str] = {}
+    for _ in range(_MOST_REPAIRS):
+        try:
+            return model.model_validate(data), list(problems.values())
+        except ValidationError as error:
+            told = sentences(error, data, model, where)
+            problems = {**told, **problems}
+            data = _repaired(data, told)
+    return None, list(problems.values())
+
+
+def _repaired(data: Mapping[str, Any], refused: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+    """Return a copy without the refused keys, and with a name."""
+    left = copy.deepcopy({"name": "unnamed", **data})
+    for path in refused:
+        inside: Any = left
+        for key in path[:-1]:
+            inside = inside.get(key) if isinstance(inside, dict) else None
+        if path == ("name",):
+            left["name"] = "unnamed"
+        elif isinstance(inside, dict) and path:
+            inside.pop(path[-1], None)
+    return left
+
+
+def _merged(
+    text: str, origin: str, overrides: Sequence[str], env: Mapping[str, str] | None
+) -> tuple[type[AnyConfig], dict[str, Any], Callable[[tuple[str, ...]], str]]:
+    """Return the kind of a configuration, its values, and a function that names their origin."""
     data = parse(text, origin)
     if not isinstance(data, dict):
         got = "nothing" if data is None else f"a {type(data).__name__}"
@@ -147,10 +204,7 @@ def from_yaml(
         below = (known for known in origins if known[: len(key)] == key and key not in in_file)
         return next((origins[part] for part in (*above, *below) if part in origins), origin)
 
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(explain(error, data, model, where)) from None
+    return model, data, where
 
 
 def from_environment(

@@ -21,6 +21,7 @@ from conf.base import (
 )
 
 __all__ = [
+    "CsvSection",
     "DataSection",
     "FoldsSection",
     "ModelSection",
@@ -28,6 +29,21 @@ __all__ = [
     "SpaceSection",
     "SplitSection",
 ]
+
+
+class CsvSection(Section):
+    """How a CSV file is written."""
+
+    separator: Annotated[str, Field(min_length=1, max_length=1)] = Field(
+        default=",", description="Character between two columns"
+    )
+    decimal: Literal[".", ","] = Field(default=".", description="Decimal mark of numbers")
+    encoding: Annotated[str, Field(min_length=1)] = Field(
+        default="utf-8", description="Encoding of the file, such as utf-8, cp1252 or utf-16"
+    )
+    na_values: list[str] = Field(
+        default=[], description="Further marks of missing values, besides empty cells, NA and null"
+    )
 
 
 class DataSection(Section):
@@ -64,6 +80,13 @@ class DataSection(Section):
     categorical: list[Column] = Field(
         default=[], description="Columns passed to the model as categories"
     )
+    dates: dict[Column, str | None] = Field(
+        default={},
+        description="Columns of dates and their format, such as %d.%m.%Y; null for ISO 8601. Each"
+        " is replaced by the features NAME_year, NAME_month, NAME_day and NAME_weekday, and"
+        " NAME_hour if the format has hours",
+    )
+    csv: CsvSection = Field(default=CsvSection(), description="How a CSV file is written")
     categorical_support: bool = Field(
         default=False,
         description="Whether the model supports categories although neither its tags nor its"
@@ -154,10 +177,13 @@ class ModelSection(Section):
 class FoldsSection(Section):
     """The cross-validation that determines the cost of a subset."""
 
-    kind: Literal["stratified", "random", "group", "stratified_group", "time", "column"] = Field(
-        default="stratified",
-        description="How the training rows are divided into folds; group and stratified_group need"
-        " data.group, time needs data.time, column needs folds.column",
+    kind: Literal["auto", "stratified", "random", "group", "stratified_group", "time", "column"] = (
+        Field(
+            default="auto",
+            description="How the training rows are divided into folds; auto is stratified for"
+            " classifiers and random for regressors; group and stratified_group need"
+            " data.group, time needs data.time, column needs folds.column",
+        )
     )
     n_folds: Annotated[int, Field(ge=2)] = Field(default=5, description="Number of folds")
     repeats: Annotated[int, Field(ge=1, le=100)] = Field(

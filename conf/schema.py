@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from conf.base import Name, PosLabel, Scoring, Section, Seed
+from conf.base import FindingCode, Name, PosLabel, Scoring, Section, Seed
 from conf.problem_sections import (
     DataSection,
     FoldsSection,
@@ -87,6 +87,9 @@ class SelectConfig(Section):
     )
     archive: ArchiveSection = Field(default=ArchiveSection(), description="Cache of evaluations")
     retries: RetriesSection = Field(default=RetriesSection(), description="Retries of an epoch")
+    mute: list[FindingCode] = Field(
+        default=[], description="Codes of findings that are not reported, such as SWM112"
+    )
     schedule: Schedule = None
 
     @property

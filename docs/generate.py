@@ -1,4 +1,4 @@
-"""Write the reference pages: configuration, command line, strategies.
+"""Write the reference pages: configuration, command line, strategies, findings.
 
 ``make docs`` runs this before it builds the site; ``make check`` fails when a page is out of date.
 """
@@ -19,6 +19,7 @@ from docstring_parser import DocstringStyle, parse
 
 from conf.load import CompareConfig, RefreshConfig, SelectConfig, json_schema
 from flows.cli import app
+from swarm.findings import KINDS
 from swarm.strategies.catalogue import StrategyEntry, catalogue, make, registry
 
 DOCS = Path(__file__).resolve().parent
@@ -33,6 +34,7 @@ def pages() -> dict[str, str]:
         "config-reference.md": NOTE + _configuration(),
         "cli-reference.md": NOTE + _command_line(),
         "strategies.md": NOTE + _strategies(),
+        "findings.md": NOTE + _findings(),
     }
 
 
@@ -328,6 +330,40 @@ def _strategy(entry: StrategyEntry, formula: str | None) -> Iterator[str]:
     cited = re.search(r"References\n-+\n(.*)", inspect.cleandoc(made_by.__doc__ or ""), re.DOTALL)
     if cited:
         yield f"Source: {_plain(cited[1].strip())}\n"
+
+
+# ---------------------------------------------------------------- findings
+
+
+def _findings() -> str:
+    rows = [
+        f"| [{kind.code}](#{kind.code.lower()}) | {kind.severity} | {kind.title} |"
+        for kind in KINDS.values()
+    ]
+    parts = [
+        "# Findings\n",
+        "A finding is a numbered reason to doubt the data, the configuration or the result. Codes"
+        " below 100 concern the configuration, from 101 data and folds, from 201 the search and its"
+        " result, from 301 a champion. Codes never change and are never reused; texts may.\n",
+        "- An **error** prevents a run; `swarm check` lists all of them, a run ends with the"
+        " first.\n"
+        "- A **warning** is a reason to doubt a score or a subset.\n"
+        "- A **note** states a choice that was made by default.\n",
+        "They are printed, a line each; the report has a section of them. The run has the artifact"
+        " `findings.json`, and their codes in the tag `findings`: filter runs in MLflow by"
+        " `tags.findings LIKE '%SWM114%'`. `SubsetSelector` has `findings_`. Findings about the"
+        " data use training rows only.\n",
+        "To leave one out: `--mute SWM112` (repeatable), `mute: [SWM112]` in the configuration, or"
+        ' `SubsetSelector(model, mute=["SWM112"])`. Errors cannot be muted.\n',
+        "| code | severity | title |\n|---|---|---|\n" + "\n".join(rows) + "\n",
+    ]
+    for kind in KINDS.values():
+        parts += [
+            f"## {kind.code}\n",
+            f"**{kind.title}** ({kind.severity}). {kind.reason}\n",
+            f"What to do: {kind.remedy}.\n",
+        ]
+    return "\n".join(parts).rstrip() + "\n"
 
 
 def _body(text: str | None) -> str:

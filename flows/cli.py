@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli_champion import champion, refresh, rollback
+from flows.cli_check import check
+from flows.cli_init import init
 from flows.cli_options import Config, Quiet, RunId, Set, Uri, Verbose, artifact_of, tracking_of
 from flows.cli_plan import plan
 from flows.cli_report import report
@@ -17,6 +19,7 @@ from flows.cli_runs import runs
 from flows.cli_serve import serve
 from flows.cli_servers import down, ui, up
 from flows.cli_stability import stability
+from flows.findings import Mute, with_mute
 from flows.prefect_server import launch_prefect, lost_connection
 from flows.warnings_and_logs import show_warnings_once
 from swarm.errors import ConfigError, InputError, StoreError, SwarmError
@@ -53,17 +56,23 @@ def about(
 
 
 @app.command()
-def select(config: Config, set_: Set = None, verbose: Verbose = 0, quiet: Quiet = False) -> None:
+def select(
+    config: Config,
+    set_: Set = None,
+    mute: Mute = None,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
     """Search for the best subset of features, evaluate it, and log the run to MLflow.
 
     Example: swarm select default --set budget.epochs=20
     """
     with launch_prefect() as server:
-        from conf.check import check
+        from conf.check import check as check_config
         from conf.load import load_select
 
-        loaded = load_select(config, set_ or ())
-        check(loaded)
+        loaded = with_mute(load_select(config, set_ or ()), mute)
+        check_config(loaded)
         import flows.select  # noqa: F401  slow, and the server is starting meanwhile
 
         server.wait(quiet)
@@ -74,6 +83,7 @@ def select(config: Config, set_: Set = None, verbose: Verbose = 0, quiet: Quiet 
 def compare(
     config: Config,
     set_: Set = None,
+    mute: Mute = None,
     new: Annotated[
         bool, typer.Option("--new", help="Start a new comparison, even if one is unfinished.")
     ] = False,
@@ -85,11 +95,11 @@ def compare(
     Example: swarm compare compare
     """
     with launch_prefect() as server:
-        from conf.check import check
+        from conf.check import check as check_config
         from conf.load import load_compare
 
-        loaded = load_compare(config, set_ or ())
-        check(loaded)
+        loaded = with_mute(load_compare(config, set_ or ()), mute)
+        check_config(loaded)
         from flows.compare import compare as flow
         from flows.compare_summary import print_comparison
 
@@ -102,6 +112,8 @@ def compare(
     print_comparison(compared, loaded)
 
 
+app.command()(init)
+app.command()(check)
 app.command()(refresh)
 app.command()(champion)
 app.command()(rollback)
@@ -134,6 +146,7 @@ def strategies(
 def resume(
     run_id: RunId,
     set_: Set = None,
+    mute: Mute = None,
     tracking_uri: Uri = None,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -143,7 +156,7 @@ def resume(
     Example: swarm resume RUN_ID --set budget.epochs=200
     """
     with launch_prefect() as server:
-        from conf.check import check
+        from conf.check import check as check_config
         from conf.load import RefreshConfig, from_yaml, only_select
 
         text = artifact_of(run_id, "config.yaml", tracking_uri)
@@ -154,7 +167,8 @@ def resume(
                 f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, which"
                 " reuses all evaluations"
             )
-        check(loaded)
+        loaded = with_mute(loaded, mute)
+        check_config(loaded)
         import flows.select  # noqa: F401  slow, and the server is starting meanwhile
 
         server.wait(quiet)
@@ -199,10 +213,10 @@ def config_check(config: Config, set_: Set = None) -> None:
 
     Example: swarm config check my.yaml
     """
-    from conf.check import check
+    from conf.check import check as check_config
     from conf.load import load
 
-    check(load(config, set_ or ()))
+    check_config(load(config, set_ or ()))
     typer.echo(f"{config} is fine")
 
 

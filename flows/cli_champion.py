@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli_options import Config, Quiet, Set, Uri, Verbose, tracking_of
+from flows.findings import Mute, with_mute
 from flows.prefect_server import launch_prefect
 
 __all__ = ["champion", "refresh", "rollback"]
@@ -20,6 +21,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the full result as J
 def refresh(
     config: Config,
     set_: Set = None,
+    mute: Mute = None,
     force: Annotated[
         bool, typer.Option("--force", help="Search even if neither the data nor CONFIG changed.")
     ] = False,
@@ -34,7 +36,7 @@ def refresh(
         from conf.check import check
         from conf.load import load_refresh
 
-        loaded = load_refresh(config, set_ or ())
+        loaded = with_mute(load_refresh(config, set_ or ()), mute)
         check(loaded)
         from flows.refresh import refresh as flow
         from flows.refresh_summary import print_refresh

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli_options import Config, Quiet, Set, Verbose
+from flows.findings import Mute, with_mute
 from flows.prefect_server import launch_prefect
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _MOST_ROWS = 30
 def stability(
     config: Config,
     set_: Set = None,
+    mute: Mute = None,
     seeds: Annotated[
         int, typer.Option(help="Searches on all training rows, each with its own seed.")
     ] = 10,
@@ -55,7 +57,7 @@ def stability(
         from conf.check import check
         from conf.load import load_select
 
-        loaded = load_select(config, set_ or ())
+        loaded = with_mute(load_select(config, set_ or ()), mute)
         check(loaded)
         from flows.stability import Repetitions
         from flows.stability import stability as flow

@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from conf.check import check
 from conf.compare_schema import CompareConfig
 from conf.estimator import build_selector
 from conf.load import as_yaml, flatten
+from conf.problem_sections import CsvSection
 from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
 from flows.configured import (
@@ -31,9 +32,11 @@ from flows.configured import (
     prepare_as_configured,
     probe_as_configured,
 )
+from flows.findings import tell
 from flows.progress import say
 from flows.tracking import tracking_as_configured
 from swarm.errors import EvaluationError, InputError
+from swarm.findings import Finding, codes_of, unmuted
 from swarm.report.comparison import sentences
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
@@ -60,7 +63,7 @@ from tasks.tracking.run_log import RunLog, describe_run, failure
 __all__ = ["ComparisonRun", "compare"]
 
 # Keys that define where and how a comparison runs, without effect on its results.
-_ELSEWHERE = ("description", "runner", "tracking", "archive", "retries", "schedule")
+_ELSEWHERE = ("description", "runner", "tracking", "archive", "retries", "mute", "schedule")
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class ComparisonRun:
         Cost of all features on the test rows; empty if nothing is judged on them.
     read_back : int
         Searches that were already finished.
-    warnings : tuple of str
+    findings : mapping of data set to tuple of Finding
     """
 
     run_id: str
@@ -88,8 +91,18 @@ class ComparisonRun:
     cells: pd.DataFrame
     everything: Mapping[str, tuple[float, int]]
     read_back: int
-    warnings: tuple[str, ...]
+    findings: Findings
     test_everything: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The findings that are more than notes, a line each."""
+        return tuple(
+            f"data set {name!r}: {each}"
+            for name, own in self.findings.items()
+            for each in own
+            if each.severity != "note"
+        )
 
 
 def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> ComparisonRun:
@@ -134,8 +147,9 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
     log, resumed = _open_log(config, tracking, new)
     with log:
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
-        for text in told:
-            say(f"[yellow]warning:[/yellow] {text}", verbosity)
+        for name, own in told.items():
+            for each in own:
+                tell([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
         everything = _everything(config, prepared, url)
         cells = [
             Cell(dataset, label, seed)
@@ -165,6 +179,8 @@ def _in_table_order(config: CompareConfig, cells: Sequence[Cell]) -> list[Cell]:
     )
 
 
+# The findings of each data set.
+Findings = Mapping[str, tuple[Finding, ...]]
 # A data set, and the shift of the seed of its split: 0 if all seeds share their rows.
 _Key = tuple[str, int]
 
@@ -174,10 +190,13 @@ def _key(config: CompareConfig, dataset: str, seed: int) -> _Key:
     return dataset, config.shift(seed)
 
 
-def _prepared(config: CompareConfig) -> tuple[dict[_Key, PreparedData], tuple[str, ...]]:
-    """Fetch and prepare every data set, so that bad input is reported before any search."""
+def _prepared(config: CompareConfig) -> tuple[dict[_Key, PreparedData], Findings]:
+    """Fetch and prepare every data set, so that bad input is reported before any search.
+
+    Of each code, the findings have the first one of a data set, whatever its resamples.
+    """
     first, needs = next(iter(config.strategies)), _needs(config)
-    prepared, told = dict[_Key, PreparedData](), list[str]()
+    prepared, told = dict[_Key, PreparedData](), dict[str, dict[str, Finding]]()
     for name in config.datasets:
         with _named(name):
             table = fetched(config.as_select(name, first))
@@ -190,8 +209,10 @@ def _prepared(config: CompareConfig) -> tuple[dict[_Key, PreparedData], tuple[st
                 prepared[key] = prepare_as_configured(
                     select, table, needs=needs, seed=0, split=split
                 )
-                told += [f"data set {name!r}: {each}" for each in prepared[key].warnings]
-    return prepared, tuple(dict.fromkeys(told))
+                fresh = {each.code: each for each in prepared[key].findings}
+                told[name] = {**fresh, **told.get(name, {})}
+    findings = {name: unmuted(own.values(), config.mute) for name, own in told.items()}
+    return prepared, findings
 
 
 def _everything(
@@ -250,7 +271,14 @@ def _fingerprint(config: CompareConfig) -> str:
     dumped = config.model_dump(mode="json", by_alias=True, exclude=set(_ELSEWHERE))
     for key in ("n_jobs", "backend", "address", "exact"):
         dumped["evaluation"].pop(key, None)
-    # An unfinished comparison of a version without these keys is continued.
+    # An unfinished comparison of a version without these keys and values is continued.
+    for section in (dumped, *dumped["datasets"].values()):
+        folds, data = section["folds"], section.get("data", {})
+        if folds is not None and folds["kind"] == "auto":
+            folds["kind"] = "stratified"
+        for key, default in (("csv", CsvSection().model_dump()), ("dates", {})):
+            if data.get(key) == default:
+                del data[key]
     if not config.resample:
         del dumped["resample"]
     for section in dumped["datasets"].values():
@@ -374,7 +402,7 @@ def _concluded(
     everything: Mapping[str, tuple[float, int]],
     log: RunLog,
     read_back: int,
-    told: tuple[str, ...],
+    told: Findings,
 ) -> ComparisonRun:
     """Compute tables and tests, write the figures, and log them."""
     cells = cells_table(results)
@@ -412,6 +440,9 @@ def _concluded(
         test_everything,
         _positive(prepared),
     )
+    listed = {name: [each.as_dict() for each in own] for name, own in told.items()}
+    files["findings.json"] = json.dumps(listed, indent=2, ensure_ascii=False).encode()
+    log.tag({"findings": codes_of(each for own in told.values() for each in own)})
     log.files(files)
     log.metrics({0: parent_metrics(comparison)})
     answer, *more = sentences(comparison)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from conf.check import fold_kind
 from conf.estimator import build_estimator
 from conf.run_sections import EvaluationSection
 from conf.schema import SelectConfig
 from swarm.errors import DataError
 from swarm.evaluation.probe import probe
+from swarm.findings import Finding, unmuted
 from swarm.problem.folds import Fold
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
@@ -20,6 +22,7 @@ from swarm.search.prefilter import Prefilter
 from swarm.search.runner import Proxy, SearchPlan
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
+from tasks.split import time_findings
 from tasks.steps import fetch_data, prepare_search, split_rows
 from tasks.table import Table
 
@@ -46,8 +49,8 @@ class PreparedData:
         Training rows.
     test : Table or None
         Test rows.
-    warnings : tuple of str
-        Reasons to doubt costs or test scores, see :mod:`swarm.warning_codes`.
+    findings : tuple of Finding
+        Reasons to doubt costs or test scores, without those that are muted.
     fresh : Problem or None
         The problem on fresh folds, to confirm the best subsets.
     cut_folds : tuple of (train, test) or None
@@ -58,7 +61,7 @@ class PreparedData:
     hints: Hints
     train: Table
     test: Table | None = None
-    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     fresh: Problem | None = None
     cut_folds: tuple[Fold, ...] | None = None
 
@@ -94,12 +97,13 @@ def prepare_as_configured(
         Subsets for a warm start.
     """
     estimator = build_estimator(config.model)
-    train, test, warnings = table, None, tuple[str, ...]()
+    train, test, findings = table, None, list[Finding]()
     if split:
         kind, share = config.split.kind, config.split.test_size
         rows = split_rows(table, kind, share, config.split_seed, estimator)
         train, test = table.take(rows.train), table.take(rows.test)
-        warnings = (rows.warning,) if rows.warning else ()
+        findings += [rows.finding] if rows.finding else []
+        findings += time_findings(table, kind)
         if config.data.weights_in_score and test.weight is not None and not test.weight.any():
             raise DataError(
                 "every test row has the sample weight 0; use another split, or set "
@@ -112,7 +116,7 @@ def prepare_as_configured(
         scoring=config.scoring,
         pos_label=config.pos_label,
         folds={
-            "kind": folds.kind,
+            "kind": fold_kind(config, estimator),
             "n_folds": folds.n_folds,
             "shuffle": folds.shuffle,
             "seed": config.folds_seed,
@@ -129,13 +133,13 @@ def prepare_as_configured(
         fresh_partitions=0 if config.confirm is None else config.confirm.repeats,
         prefilter=None if config.prefilter is None else config.prefilter.when,
     )
-    warnings += prepared.warnings
+    told = unmuted([*findings, *prepared.findings], config.mute)
     return PreparedData(
         prepared.problem,
         prepared.hints,
         train,
         test,
-        warnings,
+        told,
         prepared.fresh,
         prepared.cut_folds,
     )

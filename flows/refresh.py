@@ -20,10 +20,11 @@ from conf.check import check
 from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
 from flows.configured import fetched
-from flows.progress import say
+from flows.findings import tell
 from flows.select import Outcome, Started, carry_out, start
 from flows.tracking import tracking_as_configured
 from swarm.errors import DataError
+from swarm.findings import Finding, found, unmuted
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from swarm.validation.answers import answers_of
@@ -31,7 +32,6 @@ from swarm.validation.drift import drift_table
 from swarm.validation.holdout import judged_metrics
 from swarm.validation.metrics import METRICS, default_metrics, natural_name
 from swarm.validation.paired_comparison import PairedComparison
-from swarm.warning_codes import coded
 from tasks.refresh.champion import Champion, Champions
 from tasks.refresh.decision import announce, decision_files, measure, publish_features
 from tasks.refresh.lock import champion_lock
@@ -77,7 +77,8 @@ class RefreshRun:
     duel : Duel or None
     drift : DataFrame
         See :func:`swarm.validation.drift.drift_table`.
-    warnings : tuple of str
+    findings : tuple of Finding
+        Those about drift; `outcome` has those of the search.
     """
 
     decision: Decision
@@ -87,7 +88,12 @@ class RefreshRun:
     outcome: Outcome | None
     duel: PairedComparison | None
     drift: pd.DataFrame
-    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The findings, a line each."""
+        return tuple(map(str, self.findings))
 
 
 @flow(name="refresh", validate_parameters=False, persist_result=False)
@@ -131,22 +137,22 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
         # Repairs a crash between promotion and publication.
         publish_features(champions, champion, config.champion.publish, only_if_stale=True)
     gone = _gone(config, champion, answer, table)
-    drift, warnings = _drifted(config, champions, champion, table)
-    for text in warnings:
-        say(f"[yellow]warning:[/yellow] {text}", verbosity)
+    drift, told = _drifted(config, champions, champion, table)
+    findings = unmuted(told, config.mute)
+    tell(findings, verbosity)
     digest = _digest(config, table)
     if champion is not None and not gone and not force:
         for run in champions.runs_of(name, "FINISHED"):
             if run.data.tags.get("refresh.digest") == digest:
                 earlier = run.info.run_id
                 why = f"neither data nor configuration changed since the refresh of run {earlier}"
-                return RefreshRun("unchanged", why, champion, earlier, None, None, drift, warnings)
+                return RefreshRun("unchanged", why, champion, earlier, None, None, drift, findings)
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
     started = start(config, table, warm=warm, tags=tags, registered=name, tracking=tracking)
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
-        done = _decided(config, started, outcome, champions, champion, gone, drift, warnings)
+        done = _decided(config, started, outcome, champions, champion, gone, drift, findings)
         unsent = log.close()
     return replace(done, outcome=replace(outcome, unsent=unsent))
 
@@ -159,7 +165,7 @@ def _decided(
     champion: Champion | None,
     gone: list[str],
     drift: pd.DataFrame,
-    warnings: tuple[str, ...],
+    findings: tuple[Finding, ...],
 ) -> RefreshRun:
     """Compare challenger and champion on the test rows, and promote or keep."""
     duel = None
@@ -193,12 +199,12 @@ def _decided(
         "duel": None if duel is None else duel.as_dict(),
         "data": started.train.source,
         "rows": {"searched": len(started.train.features), "tested": len(started.test.features)},
-        "warnings": list(warnings),
+        "warnings": list(map(str, findings)),
     }
     started.log.files(decision_files(record, drift))
     started.log.tag({"decision": decision, "why": why})
     announce(record)
-    return RefreshRun(decision, why, now, outcome.run_id, outcome, duel, drift, warnings)
+    return RefreshRun(decision, why, now, outcome.run_id, outcome, duel, drift, findings)
 
 
 def _met(
@@ -253,18 +259,18 @@ def _gone(
 
 def _drifted(
     config: RefreshConfig, champions: Champions, champion: Champion | None, table: Table
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the drift of the champion's columns, and warnings about it."""
+) -> tuple[pd.DataFrame, list[Finding]]:
+    """Return the drift of the champion's columns, and findings about it."""
     reference = None if champion is None else champions.reference(champion)
     if champion is None or reference is None:
         if champion is None:
-            return drift_table({}, table.features), ()
+            return drift_table({}, table.features), []
         text = f"the champion {champion.uri} has no record of its training rows"
-        return drift_table({}, table.features), (coded("SWM302", text),)
+        return drift_table({}, table.features), [found("SWM302", text)]
     moved = drift_table(reference, table.features)
     far = moved[(moved["psi"] > config.drift.psi) | (moved["ks"] > config.drift.ks)]
     if far.empty:
-        return moved, ()
+        return moved, []
     worst = far.iloc[0]
     text = (
         f"{len(far)} of the champion's {len(moved)} columns have drifted, most "
@@ -272,7 +278,7 @@ def _drifted(
     )
     if config.drift.action == "stop":
         raise DataError(f"{text}; check the table, or set drift.action to warn")
-    return moved, (coded("SWM301", text),)
+    return moved, [found("SWM301", text, list(far["feature"]))]
 
 
 def _digest(config: RefreshConfig, table: Table) -> str:

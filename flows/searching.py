@@ -14,7 +14,6 @@ from swarm.search.prefilter import Cut
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
-from swarm.warning_codes import coded
 from tasks.prefect_artifacts import show_progress
 from tasks.steps import (
     confirm_best,
@@ -30,15 +29,10 @@ __all__ = ["search_as_configured"]
 
 def search_as_configured(
     config: SelectConfig, plan: SearchPlan, archive: Archive, log: RunLog, verbosity: int
-) -> tuple[FinishedSearch, tuple[str, ...]]:
+) -> FinishedSearch:
     """Run each epoch as a task that can be retried; display and log it when it ends.
 
     Ctrl-C ends the search, not the run.
-
-    Returns
-    -------
-    search : FinishedSearch
-    warnings : tuple of str
     """
     epoch = run_epoch.with_options(
         retries=config.retries.attempts - 1,
@@ -90,10 +84,7 @@ def search_as_configured(
         finished = run_search(plan, archive, hooks)
     _log_proxy(finished, log, verbosity)
     _log_confirmation(finished.result, log, verbosity)
-    if not finished.doubt:
-        return finished, ()
-    advice = "make proxy.params more like model.params, or search without a proxy"
-    return finished, (coded("SWM201", f"{finished.doubt}; {advice}"),)
+    return finished
 
 
 def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:

@@ -20,11 +20,13 @@ from flows.configured import (
     prepare_as_configured,
     probe_as_configured,
 )
-from flows.progress import say
+from flows.findings import tell
 from flows.searching import search_as_configured
 from flows.tracking import tracking_as_configured
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError, InputError
+from swarm.findings import Finding, as_file, codes_of, unmuted
+from swarm.findings.outcome import judgement_findings, search_findings
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchPlan
 from swarm.storage.archive import Archive
@@ -66,7 +68,8 @@ class Outcome:
     run_id : str
     result : SearchResult
     judgement : Judgement
-    warnings : tuple of str
+    findings : tuple of Finding
+        Reasons to doubt the data or the result, without those that are muted.
     model_uri : str
         Empty if the estimator cannot be stored without pickle.
     ensemble : SubsetEnsemble
@@ -85,7 +88,7 @@ class Outcome:
     run_id: str
     result: SearchResult
     judgement: Judgement
-    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...]
     model_uri: str
     ensemble: SubsetEnsemble
     n_train: int
@@ -93,6 +96,11 @@ class Outcome:
     headline: Headline
     declined: bool = False
     unsent: str = ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The findings that are more than notes, a line each."""
+        return tuple(str(each) for each in self.findings if each.severity != "note")
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,7 @@ class Started:
     log : RunLog
     registered : str or None
         Name of the model in the registry.
-    warnings : tuple of str
+    findings : tuple of Finding
     """
 
     config: SelectConfig
@@ -120,7 +128,7 @@ class Started:
     tracking: Tracking
     log: RunLog
     registered: str | None
-    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
 
 @flow(name="select", validate_parameters=False, persist_result=False)
@@ -194,7 +202,7 @@ def start(
         probe_as_configured(config, plan, archive)
         log = _open_run(config, run_id, tracking, data, tags or {})
         opened.pop_all()
-    return Started(config, plan, data.train, data.test, archive, tracking, log, name, data.warnings)
+    return Started(config, plan, data.train, data.test, archive, tracking, log, name, data.findings)
 
 
 def _refuse_metrics(config: SelectConfig, data: PreparedData) -> None:
@@ -214,14 +222,11 @@ def _refuse_metrics(config: SelectConfig, data: PreparedData) -> None:
 def carry_out(started: Started, verbosity: int) -> Outcome:
     """Search, evaluate the result and register it; the run stays open."""
     config, log = started.config, started.log
-    for text in started.warnings:
-        say(f"[yellow]warning:[/yellow] {text}", verbosity)
-    finished, warnings = search_as_configured(config, started.plan, started.archive, log, verbosity)
-    for text in warnings:
-        say(f"[yellow]warning:[/yellow] {text}", verbosity)
+    tell(started.findings, verbosity)
+    finished = search_as_configured(config, started.plan, started.archive, log, verbosity)
     members = config.ensemble.n_models, config.ensemble.union_at_most
     log.files(answer_files(finished.result, finished.known, *members))
-    return _concluded(started, finished, started.warnings + warnings)
+    return _concluded(started, finished, verbosity)
 
 
 def _open_run(
@@ -244,7 +249,7 @@ def _open_run(
     )
 
 
-def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, ...]) -> Outcome:
+def _concluded(started: Started, finished: FinishedSearch, verbosity: int) -> Outcome:
     """Fit the ensemble, evaluate it, write the report and register the model."""
     config, plan, log = started.config, started.plan, started.log
     train, test = started.train, started.test
@@ -269,6 +274,12 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         seed=config.seed,
         n_jobs=config.evaluation.n_jobs,
     )
+    doubts = search_findings(finished, problem.target, problem.task)
+    late = unmuted([*doubts, *judgement_findings(judgement)], config.mute)
+    # The summary ends with the warnings.
+    tell([each for each in late if each.severity == "note"], verbosity)
+    findings = unmuted([*started.findings, *late])
+    log.files({"findings.json": as_file(findings, config.mute)})
     head = headline(result, problem.scoring, judgement)
     log.files(judgement_files(judgement, head))
     log.metrics({result.state.epoch: final_metrics(judgement)})
@@ -292,7 +303,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         config.ensemble.n_models,
         headline=head,
         regroup_every=getattr(plan.strategy, "regroup_every", None),
-        warnings=warnings,
+        findings=findings,
         config_yaml=as_yaml(config),
         facts=facts,
         subset_test_costs=costs_on_test(problem, ensemble, test),
@@ -324,6 +335,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
             "model": uri,
             "headline": head.title,
             "verdict": judgement.verdict(),
+            "findings": codes_of(findings),
         }
         | answer_note(
             log.tracking,
@@ -339,7 +351,7 @@ def _concluded(started: Started, finished: FinishedSearch, warnings: tuple[str, 
         log.run_id,
         result,
         judgement,
-        warnings,
+        findings,
         uri,
         ensemble,
         len(train.features),

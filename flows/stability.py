@@ -22,9 +22,11 @@ from flows.configured import (
     prepare_as_configured,
     probe_as_configured,
 )
+from flows.findings import tell
 from flows.progress import say
 from flows.tracking import tracking_as_configured
 from swarm.errors import ConfigError
+from swarm.findings import as_file, codes_of
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.stability import CORE, NOISE, classify
@@ -150,8 +152,9 @@ def stability(
     log = _open_log(config, plan, whole, train, scheme)
     with log, tempfile.TemporaryDirectory(prefix="swarm-stability-") as folder:
         say(f"run {log.run_id} in {log.tracking.label}", verbosity)
-        for text in whole.warnings:
-            say(f"[yellow]warning:[/yellow] {text}", verbosity)
+        tell(whole.findings, verbosity)
+        log.files({"findings.json": as_file(whole.findings, config.mute)})
+        log.tag({"findings": codes_of(whole.findings)})
         stop = Path(folder) / "stop"
         try:
             with cell_display(plan.seeds + plan.resamples, 0, verbosity) as shown:

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.ensemble import SubsetEnsemble
+from swarm.findings import Finding
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
@@ -69,7 +70,7 @@ def report_data(
     *,
     headline: Headline,
     regroup_every: int | None,
-    warnings: Sequence[str],
+    findings: Sequence[Finding],
     config_yaml: str,
     facts: Mapping[str, object],
     subset_test_costs: Sequence[float] = (),
@@ -116,7 +117,7 @@ def report_data(
         cost_label=_cost_label(problem.scoring),
         level=judgement.level,
         regroup_every=regroup_every,
-        warnings=list(warnings),
+        findings=[each.as_dict() for each in findings],
         config_yaml=config_yaml,
         positive=judgement.positive,
         facts=facts,

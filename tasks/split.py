@@ -11,11 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import DataError, nearest
+from swarm.findings import Finding, found
 from swarm.problem.target import task_of
-from swarm.warning_codes import coded
 from tasks.table import Table
 
-__all__ = ["Split", "split"]
+__all__ = ["Split", "split", "time_findings"]
 
 Rows = NDArray[np.intp]
 # The target where it has classes.
@@ -30,13 +30,13 @@ class Split:
     ----------
     train, test : int (n_train,), int (n_test,)
         Row positions, ascending, disjoint, neither empty.
-    warning : str or None
-        One sentence on what makes the test metrics doubtful.
+    finding : Finding or None
+        What makes the test metrics doubtful.
     """
 
     train: Rows
     test: Rows
-    warning: str | None = None
+    finding: Finding | None = None
 
 
 def split(
@@ -95,6 +95,14 @@ def split(
             )
     warn = {"random": _leak, "stratified": _leak, "group": _lost_class}.get(kind)
     return Split(train_rows, test_rows, warn(table, classes, test) if warn else None)
+
+
+def time_findings(table: Table, kind: str) -> list[Finding]:
+    """Find rows that have times but are split without them."""
+    if table.time is None or kind in ("time", "column"):
+        return []
+    name = str(table.time.name)
+    return [found("SWM107", f"{name!r} orders the rows in time, but the split is {kind!r}", [name])]
 
 
 def _classes(table: Table, estimator: Any) -> Classes:
@@ -198,30 +206,31 @@ def _column(table: Table, classes: Classes, test_size: float, seed: int) -> Rows
     return np.flatnonzero((table.part == "test").to_numpy())
 
 
-def _leak(table: Table, classes: Classes, test: NDArray[np.bool_]) -> str | None:
+def _leak(table: Table, classes: Classes, test: NDArray[np.bool_]) -> Finding | None:
     if table.groups is None:
         return None
     groups = pd.factorize(table.groups)[0]
     shared = np.intersect1d(groups[test], groups[~test])
     if not len(shared):
         return None
-    return coded(
+    return found(
         "SWM101",
         f"this split puts rows of one group on both sides ({len(shared)} of "
         f"{table.groups.nunique()} groups in {table.groups.name!r} are shared), so test figures "
-        "are optimistic; use split kind 'group'",
+        "are optimistic",
     )
 
 
-def _lost_class(table: Table, classes: Classes, test: NDArray[np.bool_]) -> str | None:
+def _lost_class(table: Table, classes: Classes, test: NDArray[np.bool_]) -> Finding | None:
     if classes is None:
         return None
     for side, rows in (("train", ~test), ("test", test)):
         lost = set(classes.unique()) - set(classes[rows].unique())
         if lost:
-            return coded(
+            return found(
                 "SWM102",
                 f"no {side} row is of class {sorted(map(str, lost))[0]!r}, whose groups cannot "
-                "be on both sides; the test figures do not cover it",
+                "be on both sides",
+                remedy="the test figures do not cover it",
             )
     return None

@@ -11,7 +11,7 @@ __all__ = ["DOCS", "GENERATED", "ROOT", "Block", "blocks", "command_lines", "lin
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-GENERATED = ("config-reference.md", "cli-reference.md", "strategies.md")
+GENERATED = ("config-reference.md", "cli-reference.md", "strategies.md", "findings.md")
 
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 # [text](target), but no image's alternative text, and nothing inside of a block of code.

@@ -151,8 +151,7 @@ REFUSED_KEYS = {
     "a: 1\nbudget: {epochs: 0}\nsplit: 3": "unknown key 'a' in conf/x.yaml; known keys are name,"
     " description, seed, data, split, model, scoring, pos_label, folds, space, prepare, strategy,"
     " budget, evaluation, proxy, prefilter, confirm, ensemble, test, tracking, archive, retries,"
-    " schedule (and"
-    " 2 more)",
+    " mute, schedule (and 2 more)",
     "1: 2": "key '1' in conf/x.yaml is not text; put it in quotes",
     "seed: true": "seed must be a whole number, got true in conf/x.yaml",
     "budget: {epochs: 0}": "budget.epochs must be at least 1, got 0 in conf/x.yaml",
@@ -190,8 +189,13 @@ REFUSED_KEYS = {
     " 'hard'",
     "model: {estimator: lightgbm.LGBMRegressor}\nensemble: {vote: any}": "ensemble.vote 'any'"
     " needs a classifier, got the regressor lightgbm.LGBMRegressor; set it to 'mean' or 'auto'",
-    "model: {estimator: lightgbm.LGBMRegressor}": "folds.kind 'stratified' needs a classifier,"
+    "model: {estimator: lightgbm.LGBMRegressor}\nfolds: {kind: stratified}": "folds.kind"
+    " 'stratified' needs a classifier,"
     " got the regressor lightgbm.LGBMRegressor; set it to 'random'",
+    "mute: [SWM1112]": "unknown finding 'SWM1112' in mute; did you mean 'SWM112'?;"
+    " codes are listed in docs/findings.md",
+    "mute: [SWM117]": "finding SWM117 (Text column without a role) is an error and cannot be"
+    " muted; correct it",
     "space: {fixed: [x], forbidden: [x]}": "space.fixed and space.forbidden both cover 'x', by"
     " 'x'; remove it from one of them",
     "evaluation: {timeout_seconds: 0}": "evaluation.timeout_seconds must be above 0, got 0 in"

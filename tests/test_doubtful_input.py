@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from flows.configured import fetched, prepare_as_configured
 from swarm import SubsetSelector
-from swarm.warning_codes import WARNINGS, coded
 from tests.small_run import BAYES, OTHERS, TAKEN, Bench, table
 
 
@@ -20,7 +17,8 @@ def warned(bench: Bench, frame: pd.DataFrame, **sections: Any) -> tuple[str, ...
     """What is said of a table before it is searched."""
     config = bench.config(**sections)
     frame.to_csv(bench.folder / "table.csv", index=False)
-    return prepare_as_configured(config, fetched(config), split=False).warnings
+    found = prepare_as_configured(config, fetched(config), split=False).findings
+    return tuple(map(str, found))
 
 
 def test_a_fold_column_with_gaps_is_warned_about(bench: Bench) -> None:
@@ -44,14 +42,6 @@ def test_classes_of_two_rows_are_warned_about(bench: Bench) -> None:
     assert "drop rare classes" in warning
     three = table().assign(y=table()["kind"])
     assert warned(bench, three, model=BAYES, folds={"kind": "random"}) == ()
-
-
-def test_every_code_is_in_the_documentation() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "reliability.md").read_text(encoding="utf-8")
-    for code in WARNINGS:
-        assert f"| {code} |" in page
-    with pytest.raises(KeyError):
-        coded("SWM999", "nothing")
 
 
 def test_a_selector_takes_columns_named_as_those_of_its_results() -> None:

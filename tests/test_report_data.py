@@ -55,7 +55,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         3,
         headline=headline(result, problem.scoring, judgement),
         regroup_every=2,
-        warnings=(),
+        findings=(),
         config_yaml="",
         facts={},
         subset_test_costs=costs_on_test(problem, ensemble, test),

@@ -156,7 +156,7 @@ def test_lightgbm_takes_every_name_that_is_let_through(csv: Callable[..., str]) 
         (small(mol=["m", None, "n", "n"]), {"group": "mol"}, r"group column 'mol' is missing in 1"),
         ("a,b,a,y\n1,2,3,0\n", {}, r"duplicate column names in '.*own.csv': 'a'"),
         ("a,y\n1,2,3\n4,5,6\n", {}, r"more fields than the 2 names"),
-        ("a;y\n1;2\n", {}, r"separate the columns by commas"),
+        ("a;y\n1;2\n", {}, r"set data.csv.separator to ';'"),
         ('a,y\n"1,2\n', {}, r"cannot read '.*own.csv'"),
         ("", {}, r"cannot read '.*own.csv'"),
     ],
@@ -315,3 +315,49 @@ def test_a_line_end_in_a_name_becomes_an_underscore(tmp_path: Path) -> None:
     small().rename(columns={"a": "p\nq", "b": "p\rr"}).to_parquet(path)
     features = fetch("file", path=str(path), target="y", drop=["mol", "day", "side"]).features
     assert list(features)[:2] == ["p_q", "p_r"]
+
+
+GERMAN = "n;Größe;tag\n1;0,5;31.01.2024 07:30\n2;k.A.;\n1;-1,25;01.02.2024 23:00\n"
+STYLE = {"separator": ";", "decimal": ",", "encoding": "cp1252", "na_values": ["k.A."]}
+
+
+def test_a_csv_is_read_as_it_is_written_and_dates_become_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text(GERMAN, encoding="cp1252")
+    dates = {"tag": "%d.%m.%Y %H:%M"}
+    features = fetch("file", path=str(file), target="n", csv=STYLE, dates=dates).features
+    assert features["Größe"].tolist()[::2] == [0.5, -1.25]
+    assert features.isna().sum().tolist() == [1] * 6
+    parts = {name: features[f"tag_{name}"].tolist()[::2] for name in ("year", "hour", "weekday")}
+    assert parts == {"year": [2024, 2024], "hour": [7, 23], "weekday": [2, 3]}
+    assert features.shape == (3, 6)
+
+
+def test_a_date_orders_the_rows_in_its_own_format(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    days = ["31.01.2024", "01.02.2024", "15.01.2024", "02.02.2024"]
+    small(day=days).to_csv(file, index=False)
+    given = {"path": str(file), "target": "y", "time": "day", "dates": {"day": "%d.%m.%Y"}}
+    table = fetch("file", **given)
+    assert table.time is not None
+    assert np.argsort(table.time).tolist() == [2, 0, 1, 3]
+    assert not [name for name in table.features if name.startswith("day")]
+
+
+@pytest.mark.parametrize(
+    ("csv_options", "dates", "message"),
+    [
+        ({"encoding": "klingon"}, {}, "unknown encoding 'klingon'.*data.csv.encoding"),
+        ({"encoding": "utf-8"}, {}, "not utf-8 text.*set data.csv.encoding.*cp1252"),
+        ({"separator": ","}, {}, "is one column; set data.csv.separator to ';'"),
+        ({}, {"tag": "%Y"}, "date column 'tag' has '31.01.2024 07:30' in 2 rows.*'?%Y.*data.dates"),
+        ({}, {"tog": None}, "unknown date column 'tog'.*did you mean 'tag'"),
+    ],
+)
+def test_a_csv_that_is_written_otherwise_is_refused_with_the_key(
+    csv_options: dict[str, Any], dates: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text(GERMAN, encoding="cp1252")
+    with pytest.raises(DataError, match=message):
+        fetch("file", path=str(file), target="n", csv={**STYLE, **csv_options}, dates=dates)

@@ -75,6 +75,9 @@ class ReportData:
     regroup_every : int, optional
         Epochs between regroupings of the subswarms.
     warnings : list of str
+        Of runs from before findings were numbered.
+    findings : list of mapping
+        See :meth:`swarm.findings.Finding.as_dict`.
     config_yaml : str
     positive : str
         Sentence that names the positive class, see :attr:`swarm.validation.Judgement.positive`;
@@ -113,6 +116,7 @@ class ReportData:
     level: float = 0.95
     regroup_every: int | None = None
     warnings: Sequence[str] = ()
+    findings: Sequence[Mapping[str, Any]] = ()
     config_yaml: str = ""
     positive: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)

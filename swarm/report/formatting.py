@@ -15,6 +15,7 @@ __all__ = [
     "metric_name",
     "number",
     "plain",
+    "sentence",
     "shortened",
     "signed",
 ]
@@ -28,6 +29,12 @@ _ILLEGAL = re.compile(
 def plain(text: object) -> str:
     """Return text on one line, without characters that HTML does not allow."""
     return " ".join(_ILLEGAL.sub("\ufffd", str(text)).split()) or "(blank)"
+
+
+def sentence(text: object) -> str:
+    """Return a clause as a sentence: a capital letter in front, a full stop behind."""
+    line = plain(text)
+    return f"{line[:1].upper()}{line[1:].rstrip('.')}."
 
 
 def shortened(text: object, length: int) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError, nearest
+from swarm.findings.registry import check_mute
 from swarm.problem.models import tags_of
 from swarm.problem.scoring import Scoring
 from swarm.search.picks import check_pick
@@ -40,6 +41,9 @@ def check_parameters(selector: Any, y: Any) -> None:
             f"random_state must be an integer, got {selector.random_state!r}; "
             "with a generator a fit could not be repeated"
         )
+    if isinstance(selector.mute, str):
+        raise ConfigError(f"mute must be a sequence of codes, got {selector.mute!r}")
+    check_mute(selector.mute)
     scoring = selector.scoring
     if not (scoring is None or isinstance(scoring, (str, Scoring)) or callable(scoring)):
         raise ConfigError(

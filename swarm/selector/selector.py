@@ -18,6 +18,9 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from swarm.errors import ConfigError, DataError
+from swarm.findings import Finding, unmuted
+from swarm.findings.outcome import search_findings
+from swarm.findings.table import column_findings, target_findings
 from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.inputs import depend_on_seed, partitions
 from swarm.problem.models import allows_missing, tags_of, takes_categorical
@@ -27,7 +30,7 @@ from swarm.search.confirmation import ConfirmationPlan, fresh_problem
 from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Prefilter, is_wide
-from swarm.search.runner import Proxy, SearchHooks, SearchPlan, run_search
+from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
 from swarm.selector.checks import check_parameters, prefilter_options
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
 from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
@@ -131,6 +134,8 @@ class SubsetSelector(
     archive : str, optional
         SQLAlchemy URL of a persistent cache of evaluations, so that a second fit of the same
         problem trains nothing. Default: no persistent cache.
+    mute : sequence of str
+        Codes of findings that are not reported, such as ``["SWM112"]``.
     callbacks : sequence of callable
         Called after every epoch with its record and the state of the search. Pass scikit-learn
         callbacks to ``set_callbacks`` (scikit-learn 1.9 or later).
@@ -150,6 +155,9 @@ class SubsetSelector(
     prefilter_ : Cut or None
         With `prefilter`: which units were kept, their importances, and the costs of the sizes
         that were tried; see :class:`swarm.search.prefilter.Cut`.
+    findings_ : tuple of Finding
+        Numbered reasons to doubt the data or the result, such as an ID-like column or a gain that
+        fresh folds do not confirm; see :mod:`swarm.findings`. Nothing is printed.
     importances_ : Series
         Importances of the selected units, the highest first; NaN if the models have none.
     results_ : DataFrame
@@ -224,6 +232,7 @@ class SubsetSelector(
         n_jobs: int | None = 1,
         random_state: int = 0,
         archive: str | None = None,
+        mute: Sequence[str] = (),
         callbacks: Sequence[Callable[..., Any]] = (),
         verbose: int = 0,
     ) -> None:
@@ -259,6 +268,7 @@ class SubsetSelector(
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.archive = archive
+        self.mute = mute
         self.callbacks = callbacks
         self.verbose = verbose
 
@@ -573,6 +583,7 @@ class SubsetSelector(
         archive = Archive() if self.archive is None else Archive(self.archive)
         with closing(archive):
             finished = run_search(plan, archive, hooks, salvage=True)
+            self.findings_ = self._findings_of(problem, finished)
             if finished.doubt:
                 warnings.warn(
                     f"{finished.doubt}; use a proxy closer to the estimator, or none", stacklevel=4
@@ -581,6 +592,13 @@ class SubsetSelector(
             searched = problem.space if cut is None else problem.space.restricted(cut.kept)
             bounds = bounds_of_answer(plan.strategy, searched)
             return EvaluatedSubsets.of(finished.result, problem, finished.known, bounds)
+
+    def _findings_of(self, problem: Problem, finished: FinishedSearch) -> tuple[Finding, ...]:
+        """Return what is odd about the data and the result, without what is muted."""
+        target, task = problem.target, problem.task
+        told = search_findings(finished, target, task)
+        told += target_findings(target, task, problem.scoring.name, problem.scoring.pos_label)
+        return unmuted([*told, *column_findings(problem.features, target, task)], self.mute)
 
     def _fitted_at(self, problem: Problem) -> Callable[[SearchState], dict[str, Any] | None]:
         """Return a function from a state to the attributes of a selector fitted at that state."""

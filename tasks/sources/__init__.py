@@ -6,7 +6,7 @@ and add a line in `_takes` and a branch in `_read`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from swarm.errors import DataError, nearest
@@ -14,7 +14,7 @@ from tasks.sources._assemble import assemble
 from tasks.sources._raw import Raw, name_list
 from tasks.table import Table
 
-__all__ = ["fetch"]
+__all__ = ["fetch", "read_raw"]
 
 
 def fetch(
@@ -33,6 +33,8 @@ def fetch(
     weight: str | None = None,
     part: str | None = None,
     fold: str | None = None,
+    dates: Mapping[str, str | None] | None = None,
+    csv: Mapping[str, Any] | None = None,
 ) -> Table:
     """Read a table and assign every column its role.
 
@@ -61,6 +63,11 @@ def fetch(
         Features to cast to pandas ``category``.
     group, time, weight, part, fold
         Columns for the roles of :class:`~tasks.table.Table`; they are never features.
+    dates
+        Columns of dates with their formats, None for ISO 8601; features among them are replaced by
+        their parts, see :func:`tasks.sources._dates.date_parts`.
+    csv
+        How a CSV file is written, see :func:`tasks.sources._file.read_file`.
 
     Returns
     -------
@@ -73,16 +80,21 @@ def fetch(
     DataError
         If the source cannot be read or the table cannot be used.
     """
-    given = {"name": name, "id": id, "path": path, "url": url, "query": query}
-    _check_arguments(source, given)
-    raw = _read(source, given)
+    raw = read_raw(source, name=name, id=id, path=path, url=url, query=query, csv=csv)
     return assemble(
         raw,
         target=target,
         drop=name_list(drop),
         categorical=name_list(categorical),
         roles={"group": group, "time": time, "weight": weight, "part": part, "fold": fold},
+        dates=dates or {},
     )
+
+
+def read_raw(source: str, *, csv: Mapping[str, Any] | None = None, **given: Any) -> Raw:
+    """Read a table as it is, before columns have roles; see :func:`fetch`."""
+    _check_arguments(source, given)
+    return _read(source, given, csv or {})
 
 
 def _takes() -> dict[str, tuple[str, ...]]:
@@ -111,7 +123,7 @@ def _check_arguments(source: str, given: dict[str, Any]) -> None:
             raise DataError(f"source {source!r} needs {key!r}; set it")
 
 
-def _read(source: str, given: dict[str, Any]) -> Raw:
+def _read(source: str, given: dict[str, Any], csv: Mapping[str, Any]) -> Raw:
     if source == "bundled":
         from tasks.sources._bundled import read_bundled
 
@@ -119,7 +131,7 @@ def _read(source: str, given: dict[str, Any]) -> Raw:
     if source == "file":
         from tasks.sources._file import read_file
 
-        return read_file(given["path"])
+        return read_file(given["path"], **csv)
     if source == "uci":
         from tasks.sources._uci import read_uci
 

@@ -17,6 +17,7 @@ from tasks.sources._checks import (
     time_of,
     weight_of,
 )
+from tasks.sources._dates import date_parts, parsed_dates
 from tasks.sources._raw import Raw, name_list, some
 from tasks.table import Table
 
@@ -30,8 +31,13 @@ def assemble(
     drop: Sequence[str],
     categorical: Sequence[str],
     roles: Mapping[str, str | None],
+    dates: Mapping[str, str | None] | None = None,
 ) -> Table:
-    """Build the validated table; `roles` maps group, time, weight, part and fold to columns."""
+    """Build the validated table; `roles` maps group, time, weight, part and fold to columns.
+
+    `dates` maps columns of dates to their formats.
+    """
+    formats = dates or {}
     frame = raw.frame.reset_index(drop=True)
     frame.columns = pd.Index([str(name) for name in frame.columns])
     repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
@@ -46,13 +52,16 @@ def assemble(
     taken = {role: name for role, name in roles.items() if name is not None}
     named = [("target", n) for n in targets] + list(taken.items())
     named += [("drop", n) for n in drop] + [("categorical", n) for n in categorical]
+    named += [("date", n) for n in formats]
     for role, name in named:
         _require(raw.source, frame, role, name)
-        if role not in ("target", "categorical") and name in targets:
+        if role not in ("target", "categorical", "date") and name in targets:
             raise DataError(f"column {name!r} is both the target and {role!r}; choose one")
         if role != "drop":
             check_cells(role, frame[name])
 
+    parsed = {name: parsed_dates(frame[name], form) for name, form in formats.items()}
+    frame = frame.assign(**parsed) if parsed else frame
     chosen = frame[targets] if len(targets) > 1 else frame[targets[0]]
     answer = check_target(chosen, raw)
     apart = {*targets, *taken.values(), *drop, *raw.aside}
@@ -65,7 +74,18 @@ def assemble(
         raise DataError(
             f"column {list(frame.columns).index('') + 1} of {raw.source!r} has no name; give it one"
         )
+    parts = date_parts({n: parsed[n] for n in names if n in parsed}, formats)
+    names = [name for name in names if name not in parsed]
+    taken_twice = [name for name in parts.columns if name in set(frame.columns)]
+    if taken_twice:
+        raise DataError(
+            f"{raw.source!r} has a column {taken_twice[0]!r}, the name of a part of a date; "
+            "rename one of them, or leave the date out of data.dates"
+        )
     features = frame[names].copy()
+    if len(parts.columns):
+        features = pd.concat([features, parts], axis=1)
+        names += [str(name) for name in parts.columns]
     check_features(features)
     cast = set(names) & {*categorical, *raw.categorical}
     if cast:  # even an empty cast splits the frame into one block per column

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -18,14 +20,43 @@ from tasks.sources._snapshot import newest
 __all__ = ["read_file"]
 
 
-def read_file(path: str) -> Raw:
+def read_file(
+    path: str,
+    *,
+    separator: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8",
+    na_values: Sequence[str] = (),
+) -> Raw:
     """Read a file by its extension.
 
     If the name contains ``{date}``, the file of the latest date is read.
 
     A saved index (named in Parquet; an unnamed first column of row numbers in CSV) can have a
     role but is never a feature.
+
+    Parameters
+    ----------
+    path
+    separator, decimal
+        Character between two columns, and decimal mark; of CSV files, like the following ones.
+    encoding
+    na_values
+        Further marks of missing values.
     """
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise DataError(
+            f"unknown encoding {encoding!r}; set data.csv.encoding to one of Python's, such as"
+            " utf-8 or cp1252"
+        ) from None
+    csv = {
+        "sep": separator,
+        "decimal": decimal,
+        "encoding": encoding,
+        "na_values": list(na_values) or None,
+    }
     path = os.fspath(path)
     values: list[str] = []
     remote = "://" in path
@@ -44,11 +75,18 @@ def read_file(path: str) -> Raw:
         stem, kind = _kind(full, shown)
         if not remote:
             _refuse_stream(full, shown)
-        frame, aside = _read_parquet(full) if kind == "parquet" else _read_csv(full, kind, shown)
+        frame, aside = (
+            _read_parquet(full) if kind == "parquet" else _read_csv(full, kind, shown, csv)
+        )
     except DataError:
         raise
     except FileNotFoundError:
         error = FileNotFoundError("there is no such file")
+    except UnicodeError as caught:
+        raise DataError(
+            f"cannot read {shown!r}: it is not {encoding} text ({reason(caught)}); set"
+            " data.csv.encoding to its encoding, often cp1252 or utf-16"
+        ) from None
     except Exception as caught:  # every fsspec backend has its own exceptions
         error = caught
     if error is not None:
@@ -89,25 +127,27 @@ def _kind(full: str, shown: str) -> tuple[str, str]:
     )
 
 
-def _read_csv(full: str, kind: str, shown: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _read_csv(
+    full: str, kind: str, shown: str, csv: dict[str, Any]
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
     compression: Literal["gzip"] | None = "gzip" if kind == "gzip" else None
     # pandas silently renames a repeated name to 'a.1', so the header is read separately.
-    first = pd.read_csv(
-        full, header=None, nrows=1, dtype=str, keep_default_na=False, compression=compression
-    )
+    plain = {"sep": csv["sep"], "encoding": csv["encoding"], "compression": compression}
+    first = pd.read_csv(full, header=None, nrows=1, dtype=str, keep_default_na=False, **plain)
     header = [str(name) for name in first.iloc[0]]
     _refuse_repeated([name for name in header if name], shown)
-    frame = pd.read_csv(full, compression=compression, low_memory=False)
+    other = re.search(r"[;\t|,]", header[0]) if len(header) == 1 else None
+    if other:
+        raise DataError(
+            f"cannot read {shown!r}: its header {header[0][:60]!r} is one column; "
+            f"set data.csv.separator to {other[0]!r}"
+        )
+    frame = pd.read_csv(full, compression=compression, low_memory=False, **csv)
     # If rows have more fields than names, pandas uses the first columns as an index.
     if not frame.index.equals(pd.RangeIndex(len(frame))):
         raise DataError(
             f"cannot read {shown!r}: its rows have more fields than the {len(header)} names of "
             "the header; name every column"
-        )
-    if len(header) == 1 and re.search(r"[;\t|]", header[0]):
-        raise DataError(
-            f"cannot read {shown!r}: its header {header[0][:60]!r} is one column; "
-            "separate the columns by commas"
         )
     numbers = frame.iloc[:, 0].to_numpy()
     is_index = not header[0] and pd.api.types.is_integer_dtype(numbers)

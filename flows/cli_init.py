@@ -1,0 +1,77 @@
+"""The command ``swarm init``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swarm.errors import InputError
+
+if TYPE_CHECKING:
+    from swarm.findings import Finding
+    from tasks.profile import Profile
+    from tasks.sources._sniff import CsvStyle
+
+__all__ = ["init"]
+
+
+def init(
+    table: Annotated[str, typer.Argument(help="A CSV or Parquet file.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="File to write; default: the name of the table with .yaml, in this folder.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Look at a table and write a commented configuration for it.
+
+    Example: swarm init my.csv --target y, then swarm check my.yaml and swarm select my.yaml.
+    """
+    file = out or Path(Path(table).name.split(".")[0] + ".yaml")
+    if file.exists() and not force:
+        raise InputError(f"{file} exists already; pass --force to overwrite it, or --out")
+    from tasks.profile import profile_of
+    from tasks.sources import read_raw
+    from tasks.sources._sniff import CsvStyle, sniffed
+
+    is_csv = table.lower().endswith((".csv", ".csv.gz"))
+    style = sniffed(table) if is_csv and "://" not in table else CsvStyle()
+    raw = read_raw("file", path=table, csv=vars(style))
+    profile = profile_of(raw, target)
+    text, told = _first_without_errors(table, style, profile)
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {file}: {error.strerror}; pass another --out") from None
+    typer.echo(
+        f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, {profile.n_features:,} columns "
+        f"to choose from, {len(profile.dropped):,} dropped"
+    )
+    for each in told:
+        typer.echo(f"{each.severity:<8}{each}")
+    typer.echo(f"next: read {file}, then swarm check {file}; swarm select {file}")
+
+
+def _first_without_errors(
+    table: str, style: CsvStyle, profile: Profile
+) -> tuple[str, list[Finding]]:
+    """Return the first configuration that can run, and its findings; else the last one tried."""
+    from conf.load import from_yaml
+    from flows.checking import findings_of
+    from flows.initial_config import initial_config, plans_of
+    from swarm.findings import unmuted
+
+    text, told = "", []
+    for plan in plans_of(profile):
+        text = initial_config(table, style, profile, plan)
+        told = list(unmuted(findings_of(from_yaml(text, "the new configuration", (), {}))))
+        if not any(each.severity == "error" for each in told):
+            break
+    return text, told

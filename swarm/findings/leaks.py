@@ -1,0 +1,180 @@
+"""Columns that predict the target almost perfectly on their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.findings.columns import hashable
+
+__all__ = ["Leak", "leak_columns"]
+
+Float = NDArray[np.float64]
+Int = NDArray[np.intp]
+
+# Rows and cells that are looked at.
+_ROWS, _CELLS, _FEWEST_ROWS = 5000, 4_000_000, 30
+_BINS = 32
+# Columns that are sorted at once.
+_BLOCK = 256
+# Share of the variance explained by the bins of a column from which it is cross-validated.
+_SUSPECT = 0.4
+_CANDIDATES = 5
+_FOLDS = 3
+_BALANCED_ACCURACY, _AUC, _R2 = 0.97, 0.99, 0.97
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A column, and how well it predicts the target alone.
+
+    Attributes
+    ----------
+    column, metric : str
+    score : float
+        Cross-validated.
+    """
+
+    column: str
+    metric: str
+    score: float
+
+
+def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> list[Leak]:
+    """Find the columns that predict the target almost perfectly on their own, the best first.
+
+    A cheap statistic, the share of the variance of the target that the bins of a column explain,
+    picks at most five columns. Each of these is cross-validated in a decision tree of 32 leaves.
+
+    Parameters
+    ----------
+    features : DataFrame (n_rows, n_columns)
+        Training rows.
+    target : (n_rows,)
+    task : str
+        "binary", "multiclass" or "regression"; other tasks and several targets have no leaks here.
+
+    Notes
+    -----
+    At most 5,000 rows are used, and fewer in a table of more than 800 columns.
+    """
+    known = task in ("binary", "multiclass", "regression") and np.ndim(target) == 1
+    if not known or len(features) < _FEWEST_ROWS:
+        return []
+    most = min(_ROWS, max(200, _CELLS // max(features.shape[1], 1)))
+    if len(features) > most:
+        rows = np.sort(np.random.default_rng(0).permutation(len(features))[:most])
+        features, target = features.iloc[rows], target[rows]
+    if task == "regression":
+        wanted = _ranks(np.asarray(target, dtype=np.float64))[:, None]
+        codes = None
+    else:
+        codes = np.unique(target, return_inverse=True)[1]
+        if np.bincount(codes).min() < _FOLDS:
+            return []
+        wanted = np.eye(int(codes.max()) + 1)[codes]
+    shares = _explained(features, wanted)
+    suspects = np.flatnonzero(shares >= _SUSPECT)
+    suspects = suspects[np.argsort(-shares[suspects], kind="stable")][:_CANDIDATES]
+    found = []
+    for i in suspects:
+        answer = wanted[:, 0] if codes is None else codes
+        column = features.iloc[:, int(i)]
+        leak = _scored(str(column.name), _numbers(column), answer, codes is not None)
+        if leak is not None:
+            found.append(leak)
+    return sorted(found, key=lambda leak: -leak.score)
+
+
+def _numbers(column: pd.Series) -> Float:
+    """Return the values as float64, categories as codes; missing values are below all others."""
+    if pd.api.types.is_numeric_dtype(column):
+        values: Float = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    elif pd.api.types.is_datetime64_any_dtype(column):
+        values = column.to_numpy(dtype="datetime64[s]").astype(np.float64)
+        values = np.where(column.isna(), np.nan, values)
+    else:
+        values = pd.factorize(hashable(column), sort=False)[0].astype(np.float64)
+        values[values < 0] = np.nan
+    known = np.isfinite(values)
+    low = float(values[known].min()) if known.any() else 0.0
+    return np.where(known, values, low - 1.0 - abs(low))
+
+
+def _ranks(values: Float) -> Float:
+    """Return the position of each value among the distinct ones."""
+    ranks: Float = np.unique(values, return_inverse=True)[1].astype(np.float64)
+    return ranks
+
+
+def _explained(features: pd.DataFrame, wanted: Float) -> Float:
+    """Share of the variance of the target that the bins of each column explain: (n_columns,).
+
+    The mean over the columns of `wanted`, (n_rows, n_classes).
+    """
+    shares = np.zeros(features.shape[1])
+    plain = [isinstance(d, np.dtype) and d.kind in "biuf" for d in features.dtypes]
+    places = np.flatnonzero(plain)
+    for start in range(0, len(places), _BLOCK):
+        block = places[start : start + _BLOCK]
+        shares[block] = _explained_by(features.iloc[:, block].to_numpy(dtype=np.float64), wanted)
+    for at in np.flatnonzero(~np.array(plain, dtype=bool)):
+        numbers = _numbers(features.iloc[:, int(at)])
+        shares[at] = _explained_by(numbers[:, None], wanted)[0]
+    return shares
+
+
+def _explained_by(values: Float, wanted: Float) -> Float:
+    """The same for a matrix (n_rows, n_columns) of numbers; missing ones are below all others."""
+    n_rows, n_columns = values.shape
+    values = np.where(np.isnan(values), -np.inf, values)
+    order = np.argsort(values, axis=0, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=0)
+    # Equal values share the bin of the first of them, out of bins of equal numbers of rows.
+    new = np.vstack([np.ones((1, n_columns), dtype=bool), ordered[1:] != ordered[:-1]])
+    first = np.maximum.accumulate(np.where(new, np.arange(n_rows)[:, None], 0), axis=0)
+    bins = first * _BINS // n_rows + _BINS * np.arange(n_columns)
+    counts = np.bincount(bins.ravel(), minlength=_BINS * n_columns).reshape(n_columns, _BINS)
+    shares = np.zeros(n_columns)
+    for column in wanted.T:
+        sums = np.bincount(bins.ravel(), column[order].ravel(), minlength=_BINS * n_columns)
+        sums = sums.reshape(n_columns, _BINS)
+        mean = column.mean()
+        between = (sums**2 / np.maximum(counts, 1)).sum(axis=1) - n_rows * mean**2
+        shares += between / max(float(((column - mean) ** 2).sum()), np.finfo(float).tiny)
+    mean_share: Float = shares / wanted.shape[1]
+    return mean_share
+
+
+def _scored(name: str, values: Float, answer: NDArray[Any], classes: bool) -> Leak | None:
+    """Cross-validate a column alone; None if it is not nearly perfect."""
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import KFold, StratifiedKFold
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    alone = values[:, None].astype(np.float32)
+    if not classes:
+        predicted = np.empty(len(answer))
+        for train, test in KFold(_FOLDS, shuffle=True, random_state=0).split(alone):
+            model = DecisionTreeRegressor(max_leaf_nodes=2 * _BINS, random_state=0)
+            predicted[test] = model.fit(alone[train], answer[train]).predict(alone[test])
+        score = 1.0 - float(((answer - predicted) ** 2).mean() / answer.var())
+        return Leak(name, "R² of ranks", score) if score >= _R2 else None
+    shares = np.zeros((len(answer), int(answer.max()) + 1))
+    strata = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
+    for train, test in strata.split(alone, answer):
+        tree = DecisionTreeClassifier(max_leaf_nodes=_BINS, class_weight="balanced", random_state=0)
+        shares[test] = tree.fit(alone[train], answer[train]).predict_proba(alone[test])
+    right = shares.argmax(axis=1) == answer
+    score = float(np.mean([right[answer == label].mean() for label in np.unique(answer)]))
+    if score >= _BALANCED_ACCURACY:
+        return Leak(name, "balanced accuracy", score)
+    if shares.shape[1] == 2:
+        area = float(roc_auc_score(answer, shares[:, 1]))
+        if area >= _AUC:
+            return Leak(name, "ROC AUC", area)
+    return None

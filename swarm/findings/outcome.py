@@ -1,0 +1,135 @@
+"""Findings of a finished search and of its evaluation on test rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.findings.registry import Finding, found
+from swarm.search.confirmation import Confirmation
+from swarm.search.result import SearchResult
+from swarm.search.runner import FinishedSearch
+from swarm.validation.judgement import Judgement
+from swarm.validation.stability import interpret_index, nogueira
+
+__all__ = ["judgement_findings", "search_findings"]
+
+# See the reason of SWM205.
+_ROWS_PER_LOG_SUBSET = 50
+
+
+def search_findings(finished: FinishedSearch, target: NDArray[Any], task: str) -> list[Finding]:
+    """Return the reasons to doubt the result of a search, from the training rows alone.
+
+    Parameters
+    ----------
+    finished : FinishedSearch
+    target : (n_rows,) or (n_rows, n_labels)
+        Target of the training rows.
+    task : str
+    """
+    result = finished.result
+    parts = (
+        found("SWM201", finished.doubt) if finished.doubt else None,
+        _gain(result.confirmation),
+        _rows(result, target, task),
+        _agreement(result),
+        _bound(result),
+    )
+    return [part for part in parts if part is not None]
+
+
+def judgement_findings(judgement: Judgement) -> list[Finding]:
+    """Return the reasons to doubt the result of a search, from the test rows."""
+    parts = (_optimism(judgement), _random(judgement))
+    return [part for part in parts if part is not None]
+
+
+def _gain(confirmation: Confirmation | None) -> Finding | None:
+    if confirmation is None or confirmation.gain is None or confirmation.verdict == "better":
+        return None
+    gain, n_folds = confirmation.gain, confirmation.fold_costs.shape[1]
+    where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"
+    return found(
+        "SWM202",
+        f"on {n_folds} fresh folds the gain over all features is {gain.mean:+.4f} "
+        f"({gain.low:+.4f} to {gain.high:+.4f}), {where}",
+    )
+
+
+def _rows(result: SearchResult, target: NDArray[Any], task: str) -> Finding | None:
+    """The rule of SWM205."""
+    if result.confirmation is not None and result.confirmation.verdict == "better":
+        return None
+    tried = result.state.counts.distinct
+    rows = len(target)
+    counted = f"{rows:,} rows"
+    if task in ("binary", "multiclass") and target.ndim == 1:
+        counts = np.unique(target, return_counts=True)[1]
+        rows = min(rows, int(counts.min()) * len(counts))
+        if rows < len(target):
+            counted += f", {counts.min():,} of them of the rarest class"
+    if tried < 2 or rows >= _ROWS_PER_LOG_SUBSET * math.log(tried):
+        return None
+    return found("SWM205", f"{tried:,} distinct subsets were tried on {counted}")
+
+
+def _agreement(result: SearchResult) -> Finding | None:
+    space = result.space
+    held, _ = result.best_members()
+    free = ~(space.fixed | space.forbidden)
+    if len(held) < 2 or not free.any():
+        return None
+    index = nogueira(held[:, free]).index
+    if math.isnan(index) or interpret_index(index) != "poor":
+        return None
+    return found(
+        "SWM206",
+        f"the {len(held):,} final subsets of the search have a stability index of {index:.2f}",
+    )
+
+
+def _bound(result: SearchResult) -> Finding | None:
+    space, size = result.space, int(result.best_mask.sum())
+    most = int((~space.forbidden).sum())
+    least = max(1, int(space.fixed.sum()))
+    if space.min_size == space.max_size:
+        return None
+    if size == space.max_size and space.max_size < most:
+        return found("SWM207", f"the subset has {size:,} units, as many as space.max_size allows")
+    if size == space.min_size and space.min_size > least:
+        return found("SWM207", f"the subset has {size:,} units, as few as space.min_size allows")
+    return None
+
+
+def _optimism(judgement: Judgement) -> Finding | None:
+    costs, optimism = judgement.costs, judgement.optimism
+    if optimism is None or not {"best_subset", "all_features"} <= set(costs):
+        return None
+    gain = costs["all_features"] - costs["best_subset"]
+    if not (math.isfinite(optimism) and math.isfinite(gain)):
+        return None
+    if optimism <= 0 or optimism < gain:
+        return None
+    return found(
+        "SWM203",
+        f"the optimism of the best subset is {optimism:+.4f}, and its gain over all features on "
+        f"the test rows {gain:+.4f}",
+    )
+
+
+def _random(judgement: Judgement) -> Finding | None:
+    table, metric = judgement.differences, judgement.metrics[0]
+    rows = table[(table["contender"] == "random_subsets") & (table["metric"] == metric)]
+    if rows.empty or rows["favours"].iloc[0] == "ensemble":
+        return None
+    row = rows.iloc[0]
+    interval = "" if math.isnan(row["low"]) else f" ({row['low']:+.3f} to {row['high']:+.3f})"
+    return found(
+        "SWM204",
+        f"the ensemble differs from ensembles of random subsets by {row['difference']:+.3f}"
+        f"{interval} in {metric}",
+    )

@@ -1,0 +1,358 @@
+"""The registry of findings: code, title, severity, reason and remedy of every kind.
+
+Codes never change and are never reused; texts may. Codes below 100 concern the configuration, from
+101 data and folds, from 201 the search and its result, from 301 a champion.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+from swarm.errors import ConfigError, nearest
+
+__all__ = ["KINDS", "Finding", "Kind", "as_file", "check_mute", "codes_of", "found", "unmuted"]
+
+# Columns that a finding names one by one.
+_MOST_COLUMNS = 100
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of finding.
+
+    Attributes
+    ----------
+    code : str
+        ``SWM`` and three digits.
+    title : str
+        A noun phrase.
+    severity : {"error", "warning", "note"}
+        An error prevents a run, and cannot be muted. A warning is a reason to doubt a score or a
+        subset. A note states a choice that was made by default.
+    reason : str
+        When it is reported and why it matters, for the documentation.
+    remedy : str
+        What to do, in the imperative, without a full stop.
+    """
+
+    code: str
+    title: str
+    severity: Severity
+    reason: str
+    remedy: str
+
+
+_ALL = (
+    Kind(
+        "SWM001",
+        "Configuration refused",
+        "error",
+        "A key is unknown, misses its value, or contradicts another one. A run ends with the first"
+        " of these sentences; `swarm check` lists all of them.",
+        "correct the configuration",
+    ),
+    Kind(
+        "SWM002",
+        "Data or model refused",
+        "error",
+        "The table cannot be read, a column cannot have its role, or the model cannot be fitted or"
+        " scored on these rows.",
+        "correct the data, or the keys that describe it",
+    ),
+    Kind(
+        "SWM003",
+        "Positive class chosen by default",
+        "note",
+        "`f1`, `precision`, `recall` and the vote `any` depend on which of two classes is positive."
+        " Without `pos_label` it is the second class in sorted order, which is the intended one for"
+        " 0 and 1, but not for names such as `churned` and `loyal`.",
+        "set pos_label to the class of interest",
+    ),
+    Kind(
+        "SWM004",
+        "Rare class hidden by the scorer",
+        "warning",
+        "Fewer than 10 % of the training rows are of one class, and the scorer counts rows"
+        " (accuracy, or a micro or weighted average). A model that never predicts that class has an"
+        " almost perfect score, so the search has nothing to distinguish subsets by.",
+        "use scoring roc_auc, average_precision, balanced_accuracy or f1_macro",
+    ),
+    Kind(
+        "SWM101",
+        "Groups on both sides of the split",
+        "warning",
+        "Rows of one group are in both the training and the test rows, so test scores are too"
+        " good.",
+        "use split kind 'group'",
+    ),
+    Kind(
+        "SWM102",
+        "Class missing from a side of the split",
+        "warning",
+        "A class is missing from the training or from the test rows.",
+        "use a split that has every class on both sides, or drop the class",
+    ),
+    Kind(
+        "SWM103",
+        "Gaps in the fold column",
+        "warning",
+        "Rows without a fold are always trained on and never tested, which is intended only for a"
+        " hold-out.",
+        "fill them, unless this is intended",
+    ),
+    Kind(
+        "SWM104",
+        "Class missing from the training rows of a fold",
+        "warning",
+        "Classes are missing from the training rows of a fold that tests them, where they are"
+        " always wrong.",
+        "use stratified folds, or merge or drop rare classes",
+    ),
+    Kind(
+        "SWM105",
+        "Groups on both sides of a fold",
+        "warning",
+        "`data.group` is set, but the folds ignore it. Rows of one group are in the training and in"
+        " the test rows of a fold: costs are too low, and columns that identify the group win.",
+        "set folds.kind to 'group' or 'stratified_group'",
+    ),
+    Kind(
+        "SWM106",
+        "Rows that may belong together",
+        "warning",
+        "A column that is named like an identifier repeats its values, and `data.group` is not set."
+        " If rows with the same value belong together (visits of a patient, orders of a customer),"
+        " a random split puts near copies on both sides.",
+        "set data.group to the column and use split and folds by group, or drop the column",
+    ),
+    Kind(
+        "SWM107",
+        "Order of time ignored",
+        "warning",
+        "The rows have a time column, or are sorted by a column of dates, but the test rows are"
+        " drawn at random. A model that will predict later rows is then tested on rows between"
+        " those it was trained on.",
+        "set data.time to the column, and split.kind and folds.kind to 'time'",
+    ),
+    Kind(
+        "SWM111",
+        "ID-like column",
+        "warning",
+        "Every row has its own value: text, or whole numbers without gaps to speak of. Such a"
+        " column cannot generalise, but can encode the order in which rows were collected.",
+        "drop it (data.drop)",
+    ),
+    Kind(
+        "SWM112",
+        "Constant column",
+        "warning",
+        "A column has one value in all training rows, so no model can use it.",
+        "drop it (data.drop)",
+    ),
+    Kind(
+        "SWM113",
+        "Duplicate columns",
+        "warning",
+        "Columns have equal values in all training rows. Which of them is selected is arbitrary.",
+        "keep one of them and drop the others (data.drop)",
+    ),
+    Kind(
+        "SWM114",
+        "Leak-like column",
+        "warning",
+        "One column alone predicts the target almost perfectly: a shallow decision tree on that"
+        " column has a cross-validated balanced accuracy of at least 0.97 or an ROC AUC of at least"
+        " 0.99 (for numbers, an R² of at least 0.97 on ranks). Most often the column was filled in"
+        " after the outcome was known, or is the outcome under another name. Up to 5,000 training"
+        " rows are used, and at most five columns are reported.",
+        "check when its values are known, and drop it (data.drop) if that is after the outcome",
+    ),
+    Kind(
+        "SWM115",
+        "Free text as a category",
+        "warning",
+        "Most values of a category occur once and have several words. As categories they carry no"
+        " information beyond the row itself.",
+        "drop it (data.drop), or turn it into numbers first",
+    ),
+    Kind(
+        "SWM116",
+        "Dates as text",
+        "warning",
+        "A text column holds dates. As categories, dates have neither order nor distance, and later"
+        " rows have dates that the model has never seen.",
+        "list it in data.dates, which replaces it by year, month, day and weekday",
+    ),
+    Kind(
+        "SWM117",
+        "Text column without a role",
+        "error",
+        "A column holds text, and the model needs numbers or categories. A run ends with the first"
+        " such column; `swarm check` lists all of them.",
+        "list it in data.categorical, data.dates or data.drop",
+    ),
+    Kind(
+        "SWM201",
+        "Proxy unlike the model",
+        "warning",
+        "The rank correlation between the costs of the cheaper and of the full model is below 0.8,"
+        " so that the search optimised something else.",
+        "make proxy.params more like model.params, or search without a proxy",
+    ),
+    Kind(
+        "SWM202",
+        "Gain not confirmed",
+        "warning",
+        "On fresh folds, the interval of the gain over all features contains 0 or is below it.",
+        "keep all features, or prefer this subset for its size only",
+    ),
+    Kind(
+        "SWM203",
+        "Optimism above the gain",
+        "warning",
+        "On the test rows the best subset costs more than in the search, by at least as much as it"
+        " gains there over all features. The gain of the search was luck on its folds.",
+        "do not expect the searched cost; use more rows, more folds or a smaller budget",
+    ),
+    Kind(
+        "SWM204",
+        "Random subsets as good",
+        "warning",
+        "Ensembles of random subsets of the same sizes score as well on the test rows. The columns"
+        " are interchangeable, and the selected ones deserve no interpretation.",
+        "do not interpret the selected columns; a smaller space.max_size may separate them",
+    ),
+    Kind(
+        "SWM205",
+        "Too few rows for the number of subsets",
+        "warning",
+        "The best of K equally good subsets looks better than they are by up to"
+        " sqrt(2 ln K) standard errors of a cost. Below 50 rows per unit of ln K (for classes:"
+        " the rows of the rarest class times the number of classes), this is 0.06 for an error of"
+        " 0.1, and 0.1 for an error of 0.5: more than most selections gain. It is not reported if"
+        " fresh folds confirm the gain.",
+        "search fewer subsets (budget.distinct), or collect more rows",
+    ),
+    Kind(
+        "SWM206",
+        "Unstable subset",
+        "warning",
+        "The final subsets of the search hardly agree: Nogueira's stability index is below 0.4,"
+        " where 0 is chance and 1 full agreement.",
+        "run swarm stability before interpreting the selected columns",
+    ),
+    Kind(
+        "SWM207",
+        "Size at a bound of the space",
+        "note",
+        "The selected subset is as large as `space.max_size`, or as small as `space.min_size`,"
+        " allows. The best size may be beyond the bound.",
+        "move the bound, unless it is a requirement",
+    ),
+    Kind(
+        "SWM301",
+        "Drifted columns of the champion",
+        "warning",
+        "Columns of the champion have drifted since it was trained.",
+        "check the table, or set drift.action to stop",
+    ),
+    Kind(
+        "SWM302",
+        "Champion without training statistics",
+        "warning",
+        "The champion has no record of its training rows to compare with, so drift is unknown.",
+        "promote a model of a newer run",
+    ),
+)
+
+KINDS = MappingProxyType({kind.code: kind for kind in _ALL})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding.
+
+    Attributes
+    ----------
+    code, title, severity
+        See :class:`Kind`.
+    text : str
+        What was found, with its values: a clause without a full stop.
+    remedy : str
+        What to do.
+    columns : tuple of str
+        The first 100 of the columns concerned, if any.
+    """
+
+    code: str
+    title: str
+    severity: Severity
+    text: str
+    remedy: str
+    columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.text}" + (f"; {self.remedy}" if self.remedy else "")
+
+    @property
+    def page(self) -> str:
+        """Address of its entry in the documentation."""
+        return f"docs/findings.md#{self.code.lower()}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the finding as JSON data."""
+        return {**asdict(self), "columns": list(self.columns), "page": self.page}
+
+
+def found(
+    code: str, text: str, columns: Sequence[str] = (), *, remedy: str | None = None
+) -> Finding:
+    """Return a finding of a kind; `remedy` overrides that of the kind.
+
+    Examples
+    --------
+    >>> str(found("SWM103", "3 of 9 rows have no fold"))
+    'SWM103: 3 of 9 rows have no fold; fill them, unless this is intended'
+    """
+    kind = KINDS[code]
+    told = kind.remedy if remedy is None else remedy
+    named = tuple(map(str, columns[:_MOST_COLUMNS]))
+    return Finding(code, kind.title, kind.severity, text, told, named)
+
+
+def check_mute(codes: Iterable[str]) -> None:
+    """Raise ConfigError unless every code exists and may be muted."""
+    for code in codes:
+        if code not in KINDS:
+            raise ConfigError(
+                f"unknown finding {code!r} in mute{nearest(code, KINDS)}; codes are listed in"
+                " docs/findings.md"
+            )
+        if KINDS[code].severity == "error":
+            raise ConfigError(
+                f"finding {code} ({KINDS[code].title}) is an error and cannot be muted; correct it"
+            )
+
+
+def unmuted(findings: Iterable[Finding], mute: Iterable[str] = ()) -> tuple[Finding, ...]:
+    """Return the findings whose codes are not muted, without repetitions, by code."""
+    silent = frozenset(mute)
+    kept = dict.fromkeys(each for each in findings if each.code not in silent)
+    return tuple(sorted(kept, key=lambda each: each.code))
+
+
+def codes_of(findings: Iterable[Finding]) -> str:
+    """Return the distinct codes, separated by spaces, or ``"none"``: the tag of a run."""
+    return " ".join(sorted({each.code for each in findings})) or "none"
+
+
+def as_file(findings: Iterable[Finding], mute: Iterable[str] = ()) -> bytes:
+    """Return the artifact ``findings.json``."""
+    told = {"findings": [each.as_dict() for each in findings], "muted": sorted(set(mute))}
+    return (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode()

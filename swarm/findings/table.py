@@ -1,0 +1,133 @@
+"""Findings of a table before the search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.findings.columns import (
+    constant_columns,
+    date_format,
+    duplicate_columns,
+    group_columns,
+    id_columns,
+    is_free_text,
+    text_columns,
+)
+from swarm.findings.leaks import leak_columns
+from swarm.findings.registry import Finding, found
+
+__all__ = ["column_findings", "some", "target_findings"]
+
+# Scorers that count rows, so that a rare class hardly matters.
+_COUNTS_ROWS = ("accuracy", "top_k_accuracy")
+_RARE = 0.1
+# Pairs of classes of which the second is positive by convention.
+_PLAIN_PAIRS = ((0, 1), (-1, 1), (False, True))
+
+
+def column_findings(
+    features: pd.DataFrame, target: NDArray[Any], task: str, *, grouped: bool = False
+) -> list[Finding]:
+    """Return what is odd about the features of the training rows.
+
+    Parameters
+    ----------
+    features : DataFrame (n_rows, n_columns)
+    target : (n_rows,) or (n_rows, n_labels)
+    task : str
+        See :func:`swarm.problem.target.task_of`.
+    grouped : bool
+        Whether the groups of the rows are known.
+    """
+    n_rows = len(features)
+    features = features.set_axis([str(name) for name in features.columns], axis=1)
+    told = []
+    ids = id_columns(features)
+    texts, dates = [], {}
+    for name in text_columns(features):
+        form = date_format(features[name])
+        if form is not None:
+            dates[name] = form
+        elif is_free_text(features[name]):
+            texts.append(name)
+    other = {*ids, *texts, *dates}
+    groups = [] if grouped else [name for name in group_columns(features) if name not in other]
+    if ids:
+        told.append(found("SWM111", f"{_each(ids)} a value of its own in every row", ids))
+    constant = constant_columns(features)
+    if constant:
+        text = f"{_each(constant)} a single value in all {n_rows:,} training rows"
+        told.append(found("SWM112", text, constant))
+    equal = duplicate_columns(features)
+    if equal:
+        pairs = [f"{name!r} equals {other!r}" for name, other in equal[:3]]
+        more = f" and {len(equal) - 3} more" if len(equal) > 3 else ""
+        told.append(found("SWM113", f"{', '.join(pairs)}{more}", [name for name, _ in equal]))
+    for leak in leak_columns(features, target, task):
+        text = f"{leak.column!r} alone predicts the target with {leak.metric} {leak.score:.3f}"
+        told.append(found("SWM114", text, [leak.column]))
+    if texts:
+        text = f"{_each(texts)} mostly distinct texts of several words"
+        told.append(found("SWM115", text, texts))
+    if dates:
+        name, form = next(iter(dates.items()))
+        text = f"{_each(list(dates))} dates as text ({form} in {name!r})"
+        told.append(found("SWM116", text, list(dates)))
+    for name in groups:
+        distinct = int(features[name].nunique())
+        told.append(found("SWM106", f"{name!r} has {distinct:,} values in {n_rows:,} rows", [name]))
+    return told
+
+
+def target_findings(
+    target: NDArray[Any], task: str, scoring: str, pos_label: object = None
+) -> list[Finding]:
+    """Return what is odd about the classes of the training rows, given the scorer."""
+    if task not in ("binary", "multiclass") or np.ndim(target) != 1:
+        return []
+    classes, counts = np.unique(target, return_counts=True)
+    told = []
+    rarest = int(counts.argmin())
+    share = float(counts[rarest] / counts.sum())
+    if share < _RARE / max(1, len(classes) - 1) and _counts_rows(scoring):
+        told.append(
+            found(
+                "SWM004",
+                f"{share:.1%} of the training rows ({counts[rarest]:,} of {counts.sum():,}) are of "
+                f"class {_plain(classes[rarest])!r}, and the scorer is {scoring}",
+            )
+        )
+    known = [_plain(label) for label in classes]
+    if task == "binary" and pos_label is None and tuple(known) not in _PLAIN_PAIRS:
+        rare = "rarer" if rarest == 1 else "more frequent"
+        told.append(
+            found(
+                "SWM003",
+                f"class {known[1]!r} counts as positive, the {rare} one of {known[0]!r} and "
+                f"{known[1]!r}",
+            )
+        )
+    return told
+
+
+def some(names: Sequence[str], limit: int = 3) -> str:
+    """Quote the first few names and count the rest."""
+    rest = len(names) - limit
+    return ", ".join(map(repr, names[:limit])) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _each(names: Sequence[str]) -> str:
+    return f"{some(names)} {'has' if len(names) == 1 else 'each have'}"
+
+
+def _counts_rows(scoring: str) -> bool:
+    return scoring in _COUNTS_ROWS or scoring.endswith(("_micro", "_weighted"))
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if hasattr(label, "item") else label

@@ -1,0 +1,193 @@
+"""Build the problem and the hints of a search from the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.findings import Finding, found
+from swarm.findings.table import column_findings, target_findings
+from swarm.problem.folds import Fold, make_folds, repeated_folds
+from swarm.problem.hints import TARGET_HINTS, Hints, prepare_hints
+from swarm.problem.inputs import missing_classes
+from swarm.problem.problem import Importance, Problem
+from swarm.problem.space import SearchSpace
+from swarm.problem.target import task_of
+from swarm.search.confirmation import fresh_problem
+from swarm.search.prefilter import When, is_wide
+from tasks.table import Table
+
+__all__ = ["Prepared", "prepare"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Inputs of a search.
+
+    Attributes
+    ----------
+    problem : Problem
+        Problem on the training rows.
+    hints : Hints
+    findings : tuple of Finding
+        Reasons to doubt the costs, see :mod:`swarm.findings`.
+    fresh : Problem or None
+        The problem on fresh folds; None if none were requested, or the folds have no other
+        partition.
+    cut_folds : tuple of (train, test) or None
+        The folds on which a prefilter ranks and cuts the units: one fresh partition, or those of
+        the search if there is no other. None without a prefilter.
+    """
+
+    problem: Problem
+    hints: Hints
+    findings: tuple[Finding, ...] = ()
+    fresh: Problem | None = None
+    cut_folds: tuple[Fold, ...] | None = None
+
+
+def prepare(
+    train: Table,
+    estimator: Any,
+    *,
+    scoring: str | None,
+    pos_label: str | int | None,
+    folds: Mapping[str, Any],
+    space: Mapping[str, Any],
+    importance: Importance,
+    n_clusters: int | None,
+    categorical_support: bool = False,
+    weights_in_score: bool = False,
+    seed: int,
+    needs: Sequence[str] = ("distance", "clusters"),
+    warm: Sequence[Sequence[str]] = (),
+    fresh_partitions: int = 0,
+    prefilter: When | None = None,
+) -> Prepared:
+    """Build the problem on the training rows, and the hints that the strategy needs.
+
+    Columns of `warm` subsets that no longer exist are ignored, and so are incomplete units. If a
+    prefilter applies, hints that need the target are computed after it. `folds` are the parameters
+    of :func:`swarm.problem.folds.make_folds`, and optionally `repeats`.
+    """
+    target = train.target
+    folds = dict(folds)
+    repeats = folds.pop("repeats", 1)
+
+    def drawn(fold_seed: int) -> list[Fold]:
+        return _folds(train, {**folds, "seed": fold_seed}, estimator)
+
+    problem = Problem.build(
+        train.features,
+        target,
+        estimator,
+        space=SearchSpace.build(list(train.features.columns), **space),
+        scoring=scoring,
+        pos_label=pos_label,
+        folds=repeated_folds(drawn(folds["seed"]), drawn, folds["seed"], repeats),
+        repeats=repeats,
+        weight=train.weight,
+        importance=importance,
+        categorical_support=categorical_support,
+        seed=seed,
+        weights_in_score=weights_in_score,
+    )
+    is_cut = prefilter is not None and is_wide(problem.space, prefilter)
+    hints = prepare_hints(
+        problem.features,
+        problem.space,
+        problem.target,
+        problem.task,
+        # A configuration may be used on a table with fewer units.
+        n_clusters=None if n_clusters is None else min(n_clusters, problem.space.n_units),
+        needs=[name for name in needs if not (is_cut and name in TARGET_HINTS)],
+        warm=_warm_masks(warm, problem.space),
+    )
+
+    def fresh(n_partitions: int, first: int) -> Problem | None:
+        # The partitions of the other kinds do not depend on a seed.
+        if not n_partitions or not folds["shuffle"] or folds["kind"] in ("time", "column"):
+            return None
+        return fresh_problem(problem, drawn, folds["seed"], n_partitions, first)
+
+    cut_folds = None
+    if is_cut:
+        cut_on = fresh(1, 0)
+        cut_folds = problem.folds if cut_on is None else cut_on.folds
+    told = _findings(train, folds, problem, pos_label)
+    return Prepared(problem, hints, told, fresh(fresh_partitions, 1), cut_folds)
+
+
+def _findings(
+    train: Table, folds: Mapping[str, Any], problem: Problem, pos_label: object
+) -> tuple[Finding, ...]:
+    """Return the findings of the training rows and of their folds."""
+    told = []
+    fold = train.fold if folds["kind"] == "column" else None
+    if fold is not None and fold.isna().any():
+        told.append(
+            found(
+                "SWM103",
+                f"{int(fold.isna().sum())} of {len(fold)} rows have no value in the fold column "
+                f"{fold.name!r}: they are always trained on and never tested",
+            )
+        )
+    missing = missing_classes(problem.folds, problem.target, problem.task)
+    if missing:
+        few = ", ".join(repr(label) for label in missing[:3]) + ("..." if len(missing) > 3 else "")
+        told.append(
+            found(
+                "SWM104",
+                f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) are missing "
+                "from the training rows of a fold that tests them, where they are always "
+                "misclassified",
+            )
+        )
+    told += _shared_groups(train, problem)
+    target, task = problem.target, problem.task
+    told += target_findings(target, task, problem.scoring.name, pos_label)
+    grouped = train.groups is not None
+    return (*told, *column_findings(train.features, target, task, grouped=grouped))
+
+
+def _shared_groups(train: Table, problem: Problem) -> list[Finding]:
+    """Find groups on both sides of a fold."""
+    if train.groups is None:
+        return []
+    groups = pd.factorize(train.groups)[0]
+    shared = {
+        int(group)
+        for rows, tested in problem.folds
+        for group in np.intersect1d(groups[rows], groups[tested])
+    }
+    if not shared:
+        return []
+    text = f"{len(shared)} of {groups.max() + 1} groups in {train.groups.name!r} are on both sides"
+    return [found("SWM105", f"{text} of a fold", [str(train.groups.name)])]
+
+
+def _warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> NDArray[np.bool_] | None:
+    """Return masks (n, n_units) of the subsets that are not empty."""
+    chosen = [{space.columns.index(n) for n in subset if n in space.columns} for subset in subsets]
+    masks = [[columns.issuperset(unit) for unit in space.units] for columns in chosen]
+    kept = [mask for mask in masks if any(mask)]
+    return np.array(kept, dtype=bool) if kept else None
+
+
+def _folds(train: Table, folds: Mapping[str, Any], estimator: Any) -> list[Fold]:
+    def values(column: pd.Series | None) -> np.ndarray | None:
+        return None if column is None else column.to_numpy()
+
+    return make_folds(
+        target=np.asarray(train.target),
+        task=task_of(train.target, estimator),
+        groups=values(train.groups),
+        time=values(train.time),
+        column=values(train.fold),
+        **folds,
+    )

@@ -1,0 +1,166 @@
+"""What a table looks like: the role that each of its columns should have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from swarm.errors import DataError, nearest
+from swarm.findings.columns import (
+    constant_columns,
+    date_format,
+    duplicate_columns,
+    group_columns,
+    id_columns,
+    is_free_text,
+    is_sorted,
+    text_columns,
+)
+from swarm.findings.leaks import leak_columns
+from swarm.problem.target import Task, task_of
+from tasks.sources._raw import Raw
+
+__all__ = ["Profile", "profile_of"]
+
+_RARE = 0.1
+# Categories with more values than this share of the rows are left out.
+_MOST_VALUES = 0.5
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The columns of a table, and its target.
+
+    Attributes
+    ----------
+    target : str
+    task : str
+        See :func:`swarm.problem.target.task_of`.
+    n_rows, n_features : int
+        Features that are left, before dates are split into parts.
+    counts : mapping of class to int
+        Rows of each class, the rarest first; empty for a regression.
+    dropped : mapping of str to str
+        Columns that should not be features, with the reason.
+    categorical : tuple of str
+    dates : mapping of str to str
+        Formats of the columns of dates.
+    group, time : str or None
+        Suspected columns for these roles.
+    """
+
+    target: str
+    task: Task
+    n_rows: int
+    n_features: int
+    counts: dict[Any, int] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    categorical: tuple[str, ...] = ()
+    dates: dict[str, str] = field(default_factory=dict)
+    group: str | None = None
+    time: str | None = None
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether a class has fewer rows than a tenth of an equal share would give two classes."""
+        if not self.counts:
+            return False
+        share = min(self.counts.values()) / self.n_rows
+        return share < _RARE / max(1, len(self.counts) - 1)
+
+
+def profile_of(raw: Raw, target: str) -> Profile:
+    """Look at every column of a table.
+
+    Raises
+    ------
+    DataError
+        If there is no such target, or it cannot be predicted.
+    """
+    frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
+    if target not in frame.columns:
+        few = ", ".join(map(repr, list(frame.columns)[:10]))
+        hint = nearest(target, frame.columns) or f"; the columns are {few}"
+        raise DataError(f"unknown target column {target!r} in {raw.source!r}{hint}")
+    answer = frame[target]
+    gaps = int(answer.isna().sum())
+    if gaps:
+        raise DataError(
+            f"target {target!r} is missing in {gaps} of {len(answer)} rows; drop or fill them first"
+        )
+    task = task_of(answer)
+    features = frame.drop(columns=[target, *(n for n in raw.aside if n in frame.columns)])
+    dropped = _unusable(features)
+    dates, categories = {}, []
+    for name in text_columns(features.drop(columns=list(dropped))):
+        form = date_format(features[name])
+        if form is not None:
+            dates[name] = form
+        elif name not in dropped:
+            categories.append(name)
+    time = next((name for name, form in dates.items() if _in_order(features[name], form)), None)
+    free = features.drop(columns=[*dropped, *dates])
+    groups = group_columns(free)
+    # Other suspects are no features either: they name, rather than describe.
+    dropped |= dict.fromkeys(groups[1:], "named like an identifier")
+    for name in categories:
+        distinct = int(features[name].nunique())
+        if name not in groups and distinct > _MOST_VALUES * len(frame):
+            dropped[name] = f"{distinct:,} different texts in {len(frame):,} rows"
+    left = [name for name in features.columns if name not in {*dropped, *groups, *dates}]
+    for leak in leak_columns(features[left], answer.to_numpy(), task):
+        dropped[leak.column] = (
+            f"alone predicts the target ({leak.metric} {leak.score:.3f}); keep it only if its "
+            "values are known before the outcome"
+        )
+    group = groups[0] if groups else None
+    roles = {group, time}
+    counts = answer.value_counts().sort_values(kind="stable") if _has_classes(task) else None
+    return Profile(
+        target,
+        task,
+        len(frame),
+        sum(name not in {*dropped, *roles} for name in features.columns),
+        {} if counts is None else {_plain(label): int(n) for label, n in counts.items()},
+        {name: dropped[name] for name in features.columns if name in dropped},
+        tuple(name for name in categories if name not in {*dropped, *roles}),
+        dates,
+        group,
+        time,
+    )
+
+
+def _unusable(features: pd.DataFrame) -> dict[str, str]:
+    """Return the columns without information, with the reason."""
+    why = dict.fromkeys(_among(features, features.isna().all()), "no value in any row")
+    filled = features.drop(columns=list(why))
+    numbers = filled.select_dtypes("number")
+    infinite = _among(numbers, pd.DataFrame(np.isinf(numbers.astype(np.float64))).any())
+    why |= dict.fromkeys(infinite, "infinite values")
+    why |= dict.fromkeys(constant_columns(filled), "one value in all rows")
+    why |= {name: f"equal to {other!r}" for name, other in duplicate_columns(filled)}
+    why |= dict.fromkeys(id_columns(filled), "a value of its own in every row")
+    for name in text_columns(filled):
+        if name not in why and is_free_text(filled[name]):
+            why[name] = "free text"
+    return why
+
+
+def _among(frame: pd.DataFrame, chosen: pd.Series) -> Sequence[str]:
+    return [str(name) for name, is_one in zip(frame.columns, chosen, strict=True) if is_one]
+
+
+def _in_order(column: pd.Series, form: str) -> bool:
+    return is_sorted(pd.to_datetime(column, format=form, errors="coerce"))
+
+
+def _has_classes(task: str) -> bool:
+    return task in ("binary", "multiclass")
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if hasattr(label, "item") else label

@@ -1,0 +1,163 @@
+"""How a CSV file is written: separator, decimal mark, encoding, marks of missing values."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from swarm.errors import DataError
+
+__all__ = ["CsvStyle", "sniffed"]
+
+_BYTES = 50_000_000
+_ROWS = 5000
+_SEPARATORS = (",", ";", "\t", "|")
+_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
+_POINT = re.compile(r"\s*[-+]?\d*\.\d+(?:[eE][-+]?\d+)?\s*")
+_NUMBER = re.compile(r"\s*[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
+# Marks in a column of text; in a column of numbers any short text may be one.
+_MARKS = frozenset(
+    [
+        "-",
+        "--",
+        "---",
+        "?",
+        ".",
+        "k.A.",
+        "k. A.",
+        "n.a.",
+        "N.A.",
+        "na",
+        "none",
+        "missing",
+        "unknown",
+        "unbekannt",
+        "keine Angabe",
+        "#NV",
+        "#N/V",
+        "NULL",
+        "\\N",
+        "(null)",
+    ]
+)
+# What pandas reads as missing without being told.
+_KNOWN = frozenset(
+    [
+        "",
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "None",
+        "n/a",
+        "nan",
+        "null",
+    ]
+)
+_SHARE_NUMBERS = 0.6
+_MOST_MARKS, _LONGEST_MARK = 2, 15
+
+
+@dataclass(frozen=True)
+class CsvStyle:
+    """How a CSV file is written; see the section ``data.csv`` of a configuration."""
+
+    separator: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+    na_values: tuple[str, ...] = ()
+
+
+def sniffed(path: str) -> CsvStyle:
+    """Look at the first rows of a local CSV file, plain or compressed by gzip.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read.
+    """
+    try:
+        opened = gzip.open if path.lower().endswith(".gz") else open
+        with opened(Path(path).expanduser(), "rb") as file:
+            data = bytes(file.read(_BYTES))
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"cannot read {path!r}: {reason}; check the path and the file") from None
+    encoding = _encoding(data)
+    text = data.decode(encoding, errors="replace")
+    lines = [line for line in text.splitlines()[: _ROWS + 1] if line.strip()]
+    if len(data) == _BYTES and len(lines) <= _ROWS:
+        lines = lines[:-1]
+    separator = max(_SEPARATORS, key=lambda each: _columns(lines, each))
+    rows = list(csv.reader(lines, delimiter=separator))[1:]
+    decimal = _decimal(rows) if separator != "," or any('"' in line for line in lines) else "."
+    return CsvStyle(separator, decimal, encoding, _marks(rows))
+
+
+def _encoding(data: bytes) -> str:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    # The last character may be cut off.
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        decoder.decode(data)
+    except UnicodeDecodeError:
+        pass
+    else:
+        return "utf-8"
+    try:
+        data.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"
+
+
+def _columns(lines: list[str], separator: str) -> float:
+    """Number of columns, times the share of rows that have it."""
+    try:
+        widths = Counter(len(row) for row in csv.reader(lines[:200], delimiter=separator))
+    except csv.Error:
+        return 0.0
+    if not widths:
+        return 0.0
+    width, count = widths.most_common(1)[0]
+    return (width if width > 1 else 0) * count / sum(widths.values())
+
+
+def _decimal(rows: list[list[str]]) -> str:
+    cells = [cell for row in rows for cell in row]
+    commas = sum(1 for cell in cells if _COMMA.fullmatch(cell))
+    points = sum(1 for cell in cells if _POINT.fullmatch(cell))
+    return "," if commas > points else "."
+
+
+def _marks(rows: list[list[str]]) -> tuple[str, ...]:
+    """Return the marks of missing values that pandas does not know."""
+    found: dict[str, None] = {}
+    for column in zip(*rows, strict=False):
+        words = Counter(cell.strip() for cell in column if not _NUMBER.fullmatch(cell))
+        words = Counter({word: n for word, n in words.items() if word not in _KNOWN})
+        if not words:
+            continue
+        is_number = len(column) - sum(words.values()) >= _SHARE_NUMBERS * len(column)
+        few = len(words) <= _MOST_MARKS and max(map(len, words)) <= _LONGEST_MARK
+        if is_number and few:
+            found |= dict.fromkeys(words)
+        else:
+            found |= dict.fromkeys(word for word in words if word in _MARKS)
+    return tuple(found)

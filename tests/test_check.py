@@ -1,0 +1,165 @@
+"""`swarm check` lists every error and every finding at once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conf.text import render
+from flows.checking import all_findings
+from swarm.findings import Finding
+from tests.command import Swarm
+from tests.nasty import write_nasty
+from tests.small_run import BAYES, OTHERS, Bench, table
+
+CSV = {"separator": ";", "decimal": ",", "encoding": "cp1252", "na_values": ["k.A."]}
+
+
+def nasty(folder: Path, **sections: Any) -> str:
+    """Path of a configuration of the nasty table."""
+    data = {"source": "file", "path": str(write_nasty(folder)), "target": "gekuendigt", "csv": CSV}
+    data |= sections.pop("data", {})
+    file = folder / "nasty.yaml"
+    file.write_text(render({"name": "nasty", "data": data, **sections}), encoding="utf-8")
+    return str(file)
+
+
+def errors(findings: tuple[Finding, ...]) -> list[str]:
+    return [each.text for each in findings if each.severity == "error"]
+
+
+def test_a_table_as_people_export_it_has_all_its_findings_at_once(tmp_path: Path) -> None:
+    texts = ["notiz", "tarif", "vertrag_seit", "land"]
+    _, told = all_findings(nasty(tmp_path, data={"categorical": texts}))
+    assert errors(told) == []
+    assert [each.code for each in told] == [
+        *("SWM004", "SWM111", "SWM112", "SWM113", "SWM114", "SWM115", "SWM116", "SWM003")
+    ]
+    (leak,) = [each for each in told if each.code == "SWM114"]
+    assert leak.columns == ("erstattung",)
+
+
+def test_errors_of_keys_columns_and_data_are_listed_together(tmp_path: Path) -> None:
+    file = nasty(
+        tmp_path,
+        data={"group": "kunde", "drop": ["nirgends"], "dates": {"notiz": "%d.%m.%Y"}},
+        budget={"epochs": 0},
+        foo=3,
+        scoring="acuracy",
+        strategy={"name": "bpsoo"},
+        mute=["SWM114"],
+    )
+    _, told = all_findings(file)
+    found = errors(told)
+    for part in (
+        "unknown key 'foo'",
+        "budget.epochs must be at least 1, got 0",
+        "got 'acuracy'; did you mean 'accuracy'?",
+        "unknown strategy 'bpsoo'",
+        "unknown group column 'kunde'",
+        "unknown drop column 'nirgends'",
+        "date column 'notiz' has",
+        "'tarif' (3 different values), 'land' (1 different values) hold text",
+    ):
+        assert sum(part in text for text in found) == 1, part
+    assert len(found) == 8
+    assert {"SWM111", "SWM113"} <= {each.code for each in told}
+    assert "SWM114" not in {each.code for each in told}
+
+
+def test_columns_that_the_model_refuses_do_not_hide_what_is_odd_elsewhere(bench: Bench) -> None:
+    frame = table().assign(x8=1.0)
+    frame.loc[::7, ["x1", "x2", "x3"]] = np.nan
+    frame["x4"] = np.where(frame.index == 5, np.inf, frame["x4"])
+    frame.to_csv(bench.folder / "table.csv", index=False)
+    _, told = all_findings(bench.file(model=BAYES))
+    found = errors(told)
+    assert len(found) == 4
+    assert "'x4' has infinite values" in found[0]
+    assert all(
+        f"'{name}' has" in text for name, text in zip(["x1", "x2", "x3"], found[1:], strict=True)
+    )
+    assert "SWM112" in {each.code for each in told}
+
+
+def test_a_model_that_cannot_be_fitted_is_found_before_a_run(bench: Bench) -> None:
+    params = {"n_estimators": 5, "num_leaves": 1}
+    model = {"estimator": "lightgbm.LGBMClassifier", "params": params}
+    (text,) = errors(all_findings(bench.file(model=model))[1])
+    assert "cannot be fitted" in text
+
+
+def test_rows_in_order_of_time_and_dropped_groups_are_noticed(bench: Bench) -> None:
+    days = pd.date_range("2024-01-01", periods=120).strftime("%Y-%m-%d")
+    frame = table().assign(day=days, patient_id=np.arange(120) // 4)
+    frame.to_csv(bench.folder / "table.csv", index=False)
+    data = {"drop": [*OTHERS, "day", "patient_id"]}
+    told = {each.code: each for each in all_findings(bench.file(data=data))[1]}
+    assert told["SWM107"].columns == ("day",)
+    assert told["SWM106"].columns == ("patient_id",)
+    grouped = {"drop": [*OTHERS, "day"], "group": "patient_id"}
+    again = {each.code for each in all_findings(bench.file(data=grouped))[1]}
+    assert {"SWM101", "SWM105"} <= again
+    assert "SWM106" not in again
+
+
+def test_how_a_csv_is_written_is_no_option_of_other_sources() -> None:
+    (text,) = errors(all_findings("default", ["data.csv.decimal=','"])[1])
+    assert text == "data.csv is for source file, got source 'bundled'; remove it"
+
+
+def test_every_data_set_of_a_comparison_is_checked(bench: Bench) -> None:
+    small = bench.mapping()
+    bad = {**small["data"], "drop": ["x0", "x1"]}
+    mapping = {
+        "name": "both",
+        "datasets": {"good": {"data": small["data"]}, "bad": {"data": bad}},
+        "strategies": {"random": {}},
+        "model": BAYES,
+    }
+    file = bench.folder / "both.yaml"
+    file.write_text(render(mapping), encoding="utf-8")
+    found = errors(all_findings(str(file))[1])
+    assert found
+    assert all(text.startswith("data set 'bad': ") for text in found)
+
+
+def test_the_command_has_a_status_a_line_each_and_json(bench: Bench, swarm: Swarm) -> None:
+    fine = swarm("check", bench.file(), "--mute", "SWM205")
+    assert (fine.status, fine.err) == (0, "")
+    assert fine.out.endswith("small.yaml: no findings\n")
+    refused = swarm("check", bench.file(), "--set", "data.group=x9", "--json")
+    assert refused.status == 1
+    told = json.loads(refused.out)
+    assert told["counts"]["error"] == 1
+    assert told["findings"][0]["page"] == "docs/findings.md#swm002"
+    assert "unknown finding 'SWM1'" in swarm("check", bench.file(), "--mute", "SWM1").sentence
+    nothing = swarm("check", "nowhere.yaml")
+    assert nothing.status == 1
+    assert "neither a file nor a shipped configuration" in nothing.out
+    assert not bench.made_anything()
+
+
+@pytest.mark.parametrize("command", ["check", "init"])
+def test_neither_prefect_nor_mlflow_is_imported(command: str, bench: Bench) -> None:
+    file = bench.file()
+    arguments = ["check", file] if command == "check" else ["init", "table.csv", "--target", "y"]
+    code = (
+        "import sys\nfrom flows.cli import main\n"
+        f"sys.argv = ['swarm', *{arguments!r}]\n"
+        "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code\n"
+        "print(*sorted({'prefect', 'mlflow'} & set(sys.modules)), 'end')"
+    )
+    root = Path(__file__).resolve().parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{code}"],
+        cwd=bench.folder, capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "end"

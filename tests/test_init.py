@@ -1,0 +1,169 @@
+"""`swarm init` writes a configuration that `swarm check` passes and `swarm select` runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conf.load import from_yaml, load_select
+from conf.schema import SelectConfig
+from flows.configured import fetched
+from flows.select import select
+from tasks.sources._sniff import CsvStyle, sniffed
+from tests.command import Swarm
+from tests.nasty import nasty_table, write_nasty
+from tests.small_run import Bench, table
+
+N = 240
+
+
+def written(swarm: Swarm, file: Path, target: str = "y") -> SelectConfig:
+    """Write a configuration, see that it has no errors, and read it."""
+    out = file.parent / "own.yaml"
+    said = swarm("init", str(file), "--target", target, "--out", str(out), "--force")
+    assert said.status == 0, said
+    checked = swarm("check", str(out))
+    assert checked.status == 0, checked.out
+    return load_select(out)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16", "utf-8-sig"])
+def test_the_style_of_a_file_is_found(separator: str, encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    decimal = "," if separator == ";" else "."
+    frame = nasty_table(100)
+    frame.to_csv(
+        file, index=False, sep=separator, decimal=decimal, encoding=encoding, na_rep="k.A."
+    )
+    found = sniffed(str(file))
+    read_as = "utf-8" if encoding == "utf-8-sig" else encoding
+    assert found == CsvStyle(separator, decimal, read_as, ("k.A.",))
+
+
+def test_marks_of_missing_values_are_those_among_numbers_and_the_usual_ones(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "own.csv"
+    rows = [
+        f"{i},{'-99x' if i % 9 == 0 else i / 7},{'?' if i % 5 == 0 else 'a'}" for i in range(90)
+    ]
+    file.write_text("\n".join(["n,number,word", *rows]) + "\n")
+    assert sniffed(str(file)).na_values == ("-99x", "?")
+
+
+@pytest.mark.usefixtures("plain", "prefect_server")
+def test_from_a_nasty_table_to_a_result(bench: Bench, swarm: Swarm) -> None:
+    config = written(swarm, write_nasty(bench.folder), "gekuendigt")
+    data = config.data
+    assert set(data.drop) == {"kundennr", "betrag_5_kopie", "notiz", "land", "erstattung"}
+    assert (data.dates, data.categorical) == ({"vertrag_seit": "%d.%m.%Y"}, ["tarif"])
+    assert (config.scoring, config.pos_label) == ("roc_auc", "ja")
+    assert config.model.params["class_weight"] == "balanced"
+    features = fetched(config).features
+    years = pd.to_datetime(nasty_table()["vertrag_seit"], format="%d.%m.%Y").dt.year
+    assert features["vertrag_seit_year"].tolist() == years.tolist()
+    assert features["betrag_3"].isna().sum() == nasty_table()["betrag_3"].isna().sum()
+    assert set(features["tarif"].cat.categories) == {"Basis", "Plus", "Größe L"}
+    small = bench.config(budget={"epochs": 2}, confirm={"repeats": 1, "best": 2})
+    kept = ("data", "split", "folds", "model", "scoring", "pos_label")
+    outcome = select(small.model_copy(update={key: getattr(config, key) for key in kept}), None, 0)
+    assert bench.statuses() == ["FINISHED"]
+    assert outcome.judgement.pos_label == "ja"
+    assert {"betrag_0", "betrag_1"} <= set(outcome.result.features)
+
+
+def test_a_regression_runs_on_the_default_folds(bench: Bench, swarm: Swarm) -> None:
+    frame = table()[[f"x{i}" for i in range(8)]].assign(price=table()["number"] * 10)
+    file = bench.folder / "prices.csv"
+    frame.to_csv(file, index=False)
+    config = written(swarm, file, "price")
+    assert config.model.estimator == "lightgbm.LGBMRegressor"
+    assert config.folds.kind == "random"
+    plain = from_yaml(
+        f"name: a\ndata: {{source: file, path: {file}, target: price}}\n"
+        "model: {estimator: lightgbm.LGBMRegressor, params: {verbosity: -1}}\n"
+    )
+    out = bench.folder / "plain.yaml"
+    out.write_text(
+        f"name: a\ndata: {{source: file, path: {file}, target: price}}\n"
+        "model: {estimator: lightgbm.LGBMRegressor, params: {verbosity: -1}}\n"
+    )
+    assert isinstance(plain, SelectConfig)
+    assert plain.folds.kind == "auto"
+    assert swarm("check", str(out)).status == 0
+
+
+def test_groups_and_time_decide_how_rows_are_divided(tmp_path: Path, swarm: Swarm) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(N, 4)), columns=list("abcd"))
+    frame["y"] = np.where(frame["a"] + rng.normal(size=N) > 0, "won", "lost")
+    file = tmp_path / "own.csv"
+    frame.assign(patient_id=np.arange(N) // 4).to_csv(file, index=False)
+    grouped = written(swarm, file)
+    assert grouped.data.group == "patient_id"
+    assert (grouped.split.kind, grouped.folds.kind) == ("group", "stratified_group")
+    days = pd.date_range("2021-03-01", periods=N).strftime("%Y-%m-%d")
+    frame.assign(day=days).to_csv(file, index=False)
+    timed = written(swarm, file)
+    assert (timed.data.time, timed.split.kind, timed.folds.kind) == ("day", "time", "time")
+    # Three positives, which the latest rows do not have.
+    rare = np.where(np.arange(N) < 12, "won", "lost")
+    frame.assign(day=days, y=rare).to_csv(file, index=False)
+    assert written(swarm, file).split.kind == "stratified"
+
+
+def test_a_rare_class_of_three_needs_another_scorer(tmp_path: Path, swarm: Swarm) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(N, 4)), columns=list("abcd"))
+    frame["y"] = np.where(np.arange(N) % 30 == 0, "rare", np.where(frame["a"] > 0, "x", "z"))
+    file = tmp_path / "own.parquet"
+    frame.to_parquet(file)
+    config = written(swarm, file)
+    assert config.scoring == "balanced_accuracy"
+    assert config.data.csv == type(config.data.csv)()
+
+
+def test_names_that_yaml_would_read_as_something_else_are_quoted(
+    tmp_path: Path, swarm: Swarm
+) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(N, 2)), columns=["yes", "1: # [x]"])
+    frame["null"] = rng.choice(["no", "on"], N)
+    frame["a\nb"] = np.arange(N)
+    frame["y"] = np.where(frame["yes"] > 0.5, "off", "yes")
+    file = tmp_path / "2024 own.csv"
+    frame.to_csv(file, index=False)
+    config = written(swarm, file)
+    assert config.name == "2024_own"
+    assert config.data.categorical == ["null"]
+    assert config.pos_label == "off"
+    assert "a\nb" in config.data.drop
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["none.csv", "--target", "y"], "cannot read 'none.csv': No such file"),
+        (["table.csv", "--target", "z"], "unknown target column 'z'"),
+        (["table.csv", "--target", "gaps"], "target 'gaps' is missing in 60 of 120 rows"),
+        (["table.csv", "--target", "y", "--out", "table.csv"], "exists already; pass --force"),
+        (["table.txt", "--target", "y"], "its extension is unknown"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_a_sentence(
+    arguments: list[str],
+    sentence: str,
+    tmp_path: Path,
+    swarm: Swarm,
+    monkeypatch: Any,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    gaps = np.where(np.arange(120) % 2 == 0, 1.0, np.nan)
+    table().assign(gaps=gaps).to_csv("table.csv", index=False)
+    Path("table.txt").write_text("x")
+    assert sentence in swarm("init", *arguments).sentence
