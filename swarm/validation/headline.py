@@ -144,7 +144,8 @@ def _smallest(result: SearchResult) -> str:
 def _searched(result: SearchResult, scoring: Scoring) -> str:
     """State the score of the result in the search, and the winner's curse."""
     found = number(scoring.natural(result.cost))
-    text = f"{display_name(scoring.metric)} of this subset: {found} in the search"
+    name = display_name(scoring.metric)
+    text = f"{name[:1].upper()}{name[1:]} of this subset: {found} in the search"
     confirmation = result.confirmation
     if confirmation is None:
         return f"{text}."
