@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli_champion import champion, refresh, rollback
+from flows.cli_nested import nested
 from flows.cli_options import Config, Quiet, RunId, Set, Uri, Verbose, artifact_of, tracking_of
 from flows.cli_plan import plan
 from flows.cli_report import report
@@ -82,6 +83,7 @@ app.command()(rollback)
 app.command()(serve)
 app.command()(report)
 app.command()(plan)
+app.command()(nested)
 app.command()(stability)
 app.command()(up)
 app.command()(down)

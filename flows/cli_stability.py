@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flows.stability import StabilityRun
     from swarm.validation.stability import Stability
 
-__all__ = ["print_stability", "stability"]
+__all__ = ["describe_index", "print_stability", "stability"]
 
 # Width of the output in a file.
 _WIDE = 110
@@ -143,9 +143,9 @@ def sentence(assessed: StabilityRun) -> str:
     core, noise = found.thresholds
     said = []
     if found.by_rows is not None:
-        said.append(_agree(found.by_rows, f"samples of {assessed.scheme}"))
+        said.append(describe_index(found.by_rows, f"samples of {assessed.scheme}"))
     if found.by_seed is not None:
-        said.append(_agree(found.by_seed, "seeds on all training rows"))
+        said.append(describe_index(found.by_seed, "seeds on all training rows"))
     said.append(
         f"Of {len(found.classes)} features {counts['core']} {verb} core (in at least {core:.0%} of "
         f"the searches over {'samples' if found.basis == 'resamples' else 'seeds'}), "
@@ -162,7 +162,8 @@ def sentence(assessed: StabilityRun) -> str:
     return " ".join(said)
 
 
-def _agree(found: Stability, over: str) -> str:
+def describe_index(found: Stability, over: str) -> str:
+    """State the stability index of the subsets found over `over`, with its interpretation."""
     from swarm.validation.stability import interpret_index
 
     if found.index != found.index:

@@ -11,11 +11,11 @@ from flows.select import Outcome
 from swarm.search.result import SearchResult
 from swarm.validation import Judgement
 
-__all__ = ["print_summary"]
+__all__ = ["MEANING", "print_summary"]
 
 # Width of the table with all metrics.
 _WIDE = 110
-_MEANING = {
+MEANING = {
     "ensemble": "ensemble of the best subsets",
     "best_subset": "best single subset",
     "all_features": "all features, one model",
@@ -86,5 +86,5 @@ def _figures(judgement: Judgement, wide: bool) -> Table:
         top = row[first]
         cells = [f"{top['value']:.3f} [dim]\\[{top['low']:.3f}, {top['high']:.3f}][/dim]"]
         cells += [f"{row[metric]['value']:.3f}" for metric in others]
-        table.add_row(_MEANING.get(str(contender), str(contender)), *cells)
+        table.add_row(MEANING.get(str(contender), str(contender)), *cells)
     return table
