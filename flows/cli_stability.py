@@ -253,7 +253,9 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
             f"{row['low']:.0%} to {row['high']:.0%}",
         ]
         cells += [f"{row['share_seeds']:.0%}"] if both else []
-        cells += ["" if row[key] != row[key] else f"{row[key]:.2f}" for key in controlled]
+        # A bound above the size of a subset promises nothing.
+        most = {"bound": found.control.mean_size if found.control else 0.0, "q_value": 1.0}
+        cells += [f"{row[key]:.2f}" if row[key] <= most[key] else "" for key in controlled]
         table.add_row(*cells, style=colours[row["class"]])
     console.print(table)
     if len(rows) > _MOST_ROWS:
