@@ -12,6 +12,7 @@ import typer
 from flows.cli_champion import champion, refresh, rollback
 from flows.cli_check import check
 from flows.cli_init import init
+from flows.cli_nested import nested
 from flows.cli_options import Config, Quiet, RunId, Set, Uri, Verbose, artifact_of, tracking_of
 from flows.cli_plan import plan
 from flows.cli_report import report
@@ -121,6 +122,7 @@ app.command()(serve)
 app.command()(report)
 app.command()(runs)
 app.command()(plan)
+app.command()(nested)
 app.command()(stability)
 app.command()(up)
 app.command()(down)

@@ -14,9 +14,11 @@ from flows.prefect_server import launch_prefect
 if TYPE_CHECKING:
     from conf.schema import SelectConfig
     from flows.stability import StabilityRun
+    from swarm.validation.error_control import ErrorControl, ProbeEstimate
     from swarm.validation.stability import Stability
+    from tasks.stability import Assessment
 
-__all__ = ["print_stability", "stability"]
+__all__ = ["describe_index", "print_stability", "stability"]
 
 # Width of the output in a file.
 _WIDE = 110
@@ -43,6 +45,28 @@ def stability(
     noise: Annotated[
         float, typer.Option(help="Features in at most this share of searches are noise.")
     ] = 0.2,
+    probes: Annotated[
+        int,
+        typer.Option(
+            help="Shuffled copies of features added as noise; how often they are selected estimates"
+            " the false selections. As many as features are best."
+        ),
+    ] = 0,
+    false_selections: Annotated[
+        float,
+        typer.Option(
+            help="Largest acceptable expected number of false selections among the stable features;"
+            " needs samples of half of the rows."
+        ),
+    ] = 1.0,
+    from_archive: Annotated[
+        bool,
+        typer.Option(
+            "--archive",
+            help="Search nothing: print what the evaluations in the archive say about each feature."
+            " No substitute for samples of the rows.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -53,6 +77,9 @@ def stability(
 
     Example: swarm stability default --seeds 5 --resamples 20
     """
+    if from_archive:
+        _print_archived(config, set_, as_json)
+        return
     with launch_prefect() as server:
         from conf.check import check
         from conf.load import load_select
@@ -62,7 +89,15 @@ def stability(
         from flows.stability import Repetitions
         from flows.stability import stability as flow
 
-        plan = Repetitions(seeds, resamples, share, core, noise)
+        plan = Repetitions(
+            seeds,
+            resamples,
+            share,
+            core,
+            noise,
+            probes=probes,
+            false_selections=false_selections,
+        )
         server.wait(quiet)
     try:
         assessed = flow(loaded, plan, 0 if quiet else 1 + verbose)
@@ -73,6 +108,63 @@ def stability(
         typer.echo(json.dumps(as_dict(assessed), indent=2, ensure_ascii=False))
     else:
         print_stability(assessed, loaded)
+
+
+def _print_archived(config: str, set_: list[str] | None, as_json: bool) -> None:
+    """Print the evidence from the archive; nothing is trained or stored."""
+    from conf.check import check
+    from conf.load import load_select
+
+    loaded = load_select(config, set_ or ())
+    check(loaded)
+    from flows.archived import evidence_of
+
+    found = evidence_of(loaded)
+    if as_json:
+        figures = {
+            "n_subsets": found.n_subsets,
+            "n_complete": found.n_complete,
+            "n_winners": found.n_winners,
+            "level": found.level,
+            "features": json.loads(found.table.to_json(orient="records")),
+        }
+        typer.echo(json.dumps(figures, indent=2, ensure_ascii=False))
+        return
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDE)
+    table = Table(box=SIMPLE)
+    table.add_column("feature", overflow="fold")
+    for name in ("winner share", "effect of removal", f"{found.level:.0%} interval", "pairs"):
+        table.add_column(name, justify="right")
+    for row in found.table.head(_MOST_ROWS).to_dict("records"):
+        defined = row["effect"] == row["effect"]
+        bounded = row["low"] == row["low"]
+        table.add_row(
+            escape(str(row["feature"])),
+            f"{row['winner_share']:.0%}",
+            f"{row['effect']:+.4f}" if defined else "",
+            f"{row['low']:+.4f} to {row['high']:+.4f}" if bounded else "",
+            str(row["n_pairs"]),
+        )
+    console.print(table)
+    if len(found.table) > _MOST_ROWS:
+        console.print(f"and {len(found.table) - _MOST_ROWS} more with --json")
+    console.print(
+        f"From {found.n_subsets:,} archived subsets on the folds of the search. Winner share: how "
+        f"often the best subset of random fold weights ({found.n_winners} different ones) has the "
+        "feature. Effect of removal: mean cost without the feature minus with it, over pairs of "
+        "subsets that differ in nothing else."
+    )
+    console.print(
+        "All subsets share the rows of the search, so this shows how far the folds decide between "
+        "them. It is no selection probability: run swarm stability without --archive for that."
+    )
 
 
 def as_dict(assessed: StabilityRun) -> dict[str, Any]:
@@ -93,9 +185,43 @@ def as_dict(assessed: StabilityRun) -> dict[str, Any]:
         "noise_to": found.thresholds[1],
         "stability_over_seeds": index(found.by_seed),
         "stability_over_rows": index(found.by_rows),
+        "adjusted_over_seeds": _plain(found.adjusted_by_seed),
+        "adjusted_over_rows": _plain(found.adjusted_by_rows),
+        "error_control": _control(found.control),
+        "probes": _probes(found.probes),
         "consensus": list(found.consensus),
         "features": json.loads(found.table.to_json(orient="records")),
     }
+
+
+def _control(found: ErrorControl | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "method": "complementary pairs",
+        "n_pairs": found.n_pairs,
+        "mean_size": found.mean_size,
+        "false_selections": found.wanted,
+        "threshold": _plain(found.threshold),
+        "bound": _plain(found.bound),
+        "lowest_bound": found.lowest,
+        "n_stable": int(found.stable.sum()),
+    }
+
+
+def _probes(found: ProbeEstimate | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "n_probes": found.n_probes,
+        "selection_rate": found.probe_rate,
+        "false_share": found.false_share,
+    }
+
+
+def _plain(value: float | None) -> float | None:
+    """Convert NaN to None."""
+    return None if value is None or value != value else value
 
 
 def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
@@ -117,6 +243,10 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
     table.add_column("95 % interval", justify="right")
     if both:
         table.add_column("over seeds", justify="right")
+    controlled = {"bound": "false selections", "q_value": "q-value"}
+    controlled = {key: name for key, name in controlled.items() if key in found.table}
+    for name in controlled.values():
+        table.add_column(name, justify="right")
     colours = {"core": "bold", "optional": "", "noise": "dim"}
     rows = found.table.to_dict("records")
     for row in rows[:_MOST_ROWS]:
@@ -126,13 +256,17 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
             f"{row['share']:.0%}",
             f"{row['low']:.0%} to {row['high']:.0%}",
         ]
-        table.add_row(
-            *cells, *([f"{row['share_seeds']:.0%}"] if both else []), style=colours[row["class"]]
-        )
+        cells += [f"{row['share_seeds']:.0%}"] if both else []
+        # A bound above the size of a subset promises nothing.
+        most = {"bound": found.control.mean_size if found.control else 0.0, "q_value": 1.0}
+        cells += [f"{row[key]:.2f}" if row[key] <= most[key] else "" for key in controlled]
+        table.add_row(*cells, style=colours[row["class"]])
     console.print(table)
     if len(rows) > _MOST_ROWS:
         console.print(f"and {len(rows) - _MOST_ROWS} more in stability.csv, none more frequent")
     console.print(sentence(assessed))
+    for line in control_sentences(found):
+        console.print(line, markup=False)
     listed = ", ".join(map(escape, found.consensus))
     console.print(f"Consensus of {len(found.consensus)}: {listed}", soft_wrap=True)
     console.print(f"\nrun      {assessed.run_id}  ({config.tracking.experiment})")
@@ -147,9 +281,9 @@ def sentence(assessed: StabilityRun) -> str:
     core, noise = found.thresholds
     said = []
     if found.by_rows is not None:
-        said.append(_agree(found.by_rows, f"samples of {assessed.scheme}"))
+        said.append(describe_index(found.by_rows, f"samples of {assessed.scheme}"))
     if found.by_seed is not None:
-        said.append(_agree(found.by_seed, "seeds on all training rows"))
+        said.append(describe_index(found.by_seed, "seeds on all training rows"))
     said.append(
         f"Of {len(found.classes)} features {counts['core']} {verb} core (in at least {core:.0%} of "
         f"the searches over {'samples' if found.basis == 'resamples' else 'seeds'}), "
@@ -166,7 +300,43 @@ def sentence(assessed: StabilityRun) -> str:
     return " ".join(said)
 
 
-def _agree(found: Stability, over: str) -> str:
+def control_sentences(found: Assessment) -> list[str]:
+    """State the error control, the estimates from probes and the adjusted stability."""
+    said = []
+    control, probes = found.control, found.probes
+    if control is not None and control.threshold == control.threshold:
+        count = int(control.stable.sum())
+        said.append(
+            f"{count} feature{'' if count == 1 else 's'} selected in at least "
+            f"{control.threshold:.0%} of the samples: {control.bound:.2f} false selections expected"
+            f" at most ({control.n_pairs} complementary pairs, Shah and Samworth 2013)."
+        )
+    elif control is not None:
+        said.append(
+            f"No threshold bounds the expected false selections by {control.wanted:g}: "
+            f"{control.n_pairs} pairs with {control.mean_size:.1f} of {control.n_units} features "
+            f"selected allow {control.lowest:.2f} at best; use more --resamples, a smaller "
+            "space.max_size or confirm.goal size."
+        )
+    if probes is not None:
+        said.append(
+            f"A search selects a probe with probability {probes.probe_rate:.0%}; if uninformative "
+            f"features do as well, up to {probes.false_share:.0%} of its selections are false."
+        )
+    for adjusted, over in (
+        (found.adjusted_by_rows, "samples"),
+        (found.adjusted_by_seed, "seeds"),
+    ):
+        if adjusted is not None and adjusted == adjusted:
+            said.append(
+                f"Over {over}, the stability is {adjusted:.2f} if features with a rank correlation "
+                "of 0.9 or more may replace one another."
+            )
+    return said
+
+
+def describe_index(found: Stability, over: str) -> str:
+    """State the stability index of the subsets found over `over`, with its interpretation."""
     from swarm.validation.stability import interpret_index
 
     if found.index != found.index:

@@ -19,10 +19,11 @@ from flows.configured import (
 )
 from swarm.planning import Plan, make_plan, this_machine, time_subsets
 from swarm.search.prefilter import most_cut_fits
+from swarm.search.runner import SearchPlan
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 
-__all__ = ["plan_search"]
+__all__ = ["estimate_search", "plan_search"]
 
 
 def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text: None) -> Plan:
@@ -50,8 +51,21 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
     data = prepare_as_configured(config, table, needs=("distance", "clusters", *strategy.needs))
     planned = plan_as_configured(config, data)
     planned.check()
-    evaluation, proxy = config.evaluation, planned.proxy
     probe_as_configured(config, planned, None)
+    return estimate_search(config, planned, tell)
+
+
+def estimate_search(
+    config: SelectConfig, planned: SearchPlan, tell: Callable[[str], None] = lambda text: None
+) -> Plan:
+    """Time a few subsets on one thread, and estimate a search that is prepared and probed.
+
+    Raises
+    ------
+    EvaluationError
+        If the model fails on a subset.
+    """
+    evaluation, proxy = config.evaluation, planned.proxy
     tell("timing a few subsets on one thread")
     alone = replace(planned, evaluation={"pruning": evaluation.pruning, "exact": evaluation.exact})
     confirm, per_fold = 0.0, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,16 @@ from tasks.search_cell import (
     run_cell,
 )
 from tasks.secrets import expand
-from tasks.stability import Assessment, assess, assessment_files, scheme_of, subsample
+from tasks.stability import (
+    Assessment,
+    assess,
+    assessment_files,
+    control_errors,
+    draw_sample,
+    scheme_of,
+    similarity_of,
+    with_probes,
+)
 from tasks.steps import split_rows
 from tasks.table import Table
 from tasks.tracking.run_log import RunLog, describe_run
@@ -69,6 +79,10 @@ class Repetitions:
         at most the share `noise` do.
     level : float
         Confidence of the intervals.
+    probes : int
+        Shuffled copies of features that are added to the table, as noise that a search may select.
+    false_selections : float
+        Largest acceptable expected number of false selections among the stable features.
     """
 
     seeds: int = 10
@@ -77,6 +91,13 @@ class Repetitions:
     core: float = CORE
     noise: float = NOISE
     level: float = 0.95
+    probes: int = 0
+    false_selections: float = 1.0
+
+    @property
+    def paired(self) -> bool:
+        """Whether samples are complementary halves, which error control needs."""
+        return self.share == 0.5 and self.resamples > 0
 
     def __post_init__(self) -> None:
         for name in ("seeds", "resamples"):
@@ -92,6 +113,14 @@ class Repetitions:
             raise ConfigError(f"share must be between 0 and 1, got {self.share:g}; 0.5 is common")
         if not 0 < self.level < 1:
             raise ConfigError(f"level must be between 0 and 1, got {self.level:g}; try 0.95")
+        if self.probes < 0:
+            raise ConfigError(
+                f"probes must be at least 0, got {self.probes}; as many as features are best"
+            )
+        if not self.false_selections > 0:
+            raise ConfigError(
+                f"false_selections must be above 0, got {self.false_selections:g}; 1 is common"
+            )
         classify(np.empty(0), self.core, self.noise)
 
 
@@ -140,16 +169,23 @@ def stability(
     estimator = build_estimator(config.model)
     kind, share = config.split.kind, config.split.test_size
     train = table.take(split_rows(table, kind, share, config.split_seed, estimator).train)
+    logged = config
+    config, train, probes = _probed(config, train, plan.probes)
     whole = _prepared(config, train)
     search = plan_as_configured(config, whole)
     search.check()
+
+    def sample(number: int) -> Table:
+        return draw_sample(train, plan.share, config.seed, number, estimator)
+
     if plan.resamples:
         # Report a sample that is impossible, or too small for the folds, before any search.
-        _prepared(config, subsample(train, plan.share, config.seed, estimator))
+        _prepared(config, sample(0))
     with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:
         probe_as_configured(config, search, archive)
-    scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train, estimator)]}, without replacement"
-    log = _open_log(config, plan, whole, train, scheme)
+    drawn = "in complementary pairs" if plan.paired else "without replacement"
+    scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train, estimator)]}, {drawn}"
+    log = _open_log(logged, plan, whole, train, scheme)
     with log, tempfile.TemporaryDirectory(prefix="swarm-stability-") as folder:
         say(f"run {log.run_id} in {log.tracking.label}", verbosity)
         tell(whole.findings, verbosity)
@@ -166,7 +202,7 @@ def stability(
                     _searched(
                         config,
                         _cell(config, f"draw {i + 1}", i),
-                        _prepared(config, subsample(train, plan.share, config.seed + i, estimator)),
+                        _prepared(config, sample(i)),
                         stop,
                         shown,
                     )
@@ -174,12 +210,16 @@ def stability(
                 ]
         except SearchInterrupted:
             raise KeyboardInterrupt from None
-        assessment = assess(
-            whole.problem.space,
+        space = whole.problem.space
+        assessment = control_errors(
+            assess(space, by_seed, by_rows, (plan.core, plan.noise), plan.level, probes),
+            space,
             by_seed,
             by_rows,
-            (plan.core, plan.noise),
-            plan.level,
+            paired=plan.paired,
+            false_selections=plan.false_selections,
+            probes=probes,
+            similarity=similarity_of(whole.problem.features, space),
         )
         log.files(assessment_files(assessment))
         log.metrics({0: _metrics(assessment)})
@@ -187,13 +227,29 @@ def stability(
     return StabilityRun(log.run_id, assessment, scheme)
 
 
+def _probed(
+    config: SelectConfig, train: Table, count: int
+) -> tuple[SelectConfig, Table, tuple[str, ...]]:
+    """Add probes to the rows, those of groups of features also to the space; return their names."""
+    if not count:
+        return config, train, ()
+    space = _prepared(config, train, needs=()).problem.space
+    wider, probes = with_probes(train, space, count, config.seed)
+    groups = {**config.space.groups, **probes.groups}
+    section = config.space.model_copy(update={"groups": groups})
+    return config.model_copy(update={"space": section}), wider, probes.names
+
+
 def _cell(config: SelectConfig, rows: str, number: int) -> Cell:
     return Cell(rows, config.strategy.name, config.seed + number)
 
 
-def _prepared(config: SelectConfig, train: Table) -> PreparedData:
+def _prepared(
+    config: SelectConfig, train: Table, needs: Sequence[str] | None = None
+) -> PreparedData:
     """Prepare a problem on some rows, with the folds and random states of the configuration."""
-    needs = make(config.strategy.name, config.strategy.params).needs
+    if needs is None:
+        needs = make(config.strategy.name, config.strategy.params).needs
     return prepare_as_configured(config, train, needs=needs, split=False)
 
 
@@ -247,4 +303,16 @@ def _metrics(assessment: Assessment) -> dict[str, float]:
                 f"stability_{part}_low": found.low,
                 f"stability_{part}_high": found.high,
             }
+    for part, adjusted in (
+        ("seeds", assessment.adjusted_by_seed),
+        ("rows", assessment.adjusted_by_rows),
+    ):
+        if adjusted is not None and adjusted == adjusted:
+            figures[f"stability_{part}_adjusted"] = adjusted
+    if assessment.control is not None:
+        figures["features_stable"] = float(assessment.control.stable.sum())
+        figures["false_selections_lowest_bound"] = assessment.control.lowest
+    if assessment.probes is not None:
+        figures["probe_selection_rate"] = assessment.probes.probe_rate
+        figures["false_selections_share"] = assessment.probes.false_share
     return figures

@@ -12,13 +12,13 @@ from flows.select import Outcome
 from swarm.validation import Judgement
 from swarm.validation.metrics import display_name
 
-__all__ = ["print_summary"]
+__all__ = ["MEANING", "print_summary"]
 
 # Width of the table with all metrics.
 _WIDE = 110
 # Metrics that fit side by side; the report has all of them.
 _METRICS = 5
-_MEANING = {
+MEANING = {
     "ensemble": "ensemble of the best subsets",
     "best_subset": "best single subset",
     "all_features": "all features, one model",
@@ -93,5 +93,5 @@ def _figures(judgement: Judgement, wide: bool) -> Table:
         top = row[first]
         cells = [f"{top['value']:.3f} [dim]\\[{top['low']:.3f}, {top['high']:.3f}][/dim]"]
         cells += [f"{row[metric]['value']:.3f}" for metric in others]
-        table.add_row(_MEANING.get(str(contender), str(contender)), *cells)
+        table.add_row(MEANING.get(str(contender), str(contender)), *cells)
     return table

@@ -1,19 +1,27 @@
-"""Stability of repeated searches of one configuration: resampling and assessment."""
+"""Stability of repeated searches of one configuration: samples, probes and assessment."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.errors import DataError
+from swarm.errors import ConfigError, DataError
 from swarm.problem.space import SearchSpace
 from swarm.problem.target import task_of
 from swarm.report.stability import stability_files
+from swarm.statistics.spearman import spearman_distance, unit_distance
+from swarm.validation.adjusted import adjusted_stability
+from swarm.validation.error_control import (
+    ErrorControl,
+    ProbeEstimate,
+    complementary_pairs,
+    probe_estimate,
+)
 from swarm.validation.stability import (
     Frequencies,
     Stability,
@@ -27,7 +35,20 @@ from tasks.split import split
 from tasks.step import step
 from tasks.table import Table
 
-__all__ = ["Assessment", "assess", "assessment_files", "scheme_of", "subsample"]
+__all__ = [
+    "Assessment",
+    "Probes",
+    "assess",
+    "assessment_files",
+    "control_errors",
+    "draw_sample",
+    "scheme_of",
+    "similarity_of",
+    "with_probes",
+]
+
+# Above this number of units there is no matrix of similarities.
+_MOST_SIMILAR = 2000
 
 
 @dataclass(frozen=True)
@@ -56,6 +77,13 @@ class Assessment:
         One row per unit, by decreasing frequency.
     searches : DataFrame
         One row per search.
+    control : ErrorControl or None
+        Stable units with a bound on false selections, if samples are complementary halves.
+    probes : ProbeEstimate or None
+        Estimates from noise probes, if there are any; `names` and all figures exclude the probes.
+    adjusted_by_seed, adjusted_by_rows : float or None
+        Stability where similar units may replace one another, see
+        :mod:`swarm.validation.adjusted`.
     """
 
     by_seed: Stability | None
@@ -68,6 +96,81 @@ class Assessment:
     consensus: tuple[str, ...]
     table: pd.DataFrame
     searches: pd.DataFrame
+    control: ErrorControl | None = None
+    probes: ProbeEstimate | None = None
+    adjusted_by_seed: float | None = None
+    adjusted_by_rows: float | None = None
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Shuffled copies of units, which a search may select.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Name of each probe: a column, or a group of columns.
+    groups : dict of str to list of str
+        Columns of each probe that is a group.
+    """
+
+    names: tuple[str, ...]
+    groups: dict[str, list[str]]
+
+
+def with_probes(table: Table, space: SearchSpace, count: int, seed: int) -> tuple[Table, Probes]:
+    """Add shuffled copies of randomly chosen units to a table.
+
+    All probes of a round, which copies each unit at most once, are shuffled by the same
+    permutation of the rows: they are as correlated with one another as the units are, and
+    unrelated to the target and to the units.
+
+    Parameters
+    ----------
+    table : Table
+    space : SearchSpace
+        Of the table; fixed and forbidden units are not copied.
+    count : int
+        Number of probes.
+    seed : int
+
+    Raises
+    ------
+    ConfigError
+        If there is no unit to copy.
+    """
+    free = np.flatnonzero(~(space.fixed | space.forbidden))
+    if not len(free):
+        raise ConfigError(
+            "every feature is fixed or forbidden, so there is none to copy; use --probes 0"
+        )
+    rng = np.random.default_rng([seed, 0x9B0E])
+    taken = {*table.features.columns, *space.names}
+    names: list[str] = []
+    groups: dict[str, list[str]] = {}
+    added: dict[str, Any] = {}
+
+    def unused(name: str) -> str:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    while len(names) < count:
+        order = rng.permutation(len(table.features))
+        for unit in rng.permutation(free)[: count - len(names)].tolist():
+            columns = [space.columns[position] for position in space.units[unit]]
+            copies = [unused(f"probe_{name}") for name in columns]
+            for name, copy in zip(columns, copies, strict=True):
+                added[copy] = table.features[name].iloc[order].reset_index(drop=True)
+            if len(copies) == 1:
+                names += copies
+            else:
+                group = unused(f"probe_{space.names[unit]}")
+                names.append(group)
+                groups[group] = copies
+    features = pd.concat([table.features, pd.DataFrame(added)], axis=1)
+    return replace(table, features=features), Probes(tuple(names), groups)
 
 
 def scheme_of(table: Table, estimator: Any) -> str:
@@ -81,23 +184,43 @@ def scheme_of(table: Table, estimator: Any) -> str:
 
 
 @step("resample")
-def subsample(table: Table, share: float, seed: int, estimator: Any) -> Table:
+def draw_sample(table: Table, share: float, seed: int, number: int, estimator: Any) -> Table:
     """Draw a share of the rows without replacement; see :func:`scheme_of`.
+
+    Halves are drawn as complementary pairs: samples 0 and 1 have no row in common, and so on.
+
+    Parameters
+    ----------
+    table : Table
+    share : float
+    seed : int
+        Seed of the first pair, or of the first sample.
+    number : int
+        Number of the sample, from 0.
+    estimator : estimator
 
     Raises
     ------
     DataError
         If too few rows, groups or rows of a class would be left.
     """
-    kind = scheme_of(table, estimator)
+    kind, paired = scheme_of(table, estimator), share == 0.5
+    own = seed + (number // 2 if paired else number)
     try:
-        rows = split(table, kind, test_size=1 - share, seed=seed, estimator=estimator)
+        rows = split(table, kind, test_size=1 - share, seed=own, estimator=estimator)
     except DataError as error:
         raise DataError(
             f"a share of {share:g} of the rows cannot be drawn: {error}; increase --share, or set "
             "--resamples to 0"
         ) from error
-    return table.take(rows.train)
+    return table.take(rows.test if paired and number % 2 else rows.train)
+
+
+def similarity_of(features: pd.DataFrame, space: SearchSpace) -> NDArray[np.float64] | None:
+    """Return the absolute rank correlation of all units; None for a very wide table."""
+    if space.n_units > _MOST_SIMILAR:
+        return None
+    return 1.0 - unit_distance(spearman_distance(features[list(space.columns)]), space.units)
 
 
 @step("assess")
@@ -107,8 +230,9 @@ def assess(
     by_rows: Sequence[CellResult],
     thresholds: tuple[float, float],
     level: float,
+    probes: Sequence[str] = (),
 ) -> Assessment:
-    """Assess the stability of the searches.
+    """Compute frequencies, classes, stability and consensus of repeated searches.
 
     Parameters
     ----------
@@ -119,15 +243,13 @@ def assess(
         See :class:`Assessment`.
     level : float
         Confidence level of the intervals.
+    probes : sequence of str
+        Units that are noise probes; they are left out.
     """
-    free = ~(space.fixed | space.forbidden)
+    free = _free(space, probes)
     names = tuple(np.array(space.names, dtype=object)[free].tolist())
     parts = {"seeds": by_seed, "resamples": by_rows}
-    masks = {
-        part: np.array([_mask(space, result.features)[free] for result in results])
-        for part, results in parts.items()
-        if results
-    }
+    masks = {part: _masks(space, results)[:, free] for part, results in parts.items() if results}
     basis = "resamples" if by_rows else "seeds"
     found = frequencies(masks[basis], level)
     classes = classify(found.share, *thresholds)
@@ -160,6 +282,76 @@ def assess(
     )
 
 
+def control_errors(
+    assessment: Assessment,
+    space: SearchSpace,
+    by_seed: Sequence[CellResult],
+    by_rows: Sequence[CellResult],
+    *,
+    paired: bool,
+    false_selections: float,
+    probes: Sequence[str] = (),
+    similarity: NDArray[np.float64] | None = None,
+) -> Assessment:
+    """Add the error control, the estimates from probes and the adjusted stability.
+
+    Parameters
+    ----------
+    assessment : Assessment
+        Of the same searches.
+    space, by_seed, by_rows, probes
+        See :func:`assess`.
+    paired : bool
+        Whether the samples are complementary halves; a last one without its pair is left out of
+        the error control.
+    false_selections : float
+        Largest acceptable expected number of false selections.
+    similarity : float64 (n_units, n_units), optional
+        See :func:`similarity_of`.
+
+    Returns
+    -------
+    Assessment
+        Its table has the new columns `stable` and `bound`, and with probes `q_value`.
+    """
+    free, noise = _free(space, probes), np.isin(space.names, list(probes))
+    results = by_rows or by_seed
+    control = estimated = None
+    columns: dict[str, Any] = {}
+    pairs = len(by_rows) // 2
+    if paired and pairs:
+        control = complementary_pairs(
+            _masks(space, by_rows[: 2 * pairs])[:, free], false_selections
+        )
+        columns |= {"stable": control.stable, "bound": control.bounds}
+    if len(probes):
+        masks = _masks(space, results)
+        estimated = probe_estimate(masks[:, free], masks[:, noise])
+        columns["q_value"] = estimated.q_values
+    order = [assessment.names.index(name) for name in assessment.table["feature"]]
+    columns = {name: np.asarray(values)[order] for name, values in columns.items()}
+
+    def adjusted(found: Sequence[CellResult]) -> float | None:
+        if similarity is None or not found:
+            return None
+        return adjusted_stability(_masks(space, found)[:, free], similarity[np.ix_(free, free)])
+
+    return replace(
+        assessment,
+        table=assessment.table.assign(**columns),
+        control=control,
+        probes=estimated,
+        adjusted_by_seed=adjusted(by_seed),
+        adjusted_by_rows=adjusted(by_rows),
+    )
+
+
+def _free(space: SearchSpace, probes: Sequence[str]) -> NDArray[np.bool_]:
+    """Return the units that are neither fixed, forbidden nor probes."""
+    free: NDArray[np.bool_] = ~(space.fixed | space.forbidden | np.isin(space.names, list(probes)))
+    return free
+
+
 def assessment_files(assessment: Assessment) -> dict[str, bytes]:
     """Return the artifacts: two tables, the consensus and the figure."""
     listed = "".join(f"{name}\n" for name in assessment.consensus)
@@ -172,6 +364,8 @@ def assessment_files(assessment: Assessment) -> dict[str, bytes]:
     }
 
 
-def _mask(space: SearchSpace, features: Sequence[str]) -> NDArray[np.bool_]:
-    chosen = {space.columns.index(name) for name in features}
-    return np.array([chosen.issuperset(unit) for unit in space.units])
+def _masks(space: SearchSpace, results: Sequence[CellResult]) -> NDArray[np.bool_]:
+    """Return the subset of each search as a mask (n_searches, n_units)."""
+    position = {name: column for column, name in enumerate(space.columns)}
+    chosen = [{position[name] for name in result.features} for result in results]
+    return np.array([[own.issuperset(unit) for unit in space.units] for own in chosen])

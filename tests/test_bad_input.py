@@ -155,8 +155,8 @@ def direct(swarm: Swarm, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Swarm
 
     monkeypatch.setattr(Flow, "__call__", lambda self, *args, **opts: self.fn(*args, **opts))
     server = SimpleNamespace(wait=lambda quiet: None)
-    monkeypatch.setattr("flows.cli.launch_prefect", lambda: nullcontext(server))
-    monkeypatch.setattr("flows.cli_stability.launch_prefect", lambda: nullcontext(server))
+    for module in ("cli", "cli_nested", "cli_stability"):
+        monkeypatch.setattr(f"flows.{module}.launch_prefect", lambda: nullcontext(server))
     monkeypatch.setattr("swarm.evaluation.workers.fit_mask", trained)
     monkeypatch.setenv("DB_SECRET", "s3cret")
     monkeypatch.delenv("NOT_SET_ANYWHERE", raising=False)
@@ -202,7 +202,7 @@ def test_every_command_that_searches_tries_the_model_before_there_is_a_run(
 ) -> None:
     model = {"estimator": "sklearn.naive_bayes.MultinomialNB"}
     path = bench.file(model=model)
-    for command in ("plan", "stability"):
+    for command in ("plan", "nested", "stability"):
         assert "MultinomialNB cannot be fitted" in direct(command, path).sentence
     mapping = bench.mapping(model=model, budget={"distinct": 4})
     data = {"small": {"data": mapping.pop("data")}}

@@ -15,7 +15,7 @@ import pytest
 from conf.problem_sections import DataSection, FoldsSection, ModelSection, SplitSection
 from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
 from conf.schema import SelectConfig
-from studies import bees, musk, pays, two_d
+from studies import bees, false_selections, musk, pays, two_d
 from studies.page import UnsupportedClaimError, render
 from studies.rows import COLUMNS, Rows
 from studies.runner import Part, facts_of, rows_of, run_study
@@ -140,7 +140,7 @@ def test_gaps_are_filled_folds_hold_small_classes_and_bins_leave_labels_alone() 
     assert cut["label_a"].nunique() == 101
 
 
-@pytest.mark.parametrize("study", ["two-d", "bees", "musk", "pays"])
+@pytest.mark.parametrize("study", ["two-d", "bees", "musk", "pays", "false-selections"])
 def test_a_page_is_what_its_rows_say(study: str) -> None:
     module = importlib.import_module(f"studies.{study.replace('-', '_')}")
     page, again = module.page_of(DOCS), f"python studies/{module.__name__[8:]}.py --page"
@@ -181,3 +181,21 @@ def test_the_protocols_are_those_of_the_papers(parts: list[Part], tmp_path: Path
         for name, one in ablation.strategies.items()
     }
     assert all(len(keys) == (name != "whole") for name, keys in changed.items())
+
+
+def test_a_simulated_target_depends_on_its_columns_alone() -> None:
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.normal(size=(2000, 8)), columns=list("abcdefgh"))
+    features["a2"] = features["a"] + 0.1 * rng.normal(size=2000)
+    found = false_selections.simulate(features, False, seed=1)
+    tells = features.corrwith(found.table.target).abs()
+    assert len(found.true) == 5
+    assert tells[found.true].min() > 0.1
+    others = tells.drop([*found.true, *found.related])
+    assert others.max() < 0.08
+    # A copy is related, unless it is shuffled.
+    pair = {"a", "a2"}
+    assert len(pair & {*found.true, *found.related}) != 1
+    assert not false_selections.simulate(features, True, seed=1).related
+    again = false_selections.simulate(features, False, seed=1)
+    assert again.table.target.equals(found.table.target)

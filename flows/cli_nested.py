@@ -1,0 +1,120 @@
+"""``swarm nested``: how good a whole selection procedure is, from rows that it never saw."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from flows.cli_options import Config, Quiet, Set, Verbose
+from flows.prefect_server import launch_prefect
+
+if TYPE_CHECKING:
+    from conf.schema import SelectConfig
+    from flows.nested import NestedRun
+
+__all__ = ["nested", "print_nested"]
+
+# Width of the output in a file.
+_WIDE = 110
+
+
+def nested(
+    config: Config,
+    set_: Set = None,
+    folds: Annotated[int, typer.Option(help="Outer folds of a partition of the rows.")] = 5,
+    repeats: Annotated[
+        int, typer.Option(help="Partitions of the rows, each with its own seed.")
+    ] = 1,
+    rows: Annotated[
+        Literal["all", "train"],
+        typer.Option(
+            help="Divide all rows of the table, or only its training rows, which leaves the test"
+            " rows of the split unused."
+        ),
+    ] = "all",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Evaluate the whole procedure by nested cross-validation: search, confirmation, ensemble.
+
+    Needs no test part. After an interruption, run the same command to continue.
+    """
+    with launch_prefect() as server:
+        from conf.check import check
+        from conf.load import load_select
+
+        loaded = load_select(config, set_ or ())
+        check(loaded)
+        from flows.nested import OuterPlan
+        from flows.nested import nested as flow
+
+        outer = OuterPlan(folds, repeats, rows)
+        server.wait(quiet)
+    try:
+        found = flow(loaded, outer, 0 if quiet else 1 + verbose)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; run the same command to continue", err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), indent=2, ensure_ascii=False))
+    else:
+        print_nested(found, loaded)
+
+
+def print_nested(found: NestedRun, config: SelectConfig) -> None:
+    """Print the costs with their gains, the stability, and what each stage took."""
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    from flows.cli_stability import describe_index
+    from flows.summary import MEANING
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDE)
+    table = Table(
+        title=f"On the test rows of {found.estimate.n_folds} outer folds",
+        title_justify="left",
+        box=SIMPLE,
+    )
+    table.add_column("", no_wrap=True)
+    table.add_column(f"cost ({found.estimate.level:.0%} interval)", no_wrap=True)
+    table.add_column("gain over all features", no_wrap=True)
+    table.add_column("features", justify="right")
+    for row in found.estimate.costs.to_dict("records"):
+        name, gain = str(row["contender"]), ""
+        if name in ("ensemble", "best_subset"):
+            over = found.estimate.gain(name)
+            gain = f"{over['gain']:+.4f} \\[{over['low']:+.4f}, {over['high']:+.4f}]"
+        cost = f"{row['cost']:.4f} [dim]\\[{row['low']:.4f}, {row['high']:.4f}][/dim]"
+        table.add_row(MEANING[name], cost, gain, f"{row['n_features']:.1f}")
+    console.print(table)
+    console.print(found.sentence(), markup=False)
+    console.print(_optimism(found), markup=False)
+    index = found.stability.by_rows
+    assert index is not None
+    console.print(describe_index(index, "outer folds, which share rows"), markup=False)
+    fits, seconds = found.totals("fits"), found.totals("seconds")
+    stages = [
+        f"{stage} {fits[stage]:,.0f} fits, {seconds[stage]:,.1f} s" for stage in fits if fits[stage]
+    ]
+    console.print(f"Stages, cached fits included: {'; '.join(stages)}.", soft_wrap=True)
+    for text in found.warnings:
+        console.print(f"[yellow]warning:[/yellow] {text}")
+    console.print(f"\nrun      {found.run_id}  ({config.tracking.experiment})")
+    console.print("look     swarm ui, then open nested_folds.csv and figures among its artifacts")
+
+
+def _optimism(found: NestedRun) -> str:
+    estimate = found.estimate
+    said = (
+        "The best subset costs "
+        f"{estimate.optimism.mean:+.4f} more on the test rows than in the search"
+    )
+    if estimate.optimism_confirmed is None:
+        return f"{said}."
+    return f"{said}, and {estimate.optimism_confirmed.mean:+.4f} more than its confirmed cost."

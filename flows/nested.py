@@ -1,0 +1,406 @@
+"""The nested flow: the whole procedure in outer folds, scored on rows that it never saw."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from prefect import flow
+
+from conf.check import check
+from conf.estimator import build_estimator
+from conf.load import as_yaml, flatten
+from conf.schema import SelectConfig
+from flows.compare_progress import CellDisplay, cell_display
+from flows.configured import (
+    PreparedData,
+    fetched,
+    plan_as_configured,
+    prepare_as_configured,
+    probe_as_configured,
+    tracking_as_configured,
+)
+from flows.planning import estimate_search
+from flows.progress import plain_seconds, say
+from swarm.errors import ConfigError
+from swarm.search.runner import SearchPlan
+from swarm.statistics.resampled import CorrectedTTest
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
+from swarm.validation.contenders import CONTENDERS
+from swarm.validation.nested import NestedEstimate, estimate
+from swarm.validation.stability import CORE, NOISE
+from tasks.nested import (
+    STAGES,
+    FoldResult,
+    OuterFold,
+    nested_files,
+    outer_folds,
+    outer_kind,
+    run_outer_fold,
+)
+from tasks.search_cell import Cell, SearchInterrupted, is_search_retryable
+from tasks.secrets import expand
+from tasks.stability import Assessment, assess
+from tasks.steps import split_rows
+from tasks.table import Table
+from tasks.tracking.run_log import RunLog, describe_run, failure
+
+__all__ = ["NestedRun", "OuterPlan", "nested"]
+
+_KINDS = {
+    "stratified": "at random, with the classes in proportion",
+    "random": "at random",
+    "group": "by whole groups",
+    "stratified_group": "by whole groups, with the classes in proportion",
+    "time": "in time, each tested on later rows",
+    "column": "by the fold column",
+}
+
+
+@dataclass(frozen=True)
+class OuterPlan:
+    """The outer folds of nested resampling.
+
+    Attributes
+    ----------
+    folds : int
+        Outer folds of a partition.
+    repeats : int
+        Partitions of the rows.
+    rows : {"all", "train"}
+        Whether all rows of the table are divided, or only the training rows of its split, which
+        leaves the test rows for a single final evaluation.
+    """
+
+    folds: int = 5
+    repeats: int = 1
+    rows: Literal["all", "train"] = "all"
+
+    def __post_init__(self) -> None:
+        if self.folds < 2:
+            raise ConfigError(f"folds must be at least 2, got {self.folds}; 5 is common")
+        if self.repeats < 1:
+            raise ConfigError(f"repeats must be at least 1, got {self.repeats}")
+        if self.rows not in ("all", "train"):
+            raise ConfigError(f"rows must be 'all' or 'train', got {self.rows!r}")
+
+
+@dataclass(frozen=True)
+class NestedRun:
+    """Result of nested resampling.
+
+    Attributes
+    ----------
+    run_id : str
+        The parent run; each outer fold is a child.
+    estimate : NestedEstimate
+    stability : Assessment
+        Agreement of the best subsets of the outer folds.
+    folds : tuple of FoldResult
+    scheme : str
+        How the rows were divided.
+    warnings : tuple of str
+    """
+
+    run_id: str
+    estimate: NestedEstimate
+    stability: Assessment
+    folds: tuple[FoldResult, ...]
+    scheme: str
+    warnings: tuple[str, ...]
+
+    def totals(self, kind: Literal["fits", "seconds"]) -> dict[str, float]:
+        """Sum the fits or seconds of each stage over the outer folds."""
+        return {stage: sum(getattr(fold, kind)[stage] for fold in self.folds) for stage in STAGES}
+
+    def sentence(self) -> str:
+        """State the cost of the procedure and its gain over all features."""
+        found = self.estimate
+        own, rival = found.cost("ensemble"), found.cost("all_features")
+        gain = found.gain()
+        outcome = {"better": "a gain", "worse": "a loss"}.get(found.verdict(), "no clear gain")
+        return (
+            f"In {found.n_folds} outer folds {CONTENDERS['ensemble']} costs {own['cost']:.4f} "
+            f"[{own['low']:.4f}, {own['high']:.4f}] and {CONTENDERS['all_features']} "
+            f"{rival['cost']:.4f}: {outcome}, {gain['gain']:+.4f} "
+            f"[{gain['low']:+.4f}, {gain['high']:+.4f}]."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all figures as JSON types; undefined values are null."""
+        found, index = self.estimate, self.stability.by_rows
+        assert index is not None
+        names = ("index", "low", "high", "level", "n_subsets", "mean_size")
+        defined = index.index == index.index
+        return {
+            "run": self.run_id,
+            "outer_folds": self.scheme,
+            "n_folds": found.n_folds,
+            "n_train": found.n_train,
+            "n_test": found.n_test,
+            "level": found.level,
+            "verdict": found.verdict(),
+            "costs": _records(found.costs),
+            "gains": _records(found.gains),
+            "metrics": _records(found.metrics),
+            "optimism": _test(found.optimism),
+            "optimism_confirmed": _test(found.optimism_confirmed),
+            "stability": {name: getattr(index, name) for name in names} if defined else None,
+            "fits": self.totals("fits"),
+            "seconds": self.totals("seconds"),
+            "folds": [
+                {
+                    "fold": fold.cell.cell.dataset,
+                    "features": fold.cell.features,
+                    "searched_cost": fold.scores.searched_cost,
+                    "confirmed_cost": fold.scores.confirmed_cost,
+                    "costs": {name: _plain(cost) for name, cost in fold.scores.costs.items()},
+                }
+                for fold in self.folds
+            ],
+            "features": _records(self.stability.table),
+        }
+
+
+@flow(name="nested", validate_parameters=False, persist_result=False)
+def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int = 1) -> NestedRun:
+    """Repeat search, confirmation and ensemble in outer folds, and score them on their test rows.
+
+    Outer folds share nothing but the archive. After an interruption, finished outer folds are
+    replayed from it.
+
+    Parameters
+    ----------
+    config : SelectConfig
+        Its test part is not needed: `split` only decides which rows are divided, and whether in
+        time.
+    outer : OuterPlan, optional
+    verbosity : int
+        0 for silence, 1 for progress, 2 for a line per outer fold.
+
+    Raises
+    ------
+    InputError
+        For bad input, before any search is started.
+    """
+    outer = outer or OuterPlan()
+    check(config)
+    estimator = build_estimator(config.model)
+    table = fetched(config)
+    if outer.rows == "train":
+        split = config.split
+        rows = split_rows(table, split.kind, split.test_size, config.split_seed, estimator)
+        table = table.take(rows.train)
+    kind = outer_kind(table, config.split.kind, config.folds.kind, estimator)
+    parts = outer_folds(table, kind, outer.folds, outer.repeats, config.split_seed, estimator)
+    scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
+    whole = _prepared(config, table, needs=())
+    for part in parts:
+        # Report outer folds that are too small for the search before any of them is run.
+        _prepared(config, table.take(part.train), needs=())
+    first = plan_as_configured(config, _prepared(config, table.take(parts[0].train)))
+    first.check()
+    url = expand(config.archive.url, "address of the archive")
+    with closing(Archive(url)) as archive:
+        probe_as_configured(config, first, archive)
+    log = _open_log(config, outer, whole, table, scheme)
+    with log, tempfile.TemporaryDirectory(prefix="swarm-nested-") as folder:
+        say(f"run {log.run_id} in {log.tracking.label}", verbosity)
+        say(f"outer folds: {scheme}", verbosity)
+        for text in whole.warnings:
+            say(f"[yellow]warning:[/yellow] {text}", verbosity)
+        if verbosity > 0:
+            say(_projection(config, first, len(parts)), verbosity)
+        stop = Path(folder) / "stop"
+        try:
+            with cell_display(len(parts), 0, verbosity) as shown:
+                results = [
+                    _run_fold(config, number, part, table, url, log, stop, shown)
+                    for number, part in enumerate(parts)
+                ]
+        except SearchInterrupted:
+            raise KeyboardInterrupt from None
+        return _concluded(config, results, whole, log, scheme)
+
+
+def _prepared(
+    config: SelectConfig, rows: Table, needs: Sequence[str] | None = None
+) -> PreparedData:
+    """Prepare a problem on all of some rows, with the hints of the strategy."""
+    if needs is None:
+        needs = make(config.strategy.name, config.strategy.params).needs
+    return prepare_as_configured(config, rows, needs=needs, split=False)
+
+
+def _projection(config: SelectConfig, first: SearchPlan, n_folds: int) -> str:
+    """Estimate the time of all outer folds from the first of them."""
+    plan = estimate_search(config, first)
+    models = 3 * config.ensemble.n_models + 2
+    low, typical, high = (
+        plain_seconds(n_folds * (getattr(plan.search_seconds, end) + models * each))
+        for end, each in vars(plan.seconds_per_fit).items()
+    )
+    return (
+        f"projected time: {low} to {high}, {typical} likely, for {n_folds} outer folds; cached "
+        "evaluations are not repeated"
+    )
+
+
+def _open_log(
+    config: SelectConfig, outer: OuterPlan, whole: PreparedData, table: Table, scheme: str
+) -> RunLog:
+    tags = describe_run(whole.problem, table.source, config.strategy.name, config.seed)
+    # A range rather than a seed, so that this run cannot be resumed as a search.
+    last = config.seed + outer.folds * outer.repeats - 1
+    tags |= {"kind": "nested", "seed": f"{config.seed} to {last}", "outer_folds": scheme}
+    params = flatten(config) | {f"nested.{key}": value for key, value in vars(outer).items()}
+    return RunLog.start(
+        tracking_as_configured(config.tracking),
+        f"{config.name}-{config.strategy.name}-nested",
+        params,
+        tags,
+        as_yaml(config),
+        table=table,
+        description=config.description,
+    )
+
+
+def _run_fold(
+    config: SelectConfig,
+    number: int,
+    part: OuterFold,
+    table: Table,
+    url: str,
+    log: RunLog,
+    stop: Path,
+    shown: CellDisplay,
+) -> FoldResult:
+    """Run one outer fold as a task, and log it as a child run."""
+    cell = Cell(part.name, config.strategy.name, config.seed + number)
+    train, test = table.take(part.train), table.take(part.test)
+    data = _prepared(config, train)
+    tags = describe_run(data.problem, table.source, cell.strategy, cell.seed)
+    tags |= {"kind": "outer-fold", "dataset": table.name, "outer_fold": part.name}
+    child = log.child(cell.name, {"outer_fold": part.name, "seed": cell.seed}, tags)
+    running = run_outer_fold.with_options(
+        task_run_name=f"{part.name}, seed {cell.seed}",
+        retries=config.retries.attempts - 1,
+        retry_delay_seconds=config.retries.delay_seconds,
+        retry_condition_fn=is_search_retryable,
+    )
+    try:
+        result = running(
+            cell,
+            plan_as_configured(config, data, cell.seed),
+            url,
+            stop,
+            train,
+            test,
+            n_models=config.ensemble.n_models,
+            vote=config.ensemble.vote,
+            metrics=config.test.metrics,
+        )
+    except Exception as error:
+        child.finish("FAILED", failure(error))
+        raise
+    _log_fold(child, result)
+    shown.finished(result.cell)
+    return result
+
+
+def _log_fold(child: RunLog, result: FoldResult) -> None:
+    """Log the search of an outer fold by epoch, then its scores."""
+    cell, scores = result.cell, result.scores
+    rows = cell.history.set_index("epoch").to_dict("index")
+    child.metrics(
+        {int(str(epoch)): {str(k): v for k, v in row.items()} for epoch, row in rows.items()}
+    )
+    child.metrics(
+        {
+            cell.epochs: {
+                **{f"outer/cost_{name}": _plain(cost) for name, cost in scores.costs.items()},
+                "outer/searched_cost": scores.searched_cost,
+                "outer/confirmed_cost": scores.confirmed_cost,
+                **{f"spent/fits_{stage}": float(result.fits[stage]) for stage in STAGES},
+                **{f"work_seconds_{stage}": result.seconds[stage] for stage in STAGES},
+            }
+        }
+    )
+    child.files(
+        {
+            **cell.files(),
+            "metrics.csv": scores.table.to_csv(index=False).encode(),
+        }
+    )
+    child.tag({"stopped": cell.reason})
+    child.finish()
+
+
+def _concluded(
+    config: SelectConfig,
+    results: Sequence[FoldResult],
+    whole: PreparedData,
+    log: RunLog,
+    scheme: str,
+) -> NestedRun:
+    """Combine the outer folds, and log tables and figures."""
+    level = config.test.confidence
+    run = NestedRun(
+        log.run_id,
+        estimate([result.scores for result in results], level),
+        assess(whole.problem.space, [], [result.cell for result in results], (CORE, NOISE), level),
+        tuple(results),
+        scheme,
+        whole.warnings,
+    )
+    log.files(nested_files(results, run.estimate, run.stability, run.as_dict()))
+    log.metrics({0: _metrics(run)})
+    log.tag({"verdict": run.sentence()})
+    log.settle()
+    return run
+
+
+def _metrics(run: NestedRun) -> dict[str, float | None]:
+    """Return the metrics of the parent run; undefined ones are None."""
+    figures: dict[str, float] = {}
+    for row in run.estimate.costs.to_dict("records"):
+        name = f"nested/cost_{row['contender']}"
+        figures |= {name: row["cost"], f"{name}_low": row["low"], f"{name}_high": row["high"]}
+    for contender in ("ensemble", "best_subset"):
+        gain, name = run.estimate.gain(contender), f"nested/gain_{contender}"
+        figures |= {name: gain["gain"], f"{name}_low": gain["low"], f"{name}_high": gain["high"]}
+    figures["nested/optimism"] = run.estimate.optimism.mean
+    if run.estimate.optimism_confirmed is not None:
+        figures["nested/optimism_confirmed"] = run.estimate.optimism_confirmed.mean
+    index = run.stability.by_rows
+    assert index is not None
+    figures |= {"stability_rows": index.index}
+    figures |= {"stability_rows_low": index.low, "stability_rows_high": index.high}
+    for kind in ("fits", "seconds"):
+        prefix = "spent/fits" if kind == "fits" else "work_seconds"
+        totals = run.totals("fits" if kind == "fits" else "seconds")
+        figures |= {f"{prefix}_{stage}": float(value) for stage, value in totals.items()}
+    return {name: _plain(value) for name, value in figures.items()}
+
+
+def _records(table: Any) -> list[dict[str, Any]]:
+    return [
+        {str(key): _plain(value) for key, value in row.items()} for row in table.to_dict("records")
+    ]
+
+
+def _test(found: CorrectedTTest | None) -> dict[str, float | None] | None:
+    if found is None:
+        return None
+    return {name: _plain(getattr(found, name)) for name in ("mean", "low", "high", "p")}
+
+
+def _plain(value: Any) -> Any:
+    """Convert NumPy scalars to Python types, NaN to None."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and value != value else value

@@ -1,0 +1,325 @@
+"""Nested resampling: the outer folds, the step that runs one of them, and the artifacts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.errors import ConfigError
+from swarm.problem.folds import make_folds
+from swarm.problem.target import task_of
+from swarm.report.stability import stability_files
+from swarm.search.result import SearchResult
+from swarm.search.runner import SearchPlan
+from swarm.storage.archive import Archive
+from swarm.validation.nested import NestedEstimate, OuterScores
+from tasks.search_cell import Cell, CellResult, search_cell
+from tasks.stability import Assessment, scheme_of
+from tasks.step import step
+from tasks.steps import fit_ensemble, judge_answer
+from tasks.table import Table
+
+__all__ = [
+    "STAGES",
+    "FoldResult",
+    "OuterFold",
+    "fold_table",
+    "nested_files",
+    "outer_folds",
+    "outer_kind",
+    "run_outer_fold",
+]
+
+STAGES = ("search", "proxy", "confirmation", "ensemble", "baselines")
+# One draw per outer fold: the mean over the outer folds averages over the draws.
+_N_RANDOM = 1
+
+
+@dataclass(frozen=True, eq=False)
+class OuterFold:
+    """Rows of one outer fold.
+
+    Attributes
+    ----------
+    name : str
+        ``"fold 2 of 5"``, with its repetition if there are several.
+    train, test : int (n_train,), int (n_test,)
+        Row positions in the table, ascending.
+    """
+
+    name: str
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class FoldResult:
+    """Result of the whole procedure on one outer fold.
+
+    Attributes
+    ----------
+    cell : CellResult
+        Its search; `test_cost` is that of the best subset on the outer test rows.
+    subsets : list of lists of str
+        Members of the ensemble, the best subset first.
+    scores : OuterScores
+    fits, seconds : mapping of stage to int and to float
+        Cost of each of `STAGES`, cached fits and their recorded training time included.
+    """
+
+    cell: CellResult
+    subsets: list[list[str]]
+    scores: OuterScores
+    fits: Mapping[str, int]
+    seconds: Mapping[str, float]
+
+
+def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
+    """Return the kind of the outer folds, see :func:`swarm.problem.folds.make_folds`.
+
+    Parameters
+    ----------
+    table : Table
+    split, folds : str
+        Kinds of the split and of the folds in the configuration. If one of them is in time, so are
+        the outer folds; folds by a column stay folds by that column.
+    estimator : estimator
+    """
+    if "time" in (split, folds):
+        return "time"
+    if folds == "column":
+        return "column"
+    classes = isinstance(table.target, pd.Series) and task_of(table.target, estimator) in (
+        "binary",
+        "multiclass",
+    )
+    kind = scheme_of(table, estimator)
+    if kind == "group":
+        return "stratified_group" if classes else "group"
+    return "stratified" if classes or not isinstance(table.target, pd.Series) else kind
+
+
+def outer_folds(
+    table: Table, kind: str, n_folds: int, repeats: int, seed: int, estimator: Any
+) -> list[OuterFold]:
+    """Divide the rows into outer folds.
+
+    Parameters
+    ----------
+    table : Table
+    kind : str
+        See :func:`outer_kind`.
+    n_folds : int
+        Ignored by kind ``column``, which has as many folds as the column has values.
+    repeats : int
+        Number of partitions, each with its own seed.
+    seed : int
+        Seed of the first partition.
+    estimator : estimator
+
+    Raises
+    ------
+    InputError
+        If the rows cannot be divided, or a partition cannot be repeated.
+    """
+    if repeats > 1 and kind in ("time", "column"):
+        raise ConfigError(
+            f"outer folds of kind {kind!r} have a single partition; set --repeats to 1"
+        )
+    if kind == "column" and table.fold is not None and table.fold.nunique() < 3:
+        raise ConfigError(
+            f"the fold column {table.fold.name!r} has {table.fold.nunique()} values; nested "
+            "resampling needs 3 or more, as one is held out and the search uses the others: set "
+            "folds.kind to another one"
+        )
+
+    def values(column: pd.Series | None) -> NDArray[Any] | None:
+        return None if column is None else column.to_numpy()
+
+    found = []
+    for repeat in range(repeats):
+        made = make_folds(
+            kind,
+            np.asarray(table.target),
+            task_of(table.target, estimator),
+            n_folds=n_folds,
+            seed=seed + repeat,
+            groups=values(table.groups),
+            time=values(table.time),
+            column=values(table.fold),
+        )
+        again = f", repeat {repeat + 1}" if repeats > 1 else ""
+        found += [
+            OuterFold(f"fold {i} of {len(made)}{again}", np.sort(train), np.sort(test))
+            for i, (train, test) in enumerate(made, 1)
+        ]
+    return found
+
+
+@step("outer-fold")
+def run_outer_fold(
+    cell: Cell,
+    plan: SearchPlan,
+    archive: str,
+    stop: Path,
+    train: Table,
+    test: Table,
+    *,
+    n_models: int,
+    vote: str,
+    metrics: Sequence[str] | None,
+) -> FoldResult:
+    """Search, confirm and fit the ensemble on the training rows, then score on the test rows.
+
+    Evaluations that are in the archive are not repeated; the models after the search are.
+
+    Parameters
+    ----------
+    cell : Cell
+    plan : SearchPlan
+        On the training rows.
+    archive : str
+        URL of the archive, with secrets.
+    stop : Path
+        The search ends when this file exists.
+    train, test : Table
+    n_models, vote
+        See :class:`conf.run_sections.EnsembleSection`.
+    metrics : sequence of str, optional
+        Metrics on the test rows.
+
+    Raises
+    ------
+    SearchInterrupted
+        If the searches were interrupted.
+    """
+    searched, result = search_cell(cell, plan, archive, stop)
+    masks, _ = result.best_members(n_models)
+    subsets = [result.space.subset(mask) for mask in masks]
+    began = perf_counter()
+    ensemble = fit_ensemble.fn(plan.problem, train, subsets, vote)
+    fitted = perf_counter()
+    judgement = judge_answer.fn(
+        plan.problem,
+        train,
+        test,
+        ensemble,
+        result.features,
+        result.cost,
+        by_group=train.groups is not None,
+        metrics=metrics,
+        n_resamples=1,
+        n_random=_N_RANDOM,
+        seed=cell.seed,
+        n_jobs=plan.evaluation.get("n_jobs", 1),
+    )
+    judged = perf_counter()
+    columns = ["contender", "metric", "value", "n_features"]
+    confirmation = result.confirmation
+    scores = OuterScores(
+        n_train=len(train.features),
+        n_test=len(test.features),
+        searched_cost=result.cost,
+        confirmed_cost=None if confirmation is None else confirmation.cost,
+        costs=dict(judgement.costs),
+        table=judgement.table[columns],
+    )
+    proxy, fresh = _confirmed(plan, result, archive)
+    assert searched.fits is not None
+    assert searched.seconds_evaluation is not None
+    # The best subset, all features, and as many models of all and of random features as subsets.
+    after = 2 + (1 + _N_RANDOM) * len(subsets)
+    return FoldResult(
+        cell=replace(searched, test_cost=judgement.costs["best_subset"]),
+        subsets=subsets,
+        scores=scores,
+        fits={
+            "search": searched.fits,
+            "proxy": proxy[0],
+            "confirmation": fresh[0],
+            "ensemble": len(subsets),
+            "baselines": after,
+        },
+        seconds={
+            "search": searched.seconds_algorithm + searched.seconds_evaluation,
+            "proxy": proxy[1],
+            "confirmation": fresh[1],
+            "ensemble": fitted - began,
+            "baselines": judged - fitted,
+        },
+    )
+
+
+def _confirmed(
+    plan: SearchPlan, result: SearchResult, archive: str
+) -> tuple[tuple[int, float], tuple[int, float]]:
+    """Return fits and recorded seconds on the full model after a proxy, and on fresh folds."""
+    with closing(Archive(archive)) as opened:
+
+        def recorded(problem: Any, masks: NDArray[np.bool_]) -> tuple[int, float]:
+            records = opened.open_problem(problem).lookup(masks)
+            return len(masks) * problem.n_folds, sum(record.seconds for record in records)
+
+        proxy = fresh = (0, 0.0)
+        if result.confirmed is not None:
+            proxy = recorded(plan.problem, result.confirmed.masks)
+        if result.confirmation is not None and plan.confirmation is not None:
+            masks = np.vstack([result.confirmation.masks, ~result.space.forbidden])
+            fresh = recorded(plan.confirmation.problem, masks)
+        return proxy, fresh
+
+
+def fold_table(results: Sequence[FoldResult]) -> pd.DataFrame:
+    """Return one row per outer fold: rows, costs, subset, and what each stage took."""
+    rows = []
+    for result in results:
+        scores, cell = result.scores, result.cell
+        rows.append(
+            {
+                "fold": cell.cell.dataset,
+                "seed": cell.cell.seed,
+                "n_train": scores.n_train,
+                "n_test": scores.n_test,
+                "searched_cost": scores.searched_cost,
+                "confirmed_cost": np.nan
+                if scores.confirmed_cost is None
+                else scores.confirmed_cost,
+                **{f"cost_{name}": cost for name, cost in scores.costs.items()},
+                "size": cell.size,
+                "features": json.dumps(cell.features, ensure_ascii=False),
+                "n_subsets": len(result.subsets),
+                **{f"fits_{stage}": result.fits[stage] for stage in STAGES},
+                **{f"seconds_{stage}": round(result.seconds[stage], 3) for stage in STAGES},
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def nested_files(
+    results: Sequence[FoldResult], found: NestedEstimate, stability: Assessment, summary: Any
+) -> dict[str, bytes]:
+    """Return the artifacts: tables of folds, costs, gains, metrics and features, and a figure."""
+    tables = {
+        "nested_folds.csv": fold_table(results),
+        "nested_costs.csv": found.costs,
+        "nested_gains.csv": found.gains,
+        "nested_metrics.csv": found.metrics,
+        "stability.csv": stability.table,
+    }
+    text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+    return {
+        **{name: table.to_csv(index=False).encode() for name, table in tables.items()},
+        "nested.json": text.encode(),
+        **stability_files(
+            stability.names, stability.found, stability.classes, stability.thresholds
+        ),
+    }

@@ -1,0 +1,251 @@
+"""Nested resampling: the whole procedure, scored on rows that it never saw."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.model_selection import StratifiedKFold, cross_validate
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+
+from conf.schema import SelectConfig
+from flows.cli import app
+from flows.configured import fetched, plan_as_configured, prepare_as_configured
+from swarm import SubsetSelector
+from swarm.errors import InputError
+from swarm.statistics.resampled import corrected_t
+from swarm.validation.nested import OuterScores, estimate
+from tasks.nested import FoldResult, outer_folds, outer_kind, run_outer_fold
+from tasks.search_cell import Cell
+from tasks.table import Table
+from tests.small_run import BAYES, Bench
+
+COSTS = {"ensemble": 0.2, "best_subset": 0.25, "all_features": 0.3}
+
+
+def outer(shift: float, **costs: float) -> OuterScores:
+    """Scores of an outer fold whose costs are `COSTS` plus a shift."""
+    rivals = {"all_features_ensemble": 0.3, "random_subsets": 0.4}
+    found = {name: cost + shift for name, cost in {**COSTS, **rivals, **costs}.items()}
+    table = pd.DataFrame(
+        {"contender": list(found), "metric": "accuracy", "value": 0.5, "n_features": 4}
+    )
+    return OuterScores(80, 20, 0.1, 0.15, found, table)
+
+
+def test_costs_and_gains_have_the_interval_of_nadeau_and_bengio():
+    shifts = [0.0, 0.1, 0.05, -0.02]
+    found = estimate([outer(shift) for shift in shifts])
+    wanted = corrected_t([0.2 + shift for shift in shifts], 80, 20)
+    own = found.cost("ensemble")
+    assert (own["cost"], own["low"], own["high"]) == pytest.approx(
+        (wanted.mean, wanted.low, wanted.high)
+    )
+    # The difficulty of an outer fold cancels out, as gains are paired.
+    gain = found.gain("ensemble", "all_features")
+    assert (gain["gain"], gain["low"], gain["high"]) == pytest.approx((0.1, 0.1, 0.1))
+    assert found.verdict() == "better"
+    assert found.optimism.mean == pytest.approx(0.15 + np.mean(shifts))
+    assert found.optimism_confirmed.mean == pytest.approx(0.10 + np.mean(shifts))
+
+
+def test_one_fold_without_a_confirmation_leaves_its_optimism_undefined():
+    folds = [outer(0.0), replace(outer(0.1), confirmed_cost=None)]
+    assert estimate(folds).optimism_confirmed is None
+
+
+def test_an_undefined_cost_has_no_interval():
+    found = estimate([outer(0.0), outer(0.1, all_features=float("nan"))])
+    assert np.isnan(found.gain()["low"])
+    assert found.verdict() == "no clear difference"
+    with pytest.raises(InputError, match="at least 2"):
+        estimate([outer(0.0)])
+
+
+def run_fold(
+    config: SelectConfig, table: Table, folder: Path, archive: str = "sqlite://"
+) -> FoldResult:
+    """Run the first of three outer folds of a table, without a flow."""
+    part = outer_folds(table, "random", 3, 1, 0, GaussianNB())[0]
+    train, test = table.take(part.train), table.take(part.test)
+    data = prepare_as_configured(config, train, split=False)
+    return run_outer_fold.fn(
+        Cell(part.name, config.strategy.name, 0),
+        plan_as_configured(config, data),
+        archive,
+        folder / "stop",
+        train,
+        test,
+        n_models=3,
+        vote="auto",
+        metrics=None,
+    )
+
+
+def test_test_rows_of_an_outer_fold_change_nothing_but_its_scores(bench, tmp_path):
+    config = bench.config(model=BAYES)
+    table = fetched(config)
+    test = outer_folds(table, "random", 3, 1, 0, GaussianNB())[0].test
+    features, target = table.features.copy(), table.target.copy()
+    features.iloc[test] = features.iloc[test[::-1]].to_numpy()
+    target.iloc[test] = 1 - target.iloc[test]
+    changed = replace(table, features=features, target=target)
+
+    plain, found = (run_fold(config, each, tmp_path) for each in (table, changed))
+    assert found.subsets == plain.subsets
+    assert found.scores.searched_cost == plain.scores.searched_cost
+    assert found.scores.confirmed_cost == plain.scores.confirmed_cost
+    assert found.scores.costs["best_subset"] > 0.5 > plain.scores.costs["best_subset"]
+
+
+def test_fits_of_each_stage_are_counted(bench, tmp_path):
+    config = bench.config(model=BAYES)
+    found = run_fold(config, fetched(config), tmp_path, bench.archive)
+    n_models = len(found.subsets)
+    assert found.fits["search"] == found.cell.fits
+    # 5 fresh partitions of 3 folds, for the confirmed subsets and all features.
+    assert found.fits["confirmation"] % 15 == 0
+    assert found.fits["confirmation"] >= 30
+    assert found.fits["proxy"] == 0
+    assert (found.fits["ensemble"], found.fits["baselines"]) == (n_models, 2 + 2 * n_models)
+    assert found.seconds["confirmation"] > 0
+
+
+def table_of(**roles: object) -> Table:
+    """60 rows of two features and two classes."""
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    return Table("t", "", features, pd.Series(np.arange(60) % 2), **roles)
+
+
+def test_outer_folds_keep_groups_and_time_apart():
+    model = GaussianNB()
+    groups = table_of(groups=pd.Series(np.arange(60) // 4))
+    assert outer_kind(groups, "random", "stratified", model) == "stratified_group"
+    for part in outer_folds(groups, "stratified_group", 3, 2, 0, model):
+        assert not set(groups.groups[part.train]) & set(groups.groups[part.test])
+
+    later = table_of(time=pd.Series(np.arange(60)[::-1]))
+    for kinds in (("time", "stratified"), ("random", "time")):
+        assert outer_kind(later, *kinds, model) == "time"
+    for part in outer_folds(later, "time", 3, 1, 0, model):
+        assert later.time[part.train].max() < later.time[part.test].min()
+
+    assert outer_kind(table_of(), "random", "random", model) == "stratified"
+    numbers = replace(table_of(), target=pd.Series(np.linspace(0, 1, 60)))
+    assert outer_kind(numbers, "random", "random", model) == "random"
+
+
+def test_repeats_divide_the_rows_anew():
+    parts = outer_folds(table_of(), "stratified", 3, 2, 0, GaussianNB())
+    names = [part.name for part in parts]
+    assert names[:4] == [*(f"fold {i} of 3, repeat 1" for i in (1, 2, 3)), "fold 1 of 3, repeat 2"]
+    for first in (0, 3):
+        rows = np.concatenate([part.test for part in parts[first : first + 3]])
+        assert sorted(rows.tolist()) == list(range(60))
+    assert set(parts[0].test.tolist()) != set(parts[3].test.tolist())
+
+
+def test_folds_by_column_hold_one_value_out():
+    table = table_of(fold=pd.Series(np.arange(60) % 4))
+    parts = outer_folds(table, outer_kind(table, "random", "column", GaussianNB()), 9, 1, 0, None)
+    assert [set(table.fold[part.test]) for part in parts] == [{0}, {1}, {2}, {3}]
+    two = table_of(fold=pd.Series(np.arange(60) % 2))
+    with pytest.raises(InputError, match="3 or more"):
+        outer_folds(two, "column", 5, 1, 0, None)
+    with pytest.raises(InputError, match="single partition"):
+        outer_folds(table, "column", 5, 2, 0, None)
+
+
+def swarm(*arguments: str) -> None:
+    app([str(argument) for argument in arguments], standalone_mode=False)
+
+
+@pytest.fixture
+def noise(bench: Bench) -> str:
+    """Configuration of a search on columns that do not tell the class."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.normal(size=(80, 16)), columns=[f"x{i}" for i in range(16)])
+    frame["y"] = np.arange(80) % 2
+    frame.to_csv(bench.folder / "noise.csv", index=False)
+    data = {"source": "file", "path": str(bench.folder / "noise.csv"), "target": "y", "drop": []}
+    return bench.file(data=data, model=BAYES, scoring="accuracy", budget={"epochs": 10})
+
+
+def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
+    prefect_server, bench, noise, capsys
+):
+    swarm("nested", noise, "--folds", "4", "--json", "-q")
+    told = json.loads(capsys.readouterr().out)
+    costs = {row["contender"]: row for row in told["costs"]}
+    searched = np.mean([fold["searched_cost"] for fold in told["folds"]])
+    assert searched < 0.4
+    assert costs["best_subset"]["low"] < 0.5 < costs["best_subset"]["high"]
+    assert told["optimism"]["mean"] == pytest.approx(costs["best_subset"]["cost"] - searched)
+    assert told["optimism"]["mean"] > 0.05
+    assert told["outer_folds"] == "4 of 80 rows, at random, with the classes in proportion"
+    assert told["verdict"] == "no clear difference"
+
+    run = bench.tracking.run(told["run"])
+    assert (run.status, run.tags["kind"]) == ("FINISHED", "nested")
+    assert run.metrics["nested/cost_ensemble"] == costs["ensemble"]["cost"]
+    children = list(bench.tracking.runs(f"tags.`mlflow.parentRunId` = '{told['run']}'"))
+    assert sorted(child.data.tags["outer_fold"] for child in children) == [
+        f"fold {i} of 4" for i in (1, 2, 3, 4)
+    ]
+    assert {child.info.status for child in children} == {"FINISHED"}
+    table = pd.read_csv(io.BytesIO(bench.artifact(told["run"], "nested_folds.csv")))
+    assert table["cost_ensemble"].mean() == pytest.approx(costs["ensemble"]["cost"])
+    assert [json.loads(names) for names in table["features"]] == [
+        fold["features"] for fold in told["folds"]
+    ]
+    assert b"<svg" in bench.artifact(told["run"], "figures/stability.svg")
+
+    # Finished outer folds are replayed: nothing is evaluated twice, and the result is the same.
+    before = bench.paid_for()
+    swarm("nested", noise, "--folds", "4", "-q")
+    said = " ".join(capsys.readouterr().out.split())
+    assert bench.paid_for() == before
+    assert f"{costs['ensemble']['cost']:.4f}" in said
+    assert "no clear gain" in said
+    assert "Stages, cached fits included: search" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--folds", "1"], "folds must be at least 2"),
+        (["--repeats", "0"], "repeats must be at least 1"),
+        (["--set", "folds.n_folds=30", "--folds", "2"], "fewer than the 30 folds"),
+    ],
+)
+def test_bad_outer_folds_are_refused_before_anything_is_searched(
+    prefect_server, bench, noise, given, words
+):
+    with pytest.raises(InputError, match=words):
+        swarm("nested", noise, *given)
+    assert not bench.made_anything()
+
+
+def test_a_selector_in_a_pipeline_is_cross_validated_as_by_hand(tmp_path):
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    url = f"sqlite:///{tmp_path}/archive.db"
+    selector = SubsetSelector(GaussianNB(), epochs=3, confirm={"repeats": 2}, archive=url)
+    nested, folds = make_pipeline(selector, GaussianNB()), StratifiedKFold(3)
+    found = cross_validate(nested, X, y, cv=folds, return_estimator=True)
+    for (train, test), score, fitted in zip(
+        folds.split(X, y), found["test_score"], found["estimator"], strict=True
+    ):
+        own = clone(selector).set_params(archive=None).fit(X.iloc[train], y.iloc[train])
+        assert fitted[0].subset_ == own.subset_
+        assert fitted[0].confirmation_.cost == own.confirmation_.cost
+        model = GaussianNB().fit(X.iloc[train][own.subset_], y.iloc[train])
+        assert score == model.score(X.iloc[test][own.subset_], y.iloc[test])
