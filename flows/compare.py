@@ -285,8 +285,8 @@ def _fingerprint(config: CompareConfig) -> str:
         if not section["data"]["weights_in_score"]:
             del section["data"]["weights_in_score"]
     for section in (dumped, *dumped["datasets"].values()):
-        for key, default in (("repeats", 1), ("rotate", 0)):
-            if section["folds"] is not None and section["folds"][key] == default:
+        for key, initial in (("repeats", 1), ("rotate", 0)):
+            if section["folds"] is not None and section["folds"][key] == initial:
                 del section["folds"][key]
     if config.budget.noise_floor is None:
         del dumped["budget"]["noise_floor"]

@@ -22,10 +22,11 @@ from flows.configured import (
     plan_as_configured,
     prepare_as_configured,
     probe_as_configured,
-    tracking_as_configured,
 )
+from flows.findings import tell
 from flows.planning import estimate_search
 from flows.progress import plain_seconds, say
+from flows.tracking import tracking_as_configured
 from swarm.errors import ConfigError
 from swarm.search.runner import SearchPlan
 from swarm.statistics.resampled import CorrectedTTest
@@ -212,8 +213,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     with log, tempfile.TemporaryDirectory(prefix="swarm-nested-") as folder:
         say(f"run {log.run_id} in {log.tracking.label}", verbosity)
         say(f"outer folds: {scheme}", verbosity)
-        for text in whole.warnings:
-            say(f"[yellow]warning:[/yellow] {text}", verbosity)
+        tell(whole.findings, verbosity)
         if verbosity > 0:
             say(_projection(config, first, len(parts)), verbosity)
         stop = Path(folder) / "stop"
@@ -302,6 +302,7 @@ def _run_fold(
             train,
             test,
             n_models=config.ensemble.n_models,
+            union_at_most=config.ensemble.union_at_most,
             vote=config.ensemble.vote,
             metrics=config.test.metrics,
         )
@@ -356,7 +357,7 @@ def _concluded(
         assess(whole.problem.space, [], [result.cell for result in results], (CORE, NOISE), level),
         tuple(results),
         scheme,
-        whole.warnings,
+        tuple(str(each) for each in whole.findings if each.severity != "note"),
     )
     log.files(nested_files(results, run.estimate, run.stability, run.as_dict()))
     log.metrics({0: _metrics(run)})

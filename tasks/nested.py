@@ -175,6 +175,7 @@ def run_outer_fold(
     test: Table,
     *,
     n_models: int,
+    union_at_most: float | int | None,
     vote: str,
     metrics: Sequence[str] | None,
 ) -> FoldResult:
@@ -192,7 +193,7 @@ def run_outer_fold(
     stop : Path
         The search ends when this file exists.
     train, test : Table
-    n_models, vote
+    n_models, union_at_most, vote
         See :class:`conf.run_sections.EnsembleSection`.
     metrics : sequence of str, optional
         Metrics on the test rows.
@@ -203,7 +204,7 @@ def run_outer_fold(
         If the searches were interrupted.
     """
     searched, result = search_cell(cell, plan, archive, stop)
-    masks, _ = result.best_members(n_models)
+    masks, _ = result.best_members(n_models, union_at_most)
     subsets = [result.space.subset(mask) for mask in masks]
     began = perf_counter()
     ensemble = fit_ensemble.fn(plan.problem, train, subsets, vote)

@@ -109,8 +109,9 @@ def budget_of(
     if isinstance(epochs, str):
         if epochs != "auto":
             raise ConfigError(f"epochs must be a whole number, 'auto' or None, got {epochs!r}")
-        limits = (distinct, fits, seconds, patience, noise_floor)
-        others = any(limit is not None for limit in limits)
+        others = any(
+            limit is not None for limit in (distinct, fits, seconds, patience, noise_floor)
+        )
         epochs = None if others else _EPOCHS
         if epochs is not None and ends_by_itself:
             epochs = _NO_LIMIT

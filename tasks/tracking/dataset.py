@@ -56,7 +56,7 @@ def _schema(frame: pd.DataFrame) -> Any:
     from mlflow.types import ColSpec, Schema
 
     by_dtype: dict[Any, Any] = {}
-    columns = []
+    columns: list[Any] = []
     missing = frame.isna().any().to_numpy()
     for position, (name, dtype) in enumerate(frame.dtypes.items()):
         if dtype.kind not in "biufM":
