@@ -43,13 +43,19 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 # Label: parameters of SubsetSelector. Each gives two rows: its subset, and the soft vote of the
 # best eight ("x8"). With `fits` the budget is that many fits for each evaluation of the arena;
-# "swarm" takes 4.4 on average, and searches end a little above their limit.
+# "swarm bpso" takes 4.4 on average, and searches end a little above their limit.
 OURS: dict[str, dict[str, Any]] = {
     "swarm": {},
-    "swarm confirm": {"confirm": {"repeats": 10}},
-    "swarm confirm 5": {"confirm": {"repeats": 5}},
-    "swarm recombine": {"strategy_params": {"step": "recombine"}},
-    "swarm from ranking": {"strategy_params": {"init": "ranked"}},
+    "swarm confirm": {"confirm": {"repeats": 5}},
+    "swarm confirm balanced": {"confirm": {"repeats": 5, "goal": "balanced"}},
+    "swarm confirm size": {"confirm": {"repeats": 5, "goal": "size"}},
+    "swarm ranked start": {"strategy_params": {"init": "ranked"}},
+    "swarm ranked start confirm": {
+        "strategy_params": {"init": "ranked"},
+        "confirm": {"repeats": 5},
+    },
+    "swarm bpso": {"strategy_params": {"step": "bpso"}},
+    "swarm bpso confirm": {"strategy_params": {"step": "bpso"}, "confirm": {"repeats": 5}},
     "swarm ranked": {"strategy": "ranked"},
     "swarm prefilter": {"prefilter": {"least": 5}},
     "swarm random": {"strategy": "random"},
@@ -131,10 +137,10 @@ def _ours(label: str, params: dict[str, Any], task: Task) -> Iterator[Answer]:
     space = selector.result_.space
     members = [np.isin(columns, space.subset(each)) for each in masks]
     yield Answer(f"{label} x8", members, fits, seconds)
-    if label == "swarm":
+    if label == "swarm bpso":
         rng = np.random.default_rng(task.seed)
         draws = [rng.permutation(mask) for _ in range(N_RANDOM)]
-        yield Answer("random of swarm's size", draws, 0, 0.0, averaged=True)
+        yield Answer("random of bpso's size", draws, 0, 0.0, averaged=True)
 
 
 def _everything(task: Task) -> Iterator[Answer]:
@@ -154,7 +160,7 @@ def methods() -> dict[str, Method]:
     found = {"all features": Method(_everything, labels=("all features",))}
     for label, params in OURS.items():
         labels = (label, f"{label} x8")
-        labels += ("random of swarm's size",) if label == "swarm" else ()
+        labels += ("random of bpso's size",) if label == "swarm bpso" else ()
         found[label] = Method(partial(_ours, label, params), uses_budget=True, labels=labels)
     for label, (make, uses_model, uses_budget) in peers.PEERS.items():
         found[label] = Method(partial(_peer, label, make), uses_model, uses_budget, (label,))
