@@ -13,7 +13,17 @@ from flows.cli_champion import champion, refresh, rollback
 from flows.cli_check import check
 from flows.cli_init import init
 from flows.cli_nested import nested
-from flows.cli_options import Config, Quiet, RunId, Set, Uri, Verbose, artifact_of, tracking_of
+from flows.cli_options import (
+    AsJson,
+    Config,
+    Quiet,
+    RunId,
+    Set,
+    Uri,
+    Verbose,
+    artifact_of,
+    tracking_of,
+)
 from flows.cli_plan import plan
 from flows.cli_report import report
 from flows.cli_runs import runs
@@ -61,6 +71,7 @@ def select(
     config: Config,
     set_: Set = None,
     mute: Mute = None,
+    as_json: AsJson = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -77,7 +88,7 @@ def select(
         import flows.select  # noqa: F401  slow, and the server is starting meanwhile
 
         server.wait(quiet)
-    _run(loaded, None, 0 if quiet else 1 + verbose)
+    _run(loaded, None, 0 if quiet else 1 + verbose, as_json)
 
 
 @app.command()
@@ -88,6 +99,7 @@ def compare(
     new: Annotated[
         bool, typer.Option("--new", help="Start a new comparison, even if one is unfinished.")
     ] = False,
+    as_json: AsJson = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -102,7 +114,7 @@ def compare(
         loaded = with_mute(load_compare(config, set_ or ()), mute)
         check_config(loaded)
         from flows.compare import compare as flow
-        from flows.compare_summary import print_comparison
+        from flows.compare_summary import comparison_as_json, print_comparison
 
         server.wait(quiet)
     try:
@@ -110,7 +122,10 @@ def compare(
     except KeyboardInterrupt:
         typer.echo("interrupted; run the same command to continue", err=True)
         raise typer.Exit(130) from None
-    print_comparison(compared, loaded)
+    if as_json:
+        typer.echo(comparison_as_json(compared, loaded))
+    else:
+        print_comparison(compared, loaded)
 
 
 app.command()(init)
@@ -150,6 +165,7 @@ def resume(
     set_: Set = None,
     mute: Mute = None,
     tracking_uri: Uri = None,
+    as_json: AsJson = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -174,7 +190,7 @@ def resume(
         import flows.select  # noqa: F401  slow, and the server is starting meanwhile
 
         server.wait(quiet)
-    _run(loaded, run_id, 0 if quiet else 1 + verbose)
+    _run(loaded, run_id, 0 if quiet else 1 + verbose, as_json)
 
 
 @app.command()
@@ -184,7 +200,7 @@ def features(
         bool, typer.Option("--champion", help="RUN_ID is the name of a champion.")
     ] = False,
     tracking_uri: Uri = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the selected features of a run, one per line.
 
@@ -278,9 +294,9 @@ def _quieten() -> None:
     os.environ.setdefault("DO_NOT_TRACK", "1")
 
 
-def _run(config: Any, run_id: str | None, verbosity: int) -> None:
+def _run(config: Any, run_id: str | None, verbosity: int, as_json: bool) -> None:
     from flows.select import select as flow
-    from flows.summary import print_summary
+    from flows.summary import print_summary, summary_as_json
 
     try:
         outcome = flow(config, run_id, verbosity)
@@ -288,7 +304,10 @@ def _run(config: Any, run_id: str | None, verbosity: int) -> None:
         # Caught here, as typer would exit without a message.
         typer.echo("interrupted; all evaluations so far are in the archive", err=True)
         raise typer.Exit(130) from None
-    print_summary(outcome, config)
+    if as_json:
+        typer.echo(summary_as_json(outcome, config))
+    else:
+        print_summary(outcome, config)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli_options import Config, Quiet, Set, Uri, Verbose, tracking_of
+from flows.cli_options import AsJson, Config, Quiet, Set, Uri, Verbose, tracking_of
 from flows.findings import Mute, with_mute
 from flows.prefect_server import launch_prefect
 
 __all__ = ["champion", "refresh", "rollback"]
 
 Name = Annotated[str, typer.Argument(help="Name of the champion in the model registry.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")]
 
 
 def refresh(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from flows.cli_options import Config, Quiet, Set, Verbose
+from flows.cli_options import AsJson, Config, Quiet, Set, Verbose
 from flows.prefect_server import launch_prefect
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def nested(
             " rows of the split unused."
         ),
     ] = "all",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
+    as_json: AsJson = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:

@@ -9,8 +9,19 @@ import typer
 
 from flows.warnings_and_logs import enable_logs, hide_warnings
 
-__all__ = ["Config", "Quiet", "RunId", "Set", "Uri", "Verbose", "artifact_of", "tracking_of"]
+__all__ = [
+    "AsJson",
+    "Config",
+    "Quiet",
+    "RunId",
+    "Set",
+    "Uri",
+    "Verbose",
+    "artifact_of",
+    "tracking_of",
+]
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")]
 Config = Annotated[
     str, typer.Argument(help="A YAML file, or the name of a shipped one such as 'default'.")
 ]

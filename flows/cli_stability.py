@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli_options import Config, Quiet, Set, Verbose
+from flows.cli_options import AsJson, Config, Quiet, Set, Verbose
 from flows.findings import Mute, with_mute
 from flows.prefect_server import launch_prefect
 
@@ -67,7 +67,7 @@ def stability(
             " No substitute for samples of the rows.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
+    as_json: AsJson = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from conf.compare_schema import CompareConfig
 from flows.compare import ComparisonRun
 from swarm.report.comparison import columns_of, formatted, judged_cost, sentences
 
-__all__ = ["print_comparison"]
+__all__ = ["comparison_as_json", "print_comparison"]
 
 _WIDE = 120
 # Shown in the report only, so that a row fits on a line.
@@ -19,6 +22,24 @@ _TIMES = {
     "seconds_algorithm": ("T1 s", "{:.2f}"),
     "seconds_evaluation": ("T2 s", "{:.1f}"),
 }
+
+
+def comparison_as_json(compared: ComparisonRun, config: CompareConfig) -> str:
+    """Return what :func:`print_comparison` prints, for programs; undefined numbers are null."""
+    comparison = compared.comparison
+    told = {
+        "run_id": compared.run_id,
+        "experiment": config.tracking.experiment,
+        "all_features": {
+            name: {"cost": cost, "size": size, "test_cost": compared.test_everything.get(name)}
+            for name, (cost, size) in compared.everything.items()
+        },
+        "summary": json.loads(comparison.summary.to_json(orient="records")),
+        "ranks": json.loads(comparison.ranks.to_json(orient="index")),
+        "sentences": list(sentences(comparison)),
+        "warnings": list(compared.warnings),
+    }
+    return json.dumps(told, indent=2, ensure_ascii=False)
 
 
 def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
@@ -51,7 +72,7 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
     for text in sentences(comparison):
         console.print(text)
     for text in compared.warnings:
-        console.print(f"[yellow]warning:[/yellow] {text}")
+        console.print(f"[yellow]warning:[/yellow] {escape(text)}")
     console.print(f"\nrun      {compared.run_id}  ({config.tracking.experiment})")
     console.print("look     swarm ui, then open comparison.html among its artifacts")
 

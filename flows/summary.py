@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
@@ -12,7 +14,7 @@ from flows.select import Outcome
 from swarm.validation import Judgement
 from swarm.validation.metrics import display_name
 
-__all__ = ["MEANING", "print_summary"]
+__all__ = ["MEANING", "print_summary", "summary_as_json"]
 
 # Width of the table with all metrics.
 _WIDE = 110
@@ -25,6 +27,30 @@ MEANING = {
     "all_features_ensemble": "all features, same vote",
     "random_subsets": "random subsets, same vote",
 }
+
+
+def summary_as_json(outcome: Outcome, config: SelectConfig) -> str:
+    """Return what :func:`print_summary` prints, for programs."""
+    result = outcome.result
+    confirmation = result.confirmation
+    told = {
+        "run_id": outcome.run_id,
+        "experiment": config.tracking.experiment,
+        "headline": outcome.headline.title,
+        "features": result.features,
+        "n_features": len(result.features),
+        "n_available": result.space.n_columns,
+        "cost": result.cost,
+        "confirmation": None if confirmation is None else confirmation.as_dict(),
+        "evaluation": outcome.judgement.as_dict(),
+        "epochs": result.state.epoch,
+        "reason": result.reason,
+        "model": outcome.model_uri or None,
+        "registered": bool(outcome.model_uri) and not outcome.declined,
+        "findings": [each.as_dict() for each in outcome.findings],
+        "unsent": outcome.unsent or None,
+    }
+    return json.dumps(told, indent=2, ensure_ascii=False)
 
 
 def print_summary(outcome: Outcome, config: SelectConfig) -> None:
@@ -53,7 +79,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
             "(cost on these rows minus cost in cross-validation)."
         )
     for text in outcome.warnings:
-        console.print(f"[yellow]warning:[/yellow] {text}")
+        console.print(f"[yellow]warning:[/yellow] {escape(text)}")
     if outcome.unsent:
         console.print(f"[yellow]{outcome.unsent}[/yellow]")
     console.print(f"\nrun      {outcome.run_id}  ({config.tracking.experiment})")

@@ -131,7 +131,7 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
         "epoch 2/2",
         "confirmed",
     ]
-    assert "all 8 features" in told.out
+    assert "of 8 features" in told.out
     assert "same vote" in told.out
 
     at = ("--tracking-uri", bench.uri)
@@ -140,9 +140,13 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     assert names == answer["features"]
     assert set(names) <= {f"x{i}" for i in range(8)}
 
-    longer = swarm("resume", run_id, *at, "--set", "budget.epochs=3", "-q")
+    longer = swarm("resume", run_id, *at, "--set", "budget.epochs=3", "-q", "--json")
     assert longer.status == 0
     assert longer.err == ""
+    answer = json.loads(longer.out)
+    assert (answer["run_id"], answer["epochs"], answer["n_available"]) == (run_id, 3, 8)
+    assert answer["features"] == swarm("features", run_id, *at).out.split()
+    assert set(answer["evaluation"]["contenders"]) >= {"ensemble", "all_features"}
     assert bench.steps(run_id) == [1, 2, 3]
     assert bench.statuses() == ["FINISHED"]
 

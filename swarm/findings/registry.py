@@ -70,8 +70,8 @@ _ALL = (
         "Positive class chosen by default",
         "note",
         "`f1`, `precision`, `recall` and the vote `any` depend on which of two classes is positive."
-        " Without `pos_label` it is the second class in sorted order, which is the intended one for"
-        " 0 and 1, but not for names such as `churned` and `loyal`.",
+        " Without `pos_label` it is the label 1 where there is one, else the rarer class, which is"
+        " often the one of interest, but not always.",
         "set pos_label to the class of interest",
     ),
     Kind(

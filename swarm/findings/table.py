@@ -20,6 +20,7 @@ from swarm.findings.columns import (
 )
 from swarm.findings.leaks import leak_columns
 from swarm.findings.registry import Finding, found
+from swarm.problem.scoring import rarer_class
 
 __all__ = ["column_findings", "some", "target_findings"]
 
@@ -104,11 +105,11 @@ def target_findings(
         )
     known = [_plain(label) for label in classes]
     if task == "binary" and pos_label is None and tuple(known) not in _PLAIN_PAIRS:
-        rare = "rarer" if rarest == 1 else "more frequent"
+        positive = _plain(rarer_class(target))
         told.append(
             found(
                 "SWM003",
-                f"class {known[1]!r} counts as positive, the {rare} one of {known[0]!r} and "
+                f"class {positive!r} counts as positive, the rarer one of {known[0]!r} and "
                 f"{known[1]!r}",
             )
         )
