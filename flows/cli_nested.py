@@ -41,6 +41,8 @@ def nested(
     """Evaluate the whole procedure by nested cross-validation: search, confirmation, ensemble.
 
     Needs no test part. After an interruption, run the same command to continue.
+
+    Example: swarm nested default --folds 5
     """
     with launch_prefect() as server:
         from conf.check import check

@@ -300,7 +300,9 @@ def _digest(config: RefreshConfig, table: Table) -> str:
     }
     if config.data.weights_in_score:
         keys["data.weights_in_score"] = True
-    # Digests of a version without these keys stay valid.
+    # Digests of a version without these keys and values stay valid.
+    if keys["folds.kind"] == "auto":
+        keys["folds.kind"] = "stratified"
     for key, default in (("folds.repeats", 1), ("folds.rotate", 0)):
         if keys[key] == default:
             del keys[key]

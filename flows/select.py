@@ -187,7 +187,6 @@ def start(
     assert data.test is not None
     plan = plan_as_configured(config, data)
     plan.check()
-    _refuse_metrics(config, data)
     name = registered or (config.name if config.tracking.register else None)
     if name is not None and not is_storable(data.problem.estimator):
         raise ConfigError(
@@ -200,6 +199,7 @@ def start(
         opened.callback(archive.close)
         tracking = tracking or tracking_as_configured(config.tracking)
         probe_as_configured(config, plan, archive)
+        _refuse_metrics(config, data)
         log = _open_run(config, run_id, tracking, data, tags or {})
         opened.pop_all()
     return Started(config, plan, data.train, data.test, archive, tracking, log, name, data.findings)

@@ -79,9 +79,24 @@ def config_of(
     return load_select("musk_fast" if mode == "fast" else "musk", given)
 
 
+# Keys that runs were stored without, and the values that change nothing.
+_LATER_KEYS = (
+    ("folds", "repeats", 1),
+    ("folds", "rotate", 0),
+    ("budget", "noise_floor", None),
+    ("ensemble", "union_at_most", None),
+)
+
+
 def digest_of(config: SelectConfig) -> str:
     """Name what the figures of a run depend on; stored runs carry it, so it must not change."""
     dumped = config.model_dump(mode="json")
+    for section, key, default in _LATER_KEYS:
+        if dumped[section][key] == default:
+            del dumped[section][key]
+    # The only step there was.
+    if dumped["strategy"]["params"].get("step") == "bpso":
+        del dumped["strategy"]["params"]["step"]
     kept = ("split", "model", "scoring", "folds", "strategy", "budget", "proxy", "ensemble")
     text = json.dumps([{key: dumped[key] for key in kept}, dumped["evaluation"]["racing"]])
     return hashlib.sha256(text.encode()).hexdigest()[:12]

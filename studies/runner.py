@@ -98,10 +98,14 @@ class Part:
         fingerprint : str
             Of the problem: rows, model, folds.
         """
+        budget = self.config.budget.model_dump(mode="json")
+        if budget["noise_floor"] is None:
+            # As before this key existed.
+            del budget["noise_floor"]
         dumped = [
             fingerprint,
             self.strategies[label].model_dump(mode="json"),
-            self.config.budget.model_dump(mode="json"),
+            budget,
             self.config.evaluation.racing,
             self.config.prepare.model_dump(mode="json"),
             self.judged,

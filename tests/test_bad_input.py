@@ -221,7 +221,9 @@ def test_a_population_beyond_the_memory_is_one_sentence() -> None:
         def start(self, *_: object) -> None:
             raise MemoryError
 
-    problem: Any = SimpleNamespace(space=SimpleNamespace(n_units=20_000))
+    problem: Any = SimpleNamespace(
+        space=SimpleNamespace(n_units=20_000), repeats=1, importance="none"
+    )
     greedy: Any = Greedy()
     plan = SearchPlan(problem, greedy, Hints(), Budget(epochs=1))
     with pytest.raises(ConfigError, match=r"memory for 20,000 units.* reduce the population"):

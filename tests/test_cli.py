@@ -56,10 +56,11 @@ def test_the_module_is_the_command():
     assert told.stdout == f"swarm {version('swarmselect')}\n"
 
 
-def test_completion_is_offered_for_the_shell(swarm):
-    told = swarm("--show-completion", "bash")
-    assert "complete" in told.out
-    assert "swarm" in told.out
+def test_a_shell_can_complete_commands(swarm, monkeypatch):
+    monkeypatch.setenv("_SWARM_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "swarm sta")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert swarm().out.split() == ["stability"]
 
 
 def test_a_configuration_is_shown_without_what_only_a_search_needs():

@@ -85,6 +85,7 @@ def run_fold(
         train,
         test,
         n_models=3,
+        union_at_most=None,
         vote="auto",
         metrics=None,
     )

@@ -109,7 +109,7 @@ def test_further_partitions_are_for_those_that_lead(name: str) -> None:
     count = np.array([folds.bit_count() for folds in asked.values()])
     costs = np.array([evaluator.cost(mask) for mask in masks])
     leading = np.argsort(costs)
-    assert count[leading[:5]].mean() > 2 * count[leading[len(leading) // 2 :]].mean()
+    assert count[leading[:5]].mean() > 1.5 * count[leading[len(leading) // 2 :]].mean()
     # Most masks are clearly worse than the best one on the first partition.
     assert count.sum() < 0.6 * len(count) * REPEATS * PER_PARTITION
     lowest = result.state.best_cost

@@ -106,6 +106,7 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
         "evaluation.json",
         "features.json",
         "figures",
+        "findings.json",
         "history.parquet",
         "predictions.parquet",
         "reference.json",

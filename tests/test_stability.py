@@ -120,7 +120,7 @@ def planted(bench: Bench) -> str:
     frame["who"] = np.arange(400) // 4
     frame.to_csv(bench.folder / "planted.csv", index=False)
     data = {"source": "file", "path": str(bench.folder / "planted.csv"), "target": "y"}
-    return bench.file(data={**data, "drop": ["who"]}, model=BAYES)
+    return bench.file(data={**data, "drop": ["who"]}, model=BAYES, budget={"epochs": 12})
 
 
 def swarm(*arguments: str) -> None:

@@ -368,7 +368,16 @@ def _require_inside(path_in_run: str) -> None:
 # Runs that differ in one of these tags are different searches.
 _IDENTITY = ("rows", "columns", "strategy", "seed")
 # Keys of the configuration that change a search but not its problem.
-_SEARCH = ("strategy.", "space.", "prepare.", "evaluation.racing", "proxy", "prefilter")
+_SEARCH = (
+    "strategy.",
+    "space.",
+    "prepare.",
+    "evaluation.racing",
+    "folds.rotate",
+    "proxy",
+    "prefilter",
+)
+_ABSENT = {"folds.rotate": "0"}
 # Keys of the configuration that may change the problem.
 _PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
 
@@ -381,8 +390,8 @@ def refuse_another_search(
     differs = [
         (key, run.params.get(key, "not set"), written.get(key, "not set"))
         for key in {**run.params, **written}
-        # A key that did not exist when the run was started counts as null.
-        if run.params.get(key, "null") != written.get(key, "null")
+        # A key that did not exist when the run was started had this value.
+        if run.params.get(key, _ABSENT.get(key, "null")) != written.get(key, "null")
     ]
     found = [(key, run.tags.get(key, tags[key]), tags[key]) for key in _IDENTITY]
     found = [(key, was, now) for key, was, now in found if was != now]
