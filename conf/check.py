@@ -12,13 +12,12 @@ from conf.problem_sections import CsvSection
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.findings.registry import check_mute
-from swarm.problem.models import is_a
 from swarm.problem.scoring import scorer_names
 from swarm.search.rotation import check_rotation
 from swarm.strategies.catalogue import make
 from swarm.validation.metrics import metric_names
 
-__all__ = ["check", "fold_kind", "problems_of"]
+__all__ = ["check", "problems_of"]
 
 
 # Packages that the task runners of a comparison need.
@@ -49,15 +48,6 @@ def check(config: SelectConfig | CompareConfig) -> None:
 def problems_of(config: SelectConfig | CompareConfig) -> list[str]:
     """Return every problem that :func:`check` may raise; of a comparison the first."""
     return [str(problem) for problem in _problems(config)]
-
-
-def fold_kind(config: SelectConfig, estimator: Any) -> str:
-    """Return the kind of the folds, with ``auto`` resolved."""
-    if config.folds.kind != "auto":
-        return config.folds.kind
-    from sklearn.base import is_regressor
-
-    return "random" if is_a(is_regressor, estimator) else "stratified"
 
 
 def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:

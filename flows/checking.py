@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from conf.check import fold_kind, problems_of
+from conf.check import problems_of
 from conf.estimator import build_estimator
 from conf.load import AnyConfig, CompareConfig, load_leniently
+from conf.resolve import problem_options
 from conf.run_sections import StrategySection
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError, InputError, nearest
@@ -256,22 +257,10 @@ def _prepared(config: SelectConfig, train: Table, estimator: Any) -> Prepared:
     """Build the problem, and the first proposal of the strategy unless it takes long."""
     strategy = make(config.strategy.name, config.strategy.params)
     quick = train.features.shape[1] <= _MOST_UNITS
-    folds = config.folds
     prepared = prepare(
         train,
         estimator,
-        scoring=config.scoring,
-        pos_label=config.pos_label,
-        folds={
-            "kind": fold_kind(config, estimator),
-            "n_folds": folds.n_folds,
-            "shuffle": folds.shuffle,
-            "seed": config.folds_seed,
-        },
-        space=config.space.model_dump(),
-        importance=config.evaluation.importance,
-        n_clusters=config.prepare.n_clusters,
-        categorical_support=config.data.categorical_support,
+        **problem_options(config, estimator),
         seed=config.seed,
         needs=strategy.needs if quick else (),
     )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conf.check import fold_kind
 from conf.estimator import build_estimator
+from conf.resolve import problem_options
 from conf.run_sections import EvaluationSection
 from conf.schema import SelectConfig
 from swarm.errors import DataError
@@ -109,24 +109,10 @@ def prepare_as_configured(
                 "every test row has the sample weight 0; use another split, or set "
                 "data.weights_in_score to false"
             )
-    folds = config.folds
     prepared = prepare_search(
         train,
         estimator,
-        scoring=config.scoring,
-        pos_label=config.pos_label,
-        folds={
-            "kind": fold_kind(config, estimator),
-            "n_folds": folds.n_folds,
-            "shuffle": folds.shuffle,
-            "seed": config.folds_seed,
-            "repeats": folds.repeats,
-        },
-        space=config.space.model_dump(),
-        importance=config.evaluation.importance,
-        n_clusters=config.prepare.n_clusters,
-        categorical_support=config.data.categorical_support,
-        weights_in_score=config.data.weights_in_score,
+        **problem_options(config, estimator),
         seed=config.seed if seed is None else seed,
         needs=needs,
         warm=warm,
