@@ -23,11 +23,12 @@ from threadpoolctl import threadpool_limits
 
 from conf.estimator import build_estimator
 from conf.problem_sections import DataSection, FoldsSection, ModelSection
-from conf.run_sections import BudgetSection, ConfirmSection, EvaluationSection, StrategySection
+from conf.run_sections import BudgetSection, ConfirmSection, EvaluationSection
 from conf.schema import SelectConfig
 from flows.configured import plan_as_configured, prepare_as_configured
 from flows.progress import say
 from studies.page import Page, write_page
+from studies.runner import section
 from studies.tables import find, read
 from swarm.planning import this_machine
 from swarm.statistics.spearman import spearman_distance
@@ -93,7 +94,7 @@ def config_of(name: str, distinct: int) -> SelectConfig:
         model=ModelSection(estimator="sklearn.naive_bayes.GaussianNB"),
         scoring="accuracy",
         folds=FoldsSection(kind="stratified", n_folds=5, seed=0),
-        strategy=StrategySection(name="multiswarm"),
+        strategy=section("multiswarm"),
         budget=BudgetSection(epochs=None, distinct=distinct),
         confirm=ConfirmSection(best=10, repeats=3),
         # Mutual information would take longer than the search.
