@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from swarm.search.driver import SearchState
     from swarm.search.result import SearchResult
 
-__all__ = ["asked_evaluations", "asked_masks", "training_seconds"]
+__all__ = ["asked_evaluations", "asked_masks", "looked_up", "training_seconds"]
 
 Bool = NDArray[np.bool_]
 
+# Masks per lookup: records take much more memory than what is kept of them.
 _CHUNK = 500
 
 
@@ -42,6 +43,13 @@ def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
     needed = np.frombuffer(folds, dtype=np.uint8).reshape(len(asked), n_bytes)
     masks = unpack_masks(asked, result.space.n_units)
     return masks, np.unpackbits(needed, axis=1, count=n_folds).astype(bool)
+
+
+def looked_up(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[Bool, Record]]:
+    """Yield each of the masks (n, n_units) and its record, reading a part of them at a time."""
+    for start in range(0, len(masks), _CHUNK):
+        chunk = masks[start : start + _CHUNK]
+        yield from zip(chunk, known.lookup(chunk), strict=True)
 
 
 def asked_evaluations(
@@ -73,14 +81,9 @@ def asked_evaluations(
         also = also[[key not in seen for key in pack_masks(also)]]
         masks = np.vstack([masks, also])
         needed = np.vstack([needed, np.ones((len(also), needed.shape[1]), dtype=bool)])
-    for start in range(0, len(masks), _CHUNK):
-        some = slice(start, start + _CHUNK)
-        for mask, folds, record in zip(
-            masks[some], needed[some], known.lookup(masks[some]), strict=True
-        ):
-            if (record.known & folds).any():
-                costs = np.where(folds, record.fold_costs, np.nan)
-                yield mask, replace(record, fold_costs=costs)
+    for (mask, record), folds in zip(looked_up(masks, known), needed, strict=True):
+        if (record.known & folds).any():
+            yield mask, replace(record, fold_costs=np.where(folds, record.fold_costs, np.nan))
 
 
 def training_seconds(state: SearchState, known: KnownEvaluations) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.search.asked import asked_masks
+from swarm.search.asked import asked_masks, looked_up
 from swarm.search.packing import first_of_equal
 from swarm.search.picks import check_pick, pareto_front, pick
 from swarm.search.result import SearchResult
@@ -28,8 +28,6 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 _CONFIDENCE = 0.95
-# Subsets per lookup: records take much more memory than what is kept of them.
-_CHUNK = 256
 
 
 @dataclass(frozen=True)
@@ -148,12 +146,11 @@ class EvaluatedSubsets:
         if problem.importance == "none":
             return found
         wanted = {self.masks[row].tobytes(): row for row in rows}
-        for records, chunk in _lookups(asked_masks(self.result, problem.n_folds)[0], known):
-            for record, mask in zip(records, chunk, strict=True):
-                if record.complete and not record.failed:
-                    # A subset without its unused units is in the archive under the proposed mask.
-                    keys = {mask.tobytes(), self._shrunk(mask, record, problem).tobytes()}
-                    found |= {wanted[key]: record.importance for key in keys & set(wanted)}
+        for mask, record in looked_up(asked_masks(self.result, problem.n_folds)[0], known):
+            if record.complete and not record.failed:
+                # A subset without its unused units is in the archive under the proposed mask.
+                keys = {mask.tobytes(), self._shrunk(mask, record, problem).tobytes()}
+                found |= {wanted[key]: record.importance for key in keys & set(wanted)}
         return found
 
     def _shrunk(self, mask: Bool, record: Record, problem: Problem) -> Bool:
@@ -177,21 +174,12 @@ def selected(space: SearchSpace, order: Sequence[int], mask: Bool) -> tuple[list
     return [name_at[position] for position in sorted(name_at)], support
 
 
-def _lookups(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[list[Record], Bool]]:
-    for start in range(0, len(masks), _CHUNK):
-        chunk = masks[start : start + _CHUNK]
-        yield known.lookup(chunk), chunk
-
-
 def _costs(masks: Bool, needed: Bool, known: KnownEvaluations) -> tuple[Float, Bool]:
     """Fold costs (n, n_folds), NaN unless needed, and used units (n, n_units)."""
     fold_costs, used = np.full(needed.shape, np.nan), masks.copy()
-    row = 0
-    for records, chunk in _lookups(masks, known):
-        for record, mask in zip(records, chunk, strict=True):
-            fold_costs[row] = np.where(needed[row], record.fold_costs, np.nan)
-            used[row] = mask & record.used.any(axis=0)
-            row += 1
+    for row, (mask, record) in enumerate(looked_up(masks, known)):
+        fold_costs[row] = np.where(needed[row], record.fold_costs, np.nan)
+        used[row] = mask & record.used.any(axis=0)
     return fold_costs, used
 
 
