@@ -41,11 +41,12 @@ _PACKAGES = ("swarmselect", "numpy", "scikit-learn", "lightgbm")
 # Up to this many units searches meet the same subsets again and again, and share them in a file.
 _SHARED_UNITS = 18
 _N_MODELS, _N_RANDOM = 8, 3
+_AS_IN_SOURCE = {"step": "bpso", "init": "clusters"}
 
 
 def section(name: str) -> StrategySection:
-    """Return a strategy at its defaults; the multi-swarm takes the steps of its source."""
-    return StrategySection(name=name, params={"step": "bpso"} if name == "multiswarm" else {})
+    """Return a strategy at its defaults, but the multi-swarm as in its source."""
+    return StrategySection(name=name, params=_AS_IN_SOURCE if name == "multiswarm" else {})
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,13 @@ class Part:
         if budget["noise_floor"] is None:
             # As before this key existed.
             del budget["noise_floor"]
+        strategy = self.strategies[label].model_dump(mode="json")
+        if strategy["params"] == _AS_IN_SOURCE:
+            # These were the defaults.
+            strategy["params"] = {}
         dumped = [
             fingerprint,
-            self.strategies[label].model_dump(mode="json"),
+            strategy,
             budget,
             self.config.evaluation.racing,
             self.config.prepare.model_dump(mode="json"),

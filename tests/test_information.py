@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 from sklearn.metrics import mutual_info_score
 
 from swarm.errors import DataError, InputError
+from swarm.problem import hints as hints_module
 from swarm.problem.hints import prepare_hints
 from swarm.problem.space import SearchSpace
 from swarm.statistics import information
-from swarm.statistics.information import mutual_information, unit_information
+from swarm.statistics.information import (
+    mutual_information,
+    target_information,
+    unit_information,
+)
 from tests.fakes import calm
 
 
@@ -149,6 +154,37 @@ def test_information_between_units_is_the_mean_over_their_columns() -> None:
         unit_information(*columns, [(0,), (1,), (2,), (3,)]), columns, strict=True
     ):
         assert np.array_equal(one, other)
+
+
+def test_the_information_with_the_target_is_that_of_all_pairs_to_the_bit() -> None:
+    table = mixed()
+    table["a"] = table["a"].where(table["a"] > -1)
+    labels = np.column_stack([table["yes"], table["few"] > 1]).astype(int)
+    targets = ((table["who"], "multiclass"), (table["b"] * 3, "regression"), (labels, "multilabel"))
+    for target, task in targets:
+        whole = mutual_information(table, target, task)[1]
+        assert np.array_equal(target_information(table, target, task), whole)
+    space = SearchSpace.build(list(table.columns), groups={"ab": ["a", "b"]})
+    both = prepare_hints(table, space, labels, needs=("relevance", "redundancy"))
+    alone = prepare_hints(table, space, labels, needs=("relevance",))
+    assert np.array_equal(alone.relevance, both.relevance)
+
+
+def test_a_long_table_is_sampled_and_the_sample_does_not_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = mixed(n=1200).drop(columns="constant")
+    space = SearchSpace.build(list(table.columns))
+    every = ("distance", "clusters", "relevance", "redundancy")
+    exact = prepare_hints(table, space, table["yes"], needs=every)
+    monkeypatch.setattr(hints_module, "MOST_ROWS", 900)
+    sampled = prepare_hints(table, space, table["yes"], needs=every)
+    again = prepare_hints(table, space, table["yes"], needs=every)
+    assert not np.array_equal(sampled.distance, exact.distance)
+    assert np.abs(sampled.distance - exact.distance).max() < 0.1
+    assert np.abs(sampled.relevance - exact.relevance).max() < 0.1
+    for name in every:
+        assert np.array_equal(getattr(sampled, name), getattr(again, name))
 
 
 def test_hints_are_computed_as_far_as_they_are_asked_for() -> None:

@@ -33,7 +33,6 @@ from swarm.problem.space import SearchSpace
 from swarm.search.confirmation import fresh_seed
 from swarm.search.narrowed import Narrowed
 from swarm.search.prefilter import Prefilter, cut_units, golden_section, most_cut_fits
-from swarm.statistics.information import mutual_information, target_information
 from swarm.strategies.catalogue import STRATEGIES, make
 from swarm.testing.planted import hints_for, plain_space, planted
 from swarm.testing.trajectory import drive
@@ -162,16 +161,6 @@ def test_lightgbm_ranks_by_gain() -> None:
         for train, _ in StratifiedKFold(3, shuffle=True, random_state=fresh_seed(0, 0)).split(X, y)
     ]
     assert cut.importances == pytest.approx(np.mean(gains, axis=0))
-
-
-def test_the_information_with_the_target_is_that_of_all_pairs() -> None:
-    X, y = numbers()
-    X["x3"] = X["x3"].where(X["x3"] > -1)
-    X["x5"] = (X["x5"] > 0).astype(int)
-    labels = np.column_stack([y, X["x4"] > 0]).astype(int)
-    for target, task in ((y, "binary"), (X["x4"] * 3, "regression"), (labels, "multilabel")):
-        whole = mutual_information(X, target, task)[1].mean(axis=1)
-        assert target_information(X, target, task) == pytest.approx(whole, abs=1e-12)
 
 
 def test_a_requested_size_is_always_kept() -> None:

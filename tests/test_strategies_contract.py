@@ -48,6 +48,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     if step != default
 } | {
     "bpso-ranked": ("bpso", {"init": "ranked"}),
+    "multiswarm-clusters": ("multiswarm", {"init": "clusters"}),
+    # As in the source.
+    "multiswarm-bpso": ("multiswarm", {"init": "clusters", "step": "bpso"}),
     "multiswarm-ranked": ("multiswarm", {"init": "ranked", "step": "bpso"}),
 }
 

@@ -18,7 +18,7 @@ from conf.schema import SelectConfig
 from studies import bees, false_selections, musk, pays, two_d
 from studies.page import UnsupportedClaimError, render
 from studies.rows import COLUMNS, Rows
-from studies.runner import Part, facts_of, rows_of, run_study
+from studies.runner import Part, facts_of, rows_of, run_study, section
 from studies.tables import binned, complete, with_folds
 
 DOCS = Path(__file__).parents[1] / "docs" / "evidence"
@@ -117,6 +117,10 @@ def test_a_study_goes_on_after_a_kill_and_does_not_depend_on_workers(
 def test_the_digests_of_stored_rows_stay_what_they_are(parts: list[Part]) -> None:
     assert parts[0].digest("bpso", "f" * 32) == "1314a9ab725c"
     assert parts[1].digest("full", "f" * 32) == "0bcedab9d461"
+    # Its defaults were those of the source when the rows were made.
+    as_named = replace(parts[0], strategies={"multiswarm": StrategySection(name="multiswarm")})
+    as_run = replace(parts[0], strategies={"multiswarm": section("multiswarm")})
+    assert as_run.digest("multiswarm", "f" * 32) == as_named.digest("multiswarm", "f" * 32)
     config = musk.config_of(None, Path("work"), "random", "fast", 0, 100)
     runs = pd.read_csv(DOCS / "results" / "musk-runs.csv").set_index(["split", "mode", "seed"])
     assert musk.digest_of(config) == runs.loc[("random", "fast", 0), "plan"]

@@ -49,13 +49,16 @@ OURS: dict[str, dict[str, Any]] = {
     "swarm confirm": {"confirm": {"repeats": 5}},
     "swarm confirm balanced": {"confirm": {"repeats": 5, "goal": "balanced"}},
     "swarm confirm size": {"confirm": {"repeats": 5, "goal": "size"}},
-    "swarm ranked start": {"strategy_params": {"init": "ranked"}},
-    "swarm ranked start confirm": {
-        "strategy_params": {"init": "ranked"},
+    "swarm clusters": {"strategy_params": {"init": "clusters"}},
+    "swarm clusters confirm": {
+        "strategy_params": {"init": "clusters"},
         "confirm": {"repeats": 5},
     },
-    "swarm bpso": {"strategy_params": {"step": "bpso"}},
-    "swarm bpso confirm": {"strategy_params": {"step": "bpso"}, "confirm": {"repeats": 5}},
+    "swarm bpso": {"strategy_params": {"init": "clusters", "step": "bpso"}},
+    "swarm bpso confirm": {
+        "strategy_params": {"init": "clusters", "step": "bpso"},
+        "confirm": {"repeats": 5},
+    },
     "swarm ranked": {"strategy": "ranked"},
     "swarm prefilter": {"prefilter": {"least": 5}},
     "swarm random": {"strategy": "random"},

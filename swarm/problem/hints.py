@@ -16,10 +16,24 @@ from swarm.problem.space import SearchSpace
 from swarm.problem.target import task_of
 from swarm.statistics.clusters import clusters
 from swarm.statistics.distances import Distances
-from swarm.statistics.information import mutual_information, unit_information
+from swarm.statistics.information import (
+    mutual_information,
+    target_information,
+    unit_information,
+    unit_relevance,
+)
+from swarm.statistics.lazy_distance import LazyDistances, spread_order
+from swarm.statistics.line_clusters import line_clusters
 from swarm.statistics.spearman import spearman_distance, unit_distance
 
-__all__ = ["MOST_DENSE_COLUMNS", "TARGET_HINTS", "Hints", "default_clusters", "prepare_hints"]
+__all__ = [
+    "MOST_DENSE_COLUMNS",
+    "MOST_ROWS",
+    "TARGET_HINTS",
+    "Hints",
+    "default_clusters",
+    "prepare_hints",
+]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -28,6 +42,10 @@ Int = NDArray[np.int64]
 # Above this number of columns, the full distance matrix is not computed: it takes 200 MB at this
 # size, and 80 GB at 100,000 columns.
 MOST_DENSE_COLUMNS = 5000
+
+# Of a longer table, hints are computed from this many rows, spread evenly: the standard error of a
+# correlation is then 0.003.
+MOST_ROWS = 100_000
 
 _HINTS = ("distance", "clusters", "relevance", "redundancy")
 # Hints that are computed from the target.
@@ -91,6 +109,8 @@ def prepare_hints(
     :func:`swarm.statistics.line_clusters.line_clusters`, in time and memory linear in the number
     of columns.
 
+    Of more than :data:`MOST_ROWS` rows, as many are sampled, always the same.
+
     Parameters
     ----------
     features : DataFrame (n_rows, n_columns)
@@ -128,13 +148,22 @@ def prepare_hints(
         raise ConfigError(
             f"n_clusters must be from 1 to {space.n_units}, the number of units, got {count}"
         )
+    if len(features) > MOST_ROWS:
+        rows = np.sort(spread_order(len(features))[:MOST_ROWS])
+        features = features.iloc[rows]
+        if target is not None:
+            task = task or task_of(target)
+            target = target.iloc[rows] if hasattr(target, "iloc") else target[rows]
     distance: NDArray[np.float64] | Distances | None = None
     labels = relevance = redundancy = None
     if "distance" in needs or "clusters" in needs:
         distance, labels = _closeness(features, space, count if "clusters" in needs else None)
-    if not TARGET_HINTS.isdisjoint(needs):
+    if "redundancy" in needs:
         columns = mutual_information(features, target, task or task_of(target))
         redundancy, relevance = unit_information(*columns, space.units)
+    elif "relevance" in needs:
+        per_column = target_information(features, target, task or task_of(target))
+        relevance = unit_relevance(per_column, space.units)
     return Hints(distance, labels, relevance, redundancy, warm)
 
 
@@ -149,9 +178,6 @@ def _closeness(
         if n_clusters is not None:
             labels = clusters(distance, n_clusters).astype(np.int64)
     else:
-        from swarm.statistics.lazy_distance import LazyDistances
-        from swarm.statistics.line_clusters import line_clusters
-
         distance = lazy = LazyDistances(features, space.units)
         if n_clusters is not None:
             labels = line_clusters(lazy, n_clusters)

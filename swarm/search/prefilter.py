@@ -296,7 +296,8 @@ def _importances(problem: Problem, evaluator: CrossValidation) -> tuple[Float, F
             target_information(problem.features.iloc[train], problem.target[train], problem.task)
             for train, _ in problem.folds
         ]
-        return np.array([space.by_unit(each, range(space.n_columns)) for each in values]), costs
+        means = [each.mean(axis=1) for each in values]
+        return np.array([space.by_unit(each, range(space.n_columns)) for each in means]), costs
     record = evaluator.known.lookup(everything[:1])[0]
     if not np.isfinite(costs).all():
         reason = (record.error or "an unknown error").strip().splitlines()[-1]

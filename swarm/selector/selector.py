@@ -479,6 +479,8 @@ class SubsetSelector(
         strategy, min_size, max_size = sized(
             self.strategy, self.strategy_params, self.size, self.min_size, self.max_size
         )
+        if y is None:
+            strategy = strategy.without_target()
         if y is None and strategy.needs_target:
             raise DataError(
                 f"strategy {name_of(strategy)!r} needs a target, got y=None; choose another one"

@@ -13,7 +13,12 @@ from swarm.errors import DataError, InputError
 from swarm.statistics.encoding import as_numbers, is_nominal
 from swarm.statistics.units import columns_of_units
 
-__all__ = ["mutual_information", "target_information", "unit_information"]
+__all__ = [
+    "mutual_information",
+    "target_information",
+    "unit_information",
+    "unit_relevance",
+]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -96,31 +101,32 @@ def target_information(
     *,
     n_bins: int = 10,
 ) -> Float:
-    """Mutual information, in nats, of each feature with the target: its mean over the labels.
+    """Mutual information, in nats, of each feature with each label.
 
-    As the relevance of :func:`mutual_information`, in time and memory linear in the number of
-    columns.
+    Bit-identical to the relevance of :func:`mutual_information`, in time and memory linear in the
+    number of columns.
 
     Returns
     -------
-    float64 (d,)
-        At least 0.
+    float64 (d, n_labels)
+        At least 0, read-only.
     """
     labels = _codes(pd.DataFrame(target), n_bins, task != "regression")
     table, scale = _count_logs(len(labels))
-    total = np.zeros(features.shape[1])
+    relevance = np.empty((features.shape[1], labels.shape[1]))
     most = max(1, _BLOCK_BYTES // (64 * max(1, len(labels))))
     for start in range(0, features.shape[1], most):
         codes = _codes(features.iloc[:, start : start + most], n_bins)
         d = codes.shape[1]
         own = np.array([table[np.bincount(column)].sum() for column in codes.T])
-        for label in labels.T:
+        for number, label in enumerate(labels.T):
             both = np.hstack([codes, label[:, None]])
             shared = _by_sorting(both, d, table)
-            information = table[len(labels)] + shared[:d] - own - shared[d]
-            total[start : start + d] += np.maximum(information / (scale * len(labels)), 0.0)
-    result: Float = total / labels.shape[1]
-    return result
+            # The same integers, and the same rounding, as for all pairs.
+            total = table[len(labels)] + shared[:d] - own - shared[d]
+            relevance[start : start + d, number] = np.maximum(total / (scale * len(labels)), 0.0)
+    relevance.setflags(write=False)
+    return relevance
 
 
 def unit_information(
@@ -152,10 +158,22 @@ def unit_information(
     sums = np.add.reduceat(pairs, starts, axis=1)
     # Both triangles are summed in different orders, so they may differ in the last bit.
     between: Float = (sums + sums.T) / (2.0 * sizes[:, None] * sizes[None, :])
-    own: Float = np.add.reduceat(relevance[columns], starts, axis=0) / sizes[:, None]
-    for array in (between, own):
-        array.setflags(write=False)
-    return between, own
+    between.setflags(write=False)
+    return between, unit_relevance(relevance, units)
+
+
+def unit_relevance(relevance: Float, units: Sequence[Sequence[int]]) -> Float:
+    """Relevance of units, the mean over their columns: float64 (n_units, n_labels), read-only.
+
+    Raises
+    ------
+    InputError
+        If a unit has no column.
+    """
+    columns, starts, sizes = columns_of_units(units)
+    means: Float = np.add.reduceat(relevance[columns], starts, axis=0) / sizes[:, None]
+    means.setflags(write=False)
+    return means
 
 
 def _codes(table: pd.DataFrame, n_bins: int, by_value: bool = False) -> Int:

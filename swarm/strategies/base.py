@@ -142,6 +142,10 @@ class Strategy(ABC):
         """Whether it requires a target: some hints are computed from it."""
         return not TARGET_HINTS.isdisjoint(self.needs)
 
+    def without_target(self) -> Strategy:
+        """Return the strategy of a search without a target. Default: itself."""
+        return self
+
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
         """Minimum and maximum number of evaluations that the space allows until it finishes.
 

@@ -8,7 +8,9 @@ distances; the others take a step of the binary PSO, or another one
 Source: the description of multi-swarm BPSO in docs/sources.md; Liang and Suganthan (2005), Dynamic
 multi-swarm particle swarm optimizer. Our choices where they are silent: initial velocities are
 zero; a particle that searches locally keeps its velocity; of pbests with equal costs the one with
-fewer units is kept, which Xue et al. (2014) do, but not the description.
+fewer units is kept, which Xue et al. (2014) do, but not the description. Two defaults differ from the
+description, because subsets held better on unseen rows (docs/evidence/arena.md): the step, and that
+half of the particles start from the units of highest relevance.
 """
 
 from __future__ import annotations
@@ -112,9 +114,10 @@ class MultiSwarm(Strategy):
     local_search
         Whether to use the local search.
     init
-        ``"clusters"``: one unit of every cluster; ``"bernoulli"``: each unit with probability
-        0.5; ``"ranked"``: every other particle as for clusters, the others the units of highest
-        mutual information with the target, their numbers in geometric progression.
+        ``"ranked"``: every other particle starts with one unit of every cluster, the others with
+        the units of highest mutual information with the target, their numbers in geometric
+        progression; ``"clusters"``, as in the source and without a target: one unit of every
+        cluster; ``"bernoulli"``: each unit with probability 0.5.
     shrink
         Whether pbests drop the units that the models did not use.
     addition_bound
@@ -143,7 +146,7 @@ class MultiSwarm(Strategy):
     n_extra: int = 1
     local_search_prob: float = 0.5
     local_search: bool = True
-    init: Literal["clusters", "bernoulli", "ranked"] = "clusters"
+    init: Literal["ranked", "clusters", "bernoulli"] = "ranked"
     shrink: bool = True
     addition_bound: Literal["min", "max"] = "min"
     step: Step = "recombine"
@@ -160,7 +163,7 @@ class MultiSwarm(Strategy):
         require("local_search_prob", self.local_search_prob, at_least=0, at_most=1)
         require("local_search", self.local_search, truth=True)
         require("shrink", self.shrink, truth=True)
-        require("init", self.init, one_of=("clusters", "bernoulli", "ranked"))
+        require("init", self.init, one_of=("ranked", "clusters", "bernoulli"))
         require("addition_bound", self.addition_bound, one_of=("min", "max"))
         check_step(self, self.step)
 
@@ -168,6 +171,10 @@ class MultiSwarm(Strategy):
     def needs(self) -> tuple[str, ...]:
         """What the first positions are drawn from, and distances for the local search."""
         return hints_to_place(self.init) + (("distance",) if self.local_search else ())
+
+    def without_target(self) -> MultiSwarm:
+        """Start from clusters, as there is nothing to rank the units by."""
+        return replace(self, init="clusters") if self.init == "ranked" else self
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MultiSwarmState:
         """Place the particles; warm-start masks, if any, come first."""
