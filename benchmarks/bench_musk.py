@@ -207,7 +207,8 @@ def main() -> None:
     with CrossValidation(problem, n_jobs=arguments.jobs) as evaluator:
         made = noting(evaluator)
         search = Search(
-            make("multiswarm"), space, evaluator, hints, 0, Budget(epochs=arguments.epochs)
+            make("multiswarm", {"step": "bpso", "init": "clusters"}),
+            *(space, evaluator, hints, 0, Budget(epochs=arguments.epochs)),
         )
         started = time.perf_counter()
         result = run(search)

@@ -95,7 +95,7 @@ def musk(seed: int) -> tuple[Problem, Any, Any, Any]:
 
 
 def search_of(problem: Problem, evaluator: Any, seed: int, racing: float | None) -> Search:
-    strategy = make("multiswarm", {"step": "bpso"})
+    strategy = make("multiswarm", {"step": "bpso", "init": "clusters"})
     hints = prepare_hints(problem.features, problem.space, n_clusters=50)
     return Search(strategy, problem.space, evaluator, hints, seed, Budget(epochs=999), racing)
 

@@ -140,7 +140,7 @@ def problem(n_rows: int, n_columns: int, folds: int) -> Problem:
 
 def own_work(space: SearchSpace, hints: Hints, n_particles: int, epochs: int = 10) -> np.ndarray:
     """Seconds of propose plus observe: float64 (epochs,). Models use a tenth of a wide subset."""
-    strategy = MultiSwarm(n_particles=n_particles)
+    strategy = MultiSwarm(n_particles=n_particles, init="clusters")
     state = strategy.start(space, hints, np.random.default_rng(0))
     spent = np.zeros(epochs)
     for epoch in range(epochs):

@@ -45,10 +45,10 @@ SETS = (
 BOOSTED_SETS = ("ionosphere", "sonar")
 REFERENCE = "multiswarm"
 VARIANTS = {
-    REFERENCE: ("multiswarm", {"step": "bpso"}),
-    "recombine": ("multiswarm", {"step": "recombine"}),
-    "sticky": ("multiswarm", {"step": "sticky"}),
-    "v_shaped": ("multiswarm", {"step": "v_shaped"}),
+    REFERENCE: ("multiswarm", {"step": "bpso", "init": "clusters"}),
+    "recombine": ("multiswarm", {"step": "recombine", "init": "clusters"}),
+    "sticky": ("multiswarm", {"step": "sticky", "init": "clusters"}),
+    "v_shaped": ("multiswarm", {"step": "v_shaped", "init": "clusters"}),
     "ranked start": ("multiswarm", {"step": "bpso", "init": "ranked"}),
     "recombine, ranked start": ("multiswarm", {"step": "recombine", "init": "ranked"}),
     "bpso": ("bpso", {}),

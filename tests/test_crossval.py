@@ -225,7 +225,9 @@ def search(
     X, y = table
     problem = Problem.build(X, y, estimator, folds=3, importance=importance, scoring=scoring)
     strategy = make("multiswarm", {"n_particles": 6, "n_swarms": 2, "regroup_every": 3})
-    hints = prepare_hints(problem.features, problem.space)
+    hints = prepare_hints(
+        problem.features, problem.space, problem.target, problem.task, needs=strategy.needs
+    )
     with CrossValidation(problem, archive, **options) as evaluator:
         budget = Budget(epochs=epochs)
         return run(Search(strategy, problem.space, evaluator, hints, seed, budget))

@@ -177,13 +177,31 @@ def test_who_searches_locally_keeps_the_velocity() -> None:
         assert np.abs(after.velocity).max() <= 2.0
 
 
-def test_first_positions_take_one_unit_of_every_cluster() -> None:
+@pytest.mark.parametrize(
+    ("init", "of_clusters"), [("clusters", slice(None)), ("ranked", slice(1, None, 2))]
+)
+def test_first_positions_take_one_unit_of_every_cluster_or_the_most_relevant_ones(
+    init: Any, of_clusters: slice
+) -> None:
     space = plain_space(12)
     hints = hints_for(space)
-    ((_, proposal, _, _),) = epochs(MultiSwarm(), planted(space), 1)
+    ((_, proposal, _, _),) = epochs(MultiSwarm(init=init), planted(space), 1)
     assert hints.clusters is not None
+    assert hints.relevance is not None
+    drawn = proposal.masks[of_clusters]
     for label in np.unique(hints.clusters):
-        assert (proposal.masks[:, hints.clusters == label].sum(axis=1) == 1).all()
+        assert (drawn[:, hints.clusters == label].sum(axis=1) == 1).all()
+    if init == "ranked":
+        relevance = hints.relevance.sum(axis=1)
+        prefixes = proposal.masks[::2]
+        assert prefixes.sum(axis=1).tolist() == [1, 1, 2, 3, 4, 6, 8, 12]
+        for mask in prefixes[:-1]:
+            assert relevance[mask].min() > relevance[~mask].max()
+
+
+def test_without_a_target_the_default_starts_from_clusters() -> None:
+    assert MultiSwarm().without_target() == MultiSwarm(init="clusters")
+    assert not MultiSwarm().without_target().needs_target
 
 
 def test_plain_bernoulli_swarms_need_no_hint() -> None:
@@ -199,7 +217,7 @@ def test_plain_bernoulli_swarms_need_no_hint() -> None:
         ({"local_search_prob": 1.5}, "local_search_prob must be <= 1, got 1.5"),
         (
             {"init": "random"},
-            "init must be one of 'clusters', 'bernoulli', 'ranked', got 'random'",
+            "init must be one of 'ranked', 'clusters', 'bernoulli', got 'random'",
         ),
         (
             {"step": "jump"},

@@ -41,10 +41,11 @@ def searched(
 ) -> tuple[SearchResult, SearchResult]:
     """Return the search on the cheaper model, and what was confirmed of it."""
     cheap = problems()[1]
-    hints = prepare_hints(cheap.features, cheap.space)
+    strategy = make("multiswarm")
+    hints = prepare_hints(cheap.features, cheap.space, cheap.target, needs=strategy.needs)
     with CrossValidation(cheap, archive) as evaluator:
         budget = Budget(epochs=8)
-        result = run(Search(make("multiswarm"), cheap.space, evaluator, hints, 1, budget))
+        result = run(Search(strategy, cheap.space, evaluator, hints, 1, budget))
         with CrossValidation(full or problems()[0], archive) as counting:
             return result, confirm(result, evaluator, counting, n_best=n_best, n_probes=n_probes)
 

@@ -42,16 +42,14 @@ PROMISES: dict[str, dict[str, Any]] = {
 
 # Options that make another search of a strategy; each keeps the contract and has a golden result.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    f"{name}-{step}": (name, {"step": step})
-    for name, default in (("bpso", "bpso"), ("multiswarm", "recombine"))
-    for step in STEPS
-    if step != default
-} | {
+    **{f"bpso-{step}": ("bpso", {"step": step}) for step in STEPS if step != "bpso"},
     "bpso-ranked": ("bpso", {"init": "ranked"}),
+    # Those of the description, and each of its two parts with ours in place of the other.
+    "multiswarm-bpso": ("multiswarm", {"step": "bpso", "init": "clusters"}),
     "multiswarm-clusters": ("multiswarm", {"init": "clusters"}),
-    # As in the source.
-    "multiswarm-bpso": ("multiswarm", {"init": "clusters", "step": "bpso"}),
-    "multiswarm-ranked": ("multiswarm", {"init": "ranked", "step": "bpso"}),
+    "multiswarm-ranked": ("multiswarm", {"step": "bpso"}),
+    "multiswarm-sticky": ("multiswarm", {"step": "sticky", "init": "clusters"}),
+    "multiswarm-v_shaped": ("multiswarm", {"step": "v_shaped", "init": "clusters"}),
 }
 
 

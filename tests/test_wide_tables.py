@@ -112,7 +112,7 @@ def test_a_search_on_lazy_distances_is_the_search_on_the_matrix() -> None:
     hints = dict(vars(matrix), distance=LazyDistances(features, space.units))
     searches = []
     for given in (matrix, type(matrix)(**hints)):
-        search = make_search(MultiSwarm(), planted(space), epochs=12)
+        search = make_search(MultiSwarm(init="clusters"), planted(space), epochs=12)
         object.__setattr__(search, "hints", given)
         searches.append(everything(run(search)))
     assert searches[0] == searches[1]
@@ -162,10 +162,11 @@ def test_there_are_as_many_clusters_as_asked() -> None:
 def test_hints_of_a_wide_table_never_hold_a_matrix_of_its_columns() -> None:
     d = MOST_DENSE_COLUMNS + 1
     features, _ = blocks(d, 60)
-    space = SearchSpace.build(list(features.columns))
+    space, strategy = SearchSpace.build(list(features.columns)), MultiSwarm()
+    target = np.arange(len(features)) % 2
     tracemalloc.start()
     try:
-        hints = prepare_hints(features, space)
+        hints = prepare_hints(features, space, target, needs=strategy.needs)
         lazy = hints.distance
         assert isinstance(lazy, Distances)
         assert not isinstance(lazy, np.ndarray)
@@ -177,7 +178,6 @@ def test_hints_of_a_wide_table_never_hold_a_matrix_of_its_columns() -> None:
     assert isinstance(lazy, LazyDistances)
     assert peak - lazy.reserved < 8 * d * d / 2
     assert lazy.reserved <= 512 << 20
-    strategy = MultiSwarm()
     state = strategy.start(space, hints, np.random.default_rng(0))
     _, proposal = strategy.propose(state, np.random.default_rng(1))
     assert proposal.masks.shape == (16, d)
