@@ -8,8 +8,8 @@ distances; the others take a step of the binary PSO, or another one
 Source: the description of multi-swarm BPSO in docs/sources.md; Liang and Suganthan (2005), Dynamic
 multi-swarm particle swarm optimizer. Our choices where they are silent: initial velocities are
 zero; a particle that searches locally keeps its velocity; of pbests with equal costs the one with
-fewer units is kept, which Xue et al. (2014) do, but not the description. Two defaults differ from the
-description, because subsets held better on unseen rows (docs/evidence/arena.md): the step, and that
+fewer units is kept, which Xue et al. (2014) do, but not the description. Two defaults differ from
+it, because their subsets held better on unseen rows (docs/evidence/arena.md): the step, and that
 half of the particles start from the units of highest relevance.
 """
 
