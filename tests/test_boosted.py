@@ -59,6 +59,7 @@ def test_a_lightgbm_that_answers_otherwise_is_left_to_its_wrapper(
     assert boosted_path(problem) is None
 
 
+@pytest.mark.slow
 def test_musk_costs_what_it_costs_the_wrapper(
     shared_data: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_finished_comparison_is_answered_by_the_archive_as_a_new_one(first, un
     assert same(bench, again) == same(bench, compared)
 
 
+@pytest.mark.slow
 def test_processes_find_what_threads_find(first, bench, undrawn):
     config = of(bench, runner={"kind": "processes", "workers": 2})
     other = compare(config, verbosity=0)

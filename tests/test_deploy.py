@@ -86,6 +86,7 @@ def test_every_setting_is_in_the_example_with_its_default_and_no_password_is_wri
 
 
 @pytest.mark.parametrize("name", sorted(OURS))
+@pytest.mark.slow
 def test_every_command_is_there_and_knows_its_options(name: str) -> None:
     program, *rest = OURS[name]["command"]
     words = [word for word in rest if not word.startswith(("-", "/"))]

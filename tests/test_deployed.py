@@ -153,6 +153,7 @@ def test_the_schedule_is_on_the_deployment_and_becomes_runs(served, prefect_serv
         assert len([run for run in runs if run.auto_scheduled]) >= 2
 
 
+@pytest.mark.slow
 def test_a_deployed_run_finishes_and_leaves_its_artifacts(served):
     from prefect.client.schemas.filters import FlowRunFilter
 
@@ -312,6 +313,7 @@ def test_outside_a_flow_run_nothing_is_shown(monkeypatch):
 
 
 @pytest.mark.usefixtures("prefect_server")
+@pytest.mark.slow
 def test_prefect_yaml_deploys_what_ships(monkeypatch):
     from prefect.cli import app as prefect
     from prefect.client.schemas.actions import WorkPoolCreate

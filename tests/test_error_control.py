@@ -176,6 +176,7 @@ def test_without_similar_units_it_is_the_measure_corrected_for_chance():
     assert adjusted_stability(masks, np.eye(15)) == pytest.approx(wanted)
 
 
+@pytest.mark.slow
 def test_random_subsets_agree_by_chance_whatever_is_similar():
     similarity = np.kron(np.eye(5), np.ones((4, 4)))
     found = []

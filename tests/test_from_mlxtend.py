@@ -25,6 +25,7 @@ def test_every_example_of_the_document_is_there() -> None:
 
 
 @pytest.mark.parametrize("title", EXAMPLES)
+@pytest.mark.docs
 def test_both_find_the_same(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "Agg")
     code = blocks(EXAMPLES[title])

@@ -181,6 +181,7 @@ def noise(bench: Bench) -> str:
     return bench.file(data=data, model=BAYES, scoring="accuracy", budget={"epochs": 10})
 
 
+@pytest.mark.slow
 def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
     prefect_server, bench, noise, capsys
 ):

@@ -119,6 +119,7 @@ def everything(bench: Bench, databases: list[str], prefect: str) -> Iterator[tup
             yield kind, json.dumps(json.load(answer))
 
 
+@pytest.mark.slow
 def test_a_run_killed_on_postgresql_ends_as_on_files_and_shows_no_password(
     warm: WarmSwarm,
     on_server: ServerBench,

@@ -78,6 +78,7 @@ def select(command: list[str], folder: Path, environment: Environment) -> str:
     return run_id
 
 
+@pytest.mark.slow
 def test_a_new_user_selects_features_and_finds_everything_in_one_folder(
     tmp_path, new_user, command
 ):

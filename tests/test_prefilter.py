@@ -171,6 +171,7 @@ def test_a_requested_size_is_always_kept() -> None:
         assert fitted.prefilter_.sizes.min() >= 12
 
 
+@pytest.mark.slow
 def test_auto_cuts_tables_of_more_than_5000_columns_alone() -> None:
     rng = np.random.default_rng(0)
     X, y = pd.DataFrame(rng.normal(size=(40, 5001))).add_prefix("x"), np.arange(40) % 2

@@ -123,6 +123,7 @@ def load(tracking: Tracking) -> Iterator[Any]:
     mlflow.set_tracking_uri(before)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_predicts_what_the_ensemble_predicts(
     logged: Any, tracking: Tracking, tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def failing(bench: Bench) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.usefixtures("prefect_server")
+@pytest.mark.slow
 def test_a_planted_secret_shows_nowhere(
     guarded: Bench,
     plain: None,

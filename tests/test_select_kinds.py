@@ -130,6 +130,7 @@ def test_every_kind_of_folds_gives_an_epoch_and_keeps_its_column_out(bench, kind
 
 
 @pytest.mark.usefixtures("plain")
+@pytest.mark.slow
 def test_a_search_on_a_cheaper_model_with_races_answers_by_the_full_one(bench):
     kept = {
         "proxy": {"params": {"n_estimators": 2}, "best": 4, "probes": 3},

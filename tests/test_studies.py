@@ -76,6 +76,7 @@ def test_a_row_is_back_to_the_last_bit_and_a_torn_one_costs_no_other(tmp_path: P
 
 
 @pytest.mark.usefixtures("prefect_server")
+@pytest.mark.slow
 def test_a_study_goes_on_after_a_kill_and_does_not_depend_on_workers(
     parts: list[Part], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -195,6 +195,7 @@ def test_a_server_of_another_kind_is_told_in_time() -> None:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_processes_that_open_a_new_store_together_all_succeed(tmp_path: Path) -> None:
     code = (
         "import sys; from tasks.tracking import open_tracking;"

@@ -177,6 +177,7 @@ def test_without_processes_results_and_warning_filters_are_the_same(
 
 @needs_proc
 @in_processes
+@pytest.mark.slow
 def test_a_worker_killed_in_mid_batch_changes_nothing(backend: str, tmp_path: Path) -> None:
     plain = evaluate(problem_of(Noted()))
     noted = Noted(str(tmp_path), dies="once", column="x3")
@@ -188,6 +189,7 @@ def test_a_worker_killed_in_mid_batch_changes_nothing(backend: str, tmp_path: Pa
 
 @needs_proc
 @in_processes
+@pytest.mark.slow
 def test_workers_that_keep_dying_are_one_sentence_and_what_was_finished_is_kept(
     backend: str, tmp_path: Path
 ) -> None:
@@ -293,6 +295,7 @@ if __name__ == "__main__":
 
 @needs_proc
 @in_processes
+@pytest.mark.slow
 def test_ctrl_c_ends_every_process_that_was_started(backend: str, tmp_path: Path) -> None:
     running = started(
         tmp_path / "script.py",
@@ -375,6 +378,7 @@ def test_an_address_where_nobody_answers_is_one_sentence_in_time(
 
 
 @needs_dask
+@pytest.mark.slow
 def test_a_cluster_whose_workers_all_leave_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
