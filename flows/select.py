@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from prefect import flow
 
 from conf.check import check
+from conf.later_keys import later_values
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
 from flows.configured import (
@@ -241,7 +242,7 @@ def _open_run(
     tags |= {"kind": "select", "dataset": train.name, "config": config.name, **more}
     params, text = flatten(config), as_yaml(config)
     if run_id is not None:
-        refuse_another_search(tracking.run(run_id), params, tags)
+        refuse_another_search(tracking.run(run_id), params, tags, later_values())
         return RunLog.resume(tracking, run_id, tags, text)
     name = run_title(train.name, config.strategy.name, config.seed)
     return RunLog.start(
