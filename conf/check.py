@@ -112,6 +112,11 @@ def _check_compare(config: CompareConfig) -> None:
                     f"folds.rotate {select.folds.rotate} changes the folds during a search, but"
                     " comparisons follow the best cost on the same folds; set it to 0"
                 )
+            if select.space.cost_weight:
+                raise ConfigError(
+                    f"space.cost_weight {select.space.cost_weight:g} adds the price of a subset to"
+                    " its cost, but comparisons compare costs; set it to 0"
+                )
             check(select)
             for label, section in config.strategies.items():
                 if config.is_selector(label):

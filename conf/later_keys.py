@@ -22,6 +22,8 @@ _LATER: Mapping[str, Any] = {
     "data.weights_in_score": False,
     "folds.repeats": 1,
     "folds.rotate": 0,
+    "space.costs": {},
+    "space.cost_weight": 0.0,
     "prefilter": None,
     "budget.noise_floor": None,
     "ensemble.union_at_most": None,

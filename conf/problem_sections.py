@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from conf.base import (
     ClassPath,
@@ -244,6 +244,18 @@ class SpaceSection(Section):
     min_size: PositiveCount = Field(default=1, description="Minimum number of units in a subset")
     max_size: PositiveCount | None = Field(
         default=None, description="Maximum number of units in a subset; null for no limit"
+    )
+
+    costs: dict[Column, Annotated[FiniteFloat, Field(ge=0)]] = Field(
+        default={},
+        description="What a feature, or a group as a whole, costs to obtain, such as money or time;"
+        " 1 for all others; of subsets that are equally good the cheapest wins, where it is the"
+        " smallest without costs",
+    )
+    cost_weight: Annotated[FiniteFloat, Field(ge=0)] = Field(
+        default=0.0,
+        description="How much worse a subset may be for each unit of cost that it saves: the search"
+        " minimises the cross-validated cost plus this times the cost of the features",
     )
 
     @model_validator(mode="after")

@@ -95,6 +95,15 @@ class SubsetSelector(
     fixed, forbidden, groups, min_size, max_size
         Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
         or by position; columns without names are named ``x0``, ``x1``, ... A group counts once.
+    costs : mapping of str or int to float, optional
+        What a feature, or a group as a whole, costs to obtain, such as money or time; 1 for all
+        others. Of subsets with equal scores the cheapest wins, and `pareto_`, `pick` and `confirm`
+        compare what subsets cost in place of their size. The strategy itself breaks its ties by
+        size.
+    cost_weight : float
+        How much worse a subset may be for each unit of cost that it saves: the search minimises
+        the cross-validated cost plus `cost_weight` times the cost of the features. 0: the score
+        alone. `cost_` and `results_` do not include it, `history_` does.
     importance : str
         Source of the importances, see :meth:`swarm.problem.problem.Problem.build`.
     categorical_support : bool
@@ -162,15 +171,17 @@ class SubsetSelector(
         Importances of the selected units, the highest first; NaN if the models have none.
     results_ : DataFrame
         One row for each distinct subset, in the order of the search: `features`, `size` (a
-        group counts once), `cost`, and over its folds the standard deviation `sd`, the standard
-        error `se` of the cost and the bounds `ci_low` and `ci_high` of its 95 % confidence interval
-        (Student, ``n_folds - 1`` degrees of freedom), then the cost of each fold. Folds that were
+        group counts once), `price` (with `costs`), `cost`, and over its folds the standard
+        deviation `sd`, the standard error `se` of the cost and the bounds `ci_low` and `ci_high`
+        of its 95 % confidence interval (Student, ``n_folds - 1`` degrees of freedom), then the
+        cost of each fold. Folds that were
         not needed are NaN, and so is the cost then; a subset whose fit failed costs inf. With a
         proxy: the subsets that were measured on `estimator`. If dropping features that no fold
         model used changes no model, subsets are listed without them.
     pareto_ : DataFrame
         The Pareto front of size and cost: the rows of `results_` within the constraints that no
-        other dominates, the smallest first.
+        other dominates, the smallest first; with `costs` that of price and cost, the cheapest
+        first.
     history_ : DataFrame
         One row per epoch.
     picked_ : str
@@ -220,6 +231,8 @@ class SubsetSelector(
         groups: Groups | None = None,
         min_size: int = 1,
         max_size: int | None = None,
+        costs: Mapping[str | int, float] | None = None,
+        cost_weight: float = 0.0,
         importance: str = "auto",
         categorical_support: bool = False,
         weights_in_score: bool = False,
@@ -256,6 +269,8 @@ class SubsetSelector(
         self.groups = groups
         self.min_size = min_size
         self.max_size = max_size
+        self.costs = costs
+        self.cost_weight = cost_weight
         self.importance = importance
         self.categorical_support = categorical_support
         self.weights_in_score = weights_in_score
@@ -490,6 +505,8 @@ class SubsetSelector(
             forbidden=self.forbidden,
             min_size=min_size,
             max_size=max_size,
+            costs=self.costs,
+            cost_weight=self.cost_weight,
         )
         seed = self.random_state
         task = task_for(y)
@@ -607,7 +624,9 @@ class SubsetSelector(
             if state.best_mask is None:
                 return None
             subset, support = selected(problem.space, problem.order, state.best_mask)
-            return {"subset_": subset, "cost_": state.best_cost, "_support": support}
+            mask, cost = state.best_mask[None, :], np.array([state.best_cost])
+            plain = float(problem.space.without_penalty(mask, cost)[0])
+            return {"subset_": subset, "cost_": plain, "_support": support}
 
         return fitted
 
