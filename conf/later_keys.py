@@ -20,6 +20,7 @@ _LATER: Mapping[str, Any] = {
     "data.csv": CsvSection().model_dump(mode="json"),
     "data.dates": {},
     "data.weights_in_score": False,
+    "model.steps": [],
     "folds.repeats": 1,
     "folds.rotate": 0,
     "space.costs": {},

@@ -28,6 +28,7 @@ __all__ = [
     "PrepareSection",
     "SpaceSection",
     "SplitSection",
+    "StepSection",
 ]
 
 
@@ -153,6 +154,21 @@ class SplitSection(Section):
     )
 
 
+class StepSection(Section):
+    """A transformer before the model, fitted on the training rows of each fold."""
+
+    transformer: ClassPath = Field(
+        description="Import path of an imputer, encoder or scaler of scikit-learn, such as"
+        " sklearn.impute.SimpleImputer",
+    )
+    params: Params = Field(default={}, description="Arguments of the transformer")
+    columns: Literal["numbers", "categories"] | None = Field(
+        default=None,
+        description="Columns that it transforms: numbers or categories; null is categories for"
+        " encoders, and numbers for others",
+    )
+
+
 class ModelSection(Section):
     """The model that evaluates every subset."""
 
@@ -162,11 +178,16 @@ class ModelSection(Section):
         " sklearn, lightgbm, swarm or a prefix in model.allow",
     )
     params: Params = Field(default={}, description="Arguments of the estimator")
+    steps: list[StepSection] = Field(
+        default=[],
+        description="Imputers, encoders and scalers before the model, in this order, fitted on the"
+        " training rows of each fold, so that models take missing values and categories",
+    )
     scaling: Literal["none", "standard", "minmax"] = Field(
         default="none",
         description="Scaling of the features, fitted on the training rows of each fold: none,"
         " standard (mean 0, standard deviation 1) or minmax (range 0 to 1); recommended for models"
-        " that depend on distances",
+        " that depend on distances; after the steps",
     )
     allow: list[Prefix] = Field(
         default=[],

@@ -73,20 +73,26 @@ def make_deterministic(estimator: Any, seed: int) -> Any:
         If a ``random_state`` is a generator, whose state changes from fit to fit.
     """
     from sklearn.base import clone
+    from sklearn.model_selection import KFold
 
     # An object without get_params is copied.
     clean = clone(estimator, safe=False)
     fixed: dict[str, object] = {}
     params = clean.get_params(deep=True) if hasattr(clean, "get_params") else {}
     for name, value in params.items():
+        owner, _, last = name.rpartition("__")
         if name.endswith("random_state"):
             if value is None:
                 fixed[name] = seed
+            elif value == "deprecated":
+                # TargetEncoder from scikit-learn 1.9 on: its seed is that of a splitter.
+                splitter = f"{owner}__cv" if owner else "cv"
+                if isinstance(params.get(splitter), int):
+                    fixed[splitter] = KFold(params[splitter], shuffle=True, random_state=seed)
             elif not isinstance(value, (int, np.integer)):
                 raise ConfigError(
                     f"{name} must be an integer, got {value!r}; a generator is not reproducible"
                 )
-        owner, _, last = name.rpartition("__")
         if last == "n_jobs":
             # In scikit-learn, None already means 1, and some classes warn about any other value.
             ours = type(params.get(owner, clean)).__module__.startswith("sklearn.")
