@@ -26,6 +26,7 @@ _LATER: Mapping[str, Any] = {
     "space.costs": {},
     "space.cost_weight": 0.0,
     "prefilter": None,
+    "warm": None,
     "budget.noise_floor": None,
     "ensemble.union_at_most": None,
 }

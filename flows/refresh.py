@@ -20,7 +20,7 @@ from conf.check import check
 from conf.later_keys import without_later_keys
 from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
-from flows.configured import fetched
+from flows.configured import fetched, with_warm_subsets
 from flows.findings import tell
 from flows.select import Outcome, Started, carry_out, start
 from flows.tracking import tracking_as_configured
@@ -46,6 +46,7 @@ Decision = Literal["first", "promoted", "replaced", "kept", "unchanged"]
 _TELLING = (
     "seed",
     "strategy",
+    "warm",
     "budget",
     "space",
     "prepare",
@@ -141,6 +142,7 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
     drift, told = _drifted(config, champions, champion, table)
     findings = unmuted(told, config.mute)
     tell(findings, verbosity)
+    config = with_warm_subsets(config, tracking)
     digest = _digest(config, table)
     if champion is not None and not gone and not force:
         for run in champions.runs_of(name, "FINISHED"):
@@ -148,6 +150,7 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
                 earlier = run.info.run_id
                 why = f"neither data nor configuration changed since the refresh of run {earlier}"
                 return RefreshRun("unchanged", why, champion, earlier, None, None, drift, findings)
+    # The champion first, then the saved subsets of the configuration.
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
     started = start(config, table, warm=warm, tags=tags, registered=name, tracking=tracking)

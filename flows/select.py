@@ -20,6 +20,7 @@ from flows.configured import (
     plan_as_configured,
     prepare_as_configured,
     probe_as_configured,
+    with_warm_subsets,
 )
 from flows.findings import tell
 from flows.searching import search_as_configured
@@ -150,6 +151,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         For bad input, before anything is trained.
     """
     check(config)
+    config = with_warm_subsets(config)
     started = start(config, fetched(config), run_id)
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
@@ -173,7 +175,7 @@ def start(
     run_id : str, optional
         A run to resume.
     warm : sequences of column names
-        Subsets for a warm start, if the strategy supports it.
+        Subsets for a warm start, if the strategy supports it; those of the configuration follow.
     tags : mapping, optional
         Additional tags of the run.
     registered : str, optional

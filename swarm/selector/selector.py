@@ -31,6 +31,7 @@ from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Prefilter, is_wide
 from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
+from swarm.search.warm import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import check_parameters, prefilter_options
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
 from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
@@ -114,6 +115,10 @@ class SubsetSelector(
         Whether ``sample_weight`` counts in the scores of the folds too, and not in training alone.
     n_clusters : int, optional
         Number of feature clusters for the initial positions.
+    warm : path, masks or lists of features, optional
+        Subsets that the strategy evaluates first, the best first: a ``features.json`` of a run or
+        of a refresh, masks (n, n_features), or lists of names or positions. Strategies without a
+        warm start are refused.
     proxy : mapping or estimator, optional
         Cheaper model for the search: parameters of `estimator` that make it cheaper, or another
         estimator. The best subsets are then measured on `estimator` itself; see
@@ -237,6 +242,7 @@ class SubsetSelector(
         categorical_support: bool = False,
         weights_in_score: bool = False,
         n_clusters: int | None = None,
+        warm: Any = None,
         proxy: Any = None,
         confirm: bool | Mapping[str, Any] = False,
         prefilter: bool | str | Mapping[str, Any] = False,
@@ -275,6 +281,7 @@ class SubsetSelector(
         self.categorical_support = categorical_support
         self.weights_in_score = weights_in_score
         self.n_clusters = n_clusters
+        self.warm = warm
         self.proxy = proxy
         self.confirm = confirm
         self.prefilter = prefilter
@@ -339,7 +346,8 @@ class SubsetSelector(
         )
         proxy = self._proxy_of(problem)
         prefilter = self._prefilter_of(problem, proxy, strategy, folds, groups)
-        hints = Hints()
+        warm = self._warm_of(problem, strategy, table)
+        hints = Hints(warm=warm)
         if prefilter is None:
             hints = prepare_hints(
                 problem.features,
@@ -347,6 +355,7 @@ class SubsetSelector(
                 None if problem.task == "unsupervised" else problem.target,
                 problem.task,
                 n_clusters=self.n_clusters,
+                warm=warm,
                 needs=strategy.needs,
             )
         plan = SearchPlan(
@@ -538,6 +547,18 @@ class SubsetSelector(
             weights_in_score=self.weights_in_score,
         )
         return problem, strategy, folds
+
+    def _warm_of(
+        self, problem: Problem, strategy: Strategy, table: pd.DataFrame
+    ) -> NDArray[np.bool_] | None:
+        """Return the masks of a warm start, if any."""
+        if self.warm is None:
+            return None
+        check_warm_start(strategy)
+        masks = warm_masks(read_warm(self.warm, list(table.columns)), problem.space)
+        if masks is None:
+            raise ConfigError("warm has no subset of the features of X; pass one, or warm=None")
+        return masks
 
     def _proxy_of(self, problem: Problem) -> Proxy | None:
         """Return the problem with the cheaper model, if any."""

@@ -376,6 +376,7 @@ _SEARCH = (
     "folds.rotate",
     "proxy",
     "prefilter",
+    "warm",
 )
 # Keys of the configuration that may change the problem.
 _PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
