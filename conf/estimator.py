@@ -91,6 +91,8 @@ def build_estimator(model: ModelSection) -> BaseEstimator:
     kind = _import(_MODEL, model.estimator, model.allow)
     _refuse_unknown(_MODEL, model.estimator, model.params, kind)
     estimator = _made(_MODEL, model.estimator, kind, model.params)
+    if model.early_stopping is not None:
+        estimator = _stopping(model, kind)
     before = [*_transformers(model.steps), *_scaler(model.scaling)]
     if not before:
         return estimator
@@ -232,6 +234,34 @@ def _transformer(number: int, section: StepSection) -> Any:
     _refuse_unknown(wanted, path, section.params, kind)
     params = {**_UNKNOWN_CATEGORIES.get(kind.__name__, {}), **section.params}
     return _made(wanted, path, kind, params)
+
+
+def _stopping(model: ModelSection, kind: type[Any]) -> Any:
+    """Return the estimator with its own early stopping."""
+    from lightgbm import LGBMClassifier, LGBMRegressor
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    assert model.early_stopping is not None
+    rounds, share = model.early_stopping.rounds, model.early_stopping.share
+    if kind in (HistGradientBoostingClassifier, HistGradientBoostingRegressor):
+        own = {"early_stopping": True, "n_iter_no_change": rounds, "validation_fraction": share}
+    elif kind in (LGBMClassifier, LGBMRegressor):
+        from swarm.early_stopping import EarlyStoppingLGBMClassifier, EarlyStoppingLGBMRegressor
+
+        classifies = kind is LGBMClassifier
+        kind = EarlyStoppingLGBMClassifier if classifies else EarlyStoppingLGBMRegressor
+        own = {"early_stopping_rounds": rounds, "validation_fraction": share}
+    else:
+        raise ConfigError(
+            f"model.early_stopping supports LightGBM and scikit-learn's HistGradientBoosting, got"
+            f" {model.estimator}; set it to null, or model.estimator to one of them"
+        )
+    twice = sorted(set(own) & set(model.params))
+    if twice:
+        raise ConfigError(
+            f"model.params.{twice[0]} is set by model.early_stopping too; remove one of them"
+        )
+    return _made(_MODEL, model.estimator, kind, {**model.params, **own})
 
 
 def _scaler(scaling: str) -> list[tuple[str, Any]]:

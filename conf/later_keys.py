@@ -21,6 +21,7 @@ _LATER: Mapping[str, Any] = {
     "data.dates": {},
     "data.weights_in_score": False,
     "model.steps": [],
+    "model.early_stopping": None,
     "folds.repeats": 1,
     "folds.rotate": 0,
     "space.costs": {},

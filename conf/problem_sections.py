@@ -23,6 +23,7 @@ from conf.base import (
 __all__ = [
     "CsvSection",
     "DataSection",
+    "EarlyStoppingSection",
     "FoldsSection",
     "ModelSection",
     "PrepareSection",
@@ -169,6 +170,18 @@ class StepSection(Section):
     )
 
 
+class EarlyStoppingSection(Section):
+    """When a boosted model has enough trees."""
+
+    rounds: PositiveCount = Field(
+        default=20, description="Number of trees without an improvement after which training ends"
+    )
+    share: Fraction = Field(
+        default=0.2,
+        description="Share of the training rows of each model that are held out to measure it",
+    )
+
+
 class ModelSection(Section):
     """The model that evaluates every subset."""
 
@@ -182,6 +195,11 @@ class ModelSection(Section):
         default=[],
         description="Imputers, encoders and scalers before the model, in this order, fitted on the"
         " training rows of each fold, so that models take missing values and categories",
+    )
+    early_stopping: EarlyStoppingSection | None = Field(
+        default=None,
+        description="End the training of a boosted model on rows that it holds out, in the folds"
+        " and in the ensemble alike; its number of trees is then the maximum; null trains all",
     )
     scaling: Literal["none", "standard", "minmax"] = Field(
         default="none",

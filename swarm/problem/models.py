@@ -53,6 +53,11 @@ _BY_FEATURE = (
     *("cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled", "linear_tree", "linear_trees"),
     "use_quantized_grad",
 )
+# Trees after the best iteration are dropped, and which one is best may depend on the columns that
+# only they use.
+_EARLY_STOPPING = (
+    *("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"),
+)
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads")
 # With fewer bins than this, one bin may contain several frequent values.
 _FINE_BINS = 16
@@ -223,10 +228,10 @@ def used_by(model: Any, importances: NDArray[np.float64]) -> NDArray[np.bool_]:
 def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
     """Whether dropping columns that no tree splits on gives a bit-identical model.
 
-    True for LightGBM without column sampling and without per-feature settings, on data where
-    feature bundling loses no values. LightGBM bundles columns that are rarely non-zero together;
-    in the rows where they are, the bundle keeps the value of one column. Below 10,000 rows, it
-    bundles only columns that are never non-zero together, which is lossless.
+    True for LightGBM without column sampling, per-feature settings and early stopping, on data
+    where feature bundling loses no values. LightGBM bundles columns that are rarely non-zero
+    together; in the rows where they are, the bundle keeps the value of one column. Below 10,000
+    rows, it bundles only columns that are never non-zero together, which is lossless.
 
     Parameters
     ----------
@@ -238,6 +243,8 @@ def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
     if chooses_by_column(estimator):
         return False
     params = estimator.get_params(deep=False)
+    if any(params.get(name) for name in _EARLY_STOPPING):
+        return False
     sampled = min(params.get(name) or _ROWS_OF_A_CONFLICT for name in _BIN_SAMPLES)
     if params.get("enable_bundle") is False or len(features) < min(sampled, _ROWS_OF_A_CONFLICT):
         return True
