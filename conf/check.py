@@ -14,6 +14,7 @@ from swarm.errors import ConfigError, InputError, nearest
 from swarm.findings.registry import check_mute
 from swarm.problem.scoring import scorer_names
 from swarm.search.rotation import check_rotation
+from swarm.search.warm import check_warm_start
 from swarm.strategies.catalogue import make
 from swarm.validation.metrics import metric_names
 
@@ -75,8 +76,11 @@ def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
 
 
 def _strategy_can_be_made(config: SelectConfig) -> None:
+    strategy = make(config.strategy.name, config.strategy.params)
+    if config.warm is not None:
+        check_warm_start(strategy)
     check_rotation(
-        make(config.strategy.name, config.strategy.params),
+        strategy,
         config.folds.rotate,
         repeats=config.folds.repeats,
         racing=config.evaluation.racing,
@@ -111,6 +115,11 @@ def _check_compare(config: CompareConfig) -> None:
                 raise ConfigError(
                     f"folds.rotate {select.folds.rotate} changes the folds during a search, but"
                     " comparisons follow the best cost on the same folds; set it to 0"
+                )
+            if select.space.cost_weight:
+                raise ConfigError(
+                    f"space.cost_weight {select.space.cost_weight:g} adds the price of a subset to"
+                    " its cost, but comparisons compare costs; set it to 0"
                 )
             check(select)
             for label, section in config.strategies.items():

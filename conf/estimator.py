@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from conf.compare_schema import ComparedStrategySection
-from conf.problem_sections import ModelSection
+from conf.problem_sections import ModelSection, StepSection
 from swarm.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -24,6 +24,23 @@ _PACKAGES = ("sklearn", "lightgbm", "swarm")
 # Parameters of scikit-learn that take estimators, which plain values cannot express.
 _OBJECTS = {"base_estimator", "estimator", "estimators", "final_estimator", "regressor", "steps"}
 _OWN = tuple(f"{package}." for package in _PACKAGES)
+_TRANSFORMERS = (
+    *("sklearn.impute.SimpleImputer", "sklearn.impute.KNNImputer"),
+    *("sklearn.preprocessing.OneHotEncoder", "sklearn.preprocessing.OrdinalEncoder"),
+    *("sklearn.preprocessing.TargetEncoder", "sklearn.preprocessing.KBinsDiscretizer"),
+    *("sklearn.preprocessing.StandardScaler", "sklearn.preprocessing.MinMaxScaler"),
+    *("sklearn.preprocessing.MaxAbsScaler", "sklearn.preprocessing.RobustScaler"),
+    *("sklearn.preprocessing.PowerTransformer", "sklearn.preprocessing.QuantileTransformer"),
+)
+# A category may be missing from the training rows of a fold, which scikit-learn refuses by default.
+_UNKNOWN_CATEGORIES: Mapping[str, Mapping[str, Any]] = {
+    "OneHotEncoder": {"handle_unknown": "ignore"},
+    "OrdinalEncoder": {
+        "handle_unknown": "use_encoded_value",
+        "unknown_value": -1,
+        "encoded_missing_value": -1,
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -60,19 +77,28 @@ _MODEL = _Wanted(
 
 
 def build_estimator(model: ModelSection) -> BaseEstimator:
-    """Build the unfitted estimator of `model`, in a pipeline if its features are scaled.
+    """Build the unfitted estimator of `model`, in a pipeline if it has steps or scaling.
 
     Raises
     ------
     ConfigError
-        The path, or its class, is outside the allowed packages, cannot be imported, is not a
+        A step is none of the transformers that are allowed, or refuses its parameters. The path,
+        or its class, is outside the allowed packages, cannot be imported, is not a
         classifier or regressor, or a parameter is unknown or refused by the estimator. LightGBM
         models also accept native parameters and their aliases. Parameters are plain values:
         nothing in them is imported.
     """
     kind = _import(_MODEL, model.estimator, model.allow)
     _refuse_unknown(_MODEL, model.estimator, model.params, kind)
-    return _scaled(_made(_MODEL, model.estimator, kind, model.params), model.scaling)
+    estimator = _made(_MODEL, model.estimator, kind, model.params)
+    if model.early_stopping is not None:
+        estimator = _stopping(model, kind)
+    before = [*_transformers(model.steps), *_scaler(model.scaling)]
+    if not before:
+        return estimator
+    from sklearn.pipeline import Pipeline
+
+    return Pipeline([*before, ("model", estimator)])
 
 
 def build_selector(label: str, section: ComparedStrategySection, model: ModelSection) -> Any:
@@ -160,14 +186,90 @@ def _made(wanted: _Wanted, path: str, kind: type[Any], params: Mapping[str, Any]
     return made
 
 
-def _scaled(estimator: BaseEstimator, scaling: str) -> BaseEstimator:
+def _transformers(sections: Sequence[StepSection]) -> list[tuple[str, Any]]:
+    """Return the steps before a model, by name.
+
+    Without a step for categories all of them see all columns, in a plain pipeline, for which there
+    may be a fast path. Otherwise numbers and categories have a chain of steps each.
+    """
+    from sklearn.compose import ColumnTransformer, make_column_selector
     from sklearn.pipeline import Pipeline
+
+    chains: dict[str, list[tuple[str, Any]]] = {"numbers": [], "categories": []}
+    for number, section in enumerate(sections):
+        is_encoder = section.transformer.endswith("Encoder")
+        kind = section.columns or ("categories" if is_encoder else "numbers")
+        chains[kind].append((f"step_{number}", _transformer(number, section)))
+    if not chains["categories"]:
+        return chains["numbers"]
+    numbers = Pipeline(chains["numbers"]) if chains["numbers"] else "passthrough"
+    both = [
+        ("numbers", numbers, make_column_selector(dtype_exclude="category")),
+        (
+            "categories",
+            Pipeline(chains["categories"]),
+            make_column_selector(None, dtype_include="category"),
+        ),
+    ]
+    # Models without support for sparse matrices are trained too.
+    return [
+        ("columns", ColumnTransformer(both, sparse_threshold=0, verbose_feature_names_out=False))
+    ]
+
+
+def _transformer(number: int, section: StepSection) -> Any:
+    path, key = section.transformer, f"model.steps.{number}"
+    if path not in _TRANSFORMERS:
+        hint = nearest(path, _TRANSFORMERS) or f"; known are {', '.join(_TRANSFORMERS)}"
+        raise ConfigError(f"{key}.transformer {path!r} is not supported as a step{hint}")
+    wanted = _Wanted(
+        f"{key}.transformer",
+        f"{key}.params",
+        "model.allow",
+        ("fit", "transform"),
+        "has no fit and transform",
+        _TRANSFORMERS[0],
+    )
+    kind = _import(wanted, path, ())
+    _refuse_unknown(wanted, path, section.params, kind)
+    params = {**_UNKNOWN_CATEGORIES.get(kind.__name__, {}), **section.params}
+    return _made(wanted, path, kind, params)
+
+
+def _stopping(model: ModelSection, kind: type[Any]) -> Any:
+    """Return the estimator with its own early stopping."""
+    from lightgbm import LGBMClassifier, LGBMRegressor
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    assert model.early_stopping is not None
+    rounds, share = model.early_stopping.rounds, model.early_stopping.share
+    if kind in (HistGradientBoostingClassifier, HistGradientBoostingRegressor):
+        own = {"early_stopping": True, "n_iter_no_change": rounds, "validation_fraction": share}
+    elif kind in (LGBMClassifier, LGBMRegressor):
+        from swarm.early_stopping import EarlyStoppingLGBMClassifier, EarlyStoppingLGBMRegressor
+
+        classifies = kind is LGBMClassifier
+        kind = EarlyStoppingLGBMClassifier if classifies else EarlyStoppingLGBMRegressor
+        own = {"early_stopping_rounds": rounds, "validation_fraction": share}
+    else:
+        raise ConfigError(
+            f"model.early_stopping supports LightGBM and scikit-learn's HistGradientBoosting, got"
+            f" {model.estimator}; set it to null, or model.estimator to one of them"
+        )
+    twice = sorted(set(own) & set(model.params))
+    if twice:
+        raise ConfigError(
+            f"model.params.{twice[0]} is set by model.early_stopping too; remove one of them"
+        )
+    return _made(_MODEL, model.estimator, kind, {**model.params, **own})
+
+
+def _scaler(scaling: str) -> list[tuple[str, Any]]:
+    """Return the scaler as a step, if there is one."""
     from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
     scalers = {"standard": StandardScaler, "minmax": MinMaxScaler}
-    if scaling not in scalers:
-        return estimator
-    return Pipeline([("scaling", scalers[scaling]()), ("model", estimator)])
+    return [("scaling", scalers[scaling]())] if scaling in scalers else []
 
 
 def _import(wanted: _Wanted, path: str, allow: Sequence[str]) -> type[Any]:

@@ -235,8 +235,10 @@ def json_schema(model: type[AnyConfig] = SelectConfig) -> dict[str, Any]:
     return model.model_json_schema(by_alias=True)
 
 
-def flatten(config: AnyConfig) -> dict[str, JsonValue]:
+def flatten(config: AnyConfig | Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return all values by dotted key; lists and empty mappings are values."""
+    if isinstance(config, BaseModel):
+        config = config.model_dump(mode="json", by_alias=True)
 
     def leaves(prefix: str, section: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
         for name, value in section.items():
@@ -245,7 +247,7 @@ def flatten(config: AnyConfig) -> dict[str, JsonValue]:
             else:
                 yield prefix + name, value
 
-    return dict(leaves("", config.model_dump(mode="json", by_alias=True)))
+    return dict(leaves("", config))
 
 
 def difference(old: AnyConfig, new: AnyConfig) -> list[str]:

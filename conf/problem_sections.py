@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from conf.base import (
     ClassPath,
@@ -23,11 +23,13 @@ from conf.base import (
 __all__ = [
     "CsvSection",
     "DataSection",
+    "EarlyStoppingSection",
     "FoldsSection",
     "ModelSection",
     "PrepareSection",
     "SpaceSection",
     "SplitSection",
+    "StepSection",
 ]
 
 
@@ -153,6 +155,33 @@ class SplitSection(Section):
     )
 
 
+class StepSection(Section):
+    """A transformer before the model, fitted on the training rows of each fold."""
+
+    transformer: ClassPath = Field(
+        description="Import path of an imputer, encoder or scaler of scikit-learn, such as"
+        " sklearn.impute.SimpleImputer",
+    )
+    params: Params = Field(default={}, description="Arguments of the transformer")
+    columns: Literal["numbers", "categories"] | None = Field(
+        default=None,
+        description="Columns that it transforms: numbers or categories; null is categories for"
+        " encoders, and numbers for others",
+    )
+
+
+class EarlyStoppingSection(Section):
+    """When a boosted model has enough trees."""
+
+    rounds: PositiveCount = Field(
+        default=20, description="Number of trees without an improvement after which training ends"
+    )
+    share: Fraction = Field(
+        default=0.2,
+        description="Share of the training rows of each model that are held out to measure it",
+    )
+
+
 class ModelSection(Section):
     """The model that evaluates every subset."""
 
@@ -162,11 +191,21 @@ class ModelSection(Section):
         " sklearn, lightgbm, swarm or a prefix in model.allow",
     )
     params: Params = Field(default={}, description="Arguments of the estimator")
+    steps: list[StepSection] = Field(
+        default=[],
+        description="Imputers, encoders and scalers before the model, in this order, fitted on the"
+        " training rows of each fold, so that models take missing values and categories",
+    )
+    early_stopping: EarlyStoppingSection | None = Field(
+        default=None,
+        description="End the training of a boosted model on rows that it holds out, in the folds"
+        " and in the ensemble alike; its number of trees is then the maximum; null trains all",
+    )
     scaling: Literal["none", "standard", "minmax"] = Field(
         default="none",
         description="Scaling of the features, fitted on the training rows of each fold: none,"
         " standard (mean 0, standard deviation 1) or minmax (range 0 to 1); recommended for models"
-        " that depend on distances",
+        " that depend on distances; after the steps",
     )
     allow: list[Prefix] = Field(
         default=[],
@@ -244,6 +283,18 @@ class SpaceSection(Section):
     min_size: PositiveCount = Field(default=1, description="Minimum number of units in a subset")
     max_size: PositiveCount | None = Field(
         default=None, description="Maximum number of units in a subset; null for no limit"
+    )
+
+    costs: dict[Column, Annotated[FiniteFloat, Field(ge=0)]] = Field(
+        default={},
+        description="What a feature, or a group as a whole, costs to obtain, such as money or time;"
+        " 1 for all others; of subsets that are equally good the cheapest wins, where it is the"
+        " smallest without costs",
+    )
+    cost_weight: Annotated[FiniteFloat, Field(ge=0)] = Field(
+        default=0.0,
+        description="How much worse a subset may be for each unit of cost that it saves: the search"
+        " minimises the cross-validated cost plus this times the cost of the features",
     )
 
     @model_validator(mode="after")

@@ -6,7 +6,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, FiniteFloat, model_validator
 
-from conf.base import Count, Fraction, Location, Params, PositiveCount, Section, Workers, sentence
+from conf.base import (
+    Column,
+    Count,
+    Fraction,
+    Location,
+    Params,
+    PositiveCount,
+    Section,
+    Workers,
+    sentence,
+)
 
 __all__ = [
     "ArchiveSection",
@@ -20,6 +30,7 @@ __all__ = [
     "RetriesSection",
     "StrategySection",
     "TrackingSection",
+    "WarmSection",
 ]
 
 
@@ -124,6 +135,30 @@ class ProxySection(Section):
         description="Number of subsets, good and bad, that are evaluated on both models to measure"
         " their rank correlation",
     )
+
+
+class WarmSection(Section):
+    """Saved subsets that a search starts from."""
+
+    subsets: list[Annotated[list[Column], Field(min_length=1)]] = Field(
+        default=[], description="Subsets of columns, the best first"
+    )
+    file: Location | None = Field(
+        default=None,
+        description="Path or fsspec URL of a features.json, published by a refresh or of a run",
+    )
+    run: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="Id of a run in the tracking store, whose subsets are used"
+    )
+
+    @model_validator(mode="after")
+    def _has_subsets(self) -> Self:
+        if not self.subsets and self.file is None and self.run is None:
+            raise sentence(
+                "warm has no subsets to start from; set warm.subsets, warm.file or warm.run, or"
+                " warm to null"
+            )
+        return self
 
 
 class PrefilterSection(Section):

@@ -25,6 +25,7 @@ from conf.run_sections import (
     RetriesSection,
     StrategySection,
     TrackingSection,
+    WarmSection,
 )
 from conf.schedule_section import Schedule
 
@@ -57,6 +58,10 @@ class SelectConfig(Section):
         default=PrepareSection(), description="Preparation of the search"
     )
     strategy: StrategySection = Field(default=StrategySection(), description="Search algorithm")
+    warm: WarmSection | None = Field(
+        default=None,
+        description="Saved subsets that the strategy evaluates first; null starts without",
+    )
     budget: BudgetSection = Field(default=BudgetSection(), description="When the search ends")
     evaluation: EvaluationSection = Field(
         default=EvaluationSection(), description="How subsets are evaluated"

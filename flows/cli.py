@@ -23,6 +23,7 @@ from flows.cli_options import (
     Verbose,
     artifact_of,
     tracking_of,
+    warm_setting,
 )
 from flows.cli_plan import plan
 from flows.cli_report import report
@@ -70,6 +71,14 @@ def about(
 def select(
     config: Config,
     set_: Set = None,
+    warm: Annotated[
+        str | None,
+        typer.Option(
+            "--warm",
+            metavar="FILE|RUN_ID",
+            help="Start from the subsets of a features.json, or of an earlier run.",
+        ),
+    ] = None,
     mute: Mute = None,
     as_json: AsJson = False,
     verbose: Verbose = 0,
@@ -83,7 +92,8 @@ def select(
         from conf.check import check as check_config
         from conf.load import load_select
 
-        loaded = with_mute(load_select(config, set_ or ()), mute)
+        given = [*(set_ or ()), *warm_setting(warm)]
+        loaded = with_mute(load_select(config, given), mute)
         check_config(loaded)
         import flows.select  # noqa: F401  slow, and the server is starting meanwhile
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,7 @@ __all__ = [
     "Verbose",
     "artifact_of",
     "tracking_of",
+    "warm_setting",
 ]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")]
@@ -56,6 +58,14 @@ Quiet = Annotated[
         help="Print only the result, no progress or warnings.",
     ),
 ]
+
+
+def warm_setting(warm: str | None) -> list[str]:
+    """Return the setting of the configuration for ``--warm``, a file or the id of a run."""
+    if warm is None:
+        return []
+    is_file = warm.endswith(".json") or "/" in warm or Path(warm).exists()
+    return [f"warm={json.dumps({'file' if is_file else 'run': warm})}"]
 
 
 def tracking_of(uri: str | None) -> Any:

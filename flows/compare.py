@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 from conf.check import check
 from conf.compare_schema import CompareConfig
 from conf.estimator import build_selector
+from conf.later_keys import without_later_keys
 from conf.load import as_yaml, flatten
-from conf.problem_sections import CsvSection
 from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
 from flows.configured import (
@@ -273,24 +273,14 @@ def _fingerprint(config: CompareConfig) -> str:
         dumped["evaluation"].pop(key, None)
     # An unfinished comparison of a version without these keys and values is continued.
     for section in (dumped, *dumped["datasets"].values()):
-        folds, data = section["folds"], section.get("data", {})
+        folds = section["folds"]
         if folds is not None and folds["kind"] == "auto":
             folds["kind"] = "stratified"
-        for key, default in (("csv", CsvSection().model_dump()), ("dates", {})):
-            if data.get(key) == default:
-                del data[key]
-    if not config.resample:
-        del dumped["resample"]
-    for section in dumped["datasets"].values():
-        if not section["data"]["weights_in_score"]:
-            del section["data"]["weights_in_score"]
-    for section in (dumped, *dumped["datasets"].values()):
-        for key, initial in (("repeats", 1), ("rotate", 0)):
-            if section["folds"] is not None and section["folds"][key] == initial:
-                del section["folds"][key]
-    if config.budget.noise_floor is None:
-        del dumped["budget"]["noise_floor"]
+    dumped = without_later_keys(dumped)
+    for name, section in dumped["datasets"].items():
+        dumped["datasets"][name] = without_later_keys(section)
     for section in dumped["strategies"].values():
+        section["estimator"] = without_later_keys({"model": section["estimator"]})["model"]
         if section["selector"] is None:
             for key in ("selector", "estimator", "allow"):
                 del section[key]

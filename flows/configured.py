@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from conf.estimator import build_estimator
 from conf.resolve import problem_options
-from conf.run_sections import EvaluationSection
+from conf.run_sections import EvaluationSection, WarmSection
 from conf.schema import SelectConfig
-from swarm.errors import DataError
+from flows.tracking import tracking_as_configured
+from swarm.errors import ConfigError, DataError
 from swarm.evaluation.probe import probe
 from swarm.findings import Finding, unmuted
 from swarm.problem.folds import Fold
@@ -21,10 +23,13 @@ from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.prefilter import Prefilter
 from swarm.search.runner import Proxy, SearchPlan
 from swarm.storage.archive import Archive
+from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
+from tasks.secrets import expand
 from tasks.split import time_findings
 from tasks.steps import fetch_data, prepare_search, split_rows
 from tasks.table import Table
+from tasks.tracking import Tracking
 
 __all__ = [
     "PreparedData",
@@ -33,7 +38,12 @@ __all__ = [
     "plan_as_configured",
     "prepare_as_configured",
     "probe_as_configured",
+    "refuse_warm_start",
+    "with_warm_subsets",
 ]
+
+
+_Config = TypeVar("_Config", bound=SelectConfig)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +104,12 @@ def prepare_as_configured(
     split : bool
         Whether to hold out test rows; otherwise the search uses all rows.
     warm : sequences of column names
-        Subsets for a warm start.
+        Subsets for a warm start; those of the configuration follow.
+
+    Raises
+    ------
+    ConfigError
+        If none of the subsets of the configuration has a column of the table.
     """
     estimator = build_estimator(config.model)
     train, test, findings = table, None, list[Finding]()
@@ -109,16 +124,22 @@ def prepare_as_configured(
                 "every test row has the sample weight 0; use another split, or set "
                 "data.weights_in_score to false"
             )
+    saved = [] if config.warm is None else config.warm.subsets
     prepared = prepare_search(
         train,
         estimator,
         **problem_options(config, estimator),
         seed=config.seed if seed is None else seed,
         needs=needs,
-        warm=warm,
+        warm=[*warm, *saved],
         fresh_partitions=0 if config.confirm is None else config.confirm.repeats,
         prefilter=None if config.prefilter is None else config.prefilter.when,
     )
+    if saved and prepared.hints.warm is None:
+        raise ConfigError(
+            f"warm: none of {len(saved)} subsets has a column of the table; give subsets of this"
+            " table, or set warm to null"
+        )
     told = unmuted([*findings, *prepared.findings], config.mute)
     return PreparedData(
         prepared.problem,
@@ -129,6 +150,39 @@ def prepare_as_configured(
         prepared.fresh,
         prepared.cut_folds,
     )
+
+
+def with_warm_subsets(config: _Config, tracking: Tracking | None = None) -> _Config:
+    """Replace the file and the run of a warm start by their subsets.
+
+    The run then contains them, so that it can be resumed without the file.
+
+    Raises
+    ------
+    InputError
+        If the file or the run does not exist, or has no subsets.
+    """
+    if config.warm is None or (config.warm.file is None and config.warm.run is None):
+        return config
+    subsets = list(config.warm.subsets)
+    if config.warm.file is not None:
+        subsets += load_subsets(expand(config.warm.file, "address of warm.file"))
+    if config.warm.run is not None:
+        store = tracking or tracking_as_configured(config.tracking)
+        # InputError if there is no such run.
+        store.run(config.warm.run)
+        path = store.download(config.warm.run, "features.json")
+        subsets += subsets_of(json.loads(path.read_text(encoding="utf-8")))
+    return config.model_copy(update={"warm": WarmSection(subsets=subsets)})
+
+
+def refuse_warm_start(config: SelectConfig, command: str) -> None:
+    """Raise ConfigError if a procedure that tests on other rows would start from saved subsets."""
+    if config.warm is not None:
+        raise ConfigError(
+            f"`swarm {command}` searches parts of the rows, but the subsets in warm may have been"
+            " chosen on all of them; set warm to null"
+        )
 
 
 def plan_as_configured(

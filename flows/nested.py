@@ -22,6 +22,7 @@ from flows.configured import (
     plan_as_configured,
     prepare_as_configured,
     probe_as_configured,
+    refuse_warm_start,
 )
 from flows.findings import tell
 from flows.planning import estimate_search
@@ -191,6 +192,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     """
     outer = outer or OuterPlan()
     check(config)
+    refuse_warm_start(config, "nested")
     estimator = build_estimator(config.model)
     table = fetched(config)
     if outer.rows == "train":

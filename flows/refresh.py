@@ -17,9 +17,10 @@ import pandas as pd
 from prefect import flow
 
 from conf.check import check
+from conf.later_keys import without_later_keys
 from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
-from flows.configured import fetched
+from flows.configured import fetched, with_warm_subsets
 from flows.findings import tell
 from flows.select import Outcome, Started, carry_out, start
 from flows.tracking import tracking_as_configured
@@ -45,6 +46,7 @@ Decision = Literal["first", "promoted", "replaced", "kept", "unchanged"]
 _TELLING = (
     "seed",
     "strategy",
+    "warm",
     "budget",
     "space",
     "prepare",
@@ -140,6 +142,7 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
     drift, told = _drifted(config, champions, champion, table)
     findings = unmuted(told, config.mute)
     tell(findings, verbosity)
+    config = with_warm_subsets(config, tracking)
     digest = _digest(config, table)
     if champion is not None and not gone and not force:
         for run in champions.runs_of(name, "FINISHED"):
@@ -147,6 +150,7 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
                 earlier = run.info.run_id
                 why = f"neither data nor configuration changed since the refresh of run {earlier}"
                 return RefreshRun("unchanged", why, champion, earlier, None, None, drift, findings)
+    # The champion first, then the saved subsets of the configuration.
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
     started = start(config, table, warm=warm, tags=tags, registered=name, tracking=tracking)
@@ -292,26 +296,18 @@ def _digest(config: RefreshConfig, table: Table) -> str:
         frame = part.to_frame() if isinstance(part, pd.Series) else part
         told.update(json.dumps([[str(n), str(t)] for n, t in frame.dtypes.items()]).encode())
         told.update(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes())
+    # Data and configuration of an earlier version without later keys have not changed.
+    dumped = without_later_keys(config.model_dump(mode="json", by_alias=True))
     keys = {
         key: value
-        for key, value in flatten(config).items()
+        for key, value in flatten(dumped).items()
         if key.split(".")[0] in (*_TELLING, "split", "model", "scoring", "pos_label", "folds")
         or key in (*_DECIDING, "evaluation.importance")
     }
     if config.data.weights_in_score:
         keys["data.weights_in_score"] = True
-    # Digests of a version without these keys and values stay valid.
     if keys["folds.kind"] == "auto":
+        # The default of an earlier version, which meant the same.
         keys["folds.kind"] = "stratified"
-    for key, default in (("folds.repeats", 1), ("folds.rotate", 0)):
-        if keys[key] == default:
-            del keys[key]
-    for key in ("prefilter", "budget.noise_floor"):
-        # As before these keys existed, so that an upgrade alone does not repeat a search.
-        if keys.get(key, "") is None:
-            del keys[key]
-    # Data and configuration of an earlier version without this key have not changed.
-    if keys["ensemble.union_at_most"] is None:
-        del keys["ensemble.union_at_most"]
     told.update(json.dumps(keys, sort_keys=True).encode())
     return told.hexdigest()[:32]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from prefect import flow
 
 from conf.check import check
+from conf.later_keys import later_values
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
 from flows.configured import (
@@ -19,6 +20,7 @@ from flows.configured import (
     plan_as_configured,
     prepare_as_configured,
     probe_as_configured,
+    with_warm_subsets,
 )
 from flows.findings import tell
 from flows.searching import search_as_configured
@@ -149,6 +151,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         For bad input, before anything is trained.
     """
     check(config)
+    config = with_warm_subsets(config)
     started = start(config, fetched(config), run_id)
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
@@ -172,7 +175,7 @@ def start(
     run_id : str, optional
         A run to resume.
     warm : sequences of column names
-        Subsets for a warm start, if the strategy supports it.
+        Subsets for a warm start, if the strategy supports it; those of the configuration follow.
     tags : mapping, optional
         Additional tags of the run.
     registered : str, optional
@@ -241,7 +244,7 @@ def _open_run(
     tags |= {"kind": "select", "dataset": train.name, "config": config.name, **more}
     params, text = flatten(config), as_yaml(config)
     if run_id is not None:
-        refuse_another_search(tracking.run(run_id), params, tags)
+        refuse_another_search(tracking.run(run_id), params, tags, later_values())
         return RunLog.resume(tracking, run_id, tags, text)
     name = run_title(train.name, config.strategy.name, config.seed)
     return RunLog.start(

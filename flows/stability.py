@@ -22,6 +22,7 @@ from flows.configured import (
     plan_as_configured,
     prepare_as_configured,
     probe_as_configured,
+    refuse_warm_start,
 )
 from flows.findings import tell
 from flows.progress import say
@@ -163,6 +164,7 @@ def stability(
     """
     plan = repetitions or Repetitions()
     check(config)
+    refuse_warm_start(config, "stability")
     if config.proxy is not None:
         raise ConfigError("stability does not support a proxy; add --set proxy=null")
     table = fetched(config)

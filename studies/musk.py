@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from conf.later_keys import without_later_keys
 from conf.load import load_select
 from conf.problem_sections import ModelSection, SplitSection
 from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
@@ -79,21 +80,9 @@ def config_of(
     return load_select("musk_fast" if mode == "fast" else "musk", given)
 
 
-# Keys that runs were stored without, and the values that change nothing.
-_LATER_KEYS = (
-    ("folds", "repeats", 1),
-    ("folds", "rotate", 0),
-    ("budget", "noise_floor", None),
-    ("ensemble", "union_at_most", None),
-)
-
-
 def digest_of(config: SelectConfig) -> str:
     """Name what the figures of a run depend on; stored runs carry it, so it must not change."""
-    dumped = config.model_dump(mode="json")
-    for section, key, default in _LATER_KEYS:
-        if dumped[section][key] == default:
-            del dumped[section][key]
+    dumped = without_later_keys(config.model_dump(mode="json"))
     # The only step there was.
     if dumped["strategy"]["params"].get("step") == "bpso":
         del dumped["strategy"]["params"]["step"]

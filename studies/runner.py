@@ -23,6 +23,7 @@ from joblib import Parallel, delayed, parallel_config
 from prefect import flow
 from threadpoolctl import threadpool_limits
 
+from conf.later_keys import without_later_keys
 from conf.run_sections import StrategySection
 from conf.schema import SelectConfig
 from flows.compare_progress import cell_display
@@ -99,10 +100,7 @@ class Part:
         fingerprint : str
             Of the problem: rows, model, folds.
         """
-        budget = self.config.budget.model_dump(mode="json")
-        if budget["noise_floor"] is None:
-            # As before this key existed.
-            del budget["noise_floor"]
+        config = without_later_keys(self.config.model_dump(mode="json"))
         strategy = self.strategies[label].model_dump(mode="json")
         if strategy["params"] == _AS_IN_SOURCE:
             # These were the defaults.
@@ -110,9 +108,9 @@ class Part:
         dumped = [
             fingerprint,
             strategy,
-            budget,
+            config["budget"],
             self.config.evaluation.racing,
-            self.config.prepare.model_dump(mode="json"),
+            config["prepare"],
             self.judged,
         ]
         return hashlib.sha256(json.dumps(dumped).encode()).hexdigest()[:12]

@@ -39,6 +39,7 @@ def answer_files(
         "features": result.features,
         "n_features": len(result.features),
         "n_available": result.space.n_columns,
+        **({} if result.price is None else {"price": result.price}),
         "cost": result.cost,
         "subsets": [
             {"features": result.space.subset(mask), "cost": float(cost)}
@@ -109,6 +110,7 @@ def _confirmed(confirmation: Confirmation, space: SearchSpace) -> bytes:
             "cost": confirmation.costs,
             "searched_cost": confirmation.searched,
             "size": confirmation.sizes,
+            **({} if confirmation.prices is None else {"price": confirmation.prices}),
             "chosen": np.arange(len(confirmation.masks)) == confirmation.chosen,
             "features": [json.dumps(space.subset(mask)) for mask in confirmation.masks],
         }

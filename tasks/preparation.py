@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from swarm.findings import Finding, found
 from swarm.findings.table import column_findings, target_findings
@@ -20,6 +19,7 @@ from swarm.problem.space import SearchSpace
 from swarm.problem.target import task_of
 from swarm.search.confirmation import fresh_problem
 from swarm.search.prefilter import When, is_wide
+from swarm.search.warm import warm_masks
 from tasks.table import Table
 
 __all__ = ["Prepared", "prepare"]
@@ -71,9 +71,9 @@ def prepare(
 ) -> Prepared:
     """Build the problem on the training rows, and the hints that the strategy needs.
 
-    Columns of `warm` subsets that no longer exist are ignored, and so are incomplete units. If a
-    prefilter applies, hints that need the target are computed after it. `folds` are the parameters
-    of :func:`swarm.problem.folds.make_folds`, and optionally `repeats`.
+    `warm` are subsets for :func:`swarm.search.warm.warm_masks`. If a prefilter applies, hints that
+    need the target are computed after it. `folds` are the parameters of
+    :func:`swarm.problem.folds.make_folds`, and optionally `repeats`.
     """
     target = train.target
     folds = dict(folds)
@@ -106,7 +106,7 @@ def prepare(
         # A configuration may be used on a table with fewer units.
         n_clusters=None if n_clusters is None else min(n_clusters, problem.space.n_units),
         needs=[name for name in needs if not (is_cut and name in TARGET_HINTS)],
-        warm=_warm_masks(warm, problem.space),
+        warm=warm_masks(warm, problem.space),
     )
 
     def fresh(n_partitions: int, first: int) -> Problem | None:
@@ -169,14 +169,6 @@ def _shared_groups(train: Table, problem: Problem) -> list[Finding]:
         return []
     text = f"{len(shared)} of {groups.max() + 1} groups in {train.groups.name!r} are on both sides"
     return [found("SWM105", f"{text} of a fold", [str(train.groups.name)])]
-
-
-def _warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> NDArray[np.bool_] | None:
-    """Return masks (n, n_units) of the subsets that are not empty."""
-    chosen = [{space.columns.index(n) for n in subset if n in space.columns} for subset in subsets]
-    masks = [[columns.issuperset(unit) for unit in space.units] for columns in chosen]
-    kept = [mask for mask in masks if any(mask)]
-    return np.array(kept, dtype=bool) if kept else None
 
 
 def _folds(train: Table, folds: Mapping[str, Any], estimator: Any) -> list[Fold]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -136,8 +137,9 @@ def _picks(result: SearchResult, finished: Sequence[Finished]) -> list[Pick]:
     folds = np.array([record.fold_costs for _, record in rows])
     # If one fold failed, the cost is inf even if other folds are unknown.
     folds[[record.failed for _, record in rows]] = np.inf
-    allowed = result.space.obeys(masks)
-    return pick_by_rules(result.best_mask, masks[allowed], folds[allowed], result.space.subset)
+    space, allowed = result.space, result.space.obeys(masks)
+    masks, folds = masks[allowed], folds[allowed]
+    return pick_by_rules(result.best_mask, masks, folds, space.subset, space.price(masks))
 
 
 def _agreement(result: SearchResult, finished: Sequence[Finished], high: float) -> Agreement:
@@ -153,7 +155,11 @@ def _agreement(result: SearchResult, finished: Sequence[Finished], high: float) 
 def _origin(mask: Mask, cost: float, finished: Sequence[Finished]) -> Record | None:
     """Return the evaluation of a subset, or of the subset that it was shrunk from."""
     for wider, record in finished:
-        if record.cost == cost and not (mask & ~wider).any():
+        # A penalty that was added and subtracted again changes the last digits.
+        if (
+            math.isclose(record.cost, cost, rel_tol=0.0, abs_tol=1e-12)
+            and not (mask & ~wider).any()
+        ):
             return record
     return None
 

@@ -53,6 +53,11 @@ _BY_FEATURE = (
     *("cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled", "linear_tree", "linear_trees"),
     "use_quantized_grad",
 )
+# Trees after the best iteration are dropped, and which one is best may depend on the columns that
+# only they use.
+_EARLY_STOPPING = (
+    *("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"),
+)
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads")
 # With fewer bins than this, one bin may contain several frequent values.
 _FINE_BINS = 16
@@ -73,20 +78,26 @@ def make_deterministic(estimator: Any, seed: int) -> Any:
         If a ``random_state`` is a generator, whose state changes from fit to fit.
     """
     from sklearn.base import clone
+    from sklearn.model_selection import KFold
 
     # An object without get_params is copied.
     clean = clone(estimator, safe=False)
     fixed: dict[str, object] = {}
     params = clean.get_params(deep=True) if hasattr(clean, "get_params") else {}
     for name, value in params.items():
+        owner, _, last = name.rpartition("__")
         if name.endswith("random_state"):
             if value is None:
                 fixed[name] = seed
+            elif value == "deprecated":
+                # TargetEncoder from scikit-learn 1.9 on: its seed is that of a splitter.
+                splitter = f"{owner}__cv" if owner else "cv"
+                if isinstance(params.get(splitter), int):
+                    fixed[splitter] = KFold(params[splitter], shuffle=True, random_state=seed)
             elif not isinstance(value, (int, np.integer)):
                 raise ConfigError(
                     f"{name} must be an integer, got {value!r}; a generator is not reproducible"
                 )
-        owner, _, last = name.rpartition("__")
         if last == "n_jobs":
             # In scikit-learn, None already means 1, and some classes warn about any other value.
             ours = type(params.get(owner, clean)).__module__.startswith("sklearn.")
@@ -217,10 +228,10 @@ def used_by(model: Any, importances: NDArray[np.float64]) -> NDArray[np.bool_]:
 def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
     """Whether dropping columns that no tree splits on gives a bit-identical model.
 
-    True for LightGBM without column sampling and without per-feature settings, on data where
-    feature bundling loses no values. LightGBM bundles columns that are rarely non-zero together;
-    in the rows where they are, the bundle keeps the value of one column. Below 10,000 rows, it
-    bundles only columns that are never non-zero together, which is lossless.
+    True for LightGBM without column sampling, per-feature settings and early stopping, on data
+    where feature bundling loses no values. LightGBM bundles columns that are rarely non-zero
+    together; in the rows where they are, the bundle keeps the value of one column. Below 10,000
+    rows, it bundles only columns that are never non-zero together, which is lossless.
 
     Parameters
     ----------
@@ -232,6 +243,8 @@ def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
     if chooses_by_column(estimator):
         return False
     params = estimator.get_params(deep=False)
+    if any(params.get(name) for name in _EARLY_STOPPING):
+        return False
     sampled = min(params.get(name) or _ROWS_OF_A_CONFLICT for name in _BIN_SAMPLES)
     if params.get("enable_bundle") is False or len(features) < min(sampled, _ROWS_OF_A_CONFLICT):
         return True

@@ -372,6 +372,8 @@ def _package_version(estimator: Any) -> str:
     names = [_package(estimator)]
     if any(_package(part) == "swarm" for part in inside) and "swarm" not in names:
         names.append("swarm")
+    if is_lightgbm(estimator) and "lightgbm" not in names:
+        names.append("lightgbm")
     return ", ".join(map(_with_version, names))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,7 @@ def pick_by_rules(
     masks: Bool,
     fold_costs: Float,
     subset: Callable[[Bool], Sequence[str]],
+    prices: NDArray[Any] | None = None,
 ) -> list[Pick]:
     """Pick a subset by every rule in :data:`RULES`; the result of the search comes first.
 
@@ -63,6 +65,8 @@ def pick_by_rules(
         Their fold costs; inf if a fit failed.
     subset : callable
         Returns the feature names of a mask.
+    prices : (n,), optional
+        What each subset costs to obtain; default: its size.
 
     Returns
     -------
@@ -74,7 +78,7 @@ def pick_by_rules(
     costs = fold_costs.sum(axis=1) / fold_costs.shape[1] if len(masks) else np.empty(0)
     if not at.size or not np.isfinite(costs[at[0]]):
         return []
-    sizes, finite = masks.sum(axis=1), np.isfinite(costs)
+    sizes, finite = masks.sum(axis=1) if prices is None else prices, np.isfinite(costs)
     errors = np.zeros(len(costs))
     errors[finite] = [standard_error(row) for row in fold_costs[finite]]
     chosen = {"best": int(at[0])}

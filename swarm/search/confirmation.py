@@ -56,7 +56,8 @@ class ConfirmationPlan:
     goal : {"score", "balanced", "size"}
         Which of the confirmed subsets is the result. ``score``: the lowest cost. ``balanced``: the
         smallest that is not worse than the lowest by more than `margin`. ``size``: the smallest
-        that is not worse than all features by more than `margin`.
+        that is not worse than all features by more than `margin`. If features have prices, the
+        smallest is the cheapest.
     margin : float
         Difference in cost that does not matter.
     confidence : float
@@ -99,6 +100,8 @@ class Confirmation:
         Mean number of rows of a fresh fold.
     goal, margin, confidence
         See :class:`ConfirmationPlan`.
+    prices : float64 (m,) or None
+        What each subset costs to obtain; None without prices.
     """
 
     masks: Bool
@@ -110,6 +113,7 @@ class Confirmation:
     goal: Goal
     margin: float
     confidence: float
+    prices: Float | None = None
 
     def __post_init__(self) -> None:
         for array in (self.masks, self.searched, self.fold_costs, self.baseline):
@@ -205,6 +209,8 @@ class Confirmation:
     def smallest_within_margin(self, reference: Float) -> int | None:
         """Row of the smallest subset that is not worse than `reference` by more than the margin.
 
+        If features have prices, that of the cheapest.
+
         Parameters
         ----------
         reference : float64 (n_fresh,)
@@ -214,7 +220,8 @@ class Confirmation:
         A subset is within the margin if the upper bound of the mean difference of its fold costs,
         corrected for the overlap of resamples, does not exceed it.
         """
-        for row in map(int, np.lexsort((self.costs, self.sizes))):
+        prices = self.sizes if self.prices is None else self.prices
+        for row in map(int, np.lexsort((self.costs, self.sizes, prices))):
             differences = self.fold_costs[row] - reference
             if not np.isfinite(differences).all():
                 continue
@@ -309,7 +316,7 @@ def confirm_on_fresh_folds(
     # A failed subset has no fold costs.
     fold_costs = np.where(np.isnan(fold_costs), np.inf, fold_costs)
     means = fold_costs[:-1].mean(axis=1)
-    rank = np.lexsort((masks.sum(axis=1), means))
+    rank = result.space.rank(masks, means)
     rank = rank[np.isfinite(means[rank])]
     if not len(rank):
         return result
@@ -324,6 +331,7 @@ def confirm_on_fresh_folds(
         plan.goal,
         plan.margin,
         plan.confidence,
+        None if result.space.unit_prices is None else result.space.price(masks[rank]),
     )
     return replace(result, confirmation=confirmation)
 
@@ -336,7 +344,7 @@ def _candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirma
     else:
         held = result.confirmed
         finite = np.flatnonzero(np.isfinite(held.costs))
-        finite = finite[np.lexsort((held.masks[finite].sum(axis=1), held.costs[finite]))]
+        finite = finite[result.space.rank(held.masks[finite], held.costs[finite])]
         masks, costs = held.masks[finite], held.costs[finite]
     if not len(masks):
         return result.best_mask[None, :]
@@ -344,7 +352,7 @@ def _candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirma
     shared = best.mean(axis=0) >= 0.5
     parts = [best, shared[None, :]] if result.space.obeys(shared[None, :])[0] else [best]
     if plan.goal != "score":
-        front = pareto_front(masks.sum(axis=1), costs)
+        front = pareto_front(result.space.price(masks), costs)
         spread = np.linspace(0, len(front) - 1, min(plan.n_best, len(front)))
         parts.append(masks[front[np.unique(spread.round().astype(int))]])
     candidates = np.vstack(parts)

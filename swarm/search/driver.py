@@ -23,6 +23,7 @@ from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget, Counts, charged
 from swarm.search.history import EpochRecord, record_epoch
 from swarm.search.packing import pack_masks
+from swarm.search.priced import priced
 from swarm.search.racing import RaceMemory
 from swarm.search.repeats import evaluate_by_partition
 from swarm.search.result import SearchResult
@@ -101,6 +102,7 @@ class Search:
         A name stands for the strategy with its defaults.
     space : SearchSpace
     evaluator : Evaluator
+        If the space has a `cost_weight`, its costs are increased by the prices of the masks.
     hints : Hints
     seed : int
     budget : Budget
@@ -128,6 +130,7 @@ class Search:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "strategy", make(self.strategy))
+        object.__setattr__(self, "evaluator", priced(self.evaluator, self.space))
         if self.racing is not None:
             require("racing", self.racing, above=0, below=0.5)
         require("repeats", self.repeats, at_least=1, whole=True)
@@ -304,7 +307,7 @@ class Search:
     def _best(
         self, state: SearchState, proposal: Proposal, evaluations: Evaluations
     ) -> tuple[Bool | None, float, int | None]:
-        """Lowest cost, then fewest units, then first; without units that no model used.
+        """Lowest cost, then lowest price, then fewest units, then first; without unused units.
 
         Returns mask and cost of the best subset, and its row, None if it is that of `state`.
         """
@@ -312,16 +315,15 @@ class Search:
         if evaluations.exact_shrink:
             masks = shrink(masks, evaluations.used, self.space)
         costs = np.where(self.space.obeys(masks), evaluations.costs, np.inf)
-        size = masks.sum(axis=1)
-        row = int(np.lexsort((size, costs))[0])
+        size, price = masks.sum(axis=1), self.space.price(masks)
+        row = int(np.lexsort((size, price, costs))[0])
         cost = float(costs[row])
         if not np.isfinite(cost):
             return state.best_mask, state.best_cost, None
-        if state.best_mask is not None and (cost, size[row]) >= (
-            state.best_cost,
-            state.best_mask.sum(),
-        ):
-            return state.best_mask, state.best_cost, None
+        if state.best_mask is not None:
+            held = self.space.price(state.best_mask[None, :])[0], state.best_mask.sum()
+            if (cost, price[row], size[row]) >= (state.best_cost, *held):
+                return state.best_mask, state.best_cost, None
         best = masks[row].copy()
         best.setflags(write=False)
         return best, cost, row

@@ -43,7 +43,7 @@ def pick(name: str, sizes: NDArray[np.generic], costs: Float, errors: Float) -> 
         lowest cost; ``knee``: see :func:`knee`. Ties are broken by size, then by cost, then by
         row.
     sizes : (n,)
-        Units of each subset.
+        Units of each subset, or what it costs to obtain.
     costs : float64 (n,)
         Rows that are not finite are never picked.
     errors : float64 (n,)

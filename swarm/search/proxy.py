@@ -72,7 +72,7 @@ def confirm(
             f"none of {len(masks)} subsets of the cheaper model has a finite cost on the full "
             "model; check the failed fits"
         )
-    rank = np.lexsort((masks.sum(axis=1), cheap))
+    rank = result.space.rank(masks, cheap)
     kept = rank[first_of_equal(masks[rank])]
     correlation = _correlation(asked, costs[len(best) :])
     return replace(
@@ -97,7 +97,7 @@ def best_subsets(
         masks = shrink(masks, masks & used, space)
     allowed = np.isfinite(costs) & space.obeys(masks)
     masks, costs = masks[allowed], costs[allowed]
-    rank = np.lexsort((masks.sum(axis=1), costs))
+    rank = space.rank(masks, costs)
     kept = rank[first_of_equal(masks[rank])[:n]]
     return masks[kept], costs[kept]
 

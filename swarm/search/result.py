@@ -111,9 +111,18 @@ class SearchResult:
 
     @property
     def cost(self) -> float:
-        """Cost of the best subset on the folds of the search."""
+        """Cost of the best subset on the folds of the search, without the price of its columns."""
         answer = self._answer
-        return self.state.best_cost if answer is None else answer[1]
+        if answer is not None:
+            return answer[1]
+        return self._plain_cost(self.best_mask, self.state.best_cost)
+
+    @property
+    def price(self) -> float | None:
+        """What the columns of the best subset cost to obtain; None without prices."""
+        if self.space.unit_prices is None:
+            return None
+        return float(self.space.price(self.best_mask[None, :])[0])
 
     @property
     def _answer(self) -> tuple[Bool, float] | None:
@@ -123,12 +132,17 @@ class SearchResult:
             return self.confirmation.masks[chosen], self.confirmation.searched_cost
         if self.confirmed is not None:
             masks, costs = self.confirmed.masks, self.confirmed.costs
-            best = int(np.lexsort((masks.sum(axis=1), costs))[0])
+            best = int(self.space.rank(masks, costs)[0])
             return masks[best], float(costs[best])
         members = self.state.strategy.members
         if members.answer is None or not np.isfinite(members.costs[members.answer]):
             return None
-        return members.masks[members.answer], float(members.costs[members.answer])
+        mask = members.masks[members.answer]
+        return mask, self._plain_cost(mask, float(members.costs[members.answer]))
+
+    def _plain_cost(self, mask: Bool, cost: float) -> float:
+        """Return the cost of a subset of the strategy without its penalty."""
+        return float(self.space.without_penalty(mask[None, :], np.array([cost]))[0])
 
     @property
     def interrupted(self) -> bool:
@@ -176,6 +190,9 @@ class SearchResult:
         # Costs on the full model and on the cheaper one must not be mixed, nor those on all
         # partitions and on one.
         held = self.confirmed or self.finalists or self.state.strategy.members
+        found = held.costs
+        if self.confirmed is None:
+            found = self.space.without_penalty(held.masks, found)
         allowed = self.space.obeys(held.masks)
         masks, costs = self.best_mask[None, :], np.array([self.cost])
         if self.confirmation is not None:
@@ -183,8 +200,9 @@ class SearchResult:
             costs = np.append(costs, self.confirmation.searched)
         first = np.append(np.arange(len(costs)), np.full(int(allowed.sum()), len(costs)))
         masks = np.vstack([masks, held.masks[allowed]])
-        costs = np.append(costs, held.costs[allowed])
-        order = np.lexsort((masks.sum(axis=1), costs, first))
+        costs = np.append(costs, found[allowed])
+        order = self.space.rank(masks, costs)
+        order = order[np.argsort(first[order], kind="stable")]
         order = order[np.isfinite(costs[order])]
         chosen = order[first_of_equal(masks[order])]
         if union_at_most is not None:

@@ -119,7 +119,7 @@ def leaders_of(state: SearchState, space: SearchSpace) -> Bool:
     members = state.strategy.members
     kept = np.isfinite(members.costs) & space.obeys(members.masks)
     masks, costs = members.masks[kept], members.costs[kept]
-    order = np.lexsort((masks.sum(axis=1), costs))
+    order = np.lexsort((space.price(masks), costs))
     ranked = np.vstack([state.best_mask[None, :], masks[order]])
     leaders: Bool = ranked[first_of_equal(ranked)][:N_FINALISTS]
     leaders.setflags(write=False)
@@ -150,7 +150,7 @@ def evaluate_finalists(result: SearchResult, evaluator: Evaluator) -> SearchResu
     folds = np.arange(evaluator.n_folds)
     found = evaluator.evaluate(masks, np.full(len(masks), np.inf), folds)
     asked, counts = charged(state.asked, state.counts, masks, found)
-    order = np.lexsort((masks.sum(axis=1), found.costs))
+    order = np.lexsort((result.space.price(masks), found.costs))
     order = order[np.isfinite(found.costs[order])]
     if not len(order):
         return result

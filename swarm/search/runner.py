@@ -330,7 +330,7 @@ def run_search(
         result = hooks.ended(replace(result, cut=cut))
         if plan.rotate and not result.interrupted:
             try:
-                result = evaluate_finalists(result, evaluator)
+                result = evaluate_finalists(result, search.evaluator)
             except KeyboardInterrupt:
                 result = replace(result, reason="interrupted")
         full = evaluator
@@ -390,12 +390,12 @@ def _salvaged(search: Search, evaluator: CrossValidation) -> SearchResult | None
     if not masks:
         return None
     answers = shrink(np.array(masks), np.array(used), space) if exact else np.array(masks)
-    row = int(np.lexsort((answers.sum(axis=1), costs))[0])
+    row = int(space.rank(answers, np.array(costs))[0])
     every = pack_folds(np.ones(evaluator.n_folds, dtype=bool))
     state = replace(
         search.start(),
         best_mask=answers[row],
-        best_cost=costs[row],
+        best_cost=costs[row] + float(space.penalty(answers[[row]])[0]),
         asked=dict.fromkeys(pack_masks(np.array(masks)), every),
         counts=Counts(len(masks), len(masks), len(masks) * evaluator.n_folds),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,7 @@ class EvaluatedSubsets:
     Attributes
     ----------
     result : SearchResult
-    table : DataFrame (n, 7 + n_folds)
+    table : DataFrame (n, 7 + n_folds), or one column more with prices
         One row for each distinct subset, see :class:`swarm.SubsetSelector`.
     masks : bool (n, n_units)
     front : int (n_front,)
@@ -87,12 +88,12 @@ class EvaluatedSubsets:
         rows = np.sort(order[first_of_equal(masks[order])])
         table = _table(masks[rows], fold_costs[rows], problem)
         allowed = problem.space.obeys(masks[rows])
-        size = table["size"].to_numpy()
+        size, prices = table["size"].to_numpy(), _prices(table)
         inside = allowed & (size >= bounds[0]) & (size <= bounds[1])
         # An interrupted search may not have reached the requested sizes.
         if np.isfinite(table["cost"].to_numpy()[inside]).any():
             allowed = inside
-        front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
+        front = pareto_front(prices, np.where(allowed, table["cost"], np.nan))
         held = cls(result, table, masks[rows], front, {}, bounds, problem.order)
         return replace(held, importances=held._read_importances(problem, known))
 
@@ -120,7 +121,7 @@ class EvaluatedSubsets:
         rows = self.table.iloc[self.front]
         # With a single fold there is no standard error, and only the lowest cost qualifies.
         errors = rows["se"].fillna(0.0).to_numpy()
-        return int(self.front[pick(name, rows["size"].to_numpy(), rows["cost"].to_numpy(), errors)])
+        return int(self.front[pick(name, _prices(rows), rows["cost"].to_numpy(), errors)])
 
     def cost(self, row: int) -> float:
         """Cost of the subset in a row."""
@@ -174,6 +175,11 @@ def selected(space: SearchSpace, order: Sequence[int], mask: Bool) -> tuple[list
     return [name_at[position] for position in sorted(name_at)], support
 
 
+def _prices(table: pd.DataFrame) -> NDArray[Any]:
+    """Return what the subset in each row costs to obtain; without prices its size."""
+    return np.asarray(table["price" if "price" in table else "size"])
+
+
 def _costs(masks: Bool, needed: Bool, known: KnownEvaluations) -> tuple[Float, Bool]:
     """Fold costs (n, n_folds), NaN unless needed, and used units (n, n_units)."""
     fold_costs, used = np.full(needed.shape, np.nan), masks.copy()
@@ -195,6 +201,7 @@ def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
     columns: dict[str, object] = {
         "features": [tuple(selected(problem.space, problem.order, mask)[0]) for mask in masks],
         "size": masks.sum(axis=1),
+        **({} if problem.space.unit_prices is None else {"price": problem.space.price(masks)}),
         "cost": costs,
         "sd": errors * np.sqrt(n_folds),
         "se": errors,

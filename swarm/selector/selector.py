@@ -31,6 +31,7 @@ from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Prefilter, is_wide
 from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
+from swarm.search.warm import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import check_parameters, prefilter_options
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
 from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
@@ -95,6 +96,15 @@ class SubsetSelector(
     fixed, forbidden, groups, min_size, max_size
         Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
         or by position; columns without names are named ``x0``, ``x1``, ... A group counts once.
+    costs : mapping of str or int to float, optional
+        What a feature, or a group as a whole, costs to obtain, such as money or time; 1 for all
+        others. Of subsets with equal scores the cheapest wins, and `pareto_`, `pick` and `confirm`
+        compare what subsets cost in place of their size. The strategy itself breaks its ties by
+        size.
+    cost_weight : float
+        How much worse a subset may be for each unit of cost that it saves: the search minimises
+        the cross-validated cost plus `cost_weight` times the cost of the features. 0: the score
+        alone. `cost_` and `results_` do not include it, `history_` does.
     importance : str
         Source of the importances, see :meth:`swarm.problem.problem.Problem.build`.
     categorical_support : bool
@@ -105,6 +115,10 @@ class SubsetSelector(
         Whether ``sample_weight`` counts in the scores of the folds too, and not in training alone.
     n_clusters : int, optional
         Number of feature clusters for the initial positions.
+    warm : path, masks or lists of features, optional
+        Subsets that the strategy evaluates first, the best first: a ``features.json`` of a run or
+        of a refresh, masks (n, n_features), or lists of names or positions. Strategies without a
+        warm start are refused.
     proxy : mapping or estimator, optional
         Cheaper model for the search: parameters of `estimator` that make it cheaper, or another
         estimator. The best subsets are then measured on `estimator` itself; see
@@ -162,15 +176,17 @@ class SubsetSelector(
         Importances of the selected units, the highest first; NaN if the models have none.
     results_ : DataFrame
         One row for each distinct subset, in the order of the search: `features`, `size` (a
-        group counts once), `cost`, and over its folds the standard deviation `sd`, the standard
-        error `se` of the cost and the bounds `ci_low` and `ci_high` of its 95 % confidence interval
-        (Student, ``n_folds - 1`` degrees of freedom), then the cost of each fold. Folds that were
+        group counts once), `price` (with `costs`), `cost`, and over its folds the standard
+        deviation `sd`, the standard error `se` of the cost and the bounds `ci_low` and `ci_high`
+        of its 95 % confidence interval (Student, ``n_folds - 1`` degrees of freedom), then the
+        cost of each fold. Folds that were
         not needed are NaN, and so is the cost then; a subset whose fit failed costs inf. With a
         proxy: the subsets that were measured on `estimator`. If dropping features that no fold
         model used changes no model, subsets are listed without them.
     pareto_ : DataFrame
         The Pareto front of size and cost: the rows of `results_` within the constraints that no
-        other dominates, the smallest first.
+        other dominates, the smallest first; with `costs` that of price and cost, the cheapest
+        first.
     history_ : DataFrame
         One row per epoch.
     picked_ : str
@@ -220,10 +236,13 @@ class SubsetSelector(
         groups: Groups | None = None,
         min_size: int = 1,
         max_size: int | None = None,
+        costs: Mapping[str | int, float] | None = None,
+        cost_weight: float = 0.0,
         importance: str = "auto",
         categorical_support: bool = False,
         weights_in_score: bool = False,
         n_clusters: int | None = None,
+        warm: Any = None,
         proxy: Any = None,
         confirm: bool | Mapping[str, Any] = False,
         prefilter: bool | str | Mapping[str, Any] = False,
@@ -256,10 +275,13 @@ class SubsetSelector(
         self.groups = groups
         self.min_size = min_size
         self.max_size = max_size
+        self.costs = costs
+        self.cost_weight = cost_weight
         self.importance = importance
         self.categorical_support = categorical_support
         self.weights_in_score = weights_in_score
         self.n_clusters = n_clusters
+        self.warm = warm
         self.proxy = proxy
         self.confirm = confirm
         self.prefilter = prefilter
@@ -324,7 +346,8 @@ class SubsetSelector(
         )
         proxy = self._proxy_of(problem)
         prefilter = self._prefilter_of(problem, proxy, strategy, folds, groups)
-        hints = Hints()
+        warm = self._warm_of(problem, strategy, table)
+        hints = Hints(warm=warm)
         if prefilter is None:
             hints = prepare_hints(
                 problem.features,
@@ -332,6 +355,7 @@ class SubsetSelector(
                 None if problem.task == "unsupervised" else problem.target,
                 problem.task,
                 n_clusters=self.n_clusters,
+                warm=warm,
                 needs=strategy.needs,
             )
         plan = SearchPlan(
@@ -492,6 +516,8 @@ class SubsetSelector(
             forbidden=self.forbidden,
             min_size=min_size,
             max_size=max_size,
+            costs=self.costs,
+            cost_weight=self.cost_weight,
         )
         seed = self.random_state
         task = task_for(y)
@@ -523,6 +549,18 @@ class SubsetSelector(
             weights_in_score=self.weights_in_score,
         )
         return problem, strategy, folds
+
+    def _warm_of(
+        self, problem: Problem, strategy: Strategy, table: pd.DataFrame
+    ) -> NDArray[np.bool_] | None:
+        """Return the masks of a warm start, if any."""
+        if self.warm is None:
+            return None
+        check_warm_start(strategy)
+        masks = warm_masks(read_warm(self.warm, list(table.columns)), problem.space)
+        if masks is None:
+            raise ConfigError("warm has no subset of the features of X; pass one, or warm=None")
+        return masks
 
     def _proxy_of(self, problem: Problem) -> Proxy | None:
         """Return the problem with the cheaper model, if any."""
@@ -609,7 +647,9 @@ class SubsetSelector(
             if state.best_mask is None:
                 return None
             subset, support = selected(problem.space, problem.order, state.best_mask)
-            return {"subset_": subset, "cost_": state.best_cost, "_support": support}
+            mask, cost = state.best_mask[None, :], np.array([state.best_cost])
+            plain = float(problem.space.without_penalty(mask, cost)[0])
+            return {"subset_": subset, "cost_": plain, "_support": support}
 
         return fitted
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from swarm.errors import DataError
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 
-__all__ = ["FORMAT", "load_features", "read_published"]
+__all__ = ["FORMAT", "load_features", "load_subsets", "read_published"]
 
 FORMAT = "swarm-features-1"
 
@@ -37,6 +38,20 @@ def load_features(uri: str) -> list[str]:
     ['mean radius', 'worst texture']
     """
     return list(read_published(uri)["features"])
+
+
+def load_subsets(uri: str) -> list[list[str]]:
+    """Read the best subset of a champion or of a run, then the subsets of its ensemble.
+
+    Parameters and errors are those of :func:`load_features`.
+    """
+    return subsets_of(read_published(uri))
+
+
+def subsets_of(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return the subsets in a features file, the best first."""
+    subsets = [found["features"], *(each["features"] for each in found.get("subsets", ()))]
+    return [list(subset) for subset in dict.fromkeys(map(tuple, subsets))]
 
 
 def read_published(uri: str) -> dict[str, Any]:

@@ -15,14 +15,21 @@ from tasks.secrets import reason
 
 __all__ = ["is_storable", "serialisation", "write_ensemble"]
 
+_PLAIN = ("lightgbm.sklearn.LGBMClassifier", "lightgbm.sklearn.LGBMRegressor")
+_STOPPING = (
+    "swarm.early_stopping.EarlyStoppingLGBMClassifier",
+    "swarm.early_stopping.EarlyStoppingLGBMRegressor",
+)
 TRUSTED_PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost", "imblearn", "numpy", "scipy")
 TRUSTED_TYPES = (
     "collections.OrderedDict",
     "collections.defaultdict",
     "pandas.DataFrame",
     "pandas.Series",
-    # The estimator of this project: such a model needs the project's package.
+    # The estimators of this project: such a model needs the project's package, except for those
+    # of LightGBM that are no step of a pipeline.
     "swarm.multilabel.MLkNN",
+    *_STOPPING,
 )
 
 
@@ -122,14 +129,10 @@ def _plain(labels: Any, what: str) -> list[Any]:
 
 
 def _is_plain_lightgbm(model: Any) -> bool:
-    """Whether the text format is complete: not for subclasses and custom objectives."""
+    """Whether the text format is complete: not for other subclasses and custom objectives."""
     kind = type(model)
     own = callable(getattr(model, "objective", None))
-    return (
-        kind.__module__ == "lightgbm.sklearn"
-        and kind.__name__ in ("LGBMClassifier", "LGBMRegressor")
-        and not own
-    )
+    return f"{kind.__module__}.{kind.__name__}" in (*_PLAIN, *_STOPPING) and not own
 
 
 def _write_member(model: Any, folder: Path, number: int) -> dict[str, Any]:

@@ -376,22 +376,34 @@ _SEARCH = (
     "folds.rotate",
     "proxy",
     "prefilter",
+    "warm",
 )
-_ABSENT = {"folds.rotate": "0"}
 # Keys of the configuration that may change the problem.
 _PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
 
 
 def refuse_another_search(
-    run: RunRecord, params: Mapping[str, object], tags: Mapping[str, str]
+    run: RunRecord,
+    params: Mapping[str, object],
+    tags: Mapping[str, str],
+    later: Mapping[str, object],
 ) -> None:
-    """Raise ConfigError if a run would be resumed with settings that change its search."""
-    written = {accepted_key(key): cut(value, PARAM_LENGTH) for key, value in params.items()}
+    """Raise ConfigError if a run would be resumed with settings that change its search.
+
+    Parameters
+    ----------
+    run : RunRecord
+    params, tags : mapping
+        Those of the run if it were started now.
+    later : mapping
+        Values that parameters had before they existed; null for others.
+    """
+    written = _as_written(params)
+    absent = _as_written(later)
     differs = [
         (key, run.params.get(key, "not set"), written.get(key, "not set"))
         for key in {**run.params, **written}
-        # A key that did not exist when the run was started had this value.
-        if run.params.get(key, _ABSENT.get(key, "null")) != written.get(key, "null")
+        if run.params.get(key, absent.get(key, "null")) != written.get(key, "null")
     ]
     found = [(key, run.tags.get(key, tags[key]), tags[key]) for key in _IDENTITY]
     found = [(key, was, now) for key, was, now in found if was != now]
@@ -411,6 +423,11 @@ def refuse_another_search(
             f"the run {run.run_id} was started with {key} {was!r} but now it is {now!r}; "
             "start a new run with `swarm select`"
         )
+
+
+def _as_written(params: Mapping[str, object]) -> dict[str, str]:
+    """Return parameters as the store has them."""
+    return {accepted_key(key): cut(value, PARAM_LENGTH) for key, value in params.items()}
 
 
 def describe_run(problem: Problem, source: str, strategy: str, seed: int) -> dict[str, str]:

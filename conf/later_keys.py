@@ -1,0 +1,60 @@
+"""Keys that the configuration has gained, and the values with which nothing changes.
+
+Runs, comparisons, refreshes and studies are recognised by a hash of their configuration, or by its
+values. A key at the value of this table is left out of them, so that those of an earlier version
+resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conf.problem_sections import CsvSection
+
+__all__ = ["later_values", "without_later_keys"]
+
+# By dotted key; a new key with an effect on results belongs here.
+_LATER: Mapping[str, Any] = {
+    "resample": False,
+    "data.csv": CsvSection().model_dump(mode="json"),
+    "data.dates": {},
+    "data.weights_in_score": False,
+    "model.steps": [],
+    "model.early_stopping": None,
+    "folds.repeats": 1,
+    "folds.rotate": 0,
+    "space.costs": {},
+    "space.cost_weight": 0.0,
+    "prefilter": None,
+    "warm": None,
+    "budget.noise_floor": None,
+    "ensemble.union_at_most": None,
+}
+
+
+def without_later_keys(dumped: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dumped configuration, or some of its sections, without later keys at their values.
+
+    Parameters
+    ----------
+    dumped : mapping
+        Nested, as of ``model_dump(mode="json")``; sections may be missing or None.
+    """
+    kept = dict(dumped)
+    for path, value in _LATER.items():
+        section, _, key = path.rpartition(".")
+        inside = kept.get(section) if section else kept
+        if isinstance(inside, Mapping) and key in inside and inside[key] == value:
+            left = {name: each for name, each in inside.items() if name != key}
+            kept = {**kept, section: left} if section else left
+    return kept
+
+
+def later_values() -> dict[str, Any]:
+    """Return the value of every later key, by dotted key as in :func:`conf.load.flatten`."""
+    values = {}
+    for path, value in _LATER.items():
+        leaves = value if isinstance(value, dict) and value else {"": value}
+        values.update({f"{path}.{name}".rstrip("."): leaf for name, leaf in leaves.items()})
+    return values

@@ -1,0 +1,132 @@
+"""LightGBM that chooses its number of trees on a part of its own training rows."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any, Self
+
+import numpy as np
+from lightgbm import LGBMClassifier, LGBMRegressor
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+
+__all__ = ["EarlyStoppingLGBMClassifier", "EarlyStoppingLGBMRegressor", "held_out"]
+
+Int = NDArray[np.int64]
+
+
+class EarlyStoppingLGBMClassifier(LGBMClassifier):
+    """LightGBM classifier with early stopping on rows that it holds out in `fit`.
+
+    The rows are drawn from `random_state`, in proportion to the classes. They depend on the number
+    of rows and on the labels alone: models of different columns hold out the same rows.
+    `n_estimators` is the maximum number of trees.
+
+    Parameters
+    ----------
+    early_stopping_rounds : int, default=20
+        Number of trees without an improvement after which the training ends.
+    validation_fraction : float, default=0.2
+        Share of the training rows that are held out. The model is not refitted on them.
+    **kwargs
+        Parameters of :class:`lightgbm.LGBMClassifier`.
+    """
+
+    def __init__(
+        self, *, early_stopping_rounds: int = 20, validation_fraction: float = 0.2, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
+    ) -> Self:
+        """Fit on most of the rows, until the others no longer improve."""
+        rows = held_out(y, self.validation_fraction, self.random_state, classes=True)
+        super().fit(*_divided(X, y, sample_weight, rows, params), **params)
+        return self
+
+    def _process_params(self, stage: str) -> dict[str, Any]:
+        return _known(super()._process_params(stage))
+
+
+class EarlyStoppingLGBMRegressor(LGBMRegressor):
+    """LightGBM regressor with early stopping on rows that it holds out in `fit`.
+
+    See :class:`EarlyStoppingLGBMClassifier`; the rows are drawn at random.
+
+    Parameters
+    ----------
+    early_stopping_rounds : int, default=20
+        Number of trees without an improvement after which the training ends.
+    validation_fraction : float, default=0.2
+        Share of the training rows that are held out. The model is not refitted on them.
+    **kwargs
+        Parameters of :class:`lightgbm.LGBMRegressor`.
+    """
+
+    def __init__(
+        self, *, early_stopping_rounds: int = 20, validation_fraction: float = 0.2, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
+    ) -> Self:
+        """Fit on most of the rows, until the others no longer improve."""
+        rows = held_out(y, self.validation_fraction, self.random_state, classes=False)
+        super().fit(*_divided(X, y, sample_weight, rows, params), **params)
+        return self
+
+    def _process_params(self, stage: str) -> dict[str, Any]:
+        return _known(super()._process_params(stage))
+
+
+def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
+    """Return the positions of the rows to hold out, ascending.
+
+    Parameters
+    ----------
+    y : (n_rows,)
+    share : float
+        Of the rows, or of the rows of each class. At least one row is held out, and one of each
+        class is left to train on.
+    seed : int or None
+        None means 0.
+    classes : bool
+        Whether `y` has classes.
+    """
+    labels = np.asarray(y)
+    kinds = np.unique(labels, return_inverse=True)[1] if classes else np.zeros(len(labels), int)
+    order = np.random.default_rng(seed or 0).permutation(len(labels))
+    counts = np.bincount(kinds)
+    wanted = np.minimum(np.round(share * counts).astype(int), counts - 1)
+    if not wanted.any():
+        # A class with a single row has none to spare.
+        wanted[np.argmax(counts)] = min(1, counts.max() - 1)
+    taken = [order[kinds[order] == kind][:count] for kind, count in enumerate(wanted)]
+    rows: Int = np.sort(np.concatenate(taken))
+    return rows
+
+
+def _divided(X: Any, y: Any, weight: Any, rows: Int, params: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the rows to train on, and add those that are held out to the parameters of `fit`."""
+    kept = np.setdiff1d(np.arange(len(np.asarray(y))), rows)
+    inner = _safe_indexing(X, rows), _safe_indexing(y, rows)
+    if "eval_X" in signature(LGBMClassifier.fit).parameters:
+        # From LightGBM 4.7 on, where `eval_set` is deprecated.
+        params["eval_X"], params["eval_y"] = inner
+    else:
+        params["eval_set"] = [inner]
+    if weight is not None:
+        params["eval_sample_weight"] = [_safe_indexing(weight, rows)]
+        weight = _safe_indexing(weight, kept)
+    return _safe_indexing(X, kept), _safe_indexing(y, kept), weight
+
+
+def _known(params: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the parameter that LightGBM does not know, and warns of."""
+    return {name: value for name, value in params.items() if name != "validation_fraction"}

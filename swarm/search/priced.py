@@ -1,0 +1,60 @@
+"""An evaluator that adds to costs what the columns of a subset cost to obtain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.evaluation.limit import Race
+from swarm.evaluation.types import Evaluations, Evaluator
+from swarm.problem.space import SearchSpace
+
+__all__ = ["Priced", "priced"]
+
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# Subtracting a penalty and adding it again changes the last digits; ties are to remain.
+_MARGIN = 1e-12
+
+
+class Priced:
+    """Evaluate masks with :meth:`swarm.problem.space.SearchSpace.penalty` on every fold.
+
+    The archive keeps costs without it: searches with other prices share evaluations.
+    """
+
+    def __init__(self, evaluator: Evaluator, space: SearchSpace) -> None:
+        self._evaluator = evaluator
+        self._space = space
+        self.n_folds = evaluator.n_folds
+
+    def evaluate(
+        self,
+        masks: Bool,
+        incumbents: Float,
+        fold_order: Int,
+        race: Race | None = None,
+    ) -> Evaluations:
+        """Evaluate a batch; see :class:`swarm.evaluation.types.Evaluator`."""
+        penalty = self._space.penalty(masks)
+        if race is not None:
+            race = replace(race, rivals=race.rivals - penalty[:, None])
+        found = self._evaluator.evaluate(masks, incumbents - penalty + _MARGIN, fold_order, race)
+        return replace(
+            found,
+            costs=found.costs + penalty,
+            fold_costs=found.fold_costs + penalty[:, None],
+            # The cost of a subset without its unused units is lower by their price.
+            exact_shrink=False,
+        )
+
+
+def priced(evaluator: Evaluator, space: SearchSpace) -> Evaluator:
+    """Return an evaluator with the prices of a space, if subsets pay for them."""
+    if not space.cost_weight or isinstance(evaluator, Priced):
+        return evaluator
+    return Priced(evaluator, space)

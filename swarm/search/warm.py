@@ -1,0 +1,89 @@
+"""Saved subsets that a search starts from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.errors import ConfigError, nearest
+from swarm.problem.space import SearchSpace
+from swarm.storage.features_file import load_subsets
+from swarm.strategies.base import Strategy
+from swarm.strategies.catalogue import name_of
+
+__all__ = ["check_warm_start", "read_warm", "warm_masks"]
+
+Bool = NDArray[np.bool_]
+
+
+def check_warm_start(strategy: Strategy) -> None:
+    """Raise ConfigError if a strategy does not start from given subsets."""
+    if not strategy.takes_warm_start:
+        raise ConfigError(
+            f"strategy {name_of(strategy)!r} takes no warm start; use another strategy, or remove "
+            "warm"
+        )
+
+
+def warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> Bool | None:
+    """Return the masks (n, n_units) of subsets, best first; None if there are none.
+
+    Columns that no longer exist are ignored, and so are incomplete units and empty subsets.
+    """
+    chosen = [{space.columns.index(n) for n in subset if n in space.columns} for subset in subsets]
+    masks = [[columns.issuperset(unit) for unit in space.units] for columns in chosen]
+    kept = [mask for mask in masks if any(mask)]
+    return np.array(kept, dtype=bool) if kept else None
+
+
+def read_warm(given: Any, columns: Sequence[str]) -> list[list[str]]:
+    """Return the subsets that a user gave, as names.
+
+    Parameters
+    ----------
+    given : str, path, bool (n, n_columns) or sequence of subsets
+        A features file, see :func:`swarm.storage.features_file.load_subsets`; masks; or lists of
+        names or positions.
+    columns : sequence of str
+        In the order of positions and masks.
+
+    Raises
+    ------
+    ConfigError
+        If a subset names an unknown column, or is none.
+    DataError
+        If the file cannot be read.
+    """
+    if isinstance(given, (str, os.PathLike)):
+        return load_subsets(os.fspath(given))
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"warm must be a file, masks or lists of features, got {given!r}")
+    return [_names(subset, columns) for subset in given]
+
+
+def _names(subset: Any, columns: Sequence[str]) -> list[str]:
+    if isinstance(subset, (str, bytes)) or not isinstance(subset, Iterable):
+        raise ConfigError(f"warm must be a file, masks or lists of features, got {subset!r} in it")
+    members = list(subset)
+    if members and all(isinstance(each, (bool, np.bool_)) for each in members):
+        if len(members) != len(columns):
+            raise ConfigError(
+                f"warm has a mask of length {len(members)} but there are {len(columns)} columns"
+            )
+        return [name for name, on in zip(columns, members, strict=True) if on]
+    names = []
+    for each in members:
+        if isinstance(each, (int, np.integer)) and each not in columns:
+            if not 0 <= each < len(columns):
+                raise ConfigError(
+                    f"warm has the position {each} but there are {len(columns)} columns"
+                )
+            each = columns[int(each)]
+        if each not in columns:
+            raise ConfigError(f"warm names an unknown feature {each!r}{nearest(each, columns)}")
+        names.append(each)
+    return names

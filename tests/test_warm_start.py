@@ -1,0 +1,153 @@
+"""A search starts from saved subsets: of a file, of an earlier run, or given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.naive_bayes import GaussianNB
+
+from conf.check import check
+from conf.later_keys import later_values
+from conf.load import as_yaml, flatten, from_yaml
+from conf.schema import SelectConfig
+from flows.cli_options import warm_setting
+from flows.configured import (
+    fetched,
+    prepare_as_configured,
+    refuse_warm_start,
+    with_warm_subsets,
+)
+from swarm import SubsetSelector
+from swarm.errors import ConfigError, DataError
+from tasks.tracking.client import RunRecord
+from tasks.tracking.run_log import refuse_another_search
+
+X, y = load_wine(return_X_y=True, as_frame=True)
+SUBSETS = [["proline", "alcohol", "hue"], ["ash", "flavanoids"]]
+BASE = {"name": "warm", "data": {"source": "bundled", "name": "wine"}}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The artifact of a run: the best subset, which is in its ensemble too, and another."""
+    path = tmp_path / "features.json"
+    subsets = [{"features": subset, "cost": 0.1} for subset in SUBSETS]
+    path.write_text(json.dumps({"features": SUBSETS[0], "subsets": subsets}))
+    return path
+
+
+def config(**warm: Any) -> SelectConfig:
+    return SelectConfig.model_validate({**BASE, "warm": warm})
+
+
+def fitted(warm: Any, strategy: str = "bpso") -> SubsetSelector:
+    return SubsetSelector(GaussianNB(), strategy=strategy, warm=warm, epochs=1, cv=3).fit(X, y)
+
+
+def test_the_strategy_evaluates_the_subsets_first_however_they_are_given(file: Path) -> None:
+    names = list(X.columns)
+    positions = [[names.index(name) for name in subset] for subset in SUBSETS]
+    masks = np.array([[name in subset for name in names] for subset in SUBSETS])
+    found = [fitted(given) for given in (SUBSETS, positions, masks, str(file), file)]
+    assert [set(each) for each in found[0].results_["features"][:2]] == list(map(set, SUBSETS))
+    assert all(each.results_.equals(found[0].results_) for each in found)
+    assert not found[0].results_.equals(fitted(None).results_)
+
+
+def test_a_search_behind_a_prefilter_starts_from_them_too() -> None:
+    selector = SubsetSelector(
+        GaussianNB(), strategy="bpso", warm=[list(X.columns)], prefilter={"least": 5}, epochs=1
+    ).fit(X, y)
+    assert selector.prefilter_ is not None
+    kept = selector.result_.space.subset(selector.prefilter_.kept)
+    assert set(selector.results_["features"].iloc[0]) == set(kept)
+
+
+@pytest.mark.parametrize(
+    ("warm", "message"),
+    [
+        ([["prolin"]], "warm names an unknown feature 'prolin'; did you mean 'proline'?"),
+        ([[99]], "warm has the position 99 but there are 13 columns"),
+        ([[True, False]], "warm has a mask of length 2 but there are 13 columns"),
+        (["proline"], "warm must be a file, masks or lists of features, got 'proline' in it"),
+        ([[]], "warm has no subset of the features of X"),
+        (7, "warm must be a file, masks or lists of features, got 7"),
+    ],
+)
+def test_what_is_no_subset_is_refused(warm: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
+        fitted(warm)
+
+
+def test_a_strategy_without_a_warm_start_is_refused() -> None:
+    message = "strategy 'sfs' takes no warm start; use another strategy, or remove warm"
+    with pytest.raises(ConfigError, match=message):
+        fitted(SUBSETS, "sfs")
+    given = {**BASE, "warm": {"subsets": SUBSETS}, "strategy": {"name": "sfs"}}
+    with pytest.raises(ConfigError, match=message):
+        check(SelectConfig.model_validate(given))
+
+
+class Store:
+    """A tracking store with a single run."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def run(self, run_id: str) -> None:
+        assert run_id == "abc"
+
+    def download(self, run_id: str, path: str) -> Path:
+        assert path == "features.json"
+        return self.file
+
+
+def test_a_file_and_a_run_become_subsets_of_the_configuration(file: Path) -> None:
+    store: Any = Store(file)
+    for warm in ({"file": str(file)}, {"run": "abc"}):
+        made = with_warm_subsets(config(**warm), store)
+        assert made.warm is not None
+        assert made.warm.subsets == SUBSETS
+        # What the run stores needs neither the file nor the other run.
+        again = from_yaml(as_yaml(made), "run", (), {})
+        assert isinstance(again, SelectConfig)
+        hints = prepare_as_configured(again, fetched(again), needs=()).hints
+        assert hints.warm is not None
+        assert hints.warm.sum(axis=1).tolist() == [3, 2]
+    with pytest.raises(DataError, match="there is no features file"):
+        with_warm_subsets(config(file=str(file) + "x"), store)
+
+
+def test_subsets_of_another_table_are_refused() -> None:
+    other = config(subsets=[["a", "b"]])
+    with pytest.raises(ConfigError, match="none of 1 subsets has a column of the table"):
+        prepare_as_configured(other, fetched(other), needs=())
+
+
+def test_a_run_is_not_resumed_from_other_subsets() -> None:
+    tags = dict.fromkeys(("rows", "columns", "strategy", "seed", "problem"), "1")
+    was, now = flatten(config(subsets=SUBSETS)), flatten(config(subsets=SUBSETS[:1]))
+    stored = {key: json.dumps(value) for key, value in was.items() if key.startswith("warm")}
+    run = RunRecord("abc", "a", "FINISHED", "0", "", stored, tags, {})
+    later = later_values()
+    refuse_another_search(run, {k: v for k, v in was.items() if k.startswith("warm")}, tags, later)
+    with pytest.raises(ConfigError, match=r"was started with warm\.subsets"):
+        refuse_another_search(
+            run, {k: v for k, v in now.items() if k.startswith("warm")}, tags, later
+        )
+
+
+def test_procedures_that_test_on_other_rows_refuse_saved_subsets() -> None:
+    with pytest.raises(ConfigError, match="`swarm nested` searches parts of the rows"):
+        refuse_warm_start(config(subsets=SUBSETS), "nested")
+
+
+def test_the_option_takes_a_file_or_a_run(file: Path) -> None:
+    assert warm_setting(None) == []
+    assert warm_setting(str(file)) == [f'warm={{"file": "{file}"}}']
+    assert warm_setting("0a1b2c") == ['warm={"run": "0a1b2c"}']
