@@ -20,9 +20,10 @@ from threadpoolctl import threadpool_limits
 
 from conf.check import check
 from conf.compare_schema import CompareConfig
-from conf.estimator import build_selector
+from conf.estimator import build_estimator, build_selector
 from conf.load import as_yaml, flatten
 from conf.problem_sections import CsvSection
+from conf.resolve import fold_kind
 from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
 from flows.configured import (
@@ -64,6 +65,19 @@ __all__ = ["ComparisonRun", "compare"]
 
 # Keys that define where and how a comparison runs, without effect on its results.
 _ELSEWHERE = ("description", "runner", "tracking", "archive", "retries", "mute", "schedule")
+# Keys of sections of a data set that earlier versions did not have, with their defaults.
+_ADDED: dict[str, dict[str, object]] = {
+    "data": {"horizon": None},
+    "split": {"gap": 0, "max_train_size": None},
+    "folds": {
+        "repeats": 1,
+        "rotate": 0,
+        "gap": 0,
+        "max_train_size": None,
+        "test_size": None,
+        "embargo": 0,
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -285,9 +299,18 @@ def _fingerprint(config: CompareConfig) -> str:
         if not section["data"]["weights_in_score"]:
             del section["data"]["weights_in_score"]
     for section in (dumped, *dumped["datasets"].values()):
-        for key, initial in (("repeats", 1), ("rotate", 0)):
-            if section["folds"] is not None and section["folds"][key] == initial:
-                del section["folds"][key]
+        for name, added in _ADDED.items():
+            for key, initial in added.items():
+                if section.get(name) is not None and section[name][key] == initial:
+                    del section[name][key]
+    # Earlier versions had the folds of other kinds here.
+    by_role = {
+        name: kind
+        for name, kind in _automatic_kinds(config).items()
+        if kind not in ("stratified", "random")
+    }
+    if by_role:
+        dumped["automatic_folds"] = by_role
     if config.budget.noise_floor is None:
         del dumped["budget"]["noise_floor"]
     for section in dumped["strategies"].values():
@@ -296,6 +319,17 @@ def _fingerprint(config: CompareConfig) -> str:
                 del section[key]
     text = json.dumps([version("swarmselect"), dumped])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _automatic_kinds(config: CompareConfig) -> dict[str, str]:
+    """Return the resolved kind of folds of each data set for which it is ``auto``."""
+    first = next(iter(config.strategies))
+    selects = {name: config.as_select(name, first) for name in config.datasets}
+    return {
+        name: fold_kind(select, build_estimator(select.model))
+        for name, select in selects.items()
+        if select.folds.kind == "auto"
+    }
 
 
 def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[RunLog, bool]:

@@ -17,8 +17,10 @@ import pandas as pd
 from prefect import flow
 
 from conf.check import check
+from conf.estimator import build_estimator
 from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
+from conf.resolve import fold_kind
 from flows.configured import fetched
 from flows.findings import tell
 from flows.select import Outcome, Started, carry_out, start
@@ -54,6 +56,17 @@ _TELLING = (
     "ensemble",
     "test",
 )
+# Keys that earlier versions did not have, with their defaults.
+_ADDED: dict[str, object] = {
+    "folds.repeats": 1,
+    "folds.rotate": 0,
+    "folds.gap": 0,
+    "folds.max_train_size": None,
+    "folds.test_size": None,
+    "folds.embargo": 0,
+    "split.gap": 0,
+    "split.max_train_size": None,
+}
 _DECIDING = ("champion.metric", "champion.margin", "champion.confidence", "evaluation.racing")
 
 
@@ -285,7 +298,9 @@ def _digest(config: RefreshConfig, table: Table) -> str:
     """Hash everything a refresh depends on: the rows in their roles, and the decisive keys."""
     told = hashlib.sha256()
     parts = (table.features, table.target, table.groups, table.time, table.weight, table.part)
-    for part in (*parts, table.fold):
+    # A role that earlier versions did not have leaves no trace where it is not used.
+    ends = () if table.label_end is None else (table.label_end,)
+    for part in (*parts, table.fold, *ends):
         if part is None:
             told.update(b"none")
             continue
@@ -302,8 +317,11 @@ def _digest(config: RefreshConfig, table: Table) -> str:
         keys["data.weights_in_score"] = True
     # Digests of a version without these keys and values stay valid.
     if keys["folds.kind"] == "auto":
-        keys["folds.kind"] = "stratified"
-    for key, default in (("folds.repeats", 1), ("folds.rotate", 0)):
+        kind = fold_kind(config, build_estimator(config.model))
+        keys["folds.kind"] = "stratified" if kind == "random" else kind
+    if config.data.horizon is not None:
+        keys["data.horizon"] = config.data.horizon
+    for key, default in _ADDED.items():
         if keys[key] == default:
             del keys[key]
     for key in ("prefilter", "budget.noise_floor"):

@@ -377,7 +377,7 @@ _SEARCH = (
     "proxy",
     "prefilter",
 )
-_ABSENT = {"folds.rotate": "0"}
+_ABSENT = {"folds.rotate": "0", "folds.gap": "0", "folds.embargo": "0", "split.gap": "0"}
 # Keys of the configuration that may change the problem.
 _PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
 
