@@ -9,10 +9,12 @@ from typing import Any
 from conf.compare_schema import CompareConfig
 from conf.estimator import build_estimator, build_selector
 from conf.problem_sections import CsvSection
+from conf.resolve import fold_kind, fold_windows
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.findings.registry import check_mute
 from swarm.problem.scoring import scorer_names
+from swarm.problem.time_folds import TIME_KINDS
 from swarm.search.rotation import check_rotation
 from swarm.search.warm import check_warm_start
 from swarm.strategies.catalogue import make
@@ -66,6 +68,7 @@ def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
         yield error
     else:
         yield from map(ConfigError, _estimator_suits(config, estimator))
+        yield from map(ConfigError, _windows_suit(config, fold_kind(config, estimator)))
         if config.proxy is not None:
             params = {**config.model.params, **config.proxy.params}
             cheaper = config.model.model_copy(update={"params": params})
@@ -174,6 +177,7 @@ def _columns_have_one_role(config: SelectConfig) -> Iterator[str]:
     targets = [data.target] if isinstance(data.target, str) else data.target or []
     named: list[tuple[str, str | None]] = [("data.target", name) for name in targets]
     named += [(f"data.{role}", getattr(data, role)) for role in ("group", "time", "weight", "part")]
+    named.append(("data.horizon", data.horizon if isinstance(data.horizon, str) else None))
     named.append(("folds.column", config.folds.column))
     roles: dict[str, str] = {}
     for role, name in named:
@@ -190,13 +194,32 @@ def _columns_have_one_role(config: SelectConfig) -> Iterator[str]:
 
 
 def _roles_have_their_columns(config: SelectConfig) -> Iterator[str]:
-    needs = {"group": "group", "stratified_group": "group", "time": "time"}
+    needs = {"group": "group", "stratified_group": "group", "time": "time", "purged": "time"}
     for key, kind, role in (
         ("split.kind", config.split.kind, {**needs, "column": "part"}.get(config.split.kind)),
         ("folds.kind", config.folds.kind, needs.get(config.folds.kind)),
     ):
         if role is not None and getattr(config.data, role) is None:
             yield f"{key} {kind!r} needs data.{role}, which is null; set it to a column"
+
+
+def _windows_suit(config: SelectConfig, kind: str) -> Iterator[str]:
+    """Refuse gaps, windows and an embargo that folds or split of a kind cannot have."""
+    folds, split = config.folds, config.split
+    misfit = fold_windows(config).misfit(kind)
+    if misfit is not None:
+        yield f"folds.{misfit}"
+    if folds.kind == "auto" and kind in TIME_KINDS and folds.repeats > 1:
+        yield (
+            f"folds.repeats {folds.repeats} needs folds that depend on a seed, but folds.kind"
+            f" 'auto' is {kind!r} here; set folds.repeats to 1, or use folds of another kind"
+        )
+    for key, value in (("gap", split.gap), ("max_train_size", split.max_train_size)):
+        if value and split.kind != "time":
+            yield (
+                f"split.{key} {value} is for split kind 'time', got kind {split.kind!r};"
+                " set split.kind to 'time', or leave it out"
+            )
 
 
 def _csv_is_of_a_file(config: SelectConfig) -> Iterator[str]:

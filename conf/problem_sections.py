@@ -101,6 +101,13 @@ class DataSection(Section):
     time: Column | None = Field(
         default=None, description="Column that orders the rows in time; never a feature"
     )
+    horizon: PositiveCount | Column | None = Field(
+        default=None,
+        description="How far the target of a row looks ahead, such as the sales of the next week: a"
+        " number of rows, or a column with durations, in the unit of data.time or for dates in"
+        " days or as text such as 36h; null if it is known at once. Splits and folds in time leave"
+        " out training rows whose target is not known before the test rows; never a feature",
+    )
     weight: Column | None = Field(
         default=None, description="Column of sample weights; never a feature"
     )
@@ -112,6 +119,14 @@ class DataSection(Section):
     part: Column | None = Field(
         default=None, description="Column with train or test for each row; never a feature"
     )
+
+    @model_validator(mode="after")
+    def _horizon_has_times(self) -> Self:
+        if self.horizon is not None and self.time is None:
+            raise sentence(
+                f"data.horizon {self.horizon!r} needs the order of the rows; set data.time"
+            )
+        return self
 
     @model_validator(mode="after")
     def _score_has_weights(self) -> Self:
@@ -152,6 +167,15 @@ class SplitSection(Section):
     )
     seed: Seed | None = Field(
         default=None, description="Seed of the split; null uses the top-level seed"
+    )
+    gap: Count = Field(
+        default=0,
+        description="Rows left out between the training rows and the test rows, for kind time",
+    )
+    max_train_size: PositiveCount | None = Field(
+        default=None,
+        description="Maximum number of training rows, the latest ones, for kind time; null uses all"
+        " earlier rows",
     )
 
 
@@ -216,13 +240,15 @@ class ModelSection(Section):
 class FoldsSection(Section):
     """The cross-validation that determines the cost of a subset."""
 
-    kind: Literal["auto", "stratified", "random", "group", "stratified_group", "time", "column"] = (
-        Field(
-            default="auto",
-            description="How the training rows are divided into folds; auto is stratified for"
-            " classifiers and random for regressors; group and stratified_group need"
-            " data.group, time needs data.time, column needs folds.column",
-        )
+    kind: Literal[
+        "auto", "stratified", "random", "group", "stratified_group", "time", "purged", "column"
+    ] = Field(
+        default="auto",
+        description="How the training rows are divided into folds; auto is time if split.kind is"
+        " time, else purged with data.horizon, else by group with data.group, else stratified for"
+        " classifiers and random for regressors; group and stratified_group need data.group, time"
+        " (trained on earlier rows) and purged (on both sides) need data.time, column needs"
+        " folds.column",
     )
     n_folds: Annotated[int, Field(ge=2)] = Field(default=5, description="Number of folds")
     repeats: Annotated[int, Field(ge=1, le=100)] = Field(
@@ -246,10 +272,28 @@ class FoldsSection(Section):
         description="Column with the fold in which each row is tested, for kind column; rows"
         " without a value are always trained on, so a single fold is a hold-out; never a feature",
     )
+    gap: Count = Field(
+        default=0,
+        description="Rows left out between training and test rows, for kind time",
+    )
+    max_train_size: PositiveCount | None = Field(
+        default=None,
+        description="Maximum number of training rows of a fold, the latest ones (a rolling window),"
+        " for kind time; null uses all earlier rows (an expanding window)",
+    )
+    test_size: PositiveCount | None = Field(
+        default=None,
+        description="Number of test rows of a fold, for kind time; null divides the rows by"
+        " folds.n_folds + 1",
+    )
+    embargo: Count = Field(
+        default=0,
+        description="Rows left out after the test rows and their targets, for kind purged",
+    )
 
     @model_validator(mode="after")
     def _partitions_can_be_drawn(self) -> Self:
-        if self.repeats > 1 and (self.kind in ("time", "column") or not self.shuffle):
+        if self.repeats > 1 and (self.kind in ("time", "purged", "column") or not self.shuffle):
             given = f"kind {self.kind!r}" if self.shuffle else "shuffle false"
             raise sentence(
                 f"folds.repeats {self.repeats} needs folds that depend on a seed, got {given};"

@@ -6,8 +6,9 @@ from typing import Any
 
 from conf.schema import SelectConfig
 from swarm.problem.models import is_a
+from swarm.problem.time_folds import TimeWindows
 
-__all__ = ["fold_kind", "problem_options"]
+__all__ = ["fold_kind", "fold_windows", "outer_windows", "problem_options", "split_options"]
 
 
 def fold_kind(config: SelectConfig, estimator: Any) -> str:
@@ -16,7 +17,53 @@ def fold_kind(config: SelectConfig, estimator: Any) -> str:
         return config.folds.kind
     from sklearn.base import is_regressor
 
-    return "random" if is_a(is_regressor, estimator) else "stratified"
+    data, classes = config.data, not is_a(is_regressor, estimator)
+    if config.split.kind == "time":
+        return "time"
+    if data.horizon is not None:
+        return "purged"
+    if data.group is not None:
+        # Several labels have no classes to stratify by.
+        return "stratified_group" if classes and not isinstance(data.target, list) else "group"
+    return "stratified" if classes else "random"
+
+
+def fold_windows(config: SelectConfig) -> TimeWindows:
+    """Return gap, window, embargo and horizon of the folds."""
+    folds = config.folds
+    return TimeWindows(
+        gap=folds.gap,
+        max_train_size=folds.max_train_size,
+        test_size=folds.test_size,
+        embargo=folds.embargo,
+        horizon=_horizon(config),
+    )
+
+
+def outer_windows(config: SelectConfig, kind: str) -> TimeWindows:
+    """Return the windows of the outer folds of nested resampling.
+
+    Those of the split if it is in time, as outer test rows take the place of test rows, else those
+    of the folds.
+    """
+    horizon = _horizon(config)
+    if kind == "purged":
+        return TimeWindows(embargo=config.folds.embargo, horizon=horizon)
+    if kind != "time":
+        return TimeWindows(horizon=horizon)
+    section = config.split if config.split.kind == "time" else config.folds
+    return TimeWindows(section.gap, section.max_train_size, horizon=horizon)
+
+
+def split_options(config: SelectConfig) -> dict[str, Any]:
+    """Return what :func:`tasks.split.split` has to know besides the table and the estimator."""
+    split = config.split
+    return {
+        "kind": split.kind,
+        "test_size": split.test_size,
+        "seed": config.split_seed,
+        "windows": TimeWindows(split.gap, split.max_train_size, horizon=_horizon(config)),
+    }
 
 
 def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
@@ -31,6 +78,7 @@ def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
             "shuffle": folds.shuffle,
             "seed": config.folds_seed,
             "repeats": folds.repeats,
+            "windows": fold_windows(config),
         },
         "space": config.space.model_dump(),
         "importance": config.evaluation.importance,
@@ -38,3 +86,9 @@ def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
         "categorical_support": config.data.categorical_support,
         "weights_in_score": config.data.weights_in_score,
     }
+
+
+def _horizon(config: SelectConfig) -> int:
+    """Return the horizon in rows; 0 if there is none, or it is in a column."""
+    horizon = config.data.horizon
+    return horizon if isinstance(horizon, int) else 0

@@ -16,7 +16,7 @@ import pandas as pd
 from conf.check import problems_of
 from conf.estimator import build_estimator
 from conf.load import AnyConfig, CompareConfig, load_leniently
-from conf.resolve import problem_options
+from conf.resolve import fold_kind, problem_options, split_options
 from conf.run_sections import StrategySection
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError, InputError, nearest
@@ -42,7 +42,7 @@ from tasks.sources._assemble import assemble
 from tasks.sources._checks import check_features
 from tasks.sources._dates import parsed_dates
 from tasks.sources._raw import Raw, name_list
-from tasks.split import split, time_findings
+from tasks.split import horizon_findings, split, time_findings
 from tasks.table import Table
 
 __all__ = ["all_findings", "findings_of"]
@@ -142,17 +142,18 @@ def _of_data(config: SelectConfig, split_rows: bool = True) -> list[Finding]:
     told += _of_dropped(config, raw)
     train = table
     if split_rows:
-        kind, seed = config.split.kind, config.split_seed
-        share = config.split.test_size
-        rows = attempt(lambda: split(table, kind, test_size=share, seed=seed, estimator=estimator))
+        options = split_options(config)
+        rows = attempt(lambda: split(table, estimator=estimator, **options))
         if rows is not None:
             told += [rows.finding] if rows.finding else []
+            told += horizon_findings(table, rows, options["windows"].horizon)
             train = table.take(rows.train)
-        told += time_findings(table, kind)
+        folds = "" if estimator is None else fold_kind(config, estimator)
+        told += time_findings(table, config.split.kind, folds)
     prepared = None
     if estimator is not None:
         train = _with_usable_columns(config, train, estimator, told)
-        prepared = attempt(lambda: _prepared(config, train, estimator))
+        prepared = attempt(lambda: _prepared(_with_known_roles(config, train), train, estimator))
     if prepared is None:
         return [*told, *_of_rows(config, train)]
     attempt(lambda: _probed(prepared))
@@ -173,6 +174,7 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) 
         return name in columns
 
     roles = {role: getattr(data, role) for role in _ROLES} | {"fold": config.folds.column}
+    roles["horizon"] = data.horizon if isinstance(data.horizon, str) else None
     roles = {r: n if n is not None and known(r, n) else None for r, n in roles.items()}
     drop = [name for name in data.drop if known("drop", name)]
     categorical = [name for name in data.categorical if known("categorical", name)]
@@ -204,6 +206,8 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) 
         check_features(left)
     except InputError:
         drop += _without(left, check_features, told)
+    if roles["time"] is None:
+        roles["horizon"] = None
     return assemble(
         raw, target=data.target, drop=drop, categorical=categorical, roles=roles, dates=dates
     )
@@ -251,6 +255,24 @@ def _with_usable_columns(
         left = train.features.drop(columns=refused)
         return replace(train, features=left) if len(left.columns) else train
     return train
+
+
+def _with_known_roles(config: SelectConfig, train: Table) -> SelectConfig:
+    """Return the configuration without the roles that the table lacks, which are reported.
+
+    Automatic folds follow from these roles.
+    """
+    if config.folds.kind != "auto":
+        return config
+    data, split = config.data, config.split
+    if train.groups is None:
+        data = data.model_copy(update={"group": None})
+    if isinstance(data.horizon, str) and train.label_end is None:
+        data = data.model_copy(update={"horizon": None})
+    if train.time is None:
+        data = data.model_copy(update={"horizon": None})
+        split = split.model_copy(update={"kind": "random"})
+    return config.model_copy(update={"data": data, "split": split})
 
 
 def _prepared(config: SelectConfig, train: Table, estimator: Any) -> Prepared:

@@ -20,9 +20,10 @@ from threadpoolctl import threadpool_limits
 
 from conf.check import check
 from conf.compare_schema import CompareConfig
-from conf.estimator import build_selector
+from conf.estimator import build_estimator, build_selector
 from conf.later_keys import without_later_keys
 from conf.load import as_yaml, flatten
+from conf.resolve import fold_kind
 from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
 from flows.configured import (
@@ -279,6 +280,14 @@ def _fingerprint(config: CompareConfig) -> str:
     dumped = without_later_keys(dumped)
     for name, section in dumped["datasets"].items():
         dumped["datasets"][name] = without_later_keys(section)
+    # Earlier versions had the folds of other kinds here.
+    by_role = {
+        name: kind
+        for name, kind in _automatic_kinds(config).items()
+        if kind not in ("stratified", "random")
+    }
+    if by_role:
+        dumped["automatic_folds"] = by_role
     for section in dumped["strategies"].values():
         section["estimator"] = without_later_keys({"model": section["estimator"]})["model"]
         if section["selector"] is None:
@@ -286,6 +295,17 @@ def _fingerprint(config: CompareConfig) -> str:
                 del section[key]
     text = json.dumps([version("swarmselect"), dumped])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _automatic_kinds(config: CompareConfig) -> dict[str, str]:
+    """Return the resolved kind of folds of each data set for which it is ``auto``."""
+    first = next(iter(config.strategies))
+    selects = {name: config.as_select(name, first) for name in config.datasets}
+    return {
+        name: fold_kind(select, build_estimator(select.model))
+        for name, select in selects.items()
+        if select.folds.kind == "auto"
+    }
 
 
 def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[RunLog, bool]:

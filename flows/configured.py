@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from conf.estimator import build_estimator
-from conf.resolve import problem_options
+from conf.resolve import fold_kind, problem_options, split_options
 from conf.run_sections import EvaluationSection, WarmSection
 from conf.schema import SelectConfig
 from flows.tracking import tracking_as_configured
@@ -26,7 +26,7 @@ from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
 from tasks.secrets import expand
-from tasks.split import time_findings
+from tasks.split import horizon_findings, time_findings
 from tasks.steps import fetch_data, prepare_search, split_rows
 from tasks.table import Table
 from tasks.tracking import Tracking
@@ -79,6 +79,8 @@ class PreparedData:
 def fetched(config: SelectConfig) -> Table:
     """Fetch the table of a configuration."""
     options = config.data.model_dump(exclude={"source"})
+    if not isinstance(config.data.horizon, str):
+        options["horizon"] = None
     return fetch_data(config.data.source, {**options, "fold": config.folds.column})
 
 
@@ -114,11 +116,12 @@ def prepare_as_configured(
     estimator = build_estimator(config.model)
     train, test, findings = table, None, list[Finding]()
     if split:
-        kind, share = config.split.kind, config.split.test_size
-        rows = split_rows(table, kind, share, config.split_seed, estimator)
+        options = split_options(config)
+        rows = split_rows(table, estimator, options)
         train, test = table.take(rows.train), table.take(rows.test)
         findings += [rows.finding] if rows.finding else []
-        findings += time_findings(table, kind)
+        findings += time_findings(table, config.split.kind, fold_kind(config, estimator))
+        findings += horizon_findings(table, rows, options["windows"].horizon)
         if config.data.weights_in_score and test.weight is not None and not test.weight.any():
             raise DataError(
                 "every test row has the sample weight 0; use another split, or set "

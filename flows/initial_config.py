@@ -116,6 +116,10 @@ def _roles(profile: Profile, plan: str) -> Iterator[str]:
             yield "  # The rows are in order of this column; to test on the latest ones, set"
             yield "  # split.kind and folds.kind to time."
         yield f"  time: {_text(profile.time)}"
+        if plan == "time":
+            yield "  # If the target looks ahead, such as the sales of next week, set the number"
+            yield "  # of rows or a column of durations: rows whose target overlaps are left out."
+            yield "  # horizon: 7"
 
 
 def _rows(profile: Profile, plan: str) -> Iterator[str]:
@@ -132,6 +136,9 @@ def _rows(profile: Profile, plan: str) -> Iterator[str]:
     yield "folds:"
     yield f"  kind: {folds}"
     yield f"  n_folds: {n_folds}"
+    if plan == "time":
+        yield "  # gap: 7  # rows left out between training and test rows; split has it too"
+        yield "  # max_train_size: 1000  # train on the latest rows only: a rolling window"
 
 
 def _model(profile: Profile) -> Iterator[str]:

@@ -14,6 +14,7 @@ from prefect import flow
 from conf.check import check
 from conf.estimator import build_estimator
 from conf.load import as_yaml, flatten
+from conf.resolve import fold_kind, outer_windows, split_options
 from conf.schema import SelectConfig
 from flows.compare_progress import CellDisplay, cell_display
 from flows.configured import (
@@ -60,6 +61,7 @@ _KINDS = {
     "group": "by whole groups",
     "stratified_group": "by whole groups, with the classes in proportion",
     "time": "in time, each tested on later rows",
+    "purged": "by blocks in time, each trained on the rows on both sides",
     "column": "by the fold column",
 }
 
@@ -196,11 +198,17 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     estimator = build_estimator(config.model)
     table = fetched(config)
     if outer.rows == "train":
-        split = config.split
-        rows = split_rows(table, split.kind, split.test_size, config.split_seed, estimator)
-        table = table.take(rows.train)
-    kind = outer_kind(table, config.split.kind, config.folds.kind, estimator)
-    parts = outer_folds(table, kind, outer.folds, outer.repeats, config.split_seed, estimator)
+        table = table.take(split_rows(table, estimator, split_options(config)).train)
+    kind = outer_kind(table, config.split.kind, fold_kind(config, estimator), estimator)
+    parts = outer_folds(
+        table,
+        kind,
+        outer.folds,
+        outer.repeats,
+        config.split_seed,
+        estimator,
+        outer_windows(config, kind),
+    )
     scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
     whole = _prepared(config, table, needs=())
     for part in parts:

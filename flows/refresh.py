@@ -17,9 +17,11 @@ import pandas as pd
 from prefect import flow
 
 from conf.check import check
+from conf.estimator import build_estimator
 from conf.later_keys import without_later_keys
 from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
+from conf.resolve import fold_kind
 from flows.configured import fetched, with_warm_subsets
 from flows.findings import tell
 from flows.select import Outcome, Started, carry_out, start
@@ -289,7 +291,9 @@ def _digest(config: RefreshConfig, table: Table) -> str:
     """Hash everything a refresh depends on: the rows in their roles, and the decisive keys."""
     told = hashlib.sha256()
     parts = (table.features, table.target, table.groups, table.time, table.weight, table.part)
-    for part in (*parts, table.fold):
+    # A role that earlier versions did not have leaves no trace where it is not used.
+    ends = () if table.label_end is None else (table.label_end,)
+    for part in (*parts, table.fold, *ends):
         if part is None:
             told.update(b"none")
             continue
@@ -307,7 +311,10 @@ def _digest(config: RefreshConfig, table: Table) -> str:
     if config.data.weights_in_score:
         keys["data.weights_in_score"] = True
     if keys["folds.kind"] == "auto":
-        # The default of an earlier version, which meant the same.
-        keys["folds.kind"] = "stratified"
+        # The default of an earlier version, which meant the same for classifiers and regressors.
+        kind = fold_kind(config, build_estimator(config.model))
+        keys["folds.kind"] = "stratified" if kind == "random" else kind
+    if config.data.horizon is not None:
+        keys["data.horizon"] = config.data.horizon
     told.update(json.dumps(keys, sort_keys=True).encode())
     return told.hexdigest()[:32]

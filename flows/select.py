@@ -13,6 +13,7 @@ from prefect import flow
 from conf.check import check
 from conf.later_keys import later_values
 from conf.load import as_yaml, flatten
+from conf.resolve import fold_kind
 from conf.schema import SelectConfig
 from flows.configured import (
     PreparedData,
@@ -289,7 +290,7 @@ def _concluded(started: Started, finished: FinishedSearch, verbosity: int) -> Ou
     facts = {
         "strategy": config.strategy.name,
         "seed": config.seed,
-        "folds": f"{problem.n_folds}, {config.folds.kind}"
+        "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}"
         + (f", {problem.repeats} partitions" if problem.repeats > 1 else ""),
         "rows": f"{len(train.features)} to search, {len(test.features)} to test",
         "ensemble": _described(subsets, ensemble.vote_, config.ensemble.union_at_most),

@@ -14,6 +14,7 @@ from prefect import flow
 from conf.check import check
 from conf.estimator import build_estimator
 from conf.load import as_yaml, flatten
+from conf.resolve import split_options
 from conf.schema import SelectConfig
 from flows.compare_progress import CellDisplay, cell_display
 from flows.configured import (
@@ -169,8 +170,7 @@ def stability(
         raise ConfigError("stability does not support a proxy; add --set proxy=null")
     table = fetched(config)
     estimator = build_estimator(config.model)
-    kind, share = config.split.kind, config.split.test_size
-    train = table.take(split_rows(table, kind, share, config.split_seed, estimator).train)
+    train = table.take(split_rows(table, estimator, split_options(config)).train)
     logged = config
     config, train, probes = _probed(config, train, plan.probes)
     whole = _prepared(config, train)

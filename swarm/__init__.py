@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from swarm.problem.hints import Hints, prepare_hints
     from swarm.problem.problem import Problem
     from swarm.problem.space import SearchSpace
+    from swarm.problem.time_splitters import PurgedKFold, PurgedTimeSeriesSplit
     from swarm.search.budget import Budget
     from swarm.search.driver import Search, run
     from swarm.search.result import SearchResult
@@ -39,6 +40,8 @@ __all__ = [
     "Members",
     "Problem",
     "Proposal",
+    "PurgedKFold",
+    "PurgedTimeSeriesSplit",
     "Search",
     "SearchResult",
     "SearchSpace",
@@ -63,6 +66,8 @@ _HOMES = {
     "Members": "swarm.strategies.base",
     "Problem": "swarm.problem.problem",
     "Proposal": "swarm.strategies.base",
+    "PurgedKFold": "swarm.problem.time_splitters",
+    "PurgedTimeSeriesSplit": "swarm.problem.time_splitters",
     "Search": "swarm.search.driver",
     "SearchResult": "swarm.search.result",
     "SearchSpace": "swarm.problem.space",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError
 from swarm.problem.folds import make_folds
 from swarm.problem.target import task_of
+from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.report.stability import stability_files
 from swarm.search.result import SearchResult
 from swarm.search.runner import SearchPlan
@@ -96,8 +97,8 @@ def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
     """
     if "time" in (split, folds):
         return "time"
-    if folds == "column":
-        return "column"
+    if folds in ("purged", "column"):
+        return folds
     classes = isinstance(table.target, pd.Series) and task_of(table.target, estimator) in (
         "binary",
         "multiclass",
@@ -109,7 +110,13 @@ def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
 
 
 def outer_folds(
-    table: Table, kind: str, n_folds: int, repeats: int, seed: int, estimator: Any
+    table: Table,
+    kind: str,
+    n_folds: int,
+    repeats: int,
+    seed: int,
+    estimator: Any,
+    windows: TimeWindows | None = None,
 ) -> list[OuterFold]:
     """Divide the rows into outer folds.
 
@@ -125,13 +132,15 @@ def outer_folds(
     seed : int
         Seed of the first partition.
     estimator : estimator
+    windows : TimeWindows, optional
+        Gap, window, horizon and embargo of kinds ``time`` and ``purged``.
 
     Raises
     ------
     InputError
         If the rows cannot be divided, or a partition cannot be repeated.
     """
-    if repeats > 1 and kind in ("time", "column"):
+    if repeats > 1 and kind in (*TIME_KINDS, "column"):
         raise ConfigError(
             f"outer folds of kind {kind!r} have a single partition; set --repeats to 1"
         )
@@ -156,6 +165,8 @@ def outer_folds(
             groups=values(table.groups),
             time=values(table.time),
             column=values(table.fold),
+            windows=windows,
+            label_end=values(table.label_end),
         )
         again = f", repeat {repeat + 1}" if repeats > 1 else ""
         found += [

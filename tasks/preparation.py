@@ -17,9 +17,11 @@ from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Importance, Problem
 from swarm.problem.space import SearchSpace
 from swarm.problem.target import task_of
+from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.search.confirmation import fresh_problem
 from swarm.search.prefilter import When, is_wide
 from swarm.search.warm import warm_masks
+from tasks.split import label_spans
 from tasks.table import Table
 
 __all__ = ["Prepared", "prepare"]
@@ -111,7 +113,7 @@ def prepare(
 
     def fresh(n_partitions: int, first: int) -> Problem | None:
         # The partitions of the other kinds do not depend on a seed.
-        if not n_partitions or not folds["shuffle"] or folds["kind"] in ("time", "column"):
+        if not n_partitions or not folds["shuffle"] or folds["kind"] in (*TIME_KINDS, "column"):
             return None
         return fresh_problem(problem, drawn, folds["seed"], n_partitions, first)
 
@@ -149,6 +151,7 @@ def _findings(
             )
         )
     told += _shared_groups(train, problem)
+    told += _shared_time(train, folds, problem)
     target, task = problem.target, problem.task
     told += target_findings(target, task, problem.scoring.name, pos_label)
     grouped = train.groups is not None
@@ -171,6 +174,24 @@ def _shared_groups(train: Table, problem: Problem) -> list[Finding]:
     return [found("SWM105", f"{text} of a fold", [str(train.groups.name)])]
 
 
+def _shared_time(train: Table, folds: Mapping[str, Any], problem: Problem) -> list[Finding]:
+    """Find targets that overlap between the two sides of a fold."""
+    horizon = (folds.get("windows") or TimeWindows()).horizon
+    spans = label_spans(train, horizon) if horizon or train.label_end is not None else None
+    if spans is None or folds["kind"] in TIME_KINDS:
+        return []
+    overlapping = np.zeros(len(spans.order), dtype=bool)
+    for rows, tested in problem.folds:
+        overlapping[rows[spans.overlapping(rows, tested)]] = True
+    if not overlapping.any():
+        return []
+    text = (
+        f"the targets of {int(overlapping.sum()):,} of {len(overlapping):,} training rows overlap "
+        "in time those of rows that a fold tests"
+    )
+    return [found("SWM108", text)]
+
+
 def _folds(train: Table, folds: Mapping[str, Any], estimator: Any) -> list[Fold]:
     def values(column: pd.Series | None) -> np.ndarray | None:
         return None if column is None else column.to_numpy()
@@ -181,5 +202,6 @@ def _folds(train: Table, folds: Mapping[str, Any], estimator: Any) -> list[Fold]
         groups=values(train.groups),
         time=values(train.time),
         column=values(train.fold),
+        label_end=values(train.label_end),
         **folds,
     )

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from swarm.errors import DataError, nearest
 from swarm.findings import Finding, found
 from swarm.problem.target import task_of
+from swarm.problem.time_folds import LabelSpans, TimeWindows, training_rows_before
 from tasks.table import Table
 
-__all__ = ["Split", "split", "time_findings"]
+__all__ = ["Split", "horizon_findings", "label_spans", "split", "time_findings"]
 
 Rows = NDArray[np.intp]
 # The target where it has classes.
@@ -29,7 +30,8 @@ class Split:
     Attributes
     ----------
     train, test : int (n_train,), int (n_test,)
-        Row positions, ascending, disjoint, neither empty.
+        Row positions, ascending, disjoint, neither empty. In time, rows of a gap, before the window
+        or with a target that is not known in time are in neither.
     finding : Finding or None
         What makes the test metrics doubtful.
     """
@@ -40,7 +42,13 @@ class Split:
 
 
 def split(
-    table: Table, kind: str, *, test_size: float = 0.3, seed: int = 0, estimator: Any = None
+    table: Table,
+    kind: str,
+    *,
+    test_size: float = 0.3,
+    seed: int = 0,
+    estimator: Any = None,
+    windows: TimeWindows | None = None,
 ) -> Split:
     """Split a table.
 
@@ -62,6 +70,8 @@ def split(
     estimator
         Estimator to be fitted, which may decide whether the target has classes; see
         :func:`swarm.problem.target.task_of`.
+    windows
+        Gap, window and horizon of the training rows, for ``"time"``.
 
     Returns
     -------
@@ -87,6 +97,8 @@ def split(
     classes = _classes(table, estimator)
     test[kinds[kind](table, classes, test_size, seed)] = True
     train_rows, test_rows = np.flatnonzero(~test), np.flatnonzero(test)
+    if kind == "time" and len(train_rows):
+        train_rows = _trained_before(table, len(train_rows), windows or TimeWindows())
     for side, rows in (("train", train_rows), ("test", test_rows)):
         if not len(rows):
             raise DataError(
@@ -97,12 +109,71 @@ def split(
     return Split(train_rows, test_rows, warn(table, classes, test) if warn else None)
 
 
-def time_findings(table: Table, kind: str) -> list[Finding]:
-    """Find rows that have times but are split without them."""
-    if table.time is None or kind in ("time", "column"):
+def time_findings(table: Table, kind: str, folds: str) -> list[Finding]:
+    """Find rows that have times, or are sorted by a date, but are divided without them.
+
+    Parameters
+    ----------
+    table : Table
+    kind, folds : str
+        Kinds of the split and of the folds, the latter resolved.
+    """
+    if kind == "time" and folds in ("stratified", "random"):
+        text = f"the split is in time, but the folds are {folds!r}"
+        return [found("SWM109", text, [] if table.time is None else [str(table.time.name)])]
+    if kind in ("time", "column"):
         return []
-    name = str(table.time.name)
-    return [found("SWM107", f"{name!r} orders the rows in time, but the split is {kind!r}", [name])]
+    if table.time is not None:
+        name = str(table.time.name)
+        text = f"{name!r} orders the rows in time, but the split is {kind!r}"
+        return [found("SWM107", text, [name])]
+    if table.in_order_of is None or kind == "group":
+        return []
+    text = f"the rows are in order of {table.in_order_of!r}, but the split is {kind!r}"
+    return [found("SWM107", text, [table.in_order_of])]
+
+
+def horizon_findings(table: Table, rows: Split, horizon: int) -> list[Finding]:
+    """Find training rows whose targets overlap those of test rows in time."""
+    spans = label_spans(table, horizon) if horizon or table.label_end is not None else None
+    if spans is None:
+        return []
+    n_overlapping = int(spans.overlapping(rows.train, rows.test).sum())
+    if not n_overlapping:
+        return []
+    text = (
+        f"the targets of {n_overlapping:,} of {len(rows.train):,} training rows overlap those of "
+        "test rows in time"
+    )
+    return [found("SWM108", text, remedy="set split.kind to 'time'")]
+
+
+def label_spans(table: Table, horizon: int) -> LabelSpans | None:
+    """Return the order of the rows and the spans of their labels; None without times.
+
+    Parameters
+    ----------
+    table : Table
+    horizon : int
+        Rows that every label looks ahead, unless the table has the ends of labels.
+    """
+    if table.time is None:
+        return None
+    ends = None if table.label_end is None else table.label_end.to_numpy()
+    return LabelSpans.of(table.time.to_numpy(), horizon, ends)
+
+
+def _trained_before(table: Table, n_earlier: int, windows: TimeWindows) -> Rows:
+    """Return the training rows of a split in time, ascending."""
+    spans = label_spans(table, windows.horizon)
+    assert spans is not None
+    rows = np.sort(spans.order[training_rows_before(spans, n_earlier, windows)])
+    if not len(rows):
+        raise DataError(
+            f"split 'time' leaves no training rows: gap and horizon leave out all {n_earlier} rows "
+            "before the test rows; use a smaller gap or test_size"
+        )
+    return rows
 
 
 def _classes(table: Table, estimator: Any) -> Classes:

@@ -72,9 +72,9 @@ def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
 
 
 @step("split")
-def split_rows(table: Table, kind: str, test_size: float, seed: int, estimator: Any) -> Split:
+def split_rows(table: Table, estimator: Any, options: Mapping[str, Any]) -> Split:
     """Split the rows; see :func:`tasks.split.split`."""
-    return split(table, kind, test_size=test_size, seed=seed, estimator=estimator)
+    return split(table, estimator=estimator, **options)
 
 
 prepare_search = step("prepare")(prepare)

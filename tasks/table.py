@@ -41,6 +41,10 @@ class Table:
         Predefined split: ``"train"`` or ``"test"``.
     fold : Series (n_rows,) or None
         Test fold of each row.
+    label_end : Series (n_rows,) or None
+        Time at which the target of each row is known, in the units of `time`.
+    in_order_of : str or None
+        If there is no `time`, a column of dates by which the rows are sorted.
     """
 
     name: str
@@ -52,6 +56,8 @@ class Table:
     weight: pd.Series | None = None
     part: pd.Series | None = None
     fold: pd.Series | None = None
+    label_end: pd.Series | None = None
+    in_order_of: str | None = None
 
     def weight_in_score(self, problem: Problem) -> NDArray[np.float64] | None:
         """Return the weights of these rows for the scorer of a problem, or None."""
@@ -85,4 +91,5 @@ class Table:
             weight=part_of(self.weight),
             part=part_of(self.part),
             fold=part_of(self.fold),
+            label_end=part_of(self.label_end),
         )

@@ -105,9 +105,14 @@ def test_rows_in_order_of_time_and_dropped_groups_are_noticed(bench: Bench) -> N
     assert told["SWM107"].columns == ("day",)
     assert told["SWM106"].columns == ("patient_id",)
     grouped = {"drop": [*OTHERS, "day"], "group": "patient_id"}
-    again = {each.code for each in all_findings(bench.file(data=grouped))[1]}
+    file = bench.file(data=grouped, folds={"kind": "stratified"})
+    again = {each.code for each in all_findings(file)[1]}
     assert {"SWM101", "SWM105"} <= again
     assert "SWM106" not in again
+    # Automatic folds keep groups together; the split is the user's choice.
+    automatic = {each.code for each in all_findings(bench.file(data=grouped))[1]}
+    assert "SWM101" in automatic
+    assert "SWM105" not in automatic
 
 
 def test_how_a_csv_is_written_is_no_option_of_other_sources() -> None:

@@ -46,6 +46,7 @@ def test_several_classes_run_and_a_split_that_leaks_groups_is_warned_about(bench
     config = bench.config(
         data={"target": "kind", "group": "who", "drop": ["y", "number", *OTHERS[3:]]},
         split={"kind": "random"},
+        folds={"kind": "stratified"},
         model=BAYES,
         budget={"epochs": 2},
     )

@@ -141,6 +141,24 @@ _ALL = (
         "set data.time to the column, and split.kind and folds.kind to 'time'",
     ),
     Kind(
+        "SWM108",
+        "Targets that overlap in time",
+        "warning",
+        "`data.horizon` says that targets look ahead, and those of training rows overlap those of"
+        " test rows, in the split or in a fold. Such rows share part of their target, so scores are"
+        " too good.",
+        "set folds.kind to 'time' or 'purged'",
+    ),
+    Kind(
+        "SWM109",
+        "Order of time ignored by the folds",
+        "warning",
+        "The test rows are the latest ones, but the folds are drawn at random: a fold model knows"
+        " rows after those it is tested on, which the final model will not. Costs are too low,"
+        " and columns win that follow the time.",
+        "set folds.kind to 'time', or to 'auto', which follows the split",
+    ),
+    Kind(
         "SWM111",
         "ID-like column",
         "warning",

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, DataError, nearest
 from swarm.problem.stratification import iterative_stratification
+from swarm.problem.time_folds import LabelSpans, TimeWindows, forward_folds, purged_folds
 
 __all__ = ["Fold", "make_folds", "partition_key", "repeated_folds"]
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
-Kind = Literal["stratified", "random", "group", "stratified_group", "time", "column"]
-_KINDS = ("stratified", "random", "group", "stratified_group", "time", "column")
+Kind = Literal["stratified", "random", "group", "stratified_group", "time", "purged", "column"]
+_KINDS = ("stratified", "random", "group", "stratified_group", "time", "purged", "column")
 
 
 def make_folds(
@@ -30,37 +31,50 @@ def make_folds(
     groups: NDArray[Any] | None = None,
     time: NDArray[Any] | None = None,
     column: NDArray[Any] | None = None,
+    windows: TimeWindows | None = None,
+    label_end: NDArray[Any] | None = None,
 ) -> list[Fold]:
     """Split rows into folds.
 
     Parameters
     ----------
     kind
-        ``stratified``, ``random``, ``group``, ``stratified_group``, ``time`` (expanding
-        window over rows ordered by `time`) or ``column`` (each value of `column` is the fold in
+        ``stratified``, ``random``, ``group``, ``stratified_group``, ``time`` (blocks of rows
+        ordered by `time`, trained on the rows before them: an expanding or, by `windows`, a rolling
+        window), ``purged`` (blocks of rows ordered by `time`, trained on the rows on both sides
+        whose labels do not overlap theirs) or ``column`` (each value of `column` is the fold in
         which a row is tested; rows with a missing value are in the training rows of every fold,
         so that a single value gives a hold-out).
         ``stratified`` preserves the share of each class, or of each label separately.
     target : (n_rows,) or (n_rows, n_labels)
     shuffle
         Whether to shuffle the rows, with `seed`, before splitting.
+    windows
+        Gap, window, horizon and embargo of the kinds ``time`` and ``purged``.
+    label_end : (n_rows,), optional
+        Time at which each label is known, for labels that look ahead; in place of a horizon.
 
     Returns
     -------
     list of (train, test)
-        Row positions, int64, ascending for all kinds except ``time``.
+        Row positions, int64, ascending for all kinds except ``time`` and ``purged``, where they are
+        in order of time.
 
     Raises
     ------
     DataError
         If there are fewer rows, groups or members of a class than folds.
     ConfigError
-        If the kind is unknown, or does not support the target.
+        If the kind is unknown, or does not support the target or the windows.
     """
     if kind not in _KINDS:
         raise ConfigError(
             f"unknown kind of folds {kind!r} (there are {', '.join(_KINDS)}){nearest(kind, _KINDS)}"
         )
+    windows = windows or TimeWindows()
+    misfit = windows.misfit(kind)
+    if misfit is not None:
+        raise ConfigError(misfit)
     n_rows = len(target)
     if kind != "column" and n_folds < 2:
         raise ConfigError(f"cross-validation needs at least 2 folds, got {n_folds}")
@@ -68,8 +82,8 @@ def make_folds(
         raise DataError(f"{n_rows} rows cannot make {n_folds} folds; use fewer folds or more rows")
     if kind == "column":
         return _from_column(column)
-    if kind == "time":
-        return _in_time(time, n_rows, n_folds)
+    if kind in ("time", "purged"):
+        return _in_time(kind, time, n_rows, n_folds, windows, label_end)
     if kind in ("group", "stratified_group"):
         return _by_group(kind, target, task, groups, n_folds, shuffle, seed)
     return _by_row(kind, target, task, n_folds, shuffle, seed)
@@ -125,15 +139,21 @@ def _by_group(
     return list(made.split(target, target, groups))
 
 
-def _in_time(time: NDArray[Any] | None, n_rows: int, n_folds: int) -> list[Fold]:
-    from sklearn.model_selection import TimeSeriesSplit
-
+def _in_time(
+    kind: str,
+    time: NDArray[Any] | None,
+    n_rows: int,
+    n_folds: int,
+    windows: TimeWindows,
+    label_end: NDArray[Any] | None,
+) -> list[Fold]:
     if time is None:
-        raise ConfigError("folds of kind 'time' need the order of rows; name a time column")
+        raise ConfigError(f"folds of kind {kind!r} need the order of rows; name a time column")
     if n_rows < n_folds + 1:
         raise DataError(f"{n_rows} rows cannot make {n_folds} folds in time; use fewer folds")
-    order = np.argsort(time, kind="stable")
-    return [(order[train], order[test]) for train, test in TimeSeriesSplit(n_folds).split(order)]
+    spans = LabelSpans.of(time, windows.horizon, label_end)
+    drawn = forward_folds if kind == "time" else purged_folds
+    return drawn(spans, n_folds, windows)
 
 
 def _from_column(column: NDArray[Any] | None) -> list[Fold]:

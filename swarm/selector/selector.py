@@ -69,7 +69,9 @@ class SubsetSelector(
     cv : int, splitter or list of (train, test)
         Folds; a number means shuffled by `random_state`, and stratified for classifiers. A single
         pair is a hold-out. 0, False or None: no cross-validation, every model is scored on the
-        rows it was trained on, which favours models that overfit.
+        rows it was trained on, which favours models that overfit. For rows in order of time:
+        scikit-learn's ``TimeSeriesSplit``, or :class:`swarm.PurgedTimeSeriesSplit` and
+        :class:`swarm.PurgedKFold`, which read the times from the ``groups`` of :meth:`fit`.
     repeats : int
         Number of fold partitions: the cost of a subset is its mean over the folds of all. Subsets
         that are clearly worse than their incumbent on the first are not evaluated on the others.

@@ -33,6 +33,7 @@ def fetch(
     weight: str | None = None,
     part: str | None = None,
     fold: str | None = None,
+    horizon: str | None = None,
     dates: Mapping[str, str | None] | None = None,
     csv: Mapping[str, Any] | None = None,
 ) -> Table:
@@ -63,6 +64,9 @@ def fetch(
         Features to cast to pandas ``category``.
     group, time, weight, part, fold
         Columns for the roles of :class:`~tasks.table.Table`; they are never features.
+    horizon
+        Column with the duration after which the target of a row is known, see
+        :func:`tasks.sources._checks.label_end_of`; never a feature.
     dates
         Columns of dates with their formats, None for ISO 8601; features among them are replaced by
         their parts, see :func:`tasks.sources._dates.date_parts`.
@@ -86,7 +90,14 @@ def fetch(
         target=target,
         drop=name_list(drop),
         categorical=name_list(categorical),
-        roles={"group": group, "time": time, "weight": weight, "part": part, "fold": fold},
+        roles={
+            "group": group,
+            "time": time,
+            "weight": weight,
+            "part": part,
+            "fold": fold,
+            "horizon": horizon,
+        },
         dates=dates or {},
     )
 

@@ -13,11 +13,12 @@ from tasks.sources._checks import (
     check_cells,
     check_features,
     check_target,
+    label_end_of,
     part_of,
     time_of,
     weight_of,
 )
-from tasks.sources._dates import date_parts, parsed_dates
+from tasks.sources._dates import date_parts, parsed_dates, sorted_dates
 from tasks.sources._raw import Raw, name_list, some
 from tasks.table import Table
 
@@ -33,7 +34,9 @@ def assemble(
     roles: Mapping[str, str | None],
     dates: Mapping[str, str | None] | None = None,
 ) -> Table:
-    """Build the validated table; `roles` maps group, time, weight, part and fold to columns.
+    """Build the validated table.
+
+    `roles` maps group, time, weight, part, fold and horizon to columns.
 
     `dates` maps columns of dates to their formats.
     """
@@ -97,16 +100,24 @@ def assemble(
 
     time, weight, part = (column(role) for role in ("time", "weight", "part"))
     groups = _complete("group", column("group"))
+    horizon = column("horizon")
+    if horizon is not None and time is None:
+        raise DataError(
+            f"horizon column {horizon.name!r} needs the times of the rows; name a time column"
+        )
+    moments = None if time is None else time_of(time)
     return Table(
         name=raw.name,
         source=raw.source,
         features=features,
         target=answer,
         groups=groups,
-        time=None if time is None else time_of(time),
+        time=moments,
         weight=None if weight is None else weight_of(weight),
         part=None if part is None else part_of(part),
         fold=column("fold"),
+        label_end=None if horizon is None or moments is None else label_end_of(horizon, moments),
+        in_order_of=sorted_dates(frame, formats) if time is None else None,
     )
 
 

@@ -13,6 +13,7 @@ __all__ = [
     "check_cells",
     "check_features",
     "check_target",
+    "label_end_of",
     "part_of",
     "time_of",
     "weight_of",
@@ -119,6 +120,41 @@ def time_of(column: pd.Series) -> pd.Series:
             f"time column {column.name!r} has values such as {column.tolist()[0]!r}; "
             "use numbers or ISO dates like 2024-01-31"
         ) from error
+
+
+def label_end_of(horizon: pd.Series, time: pd.Series) -> pd.Series:
+    """Return the time at which each label is known: the time of its row and a duration.
+
+    For times that are numbers, durations are numbers in their unit; for dates numbers of days,
+    timedeltas, or texts such as ``36h``.
+    """
+    name = horizon.name
+    gaps = int(horizon.isna().sum())
+    if gaps:
+        raise DataError(
+            f"horizon column {name!r} is missing in {gaps} rows; fill or drop them first"
+        )
+    dated = is_datetime64_any_dtype(time)
+    plain = is_numeric_dtype(horizon)
+    if not dated and not plain:
+        raise DataError(
+            f"horizon column {name!r} is not numeric, but the time column {time.name!r} is; give "
+            "both in the same unit"
+        )
+    try:
+        spans = pd.to_timedelta(horizon, unit="D" if plain else None) if dated else horizon
+        ends = time + spans
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(
+            f"horizon column {name!r} has values such as {horizon.tolist()[0]!r} that are no "
+            "durations; use numbers of days, or texts such as 36h"
+        ) from error
+    if (ends < time).any() or ends.isna().any() or _infinite(horizon):
+        value = horizon[(ends < time) | ends.isna()].tolist() or [np.inf]
+        raise DataError(
+            f"horizon column {name!r} has the value {value[0]!r}; durations must be finite and >= 0"
+        )
+    return pd.Series(ends, name=name)
 
 
 def part_of(column: pd.Series) -> pd.Series:

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import DataError
+from swarm.findings.columns import date_format, is_sorted
 
-__all__ = ["date_parts", "parsed_dates"]
+__all__ = ["date_parts", "parsed_dates", "sorted_dates"]
 
 _HOURS = ("%H", "%I", "%c", "%X")
 
@@ -40,6 +41,30 @@ def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:
             f"not of the form {form or 'ISO 8601'}; correct its format in data.dates"
         )
     return pd.Series(found, index=column.index, name=column.name)
+
+
+def sorted_dates(frame: pd.DataFrame, formats: Mapping[str, str | None]) -> str | None:
+    """Return the first column of dates by which the rows are sorted, whatever its role.
+
+    Parameters
+    ----------
+    frame
+        All columns of a table.
+    formats
+        Formats of the columns that are known to be dates, None for ISO 8601.
+    """
+    # Of a wide table, most columns are numbers.
+    plain = [isinstance(dtype, np.dtype) and dtype.kind in "biufc" for dtype in frame.dtypes]
+    for name, column in frame.loc[:, [not p for p in plain]].items():
+        moments = column
+        if not pd.api.types.is_datetime64_any_dtype(column):
+            form = formats.get(str(name)) or date_format(column)
+            if form is None:
+                continue
+            moments = pd.to_datetime(column, format=form, errors="coerce")
+        if is_sorted(moments):
+            return str(name)
+    return None
 
 
 def date_parts(dates: Mapping[str, pd.Series], formats: Mapping[str, str | None]) -> pd.DataFrame:

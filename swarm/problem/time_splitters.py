@@ -1,0 +1,186 @@
+"""Splitters of rows in time with scikit-learn's interface, for labels that look ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.model_selection import BaseCrossValidator
+
+from swarm.errors import ConfigError, DataError
+from swarm.problem.time_folds import LabelSpans, TimeWindows, forward_folds, purged_folds
+
+__all__ = ["PurgedKFold", "PurgedTimeSeriesSplit"]
+
+Int = NDArray[np.int64]
+
+
+class _TimeSplitter(BaseCrossValidator):  # type: ignore[misc]
+    """Reads times, and the ends of labels, from `groups`."""
+
+    # With metadata routing, as for the group splitters of scikit-learn.
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
+
+    n_splits: int
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds."""
+        return self.n_splits
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Int, Int]]:
+        """Yield training and test rows of each fold, in order of time.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features)
+        y
+            Ignored.
+        groups : (n_rows,) or (n_rows, 2), optional
+            Time of each row; in two columns also the time at which its label is known, in place of
+            `horizon`. Default: rows are in order of time.
+
+        Raises
+        ------
+        InputError
+            If the rows cannot be divided, or a parameter is out of range.
+        """
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        windows = self._windows()
+        n_splits = self.n_splits
+        if isinstance(n_splits, bool) or not isinstance(n_splits, (int, np.integer)):
+            raise ConfigError(f"n_splits must be a whole number, got {n_splits!r}")
+        if n_splits < 2:
+            raise ConfigError(f"n_splits must be at least 2, got {n_splits}")
+        if n_rows <= n_splits:
+            raise DataError(f"{n_rows} rows cannot make {n_splits} folds in time; use fewer folds")
+        yield from self._folds(_spans(groups, n_rows, windows.horizon), windows)
+
+    def _windows(self) -> TimeWindows:
+        raise NotImplementedError
+
+    def _folds(self, spans: LabelSpans, windows: TimeWindows) -> list[tuple[Int, Int]]:
+        raise NotImplementedError
+
+
+class PurgedTimeSeriesSplit(_TimeSplitter):
+    """Train on rows before each block of test rows, without labels that reach into it.
+
+    As :class:`sklearn.model_selection.TimeSeriesSplit`, with times and a horizon.
+
+    Parameters
+    ----------
+    n_splits : int
+        Number of folds.
+    gap : int
+        Rows left out between training and test rows.
+    max_train_size : int, optional
+        Most training rows of a fold: a rolling window. Default: all earlier rows.
+    test_size : int, optional
+        Test rows of a fold. Default: ``n_rows // (n_splits + 1)``.
+    horizon : int
+        Number of rows that every label looks ahead. Training rows whose label is not known before
+        the first test row are purged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from swarm import PurgedTimeSeriesSplit
+    >>> splitter = PurgedTimeSeriesSplit(2, max_train_size=3, horizon=1)
+    >>> for train, test in splitter.split(np.zeros((9, 1))):
+    ...     print(train, test)
+    [0 1] [3 4 5]
+    [2 3 4] [6 7 8]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        gap: int = 0,
+        max_train_size: int | None = None,
+        test_size: int | None = None,
+        horizon: int = 0,
+    ) -> None:
+        self.n_splits = n_splits
+        self.gap = gap
+        self.max_train_size = max_train_size
+        self.test_size = test_size
+        self.horizon = horizon
+
+    def _windows(self) -> TimeWindows:
+        return TimeWindows(
+            gap=self.gap,
+            max_train_size=self.max_train_size,
+            test_size=self.test_size,
+            horizon=self.horizon,
+        )
+
+    def _folds(self, spans: LabelSpans, windows: TimeWindows) -> list[tuple[Int, Int]]:
+        return forward_folds(spans, self.n_splits, windows)
+
+
+class PurgedKFold(_TimeSplitter):
+    """Test on one block of rows in time after the other, and train on the rows on both sides.
+
+    Training rows whose labels overlap those of test rows in time are purged. Every row is tested
+    once, which tells more than forward folds, but models are also trained on later rows.
+
+    Parameters
+    ----------
+    n_splits : int
+        Number of folds.
+    horizon : int
+        Number of rows that every label looks ahead.
+    embargo : int
+        Rows left out after the labels of the test rows, as the features of the next rows may depend
+        on them.
+
+    References
+    ----------
+    López de Prado (2018), Advances in Financial Machine Learning, chapter 7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from swarm import PurgedKFold
+    >>> for train, test in PurgedKFold(3, horizon=1, embargo=1).split(np.zeros((9, 1))):
+    ...     print(train, test)
+    [5 6 7 8] [0 1 2]
+    [0 1 8] [3 4 5]
+    [0 1 2 3 4] [6 7 8]
+    """
+
+    def __init__(self, n_splits: int = 5, *, horizon: int = 0, embargo: int = 0) -> None:
+        self.n_splits = n_splits
+        self.horizon = horizon
+        self.embargo = embargo
+
+    def _windows(self) -> TimeWindows:
+        return TimeWindows(horizon=self.horizon, embargo=self.embargo)
+
+    def _folds(self, spans: LabelSpans, windows: TimeWindows) -> list[tuple[Int, Int]]:
+        return purged_folds(spans, self.n_splits, windows)
+
+
+def _spans(groups: Any, n_rows: int, horizon: int) -> LabelSpans:
+    """Return the spans of labels from times, or times and ends."""
+    if groups is None:
+        return LabelSpans.of(np.arange(n_rows), horizon)
+    times = np.asarray(groups)
+    if times.shape not in ((n_rows,), (n_rows, 1), (n_rows, 2)):
+        raise DataError(
+            f"groups must be the time of each of {n_rows} rows, or their times and the ends of "
+            f"their labels in two columns, got the shape {times.shape}"
+        )
+    if pd.isna(times).any():
+        raise DataError(f"groups lack {int(pd.isna(times).sum())} times; fill or drop these rows")
+    if times.size == n_rows:
+        return LabelSpans.of(times.ravel(), horizon)
+    if horizon:
+        raise ConfigError(
+            f"horizon {horizon} and the ends of labels are both given; leave out one of them"
+        )
+    return LabelSpans.of(times[:, 0], label_end=times[:, 1])

@@ -1,0 +1,436 @@
+"""Folds in time: which row is trained on, tested, left out by a gap, purged or under embargo."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import KFold, TimeSeriesSplit, cross_validate
+from sklearn.naive_bayes import GaussianNB
+
+from conf.check import problems_of
+from conf.load import load_compare, load_refresh
+from conf.resolve import fold_kind
+from flows import compare, refresh
+from flows.configured import fetched, prepare_as_configured
+from swarm import PurgedKFold, PurgedTimeSeriesSplit, SubsetSelector
+from swarm.errors import ConfigError, DataError, InputError
+from swarm.problem.folds import make_folds
+from swarm.problem.time_folds import LabelSpans, TimeWindows
+from tasks.nested import outer_folds, outer_kind
+from tasks.sources import fetch
+from tasks.split import split
+from tasks.tracking.client import RunRecord
+from tasks.tracking.run_log import refuse_another_search
+from tests.command import Swarm
+from tests.small_run import BAYES, Bench, table
+
+
+def drawn(
+    kind: str,
+    n_folds: int,
+    *,
+    time: Sequence[Any] = range(12),
+    label_end: Sequence[Any] | None = None,
+    **windows: Any,
+) -> list[str]:
+    """Folds as text, a letter for each row: training, test, or ``.`` for neither."""
+    ends = None if label_end is None else np.asarray(label_end)
+    times = np.asarray(time)
+    made = make_folds(
+        kind,
+        np.zeros(len(times)),
+        "regression",
+        n_folds=n_folds,
+        time=times,
+        windows=TimeWindows(**windows),
+        label_end=ends,
+    )
+    lines = []
+    for train, test in made:
+        rows = np.full(len(times), ".")
+        rows[train], rows[test] = "a", "T"
+        lines.append("".join(rows))
+    return lines
+
+
+def test_rows_before_each_block_are_trained_on() -> None:
+    assert drawn("time", 3) == ["aaaTTT......", "aaaaaaTTT...", "aaaaaaaaaTTT"]
+
+
+def test_a_gap_leaves_out_rows_before_the_test_rows() -> None:
+    assert drawn("time", 3, gap=2) == ["a..TTT......", "aaaa..TTT...", "aaaaaaa..TTT"]
+
+
+def test_a_rolling_window_keeps_the_latest_training_rows() -> None:
+    assert drawn("time", 3, max_train_size=4) == ["aaaTTT......", "..aaaaTTT...", ".....aaaaTTT"]
+    both = drawn("time", 3, max_train_size=2, gap=1)
+    assert both == ["aa.TTT......", "...aa.TTT...", "......aa.TTT"]
+
+
+def test_the_size_of_the_test_blocks_is_counted_from_the_end() -> None:
+    assert drawn("time", 3, test_size=2) == ["aaaaaaTT....", "aaaaaaaaTT..", "aaaaaaaaaaTT"]
+
+
+def test_rows_whose_label_is_not_known_before_the_test_are_purged() -> None:
+    assert drawn("time", 3, horizon=1) == ["aa.TTT......", "aaaaa.TTT...", "aaaaaaaa.TTT"]
+    # The longer of gap and horizon counts, not their sum; a window is filled up after purging.
+    assert drawn("time", 3, horizon=1, gap=2) == drawn("time", 3, gap=2)
+    assert drawn("time", 3, horizon=2, max_train_size=3)[1:] == [".aaa..TTT...", "....aaa..TTT"]
+
+
+def test_a_duration_of_its_own_decides_about_each_row() -> None:
+    ends = np.arange(12)
+    ends[1], ends[4], ends[5] = 6, 8, 5
+    assert drawn("time", 3, label_end=ends) == ["a.aTTT......", "a.aa.aTTT...", "aaaaaaaaaTTT"]
+
+
+def test_blocks_are_trained_on_both_sides_but_for_overlapping_labels_and_the_embargo() -> None:
+    assert drawn("purged", 3) == ["TTTTaaaaaaaa", "aaaaTTTTaaaa", "aaaaaaaaTTTT"]
+    assert drawn("purged", 3, horizon=1) == ["TTTT.aaaaaaa", "aaa.TTTT.aaa", "aaaaaaa.TTTT"]
+    found = drawn("purged", 3, horizon=1, embargo=2)
+    assert found == ["TTTT...aaaaa", "aaa.TTTT...a", "aaaaaaa.TTTT"]
+    ends = np.arange(12)
+    # A training label that envelops the test rows, and a test label that reaches behind them.
+    ends[0] = ends[5] = 9
+    found = drawn("purged", 3, label_end=ends)
+    assert found == ["TTTT......aa", ".aaaTTTT..aa", ".aaaa.aaTTTT"]
+
+
+def test_rows_are_divided_by_their_time_and_not_by_their_place() -> None:
+    days = pd.to_datetime(["2024-01-0" + day for day in "521436"]).to_numpy()
+    (train, test), *_ = make_folds("time", np.zeros(6), "regression", n_folds=2, time=days)
+    assert (train.tolist(), test.tolist()) == ([2, 1], [4, 3])
+
+
+def test_a_label_of_the_first_time_of_the_test_is_purged_where_times_are_equal() -> None:
+    time = [0, 0, 1, 1, 2, 2]
+    assert drawn("time", 2, time=time) == ["aaTT..", "aaaaTT"]
+    uneven = [0, 0, 1, 2, 2, 2]
+    assert drawn("time", 2, time=uneven) == ["aaTT..", "aaaaTT"]
+    assert drawn("time", 2, time=uneven, label_end=uneven) == ["aaTT..", "aaa.TT"]
+
+
+@st.composite
+def labelled(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Times with ties, ends of labels, and windows."""
+    n = draw(st.integers(12, 40))
+    time = np.array(draw(st.lists(st.integers(0, 60), min_size=n, max_size=n)))
+    ahead = np.array(draw(st.lists(st.integers(0, 9), min_size=n, max_size=n)))
+    return time, time + ahead, {"n_folds": draw(st.integers(2, 4))}
+
+
+def folds_or_none(kind: str, time: Any, **options: Any) -> list[Any]:
+    try:
+        return make_folds(kind, np.zeros(len(time)), "regression", time=time, **options)
+    except DataError:
+        return []
+
+
+@settings(max_examples=80, deadline=None)
+@given(labelled(), st.integers(0, 4), st.integers(0, 5), st.integers(1, 12))
+def test_no_label_of_a_training_row_overlaps_one_that_is_tested(
+    rows: tuple[np.ndarray, np.ndarray, dict[str, Any]], gap: int, embargo: int, most: int
+) -> None:
+    time, end, options = rows
+    forward = folds_or_none(
+        "time", time, label_end=end, windows=TimeWindows(gap=gap, max_train_size=most), **options
+    )
+    both = folds_or_none(
+        "purged", time, label_end=end, windows=TimeWindows(embargo=embargo), **options
+    )
+    place = np.empty(len(time), dtype=int)
+    place[np.argsort(time, kind="stable")] = np.arange(len(time))
+    for train, test in [*forward, *both]:
+        overlap = (time[train][:, None] <= end[test]) & (end[train][:, None] >= time[test])
+        assert not overlap.any()
+        assert not np.intersect1d(train, test).size
+        for part in (train, test):
+            assert (np.diff(place[part]) > 0).all()
+    for train, test in forward:
+        assert place[train].max() + gap < place[test].min()
+        assert len(train) <= most
+    for train, test in both:
+        after = train[place[train] > place[test].max()]
+        later = np.sort(place[time > end[test].max()])
+        assert place[after].tolist() == later[embargo:].tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(labelled(), st.data())
+def test_overlaps_are_found_for_any_sets_of_rows(
+    rows: tuple[np.ndarray, np.ndarray, dict[str, Any]], data: st.DataObject
+) -> None:
+    time, end, _ = rows
+    chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(time), max_size=len(time))))
+    train, test = np.flatnonzero(chosen), np.flatnonzero(~chosen)
+    overlap = (time[train][:, None] <= end[test]) & (end[train][:, None] >= time[test])
+    spans = LabelSpans.of(time, label_end=end)
+    assert spans.overlapping(train, test).tolist() == overlap.any(axis=1).tolist()
+
+
+@pytest.mark.parametrize("n", [13, 30])
+def test_without_a_horizon_folds_are_those_of_scikit_learn(n: int) -> None:
+    X, time = np.zeros((n, 1)), np.random.default_rng(n).permutation(n)
+    order = np.argsort(time, kind="stable")
+    for gap, most, size in [(0, None, None), (1, None, None), (2, 4, None), (0, 5, 2), (1, 2, 3)]:
+        windows = TimeWindows(gap, most, size)
+        theirs = TimeSeriesSplit(3, gap=gap, max_train_size=most, test_size=size)
+        own = make_folds("time", np.zeros(n), "regression", n_folds=3, time=time, windows=windows)
+        splitter = PurgedTimeSeriesSplit(3, gap=gap, max_train_size=most, test_size=size)
+        for made, found, wanted in zip(own, splitter.split(X), theirs.split(X), strict=True):
+            for side in range(2):
+                assert made[side].tolist() == order[wanted[side]].tolist()
+                assert made[side].dtype == np.int64
+                assert found[side].tolist() == wanted[side].tolist()
+    for found, wanted in zip(PurgedKFold(3).split(X), KFold(3).split(X), strict=True):
+        assert [side.tolist() for side in found] == [side.tolist() for side in wanted]
+
+
+@pytest.mark.parametrize(
+    ("kind", "windows", "sentence"),
+    [
+        ("random", {"gap": 3}, "gap 3 is for folds of kind 'time', got kind 'random'"),
+        ("purged", {"gap": 3}, "use horizon for rows before the test rows and embargo"),
+        ("time", {"embargo": 2}, "embargo 2 is for folds of kind 'purged', got kind 'time'; use"),
+        ("purged", {"max_train_size": 9}, "max_train_size 9 is for folds of kind 'time'"),
+        ("purged", {"test_size": 9}, "test_size 9 is for folds of kind 'time'"),
+        ("time", {"gap": -1}, "gap must be >= 0, got -1"),
+        ("time", {"max_train_size": 0}, "max_train_size must be >= 1, got 0"),
+        ("time", {"gap": 3}, "fold 1 of 3 in time has no training rows left: 3 rows are before"),
+        ("time", {"test_size": 4}, "12 rows cannot make 3 folds in time of 4 test rows each"),
+        ("purged", {"embargo": 8, "horizon": 8}, "has no training rows left after purging"),
+    ],
+)
+def test_meaningless_windows_are_refused_in_a_sentence(
+    kind: str, windows: dict[str, int], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        drawn(kind, 3, **windows)
+
+
+def test_a_selector_searches_on_purged_folds_and_in_outer_ones() -> None:
+    frame = table()
+    X, y = frame[[f"x{i}" for i in range(8)]], frame["y"]
+    times = np.column_stack([frame["when"], frame["when"] + 7])
+    splitter = PurgedTimeSeriesSplit(3, max_train_size=40)
+    selector = SubsetSelector(GaussianNB(), cv=splitter, epochs=1, n_clusters=4)
+    fitted = clone(selector).fit(X, y, groups=times)
+    folds = list(splitter.split(X, y, times))
+    # The same folds as a list, and the same horizon in rows.
+    listed = clone(selector).set_params(cv=folds).fit(X, y)
+    in_rows = PurgedTimeSeriesSplit(3, max_train_size=40, horizon=7)
+    assert listed.subset_ == fitted.subset_
+    assert listed.cost_ == fitted.cost_
+    assert clone(selector).set_params(cv=in_rows).fit(X, y).cost_ == fitted.cost_
+    found = cross_validate(
+        selector, X, y, cv=PurgedKFold(3, horizon=7), scoring=lambda *_: 0.0, return_estimator=True
+    )
+    assert all(each.subset_ for each in found["estimator"])
+    with pytest.raises(ConfigError, match="confirm needs folds that can be drawn again"):
+        clone(selector).set_params(confirm=True).fit(X, y)
+
+
+def timed(bench: Bench, **sections: Any) -> Any:
+    data = {"time": "when", "drop": ["number", "kind", "who", "side", "fold"]}
+    sections["data"] = data | sections.get("data", {})
+    return bench.config(**({"model": BAYES, "split": {"kind": "time"}} | sections))
+
+
+def test_windows_at_their_defaults_change_no_folds_and_no_fingerprint(bench: Bench) -> None:
+    config = timed(bench, folds={"kind": "time"})
+    problem = prepare_as_configured(config, fetched(config)).problem
+    folds = tuple(TimeSeriesSplit(3).split(problem.features))
+    assert problem.fingerprint() == replace(problem, folds=folds).fingerprint()
+    changed = timed(bench, folds={"kind": "time", "gap": 1})
+    other = prepare_as_configured(changed, fetched(changed)).problem
+    assert other.fingerprint() != problem.fingerprint()
+
+
+def test_automatic_folds_follow_split_horizon_and_groups(bench: Bench) -> None:
+    model = GaussianNB()
+    grouped = {"group": "who", "drop": ["number", "kind", "side", "fold"]}
+    for sections, wanted in (
+        ({"split": {"kind": "random"}}, "stratified"),
+        ({}, "time"),
+        ({"data": {"horizon": 3}}, "time"),
+        ({"data": {"horizon": 3}, "split": {"kind": "random"}}, "purged"),
+        ({"data": grouped, "split": {"kind": "random"}}, "stratified_group"),
+        ({"data": grouped}, "time"),
+        ({"folds": {"kind": "random"}}, "random"),
+    ):
+        assert fold_kind(timed(bench, **sections), model) == wanted
+
+
+def test_gaps_and_horizons_apply_to_the_split_and_to_outer_folds(bench: Bench) -> None:
+    config = timed(bench, split={"kind": "time", "test_size": 0.25, "gap": 4, "max_train_size": 50})
+    data = prepare_as_configured(config, fetched(config))
+    assert data.train.time is not None
+    assert data.test is not None
+    assert data.train.time.tolist() == list(range(36, 86))
+    assert data.test.time.tolist() == list(range(90, 120))
+    ahead = timed(bench, data={"horizon": 9})
+    assert prepare_as_configured(ahead, fetched(ahead)).train.time.max() == 83 - 9
+    rows, model = fetched(ahead), GaussianNB()
+    assert outer_kind(rows, "random", "purged", model) == "purged"
+    windows = TimeWindows(horizon=9, embargo=2)
+    folds = outer_folds(rows, "purged", 3, 1, 0, model, windows)
+    middle = folds[1]
+    assert middle.test.tolist() == list(range(40, 80))
+    assert middle.train.tolist() == [*range(31), *range(91, 120)]
+    with pytest.raises(ConfigError, match="have a single partition; set --repeats to 1"):
+        outer_folds(rows, "purged", 3, 2, 0, model)
+
+
+def test_durations_are_numbers_days_or_texts(tmp_path: Path) -> None:
+    file = str(tmp_path / "table.csv")
+    days = pd.date_range("2024-03-01", periods=6)
+    frame = pd.DataFrame({"a": range(6), "y": [0, 1] * 3, "day": days, "n": range(6)})
+    frame = frame.assign(ahead=[1, 2, 3, 0, 1, 2], text="36h", zoned="2024-03-01T00:00:00+02:00")
+    frame.to_csv(file, index=False)
+
+    def ends(time: str, horizon: str) -> list[Any]:
+        made = fetch("file", path=file, target="y", time=time, horizon=horizon)
+        assert horizon not in made.features
+        assert made.label_end is not None
+        return made.take(np.array([2, 0])).label_end.tolist()
+
+    assert ends("n", "ahead") == [5, 1]
+    assert [str(end) for end in ends("day", "ahead")] == [
+        "2024-03-06 00:00:00+00:00",
+        "2024-03-02 00:00:00+00:00",
+    ]
+    assert str(ends("day", "text")[1]) == "2024-03-02 12:00:00+00:00"
+    made = fetch("file", path=file, target="y", time="day", horizon="ahead")
+    assert split(made, "time", test_size=0.3).train.tolist() == [0, 1, 3]
+    frame.assign(ahead=[1, -2, 3, 0, 1, 2]).to_csv(file, index=False)
+    for time, horizon, sentence in (
+        ("n", "ahead", "has the value -2; durations must be finite and >= 0"),
+        ("n", "text", "is not numeric, but the time column 'n' is"),
+        ("day", "zoned", "that are no durations"),
+        (None, "ahead", "needs the times of the rows"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            fetch("file", path=file, target="y", time=time, horizon=horizon)
+
+
+def test_meaningless_keys_are_refused_before_data_are_read(bench: Bench) -> None:
+    for sections, sentence in (
+        ({"folds": {"kind": "stratified", "gap": 3}}, "folds.gap 3 is for folds of kind 'time'"),
+        ({"folds": {"embargo": 3}}, "folds.embargo 3 is for folds of kind 'purged', got kind"),
+        ({"folds": {"repeats": 2}}, "folds.kind 'auto' is 'time' here"),
+        ({"split": {"kind": "random", "gap": 3}}, "split.gap 3 is for split kind 'time'"),
+        ({"data": {"horizon": "when"}}, "'when' is both data.time and data.horizon"),
+    ):
+        (told,) = problems_of(timed(bench, **sections))
+        assert sentence in told
+    for sections, sentence in (
+        ({"data": {"time": None, "horizon": 3}}, "data.horizon 3 needs the order of the rows"),
+        ({"folds": {"kind": "purged", "repeats": 2}}, "folds.repeats 2 needs folds that depend"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            timed(bench, **sections)
+
+
+def dated(folder: Path) -> Path:
+    """Rows with a date each and a target that looks ahead a number of days."""
+    days = pd.date_range("2024-01-01", periods=120).strftime("%Y-%m-%d")
+    file = folder / "dated.csv"
+    table()[[f"x{i}" for i in range(8)] + ["y"]].assign(day=days, ahead=7).to_csv(file, index=False)
+    return file
+
+
+def test_overlapping_targets_and_folds_that_ignore_time_are_findings(
+    bench: Bench, swarm: Swarm
+) -> None:
+    file = dated(bench.folder)
+    data = {"path": str(file), "time": "day", "horizon": "ahead", "drop": []}
+
+    def codes(**sections: Any) -> set[str]:
+        config = bench.file(model=BAYES, **({"data": data} | sections))
+        told = json.loads(swarm("check", config, "--json").out)
+        assert not [each for each in told["findings"] if each["severity"] == "error"]
+        return {each["code"] for each in told["findings"]}
+
+    in_time = {"kind": "time"}
+    assert not {"SWM107", "SWM108", "SWM109"} & codes(split=in_time)
+    assert {"SWM108", "SWM109"} <= codes(split=in_time, folds={"kind": "random"})
+    assert {"SWM107", "SWM108"} <= codes(folds={"kind": "purged", "embargo": 3})
+    undeclared = {**data, "time": None, "horizon": None, "dates": {"day": "%Y-%m-%d"}}
+    assert "SWM107" in codes(data=undeclared)
+
+
+def test_a_run_notices_a_date_column_without_a_role(bench: Bench) -> None:
+    data = {"path": str(dated(bench.folder)), "dates": {"day": "%Y-%m-%d"}, "drop": ["ahead"]}
+    config = bench.config(data=data, model=BAYES)
+    found = prepare_as_configured(config, fetched(config)).findings
+    (told,) = [each for each in found if each.code == "SWM107"]
+    assert "in order of 'day'" in told.text
+
+
+@pytest.mark.usefixtures("plain", "prefect_server")
+def test_a_run_on_dates_from_init_to_the_result(bench: Bench, swarm: Swarm) -> None:
+    file = dated(bench.folder)
+    out = bench.folder / "own.yaml"
+    assert swarm("init", str(file), "--target", "y", "--out", str(out)).status == 0
+    text = out.read_text()
+    assert "# horizon: 7" in text
+    assert "# gap: 7" in text
+    data = {"path": str(file), "time": "day", "horizon": "ahead", "drop": []}
+    config = bench.file(
+        data=data,
+        model=BAYES,
+        budget={"epochs": 2},
+        split={"kind": "time", "gap": 3},
+        folds={"kind": "auto", "max_train_size": 30, "n_folds": 3},
+    )
+    ran = swarm("select", config, "-q")
+    assert ran.status == 0, ran
+    (run,) = bench.runs()
+    assert run.data.tags["rows"] == "77"
+    assert (run.data.params["folds.max_train_size"], run.data.params["split.gap"]) == ("30", "3")
+    refused = swarm("select", config, "--set", "folds.embargo=3")
+    assert refused.status == 2
+    assert "folds.embargo 3 is for folds of kind 'purged'" in refused.err
+
+
+def test_keys_at_their_defaults_leave_digests_of_earlier_versions_valid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Both were recorded before the keys existed.
+    monkeypatch.setattr(compare, "version", lambda package: "0")
+    assert compare._fingerprint(load_compare("compare")) == "a6c80e80041d06206a77fb35fbd222fe"
+    config = load_refresh("refresh")
+    rows = fetched(config)
+    assert refresh._digest(config, rows) == "534278e79a7880407cb561f9a5858e2b"
+    digests = {
+        refresh._digest(load_refresh("refresh", ["folds={kind: auto}", *changed]), rows)
+        for changed in (
+            ["folds.gap=1"],
+            ["folds.embargo=1"],
+            ["split.max_train_size=9"],
+            ["data.group=mean area"],
+            ["data.time=mean area", "split.kind=time"],
+            ["data.time=mean area", "split.kind=time", "data.horizon=2"],
+        )
+    }
+    assert len(digests) == 6
+
+
+def test_a_run_of_an_earlier_version_is_not_refused_for_keys_that_it_lacks() -> None:
+    was = {"folds.kind": "time", "data.path": "a.csv"}
+    tags = {"rows": "9", "columns": "2", "strategy": "bpso", "seed": "0", "problem": "p"}
+    run = RunRecord("r", "", "FINISHED", "0", "", was, tags, {})
+    now = {**was, "folds.gap": 0, "folds.embargo": 0, "split.gap": 0, "folds.test_size": None}
+    refuse_another_search(run, now, tags)
+    with pytest.raises(ConfigError, match=r"started with data\.path 'a\.csv' but now it is 'b"):
+        refuse_another_search(run, {**now, "data.path": "b.csv"}, {**tags, "problem": "q"})
