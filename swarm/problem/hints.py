@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.problem.space import SearchSpace
-from swarm.problem.target import task_of
-from swarm.statistics.clusters import clusters
 from swarm.statistics.distances import Distances
-from swarm.statistics.information import mutual_information, unit_information
-from swarm.statistics.spearman import spearman_distance, unit_distance
+
+# Every strategy imports this module; the statistics need pandas, SciPy and Numba.
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["MOST_DENSE_COLUMNS", "TARGET_HINTS", "Hints", "default_clusters", "prepare_hints"]
 
@@ -133,6 +132,9 @@ def prepare_hints(
     if "distance" in needs or "clusters" in needs:
         distance, labels = _closeness(features, space, count if "clusters" in needs else None)
     if not TARGET_HINTS.isdisjoint(needs):
+        from swarm.problem.target import task_of
+        from swarm.statistics.information import mutual_information, unit_information
+
         columns = mutual_information(features, target, task or task_of(target))
         redundancy, relevance = unit_information(*columns, space.units)
     return Hints(distance, labels, relevance, redundancy, warm)
@@ -145,6 +147,9 @@ def _closeness(
     labels = None
     distance: NDArray[np.float64] | Distances
     if features.shape[1] <= MOST_DENSE_COLUMNS:
+        from swarm.statistics.clusters import clusters
+        from swarm.statistics.spearman import spearman_distance, unit_distance
+
         distance = unit_distance(spearman_distance(features), space.units)
         if n_clusters is not None:
             labels = clusters(distance, n_clusters).astype(np.int64)
