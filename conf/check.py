@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from conf.compare_schema import CompareConfig
 from conf.estimator import build_estimator, build_selector
-from conf.problem_sections import CsvSection
-from conf.resolve import fold_kind, fold_windows
+from conf.known_names import LIGHTGBM_MODELS, LIGHTGBM_PARAMETERS, SCORERS
+from conf.problem_sections import CsvSection, ModelSection
+from conf.resolve import fold_windows, kind_of_folds
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.findings.registry import check_mute
-from swarm.problem.scoring import scorer_names
 from swarm.problem.time_folds import TIME_KINDS
 from swarm.search.rotation import check_rotation
 from swarm.search.warm import check_warm_start
 from swarm.strategies.catalogue import make
-from swarm.validation.metrics import metric_names
 
 __all__ = ["check", "problems_of"]
 
@@ -63,16 +63,17 @@ def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
         yield from map(ConfigError, sentences(config))
     yield from map(ConfigError, _features_are_not_contradictory(config))
     try:
-        estimator = build_estimator(config.model)
+        traits = _traits(config.model)
     except ConfigError as error:
         yield error
     else:
-        yield from map(ConfigError, _estimator_suits(config, estimator))
-        yield from map(ConfigError, _windows_suit(config, fold_kind(config, estimator)))
+        yield from map(ConfigError, _estimator_suits(config, traits))
+        kind = kind_of_folds(config, classes=traits.classifies is not False)
+        yield from map(ConfigError, _windows_suit(config, kind))
         if config.proxy is not None:
             params = {**config.model.params, **config.proxy.params}
             cheaper = config.model.model_copy(update={"params": params})
-            yield from _raised(build_estimator, cheaper)
+            yield from _raised(_traits, cheaper)
     yield from map(ConfigError, _workers_can_be_reached(config))
     yield from map(ConfigError, _scorers_exist(config))
     yield from _raised(_strategy_can_be_made, config)
@@ -245,9 +246,40 @@ def _features_are_not_contradictory(config: SelectConfig) -> Iterator[str]:
             )
 
 
-def _estimator_suits(config: SelectConfig, estimator: Any) -> Iterator[str]:
+@dataclass(frozen=True)
+class _Traits:
+    """What checks need to know of an estimator.
+
+    Attributes
+    ----------
+    classifies : bool or None
+        None if it is no regressor either.
+    has_probabilities : bool
+    """
+
+    classifies: bool | None
+    has_probabilities: bool
+
+
+def _traits(model: ModelSection) -> _Traits:
+    """Return the traits of an estimator; those of a usual model of LightGBM without importing it.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`conf.estimator.build_estimator`.
+    """
+    known = LIGHTGBM_MODELS.get(model.estimator)
+    is_plain = not model.steps and model.early_stopping is None
+    if known is not None and is_plain and LIGHTGBM_PARAMETERS.issuperset(model.params):
+        return _Traits(known, known)
+    estimator = build_estimator(model)
+    return _Traits(_classifies(estimator), hasattr(estimator, "predict_proba"))
+
+
+def _estimator_suits(config: SelectConfig, traits: _Traits) -> Iterator[str]:
     path, vote = config.model.estimator, config.ensemble.vote
-    classifies = _classifies(estimator)
+    classifies = traits.classifies
     if classifies is None:
         yield (
             f"model.estimator {path!r} is neither a classifier nor a regressor compatible with"
@@ -260,7 +292,7 @@ def _estimator_suits(config: SelectConfig, estimator: Any) -> Iterator[str]:
                 f"ensemble.vote 'mean' needs a regressor, got the classifier {path};"
                 " set it to 'hard', 'soft', 'any' or 'auto'"
             )
-        if vote == "soft" and not hasattr(estimator, "predict_proba"):
+        if vote == "soft" and not traits.has_probabilities:
             yield (
                 f"ensemble.vote 'soft' needs probabilities, which {path} with these model.params"
                 " does not provide; set it to 'hard'"
@@ -310,14 +342,19 @@ def _workers_can_be_reached(config: SelectConfig) -> Iterator[str]:
 
 
 def _scorers_exist(config: SelectConfig) -> Iterator[str]:
-    named = [("scoring", config.scoring, scorer_names())]
-    metrics = config.test.metrics or []
-    known = metric_names()
-    named += [("test.metrics", metric, known) for metric in metrics]
+    named = [("scoring", config.scoring)]
+    named += [("test.metrics", metric) for metric in config.test.metrics or []]
     champion = getattr(config, "champion", None)
     if champion is not None:
-        named.append(("champion.metric", champion.metric, known))
-    for key, name, known in named:
-        if name is not None and name not in known:
+        named.append(("champion.metric", champion.metric))
+    unusual = [(key, name) for key, name in named if name is not None and name not in SCORERS]
+    if not unusual:
+        return
+    from swarm.problem.scoring import scorer_names
+    from swarm.validation.metrics import metric_names
+
+    for key, name in unusual:
+        known = scorer_names() if key == "scoring" else metric_names()
+        if name not in known:
             hint = nearest(name, known) or "; choose one of them"
             yield f"{key} must be one of {', '.join(known)}, got {name!r}{hint}"

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from conf.schema import SelectConfig
-from swarm.problem.models import is_a
 from swarm.problem.time_folds import TimeWindows
 
-__all__ = ["fold_kind", "fold_windows", "outer_windows", "problem_options", "split_options"]
+__all__ = [
+    "fold_kind",
+    "fold_windows",
+    "kind_of_folds",
+    "outer_windows",
+    "problem_options",
+    "split_options",
+]
 
 
 def fold_kind(config: SelectConfig, estimator: Any) -> str:
@@ -17,7 +23,16 @@ def fold_kind(config: SelectConfig, estimator: Any) -> str:
         return config.folds.kind
     from sklearn.base import is_regressor
 
-    data, classes = config.data, not is_a(is_regressor, estimator)
+    from swarm.problem.models import is_a
+
+    return kind_of_folds(config, classes=not is_a(is_regressor, estimator))
+
+
+def kind_of_folds(config: SelectConfig, *, classes: bool) -> str:
+    """Return the kind of the folds, with ``auto`` resolved for targets with or without classes."""
+    data = config.data
+    if config.folds.kind != "auto":
+        return config.folds.kind
     if config.split.kind == "time":
         return "time"
     if data.horizon is not None:

@@ -95,9 +95,8 @@ def select(
         given = [*(set_ or ()), *warm_setting(warm)]
         loaded = with_mute(load_select(config, given), mute)
         check_config(loaded)
-        import flows.select  # noqa: F401  slow, and the server is starting meanwhile
-
-        server.wait(quiet)
+        with server.starting(0 if quiet else 1 + verbose):
+            import flows.select  # noqa: F401  slow, and the server is starting meanwhile
     _run(loaded, None, 0 if quiet else 1 + verbose, as_json)
 
 
@@ -123,10 +122,9 @@ def compare(
 
         loaded = with_mute(load_compare(config, set_ or ()), mute)
         check_config(loaded)
-        from flows.compare import compare as flow
-        from flows.compare_summary import comparison_as_json, print_comparison
-
-        server.wait(quiet)
+        with server.starting(0 if quiet else 1 + verbose):
+            from flows.compare import compare as flow
+            from flows.compare_summary import comparison_as_json, print_comparison
     try:
         compared = flow(loaded, new, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:
@@ -197,9 +195,8 @@ def resume(
             )
         loaded = with_mute(loaded, mute)
         check_config(loaded)
-        import flows.select  # noqa: F401  slow, and the server is starting meanwhile
-
-        server.wait(quiet)
+        with server.starting(0 if quiet else 1 + verbose):
+            import flows.select  # noqa: F401  slow, and the server is starting meanwhile
     _run(loaded, run_id, 0 if quiet else 1 + verbose, as_json)
 
 

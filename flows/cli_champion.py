@@ -37,10 +37,9 @@ def refresh(
 
         loaded = with_mute(load_refresh(config, set_ or ()), mute)
         check(loaded)
-        from flows.refresh import refresh as flow
-        from flows.refresh_summary import print_refresh
-
-        server.wait(quiet)
+        with server.starting(0 if quiet else 1 + verbose):
+            from flows.refresh import refresh as flow
+            from flows.refresh_summary import print_refresh
     try:
         done = flow(loaded, force, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:

@@ -50,11 +50,11 @@ def nested(
 
         loaded = load_select(config, set_ or ())
         check(loaded)
-        from flows.nested import OuterPlan
-        from flows.nested import nested as flow
+        with server.starting(0 if quiet else 1 + verbose):
+            from flows.nested import OuterPlan
+            from flows.nested import nested as flow
 
-        outer = OuterPlan(folds, repeats, rows)
-        server.wait(quiet)
+            outer = OuterPlan(folds, repeats, rows)
     try:
         found = flow(loaded, outer, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:

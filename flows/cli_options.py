@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.warnings_and_logs import enable_logs, hide_warnings
+
+if TYPE_CHECKING:
+    from conf.run_sections import TrackingSection
 
 __all__ = [
     "AsJson",
@@ -70,15 +73,25 @@ def warm_setting(warm: str | None) -> list[str]:
 
 def tracking_of(uri: str | None) -> Any:
     """Open a tracking store; default: that of the configuration `default`."""
-    from conf.load import load_select
     from flows.tracking import tracking_as_configured
 
+    return tracking_as_configured(_tracking_section(uri))
+
+
+def _tracking_section(uri: str | None) -> TrackingSection:
+    from conf.load import load_select
+
     given = [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
-    return tracking_as_configured(load_select("default", given).tracking)
+    return load_select("default", given).tracking
 
 
 def artifact_of(run_id: str, path: str, uri: str | None) -> str:
-    """Read a text artifact of a run."""
+    """Read a text artifact of a run; from an SQLite store without importing MLflow."""
+    from tasks.tracking.local_artifact import local_artifact
+
+    found = local_artifact(_tracking_section(uri).uri, run_id, path)
+    if found is not None:
+        return found
     store = tracking_of(uri)
     store.run(run_id)  # InputError if there is no such run
     text: str = store.download(run_id, path).read_text(encoding="utf-8")

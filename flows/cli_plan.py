@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +26,7 @@ def plan(
     set_: Set = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
-    """Time a few subsets and estimate the cost of the search. Nothing is stored.
+    """Time a few subsets and estimate the time of all stages of a run. Nothing is stored.
 
     Models are trained in this process, on one thread; neither the archive nor MLflow is used. All
     estimates are ranges.
@@ -36,12 +37,15 @@ def plan(
     from conf.load import load_select
 
     loaded = load_select(config, set_ or ())
+    began = time.perf_counter()
     check(loaded)
     from flows.planning import plan_search
     from flows.progress import say
 
+    importing = time.perf_counter() - began
+
     tell: Callable[[str], None] = say if sys.stderr.isatty() else lambda text: None
-    found = plan_search(loaded, tell)
+    found = plan_search(loaded, tell, importing)
     if as_json:
         typer.echo(json.dumps(as_dict(found), indent=2))
     else:
@@ -50,9 +54,12 @@ def plan(
 
 def as_dict(found: Plan) -> dict[str, Any]:
     """Return the plan as JSON data: seconds, bytes and counts."""
+    from swarm.planning import Span
+
     data, timing = asdict(found), found.timing
     del data["timing"]
     data["models_are_fitted"] = not timing.exact
+    data["total_seconds"] = asdict(sum(found.stages.values(), Span(0.0, 0.0, 0.0)))
     data["timed"] = [
         {"units": size, "seconds_per_fold": seconds}
         for size, seconds in zip(timing.sizes.tolist(), timing.seconds.tolist(), strict=True)
@@ -62,6 +69,8 @@ def as_dict(found: Plan) -> dict[str, Any]:
 
 def lines(found: Plan) -> list[str]:
     """Describe the plan, one topic per line."""
+    from swarm.planning import Span
+
     fits, timing, machine = found.fits, found.timing, found.machine
     saved = 1 - fits.typical / fits.high if fits.high else 0.0
     least, most = timing.sizes.min(), timing.sizes.max()
@@ -80,10 +89,10 @@ def lines(found: Plan) -> list[str]:
             if found.prefilter_fits
             else {}
         ),
-        "search time": f"{_span(found.search_seconds, _seconds)}, "
-        f"{_seconds(found.search_seconds.typical)} likely, with {found.workers} "
-        f"worker{'' if found.workers == 1 else 's'} on {machine.cores} cores if these are free",
-        "time after": f"{_span(found.after_seconds, _seconds)} for ensemble, baselines and report",
+        "total time": _likely(sum(found.stages.values(), Span(0.0, 0.0, 0.0)))
+        + f", with {found.workers} worker{'' if found.workers == 1 else 's'} on "
+        f"{machine.cores} cores if these are free",
+        **{f"- {name}": _likely(span) for name, span in found.stages.items() if span.high},
         "memory": _span(found.memory, _bytes)
         + (f" of {_bytes(machine.memory)}" if machine.memory else "")
         + f", {_bytes(found.distances)} of it for distances and other hints",
@@ -93,6 +102,10 @@ def lines(found: Plan) -> list[str]:
     rows = [*told.items(), *(("note", note) for note in found.notes)]
     rows += [("warning", warning) for warning in found.warnings]
     return [f"{name:<{max(map(len, told)) + 2}}{what}" for name, what in rows]
+
+
+def _likely(span: Span) -> str:
+    return f"{_span(span, _seconds)}, {_seconds(span.typical)} likely"
 
 
 def _span(span: Span, write: Callable[[float], str]) -> str:

@@ -86,19 +86,19 @@ def stability(
 
         loaded = with_mute(load_select(config, set_ or ()), mute)
         check(loaded)
-        from flows.stability import Repetitions
-        from flows.stability import stability as flow
+        with server.starting(0 if quiet else 1 + verbose):
+            from flows.stability import Repetitions
+            from flows.stability import stability as flow
 
-        plan = Repetitions(
-            seeds,
-            resamples,
-            share,
-            core,
-            noise,
-            probes=probes,
-            false_selections=false_selections,
-        )
-        server.wait(quiet)
+            plan = Repetitions(
+                seeds,
+                resamples,
+                share,
+                core,
+                noise,
+                probes=probes,
+                false_selections=false_selections,
+            )
     try:
         assessed = flow(loaded, plan, 0 if quiet else 1 + verbose)
     except KeyboardInterrupt:

@@ -34,7 +34,8 @@ from flows.configured import (
     probe_as_configured,
 )
 from flows.findings import tell
-from flows.progress import say
+from flows.progress import say, show_stage
+from flows.stages import Stage
 from flows.tracking import tracking_as_configured
 from swarm.errors import EvaluationError, InputError
 from swarm.findings import Finding, codes_of, unmuted
@@ -140,18 +141,22 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
 
 @flow(name="compare", validate_parameters=False, persist_result=False)
 def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> ComparisonRun:
-    prepared, told = _prepared(config)
-    url = expand(config.archive.url, "address of the archive")
-    Archive(url).close()
-    tracking = tracking_as_configured(config.tracking)
-    _probe(config, prepared, url)
-    log, resumed = _open_log(config, tracking, new)
+    text = f"reading and preparing {len(config.datasets)} data set"
+    text += "s" * (len(config.datasets) != 1)
+    with show_stage(Stage.PREPARE, verbosity, text=text):
+        prepared, told = _prepared(config)
+        url = expand(config.archive.url, "address of the archive")
+        Archive(url).close()
+        tracking = tracking_as_configured(config.tracking)
+        _probe(config, prepared, url)
+        log, resumed = _open_log(config, tracking, new)
     with log:
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
         for name, own in told.items():
             for each in own:
                 tell([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
-        everything = _everything(config, prepared, url)
+        with show_stage(Stage.SEARCH, verbosity, text="evaluating all features"):
+            everything = _everything(config, prepared, url)
         cells = [
             Cell(dataset, label, seed)
             for dataset in config.datasets
@@ -167,10 +172,12 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
             say(f"continuing: {len(found)} of {len(cells)} searches are finished", verbosity)
         read_back = len(found)
         left = [cell for cell in cells if cell not in found]
+        say(f"{Stage.SEARCH.line}: {len(left)} searches", verbosity)
         with cell_display(len(cells), len(found), verbosity) as shown, one_server():
             found |= _searched(config, left, prepared, url, runs, shown, stop)
         results = [found[cell] for cell in _in_table_order(config, cells)]
-        return _concluded(config, results, prepared, everything, log, read_back, told)
+        with show_stage(Stage.REPORT, verbosity):
+            return _concluded(config, results, prepared, everything, log, read_back, told)
 
 
 def _in_table_order(config: CompareConfig, cells: Sequence[Cell]) -> list[Cell]:

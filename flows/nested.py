@@ -27,7 +27,8 @@ from flows.configured import (
 )
 from flows.findings import tell
 from flows.planning import estimate_search
-from flows.progress import plain_seconds, say
+from flows.progress import plain_seconds, say, show_stage
+from flows.stages import Stage
 from flows.tracking import tracking_as_configured
 from swarm.errors import ConfigError
 from swarm.search.runner import SearchPlan
@@ -196,7 +197,8 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     check(config)
     refuse_warm_start(config, "nested")
     estimator = build_estimator(config.model)
-    table = fetched(config)
+    with show_stage(Stage.READ, verbosity):
+        table = fetched(config)
     if outer.rows == "train":
         table = table.take(split_rows(table, estimator, split_options(config)).train)
     kind = outer_kind(table, config.split.kind, fold_kind(config, estimator), estimator)
@@ -210,22 +212,25 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         outer_windows(config, kind),
     )
     scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
-    whole = _prepared(config, table, needs=())
-    for part in parts:
-        # Report outer folds that are too small for the search before any of them is run.
-        _prepared(config, table.take(part.train), needs=())
-    first = plan_as_configured(config, _prepared(config, table.take(parts[0].train)))
-    first.check()
     url = expand(config.archive.url, "address of the archive")
-    with closing(Archive(url)) as archive:
-        probe_as_configured(config, first, archive)
-    log = _open_log(config, outer, whole, table, scheme)
+    with show_stage(Stage.PREPARE, verbosity):
+        whole = _prepared(config, table, needs=())
+        for part in parts:
+            # Report outer folds that are too small for the search before any of them is run.
+            _prepared(config, table.take(part.train), needs=())
+        first = plan_as_configured(config, _prepared(config, table.take(parts[0].train)))
+        first.check()
+        with closing(Archive(url)) as archive:
+            probe_as_configured(config, first, archive)
+        log = _open_log(config, outer, whole, table, scheme)
     with log, tempfile.TemporaryDirectory(prefix="swarm-nested-") as folder:
-        say(f"run {log.run_id} in {log.tracking.label}", verbosity)
-        say(f"outer folds: {scheme}", verbosity)
         tell(whole.findings, verbosity)
+        say(f"outer folds: {scheme}", verbosity)
         if verbosity > 0:
-            say(_projection(config, first, len(parts)), verbosity)
+            with show_stage(Stage.PREPARE, verbosity, text="timing a few subsets"):
+                projection = _projection(config, first, len(parts))
+            say(projection, verbosity)
+        say(f"{Stage.SEARCH.line}: run {log.run_id} in {log.tracking.label}", verbosity)
         stop = Path(folder) / "stop"
         try:
             with cell_display(len(parts), 0, verbosity) as shown:
@@ -235,7 +240,8 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
                 ]
         except SearchInterrupted:
             raise KeyboardInterrupt from None
-        return _concluded(config, results, whole, log, scheme)
+        with show_stage(Stage.REPORT, verbosity):
+            return _concluded(config, results, whole, log, scheme)
 
 
 def _prepared(

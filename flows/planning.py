@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,17 +17,28 @@ from flows.configured import (
     prepare_as_configured,
     probe_as_configured,
 )
-from swarm.planning import Plan, make_plan, this_machine, time_subsets
+from flows.stages import Stage, Workload
+from swarm.planning import START_SECONDS, Plan, Span, make_plan, this_machine, time_subsets
 from swarm.search.prefilter import most_cut_fits
 from swarm.search.runner import SearchPlan
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
+from tasks.models.files import is_storable
 
-__all__ = ["estimate_search", "plan_search"]
+__all__ = ["estimate_search", "plan_search", "workload_of"]
+
+# Seconds in which `swarm plan` imports its modules.
+_IMPORT = 4.0
+# Seconds to open a run in MLflow: the first one of a project creates the tables.
+_OPEN = Span(0.5, 4.0, 10.0)
 
 
-def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text: None) -> Plan:
-    """Read the data, time a few subsets on one thread, and estimate the search.
+def plan_search(
+    config: SelectConfig,
+    tell: Callable[[str], None] = lambda text: None,
+    import_seconds: float = _IMPORT,
+) -> Plan:
+    """Read the data, time a few subsets on one thread, and estimate all stages of a run.
 
     Parameters
     ----------
@@ -35,6 +46,9 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
         Checked.
     tell : callable
         Called with a line of text at each stage.
+    import_seconds : float
+        Wall time in which this process has imported its modules, from which the time to start
+        Prefect is estimated.
 
     Raises
     ------
@@ -44,15 +58,86 @@ def plan_search(config: SelectConfig, tell: Callable[[str], None] = lambda text:
         If the model fails on a subset.
     """
     strategy = make(config.strategy.name, config.strategy.params)
-    tell("reading the data")
+    tell(Stage.READ.line)
+    began, used = time.perf_counter(), time.process_time()
     table = fetched(config)
-    tell("preparing the search")
+    read = time.perf_counter() - began
+    tell(Stage.PREPARE.line)
     # The hints of a select run: its report needs distances, whatever the strategy needs.
     data = prepare_as_configured(config, table, needs=("distance", "clusters", *strategy.needs))
     planned = plan_as_configured(config, data)
     planned.check()
     probe_as_configured(config, planned, None)
-    return estimate_search(config, planned, tell)
+    prepare = time.perf_counter() - began - read
+    found = estimate_search(config, planned, tell)
+    # How much longer than on a free machine everything takes.
+    delay = max(1.0, (time.perf_counter() - began) / (time.process_time() - used))
+    before = {
+        # A server and MLflow start besides.
+        Stage.START: Span(1.5, 3.0, 8.0).times(import_seconds),
+        Stage.READ: _around(read),
+        Stage.PREPARE: _around(prepare) + _OPEN.times(delay),
+    }
+    return _with_stages(found, before, workload_of(config, planned), delay)
+
+
+def _around(seconds: float) -> Span:
+    """Return a range around a measurement, as other programs may slow a run down."""
+    return Span(seconds / 2, seconds, 3 * seconds)
+
+
+def _with_stages(
+    found: Plan, before: Mapping[Stage, Span], workload: Workload, delay: float
+) -> Plan:
+    """Return the plan with all stages of a run, those `before` the search and those after it."""
+    models, parallel = found.after_seconds, min(workload.workers, found.machine.cores)
+    judge = workload.seconds(Stage.JUDGE, found.seconds_per_fit.high / parallel)
+    after = {Stage.JUDGE: Span(models.low, judge, models.high + 3 * judge)}
+    for stage in (Stage.REPORT, Stage.REGISTER):
+        after[stage] = _around(delay * workload.seconds(stage, 0.0))
+    during = {
+        Stage.SEARCH: found.search_seconds - found.confirm_seconds,
+        Stage.CONFIRM: found.confirm_seconds,
+    }
+    stages = {**before, **during, **after}
+    return replace(
+        found,
+        after_seconds=sum(after.values(), Span(0.0, 0.0, 0.0)),
+        stages={stage.label: span for stage, span in stages.items()},
+    )
+
+
+def workload_of(config: SelectConfig, planned: SearchPlan) -> Workload:
+    """Return what a select run has to do after its search."""
+    n_workers, are_processes = _workers(config)
+    proxy, confirmation, fits = planned.proxy, planned.confirmation, 0
+    if proxy is not None:
+        fits += planned.problem.n_folds * (proxy.n_best + proxy.n_probes)
+    if confirmation is not None:
+        # The best subsets, the features that they share, all features, and the Pareto front.
+        subsets = confirmation.n_best + 2 + confirmation.n_best * (confirmation.goal != "score")
+        fits += confirmation.problem.n_folds * subsets
+    n_models = config.ensemble.n_models
+    return Workload(
+        confirm_fits=fits,
+        ensemble_fits=n_models,
+        # All features and random subsets with as many models, and two single models.
+        contender_fits=n_models * (1 + config.test.random_subsets) + 2,
+        has_model=is_storable(planned.problem.estimator),
+        workers=n_workers,
+        start_seconds=START_SECONDS * are_processes,
+    )
+
+
+def _workers(config: SelectConfig) -> tuple[int, bool]:
+    """Return the number of workers, and whether they are processes of this machine."""
+    section = config.evaluation
+    n_workers = cpu_count() if section.n_jobs == -1 else section.n_jobs
+    remote = section.address is not None
+    single = n_workers == 1 and section.timeout_seconds is None and not remote
+    if single or section.backend == "sequential":
+        return 1, False
+    return n_workers, not (remote or section.backend == "threading")
 
 
 def estimate_search(
@@ -68,16 +153,13 @@ def estimate_search(
     evaluation, proxy = config.evaluation, planned.proxy
     tell("timing a few subsets on one thread")
     alone = replace(planned, evaluation={"pruning": evaluation.pruning, "exact": evaluation.exact})
-    confirm, per_fold = 0.0, None
+    rank, per_fold = 0.0, None
     if proxy is not None:
         with alone.evaluator(alone.problem, Archive()) as full:
             timing = time_subsets(alone.search(full), count=2)
         per_fold = float(timing.seconds.max())
-        confirm = per_fold * alone.problem.n_folds * (proxy.n_best + proxy.n_probes)
-    workers = cpu_count() if evaluation.n_jobs == -1 else evaluation.n_jobs
+    workers, processes = _workers(config)
     remote = evaluation.address is not None
-    single = workers == 1 and evaluation.timeout_seconds is None and not remote
-    in_process = single or evaluation.backend == "sequential"
     prefilter, kept, ranking = planned.prefilter, None, 0
     if prefilter is not None:
         least, most = prefilter.bounds(alone.problem.space)
@@ -87,24 +169,22 @@ def estimate_search(
             began = time.perf_counter()
             ranked.fold_costs(alone.first_units(most)[None, :], np.zeros(1, dtype=np.int64))
             # Most of the sizes that are tried are smaller.
-            confirm += (time.perf_counter() - began) * ranking / 2
+            rank = (time.perf_counter() - began) * ranking / 2
     with alone.evaluator(alone.problems[-1], Archive()) as evaluator:
         search = alone.search(evaluator, kept)
         timing = time_subsets(search)
-        if planned.confirmation is not None:
-            slowest = float(timing.seconds.max()) if per_fold is None else per_fold
-            # The best subsets, the features that they share, and all features.
-            subsets = planned.confirmation.n_best + 2
-            confirm += slowest * planned.confirmation.problem.n_folds * subsets
+        slowest = float(timing.seconds.max()) if per_fold is None else per_fold
+        confirm = slowest * workload_of(config, planned).confirm_fits
         tell("simulating the search on synthetic costs")
         return make_plan(
             search,
             timing,
             this_machine(),
-            workers=1 if in_process else workers,
-            processes=not (in_process or remote or evaluation.backend == "threading"),
+            workers=workers,
+            processes=processes,
             remote=remote,
             confirm_seconds=confirm,
+            rank_seconds=rank,
             proxy=proxy is not None,
             prefilter_fits=ranking,
             # The ensemble, its baselines on all features and on random subsets, two single models.

@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, Self
@@ -43,8 +44,6 @@ HOME = Path("mlruns", "prefect")
 LOCAL_API = "http://127.0.0.1:4200/api"
 
 _PROCESS = Path(__file__).with_name("server_process.py")
-# Delay before the wait is explained.
-_SAY_SECONDS = 1.0
 # Timeout of a start that hangs; a slow one needs far less.
 _MOST_SECONDS = 900.0
 _LAST_LINES = 12
@@ -91,7 +90,29 @@ class PrefectServer:
         if not self._in_use:
             self.stop()
 
-    def wait(self, quiet: bool = False) -> None:
+    @contextmanager
+    def starting(self, verbosity: int = 1) -> Iterator[None]:
+        """Show that the server starts, while the block imports what a flow needs; then wait.
+
+        Parameters
+        ----------
+        verbosity : int
+            0 shows nothing.
+
+        Raises
+        ------
+        StoreError
+            If the private server ended, or an existing one does not answer.
+        """
+        from flows.progress import show_stage
+        from flows.stages import Stage
+
+        text = Stage.START.line if self.is_private else "connecting to Prefect"
+        with show_stage(Stage.START, verbosity, text=text):
+            yield
+            self.wait()
+
+    def wait(self) -> None:
         """Wait until the server answers, and use it in this process and its children.
 
         Raises
@@ -111,7 +132,7 @@ class PrefectServer:
             return
         self._in_use = True
         self._send(_all_settings())
-        address = self._wait_for_address(quiet)
+        address = self._wait_for_address()
         # It serves no pages.
         _use({"PREFECT_API_URL": address, "PREFECT_UI_ENABLED": "0"})
 
@@ -146,16 +167,11 @@ class PrefectServer:
             # It ended; the wait for its address reports why.
             return
 
-    def _wait_for_address(self, quiet: bool) -> str:
+    def _wait_for_address(self) -> str:
         try:
-            address = self._address.get(timeout=_SAY_SECONDS)
+            address = self._address.get(timeout=_MOST_SECONDS)
         except queue.Empty:
-            if not quiet:
-                typer.echo("Starting Prefect; the first time takes up to a minute", err=True)
-            try:
-                address = self._address.get(timeout=_MOST_SECONDS)
-            except queue.Empty:
-                address = ""
+            address = ""
         if address:
             return address
         assert self._process is not None
@@ -219,9 +235,9 @@ def launch_prefect() -> PrefectServer:
     return PrefectServer(process, errors)
 
 
-def start_prefect(quiet: bool = False) -> None:
+def start_prefect() -> None:
     """Connect to the Prefect server, or start a private one, and wait for it."""
-    launch_prefect().wait(quiet)
+    launch_prefect().wait()
 
 
 def prefect_home() -> Path:

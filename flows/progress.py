@@ -1,4 +1,8 @@
-"""Progress of a search: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a run: live lines on a terminal, plain lines elsewhere.
+
+A stage is shown as it starts, and on a terminal its time until it ends. Every ETA is that of the
+whole run: of the stage and of those after it.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.table import Column
 from rich.text import Text
 
-from swarm.search.budget import Budget
-from swarm.search.history import EpochRecord
+from flows.stages import Forecast, Stage
 
-__all__ = ["Display", "LiveLines", "TimeLeft", "display", "plain_seconds", "say"]
+# The first line of a command is shown before any numerical library is imported.
+if TYPE_CHECKING:
+    from swarm.search.budget import Budget
+    from swarm.search.history import EpochRecord
+    from swarm.storage.records import Record
+
+__all__ = [
+    "Display",
+    "LiveLines",
+    "StageDisplay",
+    "TimeLeft",
+    "display",
+    "plain_seconds",
+    "say",
+    "show_stage",
+]
 
 # Interval of the lines where there is no terminal.
 _LINE_SECONDS = 60.0
@@ -31,6 +51,9 @@ class Display(Protocol):
     def epoch(self, record: EpochRecord) -> None:
         """Show one epoch."""
 
+    def fit(self, record: Record) -> None:
+        """Count the folds of a mask that was trained."""
+
 
 def say(text: str, verbosity: int = 1) -> None:
     """Write one line to the terminal, unless quiet."""
@@ -39,10 +62,121 @@ def say(text: str, verbosity: int = 1) -> None:
 
 
 @contextmanager
+def show_stage(
+    stage: Stage,
+    verbosity: int = 1,
+    *,
+    text: str = "",
+    total: int = 0,
+    unit: str = "fits",
+    forecast: Forecast | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[StageDisplay]:
+    """Show a stage while it lasts.
+
+    Parameters
+    ----------
+    stage : Stage
+    verbosity : int
+        0 shows nothing.
+    text : str
+        The line; default: that of the stage.
+    total : int
+        What the stage has to do, in `unit`; 0 if unknown.
+    forecast : Forecast, optional
+        Seconds of this stage and of those after it.
+    clock : callable
+        Returns the time in seconds.
+    """
+    shown = StageDisplay(stage, text or stage.line, total, unit, forecast, clock)
+    if verbosity == 0:
+        yield shown
+    elif verbosity == 1 and sys.stderr.isatty():
+        # A long line wraps on a narrow terminal.
+        column = Column(no_wrap=False, overflow="fold")
+        columns = TextColumn("{task.description}", table_column=column), TimeLeft()
+        console = Console(stderr=True, highlight=False)
+        with LiveLines(*columns, console=console, refresh_per_second=4) as progress:
+            shown.show_on(progress)
+            yield shown
+            shown.end()
+    else:
+        say(escape(shown.text))
+        shown.tell = lambda line: say(escape(line))
+        yield shown
+
+
+class StageDisplay:
+    """The line of a stage; see :func:`show_stage`."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        text: str,
+        total: int,
+        unit: str,
+        forecast: Forecast | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self.text = text
+        self.tell: Callable[[str], None] = lambda line: None
+        self._stage, self._total, self._unit = stage, total, unit
+        self._forecast, self._clock = forecast, clock
+        self._done = 0
+        self._started = self._last = clock()
+        self._progress: LiveLines | None = None
+
+    def show_on(self, progress: LiveLines) -> None:
+        """Show the stage on live lines."""
+        self._progress = progress
+        self._number = progress.add_task(
+            escape(self.text), total=None, ahead=self.ahead(), told=time.monotonic()
+        )
+
+    def count(self, done: int = 1) -> None:
+        """Count what is done."""
+        self._done += done
+        if self._progress is not None:
+            self._progress.below = self._counted()
+            self._progress.update(self._number, ahead=self.ahead(), told=time.monotonic())
+        elif self._clock() - self._last >= _LINE_SECONDS:
+            self._last = self._clock()
+            ahead = self.ahead()
+            left = f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else ""
+            self.tell(f"{self.text}: {self._counted()}{left}")
+
+    def fit(self, record: Record) -> None:
+        """Count the folds of a mask that was trained."""
+        self.count(int(record.known.sum()))
+
+    def ahead(self) -> float | None:
+        """Estimate the seconds until the run ends; None if unknown."""
+        forecast = self._forecast
+        after = 0.0 if forecast is None else forecast.after(self._stage)
+        if self._done and self._total:
+            share = min(1.0, self._done / self._total)
+            return (1.0 - share) / share * (self._clock() - self._started) + after
+        return None if forecast is None else forecast.of(self._stage) + after
+
+    def end(self) -> None:
+        """Stop the clock, and remove the ETA."""
+        assert self._progress is not None
+        self._progress.below = ""
+        self._progress.update(self._number, total=1.0, completed=1.0)
+
+    def _counted(self) -> str:
+        of = f" of {self._total:,}" if self._total else ""
+        return f"{self._done:,}{of} {self._unit}"
+
+
+@contextmanager
 def display(
-    budget: Budget, verbosity: int = 1, clock: Callable[[], float] = time.monotonic
+    budget: Budget,
+    verbosity: int = 1,
+    clock: Callable[[], float] = time.monotonic,
+    forecast: Forecast | None = None,
 ) -> Iterator[Display]:
-    """Choose the display: nothing when quiet, live lines on a terminal, else a line a minute.
+    """Choose the display of a search: nothing when quiet, live lines on a terminal, else lines.
 
     Parameters
     ----------
@@ -52,7 +186,10 @@ def display(
         0 shows nothing, 1 the display, 2 and more a line for every epoch.
     clock : callable
         Returns the time in seconds.
+    forecast : Forecast, optional
+        The stages after the search, which learn here how long a fit takes.
     """
+    tally = _Tally(budget, clock, forecast)
     if verbosity == 0:
         yield _Quiet()
     elif verbosity == 1 and sys.stderr.isatty():
@@ -60,15 +197,17 @@ def display(
             TextColumn("[bold]epoch {task.fields[number]}"),
             BarColumn(bar_width=24),
             TimeLeft(),
+            TextColumn("{task.fields[fits]}"),
         )
         with LiveLines(*columns, console=Console(stderr=True, highlight=False)) as progress:
             known = any(limit is not None for limit in _limits(budget).values())
-            number = progress.add_task("", total=1.0 if known else None, number=_of(0, budget))
-            bar = _Bar(progress, number, _Tally(budget, clock))
+            total = 1.0 if known else None
+            number = progress.add_task("", total=total, number=_of(0, budget), fits="")
+            bar = _Bar(progress, number, tally)
             yield bar
             bar.end()
     else:
-        lines = _Lines(0.0 if verbosity > 1 else _LINE_SECONDS, _Tally(budget, clock))
+        lines = _Lines(0.0 if verbosity > 1 else _LINE_SECONDS, tally)
         yield lines
         lines.end()
 
@@ -120,17 +259,36 @@ class _Tally:
 
     budget: Budget
     clock: Callable[[], float]
+    forecast: Forecast | None = None
 
     def __post_init__(self) -> None:
-        self.hits = self.pruned = 0
-        self.share = 0.0
+        self.hits = self.pruned = self.fits = 0
+        self.shares: dict[str, float] = {}
+        # Folds that were trained since the last epoch.
+        self.since = 0
+        self.is_trained = False
         self._started = self.clock()
-        self._seen = [(self._started, 0.0)]
+        # Time, shares and trained folds at the end of recent epochs.
+        self._seen = [(self._started, self.shares, 0)]
+
+    @property
+    def share(self) -> float:
+        """Share of the nearest limit."""
+        return min(1.0, max(self.shares.values(), default=0.0))
+
+    def fit(self, record: Record) -> None:
+        """Count the folds of a mask that was trained."""
+        if not self.is_trained:
+            # The pace is that since the first fit began: starting workers takes several seconds.
+            self._restart(max(self._seen[-1][0], self.clock() - record.seconds))
+        self.since += int(record.known.sum())
 
     def add(self, record: EpochRecord) -> None:
         """Add an epoch."""
         metrics = record.metrics
         self.hits += record.work.hits
+        self.fits += record.work.fits
+        self.since = 0
         self.pruned += round(metrics["folds_pruned"])
         spent = {
             "epochs": float(record.epoch),
@@ -140,14 +298,30 @@ class _Tally:
             "seconds": self.clock() - self._started,
         }
         limits = _limits(self.budget).items()
-        shares = [spent[name] / limit for name, limit in limits if limit is not None]
-        self.share = min(1.0, max(shares, default=0.0))
-        self._seen = [*self._seen[-_RECENT:], (self.clock(), self.share)]
+        self.shares = {name: spent[name] / limit for name, limit in limits if limit is not None}
+        if not self.is_trained and not record.work.fits:
+            # Cached epochs tell nothing about those that have to be trained.
+            self._seen = [(self.clock(), self.shares, self.fits)]
+            return
+        self.is_trained = True
+        self._seen = [*self._seen[-_RECENT:], (self.clock(), self.shares, self.fits)]
+        (before, _, fewer), (now, _, more) = self._seen[0], self._seen[-1]
+        if self.forecast is not None and more > fewer:
+            self.forecast.learn((now - before) / (more - fewer))
 
     def ahead(self) -> float | None:
-        """Estimate the seconds to the nearest limit from recent epochs."""
-        (before, less), (now, more) = self._seen[0], self._seen[-1]
-        return None if more <= less else (1.0 - more) * (now - before) / (more - less)
+        """Estimate the seconds until the run ends, from recent epochs."""
+        (before, less, _), (now, more, _) = self._seen[0], self._seen[-1]
+        left = [
+            (1.0 - min(1.0, share)) * (now - before) / (share - less.get(name, 0.0))
+            for name, share in more.items()
+            if name != "seconds" and share > less.get(name, 0.0) and now > before
+        ]
+        if self.budget.seconds is not None:
+            left.append(max(0.0, self.budget.seconds - (now - self._started)))
+        if not left or not self.is_trained:
+            return None
+        return min(left) + (0.0 if self.forecast is None else self.forecast.after(Stage.SEARCH))
 
     def words(self, record: EpochRecord) -> str:
         """Describe the state of the search in a line."""
@@ -165,9 +339,16 @@ class _Tally:
             + (f", {failed:.0f} failed" if failed else "")
         )
 
+    def _restart(self, began: float) -> None:
+        self.is_trained = True
+        self._seen = [(began, self.shares, self.fits)]
+
 
 class _Quiet:
     def epoch(self, record: EpochRecord) -> None:
+        """Show nothing."""
+
+    def fit(self, record: Record) -> None:
         """Show nothing."""
 
 
@@ -184,26 +365,42 @@ class _Bar:
             number=_of(record.epoch, self._tally.budget),
             ahead=self._tally.ahead(),
             told=time.monotonic(),
+            fits="",
         )
+
+    def fit(self, record: Record) -> None:
+        self._tally.fit(record)
+        # An epoch of an expensive model takes minutes.
+        self._progress.update(self._number, fits=f"+{self._tally.since:,} fits")
 
     def end(self) -> None:
         """Remove the ETA, as patience or the strategy may have ended the search early."""
-        self._progress.update(self._number, ahead=None)
+        self._progress.update(self._number, ahead=None, fits="")
 
 
 class _Lines:
     def __init__(self, every: float, tally: _Tally) -> None:
         self._every, self._tally = every, tally
         self._last = float("-inf")
+        self._silent_since = tally.clock()
+        self._number = 0
         self._unsaid: EpochRecord | None = None
 
     def epoch(self, record: EpochRecord) -> None:
         self._tally.add(record)
-        self._unsaid = record
+        self._unsaid, self._number = record, record.epoch
         if self._tally.clock() - self._last >= self._every:
-            self._last = self._tally.clock()
+            self._last = self._silent_since = self._tally.clock()
             ahead = self._tally.ahead() if self._every else None
             self._say(f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else "")
+
+    def fit(self, record: Record) -> None:
+        self._tally.fit(record)
+        # An epoch of an expensive model takes minutes.
+        if self._tally.clock() - self._silent_since >= _LINE_SECONDS:
+            self._silent_since = self._tally.clock()
+            number = _of(self._number + 1, self._tally.budget)
+            say(f"epoch {number} under way: {self._tally.since:,} fits")
 
     def end(self) -> None:
         """Print the last epoch, if it was not printed yet."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -24,7 +24,9 @@ from conf.refresh_schema import RefreshConfig
 from conf.resolve import fold_kind
 from flows.configured import fetched, with_warm_subsets
 from flows.findings import tell
+from flows.progress import show_stage
 from flows.select import Outcome, Started, carry_out, start
+from flows.stages import Stage
 from flows.tracking import tracking_as_configured
 from swarm.errors import DataError
 from swarm.findings import Finding, found, unmuted
@@ -123,18 +125,22 @@ def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> R
     url = expand(config.archive.url, "address of the archive")
     # Opened first, so that the archive reports its own errors before it is locked.
     Archive(url).close()
-    with champion_lock(url, config.champion_name, config.champion.wait_seconds):
+    name = config.champion_name
+    with ExitStack() as locked:
+        with show_stage(Stage.READ, verbosity, text=f"locking the champion {name!r}"):
+            locked.enter_context(champion_lock(url, name, config.champion.wait_seconds))
         return _refreshed(config, force, verbosity)
 
 
 def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun:
     name = config.champion_name
-    tracking = tracking_as_configured(config.tracking)
-    champions = Champions(tracking)
-    for run in champions.runs_of(name, "RUNNING"):
-        # This process holds the lock, so the other one was killed.
-        tracking.finish(run.info.run_id, "KILLED")
-    table = fetched(config)
+    with show_stage(Stage.READ, verbosity):
+        tracking = tracking_as_configured(config.tracking)
+        champions = Champions(tracking)
+        for run in champions.runs_of(name, "RUNNING"):
+            # This process holds the lock, so the other one was killed.
+            tracking.finish(run.info.run_id, "KILLED")
+        table = fetched(config)
     champion = champions.current(name)
     answer = None if champion is None else champions.answer(champion)
     if champion is not None:
@@ -155,10 +161,12 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
     # The champion first, then the saved subsets of the configuration.
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
-    started = start(config, table, warm=warm, tags=tags, registered=name, tracking=tracking)
+    with show_stage(Stage.PREPARE, verbosity):
+        started = start(config, table, warm=warm, tags=tags, registered=name, tracking=tracking)
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
-        done = _decided(config, started, outcome, champions, champion, gone, drift, findings)
+        with show_stage(Stage.REGISTER, verbosity, text="comparing with the champion"):
+            done = _decided(config, started, outcome, champions, champion, gone, drift, findings)
         unsent = log.close()
     return replace(done, outcome=replace(outcome, unsent=unsent))
 

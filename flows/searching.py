@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
+import numpy as np
+from numpy.typing import NDArray
+
 from conf.schema import SelectConfig
-from flows.progress import display, say
+from flows.progress import display, say, show_stage
+from flows.stages import Forecast, Stage
 from swarm.evaluation.crossval import CrossValidation
+from swarm.search.confirmation import ConfirmationPlan, candidates
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
-from swarm.search.prefilter import Cut
+from swarm.search.prefilter import Cut, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
+from swarm.storage.records import Record
 from tasks.prefect_artifacts import show_progress
 from tasks.steps import (
     confirm_best,
@@ -28,11 +34,17 @@ __all__ = ["search_as_configured"]
 
 
 def search_as_configured(
-    config: SelectConfig, plan: SearchPlan, archive: Archive, log: RunLog, verbosity: int
+    config: SelectConfig,
+    plan: SearchPlan,
+    archive: Archive,
+    log: RunLog,
+    verbosity: int,
+    forecast: Forecast,
 ) -> FinishedSearch:
     """Run each epoch as a task that can be retried; display and log it when it ends.
 
-    Ctrl-C ends the search, not the run.
+    Ctrl-C ends the search, not the run. The forecast of the stages after the search learns the
+    pace of its fits.
     """
     epoch = run_epoch.with_options(
         retries=config.retries.attempts - 1,
@@ -45,46 +57,96 @@ def search_as_configured(
         return named(search, state)
 
     with ExitStack() as shown:
-        callbacks: list[Callable[[EpochRecord], None]] = [log.epoch]
+        epochs: list[Callable[[EpochRecord], None]] = [log.epoch]
+        # What counts the fits of the current stage.
+        counters: list[Callable[[Record], None]] = []
+
+        def begin(stage: Stage, text: str, total: int = 0) -> None:
+            """End the display of the previous stage, and show this one."""
+            shown.close()
+            line = show_stage(stage, verbosity, text=text, total=total, forecast=forecast)
+            counters[:] = [shown.enter_context(line).fit]
 
         def started(evaluator: CrossValidation) -> None:
+            shown.close()
             say(evaluator.way, verbosity)
             least, most = plan.strategy.evaluations_in(plan.problem.space)
             if least == most and plan.prefilter is None:
                 say(f"evaluations in total: {most:,}", verbosity)
-            say(f"run {log.run_id} in {log.tracking.label}", verbosity)
+            told = f"{Stage.SEARCH.line}: run {log.run_id} in {log.tracking.label}"
+            say(told, verbosity)
             log.tag({"evaluation": evaluator.way})
-            callbacks.append(shown.enter_context(display(plan.budget, verbosity)).epoch)
-            callbacks.append(shown.enter_context(show_progress(plan.budget)))
+            bar = shown.enter_context(display(plan.budget, verbosity, forecast=forecast))
+            counters[:] = [bar.fit]
+            epochs.append(bar.epoch)
+            epochs.append(shown.enter_context(show_progress(plan.budget)))
+
+        def cut(prefilter: Prefilter, evaluator: CrossValidation) -> Cut:
+            most = most_cut_fits(prefilter)
+            begin(Stage.SEARCH, f"ranking the units with at most {most:,} fits")
+            return cut_by_importance(prefilter, evaluator)
 
         def cut_ended(cut: Cut) -> None:
+            shown.close()
             say(cut.sentence(), verbosity)
             log.tag({"prefilter": f"{cut.n_kept} of {len(cut.kept)} units"})
 
         def epoch_ended(record: EpochRecord, _: SearchState) -> None:
-            for callback in callbacks:
+            for callback in epochs:
+                callback(record)
+
+        def fitted(record: Record) -> None:
+            for callback in counters:
                 callback(record)
 
         def ended(result: SearchResult) -> SearchResult:
             shown.close()
             if result.interrupted:
                 say("interrupted: continuing with the best subsets so far", verbosity)
+            elif plan.rotate:
+                begin(Stage.SEARCH, "evaluating the best subsets on all partitions")
             return result
+
+        def confirm(
+            result: SearchResult, guide: CrossValidation, evaluator: CrossValidation, **options: int
+        ) -> SearchResult:
+            begin(Stage.SEARCH, "evaluating the best subsets on the full model")
+            return confirm_best(result, guide, evaluator, **options)
+
+        def confirm_on_fresh(
+            result: SearchResult,
+            searched: CrossValidation,
+            fresh: CrossValidation,
+            confirmation: ConfirmationPlan,
+        ) -> SearchResult:
+            masks = candidates(result, searched, confirmation)
+            masks = np.vstack([masks, ~result.space.forbidden])
+            text = f"confirming {len(masks) - 1} subsets on {fresh.n_folds} fresh folds"
+            begin(Stage.CONFIRM, text, _missing(fresh, masks))
+            return confirm_fresh(result, searched, fresh, confirmation)
 
         hooks = SearchHooks(
             started=started,
             step=step,
             epochs=[epoch_ended],
+            fits=fitted,
             ended=ended,
-            cut=cut_by_importance,
+            cut=cut,
             cut_ended=cut_ended,
-            confirm=confirm_best,
-            confirm_fresh=confirm_fresh,
+            confirm=confirm,
+            confirm_fresh=confirm_on_fresh,
         )
         finished = run_search(plan, archive, hooks)
     _log_proxy(finished, log, verbosity)
     _log_confirmation(finished.result, log, verbosity)
     return finished
+
+
+def _missing(evaluator: CrossValidation, masks: NDArray[np.bool_]) -> int:
+    """Count the folds that are not in the archive; 0 if no models are fitted for them."""
+    if not evaluator.fits_models:
+        return 0
+    return sum(int((~record.known).sum()) for record in evaluator.known.lookup(masks))
 
 
 def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:

@@ -24,7 +24,10 @@ from flows.configured import (
     with_warm_subsets,
 )
 from flows.findings import tell
+from flows.planning import workload_of
+from flows.progress import show_stage
 from flows.searching import search_as_configured
+from flows.stages import Forecast, Stage
 from flows.tracking import tracking_as_configured
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError, InputError
@@ -153,7 +156,10 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
     """
     check(config)
     config = with_warm_subsets(config)
-    started = start(config, fetched(config), run_id)
+    with show_stage(Stage.READ, verbosity):
+        table = fetched(config)
+    with show_stage(Stage.PREPARE, verbosity):
+        started = start(config, table, run_id)
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
         return replace(outcome, unsent=log.close())
@@ -227,10 +233,11 @@ def carry_out(started: Started, verbosity: int) -> Outcome:
     """Search, evaluate the result and register it; the run stays open."""
     config, log = started.config, started.log
     tell(started.findings, verbosity)
-    finished = search_as_configured(config, started.plan, started.archive, log, verbosity)
+    forecast = Forecast(workload_of(config, started.plan))
+    finished = search_as_configured(config, started.plan, started.archive, log, verbosity, forecast)
     members = config.ensemble.n_models, config.ensemble.union_at_most
     log.files(answer_files(finished.result, finished.known, *members))
-    return _concluded(started, finished, verbosity)
+    return _concluded(started, finished, verbosity, forecast)
 
 
 def _open_run(
@@ -253,7 +260,9 @@ def _open_run(
     )
 
 
-def _concluded(started: Started, finished: FinishedSearch, verbosity: int) -> Outcome:
+def _concluded(
+    started: Started, finished: FinishedSearch, verbosity: int, forecast: Forecast
+) -> Outcome:
     """Fit the ensemble, evaluate it, write the report and register the model."""
     config, plan, log = started.config, started.plan, started.log
     train, test = started.train, started.test
@@ -262,22 +271,33 @@ def _concluded(started: Started, finished: FinishedSearch, verbosity: int) -> Ou
     subsets = [result.space.subset(mask) for mask in masks]
     used = [name for name in train.features if any(name in subset for subset in subsets)]
     log.files({"reference.json": json.dumps(summarise(train.features[used])).encode()})
-    ensemble = fit_ensemble(problem, train, subsets, config.ensemble.vote)
-    judgement = judge_answer(
-        problem,
-        train,
-        test,
-        ensemble,
-        result.features,
-        result.cost,
-        by_group=config.split.kind == "group",
-        metrics=config.test.metrics,
-        n_resamples=config.test.bootstrap,
-        level=config.test.confidence,
-        n_random=config.test.random_subsets,
-        seed=config.seed,
-        n_jobs=config.evaluation.n_jobs,
-    )
+    with show_stage(
+        Stage.JUDGE,
+        verbosity,
+        text=f"judging on {len(test.features):,} test rows",
+        # The ensemble, its baselines of as many models, and two single models.
+        total=len(subsets) * (2 + config.test.random_subsets) + 2,
+        unit="models",
+        forecast=forecast,
+    ) as shown:
+        ensemble = fit_ensemble(problem, train, subsets, config.ensemble.vote)
+        judgement = judge_answer(
+            problem,
+            train,
+            test,
+            ensemble,
+            result.features,
+            result.cost,
+            by_group=config.split.kind == "group",
+            metrics=config.test.metrics,
+            n_resamples=config.test.bootstrap,
+            level=config.test.confidence,
+            n_random=config.test.random_subsets,
+            seed=config.seed,
+            n_jobs=config.evaluation.n_jobs,
+            # The first contender is the ensemble itself.
+            on_models=shown.count,
+        )
     doubts = search_findings(finished, problem.target, problem.task)
     late = unmuted([*doubts, *judgement_findings(judgement)], config.mute)
     # The summary ends with the warnings.
@@ -297,24 +317,25 @@ def _concluded(started: Started, finished: FinishedSearch, verbosity: int) -> Ou
         **run_facts(log.tags, result),
         "run": log.run_id,
     }
-    data = report_data(
-        f"{config.name}, {config.strategy.name}, seed {config.seed}",
-        problem,
-        result,
-        judgement,
-        finished.known,
-        plan.hints,
-        config.ensemble.n_models,
-        headline=head,
-        regroup_every=getattr(plan.strategy, "regroup_every", None),
-        findings=findings,
-        config_yaml=as_yaml(config),
-        facts=facts,
-        subset_test_costs=costs_on_test(problem, ensemble, test),
-        union_at_most=config.ensemble.union_at_most,
-    )
-    log.files(write_report(data))
-    log.settle()
+    with show_stage(Stage.REPORT, verbosity, forecast=forecast):
+        data = report_data(
+            f"{config.name}, {config.strategy.name}, seed {config.seed}",
+            problem,
+            result,
+            judgement,
+            finished.known,
+            plan.hints,
+            config.ensemble.n_models,
+            headline=head,
+            regroup_every=getattr(plan.strategy, "regroup_every", None),
+            findings=findings,
+            config_yaml=as_yaml(config),
+            facts=facts,
+            subset_test_costs=costs_on_test(problem, ensemble, test),
+            union_at_most=config.ensemble.union_at_most,
+        )
+        log.files(write_report(data))
+        log.settle()
     # A resumed run of a version whose auto vote was hard has another model.
     soft = config.ensemble.vote == "auto" and ensemble.vote_ == "soft"
     text = json.dumps([subsets, "soft"] if soft else subsets)
@@ -329,7 +350,10 @@ def _concluded(started: Started, finished: FinishedSearch, verbosity: int) -> Ou
     elif uri is None:
         example = train.features.head(_EXAMPLE_ROWS)
         told = " ".join([f"{head.title}.", *head.sentences(), judgement.verdict()])
-        uri = register_model(log, ensemble, example, None if declined else name, told).uri
+        registers = name is not None and not declined
+        text = Stage.REGISTER.line if registers else "storing the model"
+        with show_stage(Stage.REGISTER, verbosity, text=text, forecast=forecast):
+            uri = register_model(log, ensemble, example, name if registers else None, told).uri
     if judgement.pos_label is not None:
         log.tag({"positive_class": str(judgement.pos_label)})
     log.tag(

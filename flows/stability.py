@@ -26,7 +26,8 @@ from flows.configured import (
     refuse_warm_start,
 )
 from flows.findings import tell
-from flows.progress import say
+from flows.progress import say, show_stage
+from flows.stages import Stage
 from flows.tracking import tracking_as_configured
 from swarm.errors import ConfigError
 from swarm.findings import as_file, codes_of
@@ -168,29 +169,31 @@ def stability(
     refuse_warm_start(config, "stability")
     if config.proxy is not None:
         raise ConfigError("stability does not support a proxy; add --set proxy=null")
-    table = fetched(config)
+    with show_stage(Stage.READ, verbosity):
+        table = fetched(config)
     estimator = build_estimator(config.model)
     train = table.take(split_rows(table, estimator, split_options(config)).train)
     logged = config
-    config, train, probes = _probed(config, train, plan.probes)
-    whole = _prepared(config, train)
-    search = plan_as_configured(config, whole)
-    search.check()
 
     def sample(number: int) -> Table:
         return draw_sample(train, plan.share, config.seed, number, estimator)
 
-    if plan.resamples:
-        # Report a sample that is impossible, or too small for the folds, before any search.
-        _prepared(config, sample(0))
-    with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:
-        probe_as_configured(config, search, archive)
-    drawn = "in complementary pairs" if plan.paired else "without replacement"
-    scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train, estimator)]}, {drawn}"
-    log = _open_log(logged, plan, whole, train, scheme)
+    with show_stage(Stage.PREPARE, verbosity):
+        config, train, probes = _probed(config, train, plan.probes)
+        whole = _prepared(config, train)
+        search = plan_as_configured(config, whole)
+        search.check()
+        if plan.resamples:
+            # Report a sample that is impossible, or too small for the folds, before any search.
+            _prepared(config, sample(0))
+        with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:
+            probe_as_configured(config, search, archive)
+        drawn = "in complementary pairs" if plan.paired else "without replacement"
+        scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train, estimator)]}, {drawn}"
+        log = _open_log(logged, plan, whole, train, scheme)
     with log, tempfile.TemporaryDirectory(prefix="swarm-stability-") as folder:
-        say(f"run {log.run_id} in {log.tracking.label}", verbosity)
         tell(whole.findings, verbosity)
+        say(f"{Stage.SEARCH.line}: run {log.run_id} in {log.tracking.label}", verbosity)
         log.files({"findings.json": as_file(whole.findings, config.mute)})
         log.tag({"findings": codes_of(whole.findings)})
         stop = Path(folder) / "stop"

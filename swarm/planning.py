@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,6 +31,7 @@ from swarm.search.rotation import N_FINALISTS
 from swarm.storage.records import Record
 
 __all__ = [
+    "START_SECONDS",
     "Machine",
     "Plan",
     "Span",
@@ -54,7 +55,7 @@ _REPEATS = 0.6
 # Share of a core that a worker gets at least on a busy machine.
 _BUSY = 0.5
 # Seconds to submit and record an epoch, and to start workers.
-_EPOCH, _START = 0.15, 6.0
+_EPOCH, START_SECONDS = 0.15, 6.0
 # Bytes of an archive row, of an epoch's artifact, and of a report with its figures.
 _ROW, _FILE, _REPORT = 200, 8_000, 4_000_000
 # Bytes of a process with numpy, pandas, scikit-learn and LightGBM.
@@ -76,6 +77,18 @@ class Span:
         if limit is None:
             return self
         return Span(min(self.low, limit), min(self.typical, limit), min(self.high, limit))
+
+    def times(self, factor: float) -> Span:
+        """Multiply all three values."""
+        return Span(self.low * factor, self.typical * factor, self.high * factor)
+
+    def __add__(self, other: Span) -> Span:
+        """Add the values of both."""
+        return Span(self.low + other.low, self.typical + other.typical, self.high + other.high)
+
+    def __sub__(self, other: Span) -> Span:
+        """Undo an addition."""
+        return Span(self.low - other.low, self.typical - other.typical, self.high - other.high)
 
 
 @dataclass(frozen=True)
@@ -131,8 +144,9 @@ class Plan:
         Proposed subsets, repeated ones included.
     fits : Span
         Fold models of the search, or fold costs if no models are fitted.
-    seconds_per_fit, search_seconds, after_seconds : Span
-        Seconds of one fold, of the search, and of the models and baselines after it.
+    seconds_per_fit, search_seconds, confirm_seconds, after_seconds : Span
+        Seconds of one fold, of the search with its confirmation, of the confirmation, and of the
+        models and baselines after it.
     memory, archive, artifacts : Span
         Bytes.
     distances : int
@@ -150,12 +164,15 @@ class Plan:
     rows, units, folds, workers : int
     machine : Machine
     timing : Timing
+    stages : mapping of str to Span
+        Seconds of each stage of a run; empty if unknown.
     """
 
     evaluations: Span
     fits: Span
     seconds_per_fit: Span
     search_seconds: Span
+    confirm_seconds: Span
     after_seconds: Span
     memory: Span
     archive: Span
@@ -173,6 +190,7 @@ class Plan:
     workers: int
     machine: Machine
     timing: Timing
+    stages: Mapping[str, Span] = field(default_factory=dict)
 
 
 def this_machine() -> Machine:
@@ -253,6 +271,7 @@ def make_plan(
     processes: bool = False,
     remote: bool = False,
     confirm_seconds: float = 0.0,
+    rank_seconds: float = 0.0,
     proxy: bool = False,
     prefilter_fits: int = 0,
     models_after: int = 0,
@@ -270,13 +289,20 @@ def make_plan(
         Whether workers are processes of this machine; whether they run on another machine.
     confirm_seconds : float
         Training time of the confirmation: on the full model after a search with a cheaper one,
-        and on fresh folds; and that of a prefilter.
+        and on fresh folds.
+    rank_seconds : float
+        Training time of a prefilter.
     proxy : bool
         Whether the search uses a cheaper model.
     prefilter_fits : int
         Largest number of fits of a prefilter; `search` then runs on a guess of its units.
     models_after : int
         Number of models trained on all training rows after the search.
+
+    Returns
+    -------
+    Plan
+        Without the stages of a run that this library does not know.
     """
     evaluator, budget = cast(CrossValidation, search.evaluator), search.budget
     problem, n_folds, n_units = evaluator.problem, evaluator.n_folds, search.space.n_units
@@ -290,7 +316,7 @@ def make_plan(
     each = Span(float(per_fold.min()), float(per_fold.mean()), float(per_fold.max()))
 
     processes = processes and not timing.exact
-    start, spent = _START * processes, typical.epochs * _EPOCH
+    start, spent = START_SECONDS * processes, typical.epochs * _EPOCH
     wall = Span(
         fits.low * each.low / parallel * 0.7,
         fits.typical * each.typical / parallel + spent / 3 + start / 2 + timing.first,
@@ -303,6 +329,13 @@ def make_plan(
             # No other limit ends the search.
             least = budget.seconds
             wall = Span(least, max(least, wall.typical), max(least, wall.high))
+    wall += Span(rank_seconds / parallel / 2, rank_seconds / parallel, rank_seconds * 2)
+    confirm = Span(
+        confirm_seconds / parallel / 2,
+        # It starts workers of its own.
+        confirm_seconds / parallel + start / 2 * bool(confirm_seconds),
+        confirm_seconds * 2 + start,
+    )
     per_partition = n_folds // problem.repeats
     after = models_after * each.high * per_partition / max(1, per_partition - 1)
 
@@ -316,12 +349,9 @@ def make_plan(
         evaluations=evaluations,
         fits=fits,
         seconds_per_fit=each,
-        search_seconds=Span(
-            wall.low + confirm_seconds / parallel / 2,
-            wall.typical + confirm_seconds / parallel,
-            wall.high + confirm_seconds * 2,
-        ),
-        after_seconds=Span(after / parallel / 2, after / parallel + 2, after * 2 + 60),
+        search_seconds=wall + confirm,
+        confirm_seconds=confirm,
+        after_seconds=Span(after / parallel / 2, after / parallel, after * 2),
         memory=memory,
         archive=Span(*(count * row / n_folds for count in (fits.low, fits.typical, fits.high))),
         artifacts=Span(_REPORT / 4 + files / 3, _REPORT / 2 + files / 2, _REPORT + files),

@@ -13,6 +13,9 @@ from flows.cli import main
 
 __all__ = ["Said", "Swarm", "command_of"]
 
+# First words of the lines that announce a stage.
+STAGES = ("starting", "connecting", "locking", "reading", "preparing", "timing", "evaluating")
+
 
 @dataclass(frozen=True)
 class Said:
@@ -24,10 +27,11 @@ class Said:
 
     @property
     def sentence(self) -> str:
-        """The one sentence that bad input ends in."""
+        """The one sentence that bad input ends in, after the stages that came before it."""
         assert self.status == 2, self
         assert self.out == ""
-        (line,) = self.err.splitlines()
+        *stages, line = self.err.splitlines()
+        assert all(each.startswith(STAGES) for each in stages), stages
         assert line.startswith("swarm: "), line
         assert "Traceback" not in line
         return line.removeprefix("swarm: ")

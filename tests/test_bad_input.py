@@ -154,7 +154,7 @@ def direct(swarm: Swarm, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Swarm
         raise AssertionError("something was trained")
 
     monkeypatch.setattr(Flow, "__call__", lambda self, *args, **opts: self.fn(*args, **opts))
-    server = SimpleNamespace(wait=lambda quiet: None)
+    server = SimpleNamespace(starting=lambda verbosity: nullcontext())
     for module in ("cli", "cli_nested", "cli_stability"):
         monkeypatch.setattr(f"flows.{module}.launch_prefect", lambda: nullcontext(server))
     monkeypatch.setattr("swarm.evaluation.workers.fit_mask", trained)

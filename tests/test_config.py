@@ -10,9 +10,11 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import is_classifier
 
 from conf.check import check
 from conf.estimator import build_estimator
+from conf.known_names import LIGHTGBM_MODELS, LIGHTGBM_PARAMETERS, SCORERS
 from conf.load import (
     SelectConfig,
     as_yaml,
@@ -23,8 +25,11 @@ from conf.load import (
     load,
     shipped,
 )
+from conf.problem_sections import ModelSection
 from conf.text import render
 from swarm.errors import ConfigError
+from swarm.problem.scoring import scorer_names
+from swarm.validation.metrics import metric_names
 
 WINE = "name: a\ndata: {source: bundled, name: wine}\n"
 
@@ -337,6 +342,17 @@ def test_any_native_parameter_of_lightgbm_is_legal() -> None:
     config = read(WINE, "model.params={min_data_in_leaf: 3, num_leaf: 4}")
     check(config)
     assert build_estimator(config.model).get_params()["min_data_in_leaf"] == 3
+
+
+@pytest.mark.parametrize("estimator", LIGHTGBM_MODELS)
+def test_names_that_are_believed_without_an_import_are_right(estimator: str) -> None:
+    """A name that a supported version lacks would be accepted and fail in the search."""
+    params = dict.fromkeys(LIGHTGBM_PARAMETERS)
+    built: Any = build_estimator(ModelSection(estimator=estimator, params=params))
+    assert is_classifier(built) == LIGHTGBM_MODELS[estimator]
+    assert hasattr(built, "predict_proba") == LIGHTGBM_MODELS[estimator]
+    assert set(scorer_names()) >= SCORERS
+    assert set(metric_names()) >= SCORERS
 
 
 def test_an_allowed_package_opens_itself_and_not_its_namesakes() -> None:

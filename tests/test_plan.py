@@ -14,6 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from flows.cli import app
 from flows.configured import fetched, plan_as_configured, prepare_as_configured
 from flows.planning import plan_search
+from flows.stages import Stage
 from swarm.errors import DataError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.planning import Machine, Timing, make_plan, this_machine, time_subsets
@@ -75,10 +76,17 @@ def test_the_command_says_what_there_is_to_know_and_leaves_nothing_behind(bench:
     assert "evaluations in total: 36" in said
     assert "warning" in said
     assert "64 workers share" in said
-    for word in ("fits", "search time", "memory", "disk", "models are fitted"):
+    for word in ("fits", "total time", "memory", "disk", "models are fitted"):
         assert word in said
+    for stage in Stage:
+        assert f"\n- {stage.label} " in said
     app(["plan", path, "--json"], standalone_mode=False)
     told = json.loads(capsys.readouterr().out)
+    assert list(told["stages"]) == [stage.label for stage in Stage]
+    for end in ("low", "typical", "high"):
+        seconds = [span[end] for span in told["stages"].values()]
+        assert told["total_seconds"][end] == pytest.approx(sum(seconds))
+        assert told["search_seconds"][end] + told["after_seconds"][end] < sum(seconds)
     assert told["sequential"] == 36
     assert told["models_are_fitted"]
     assert not told["proxy"]

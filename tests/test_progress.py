@@ -12,23 +12,31 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from flows.compare_progress import cell_display
-from flows.progress import display
+from flows.progress import display, show_stage
+from flows.stages import Forecast, Stage, Workload
 from flows.warnings_and_logs import enable_logs, hide_warnings, show_warnings_once
 from swarm.evaluation.types import Work
 from swarm.search.budget import Budget
 from swarm.search.history import EpochRecord
+from swarm.storage.records import Record
 from tasks.search_cell import Cell, CellResult
 
 
-def record(epoch: int, hits: int = 1, size: int = 4) -> EpochRecord:
+def record(epoch: int, hits: int = 1, size: int = 4, fits: int = 30) -> EpochRecord:
     metrics = {"best_cost": 0.25, "best_size": float(size), "fits": 30.0 * epoch}
     metrics |= {"evaluations": 10.0 * epoch, "distinct_evaluations": 8.0 * epoch}
     metrics |= {"folds_pruned": 2.0, "failed_evaluations": 0.0}
-    return EpochRecord(epoch, metrics, {}, Work(hits=hits))
+    return EpochRecord(epoch, metrics, {}, Work(hits=hits, fits=fits))
+
+
+def trained(folds: int, seconds: float = 0.0) -> Record:
+    """A mask of which all folds were trained."""
+    return Record(np.zeros(folds), np.zeros((folds, 2)), np.ones((folds, 2), dtype=bool), seconds)
 
 
 def result(seed: int) -> CellResult:
@@ -110,10 +118,90 @@ def test_what_the_archive_answers_in_no_time_does_not_promise_a_fast_end(capsys)
         for epoch in range(1, 41):
             # Twenty epochs at once, as when a run is resumed, then ten seconds each.
             now[0] += 0.01 if epoch <= 20 else 10.0
-            shown.epoch(record(epoch))
+            shown.epoch(record(epoch, fits=0 if epoch <= 20 else 30))
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-2].startswith("epoch 39/100")
-    assert lines[-2].endswith("about 0:10:10 left")
+    assert lines[0].startswith("epoch 1/100")
+    assert "left" not in lines[0]
+    # The first line after those of the archive.
+    assert lines[1].startswith("epoch 26/100")
+    assert lines[1].endswith("about 0:12:20 left")
+
+
+def run_of_a_minute(clock: list[float], verbosity: int) -> Iterator[tuple[float, float]]:
+    """Run 10 epochs of 4 s after 8 s for the workers, 8 s to confirm, and 15 s after that.
+
+    Yields seconds and ETA as a bar tells them after each epoch.
+    """
+    work = Workload(confirm_fits=60, ensemble_fits=5, contender_fits=5, workers=2)
+    forecast = Forecast(work)
+    with display(Budget(epochs=10), verbosity, lambda: clock[0], forecast) as shown:
+        clock[0] += 8.0
+        for epoch in range(1, 11):
+            for _ in range(6):
+                clock[0] += 4.0 / 6
+                shown.fit(trained(5, seconds=4.0 / 6))
+            shown.epoch(record(epoch))
+            yield clock[0], shown._tally.ahead() or 0.0
+
+
+def test_the_eta_is_right_after_the_first_epoch_and_includes_the_stages_after_the_search():
+    """Of 72 s, an ETA from the time until then told three times too much."""
+    clock = [0.0]
+    told = list(run_of_a_minute(clock, verbosity=2))
+    per_fit = 4.0 / 30
+    # 60 fits with both workers; 10 with one, the metrics, the figures, and the messages.
+    ahead = 60 * per_fit + 10 * 2 * per_fit + 2.0 + 6.0 + 4.0
+    end = clock[0] + ahead
+    for seconds, eta in told:
+        assert eta == pytest.approx(end - seconds, rel=0.02), seconds
+
+
+def test_a_long_epoch_is_not_silent(capsys):
+    now = [0.0]
+    with display(Budget(epochs=2), 1, clock=lambda: now[0]) as shown:
+        for _ in range(15):
+            now[0] += 10.0
+            shown.fit(trained(5))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["epoch 1/2 under way: 30 fits", "epoch 1/2 under way: 60 fits"]
+
+
+# Fits, and the ETA, after one and two minutes.
+TWO_MINUTES = ((10, "0:04:00"), (20, "0:03:00"))
+
+
+@pytest.mark.parametrize("verbosity", [0, 1, 2])
+def test_a_stage_is_announced_as_it_starts_and_every_minute(capsys, verbosity):
+    now = [0.0]
+    text = "confirming 2 [best] subsets"
+    with show_stage(Stage.CONFIRM, verbosity, text=text, total=50, clock=lambda: now[0]) as shown:
+        told = capsys.readouterr()
+        assert told.err.splitlines() == [text] * (verbosity > 0)
+        for _ in range(4):
+            now[0] += 30.0
+            shown.fit(trained(5))
+    told = capsys.readouterr()
+    lines = [f"{text}: {n} of 50 fits, about {left} left" for n, left in TWO_MINUTES]
+    assert told.err.splitlines() == lines * (verbosity > 0)
+    assert told.out == ""
+
+
+def test_on_a_terminal_a_stage_shows_its_time_and_what_is_left_of_the_run(monkeypatch):
+    forecast = Forecast(Workload(contender_fits=10))
+    forecast.learn(0.1)
+    with (
+        terminal(monkeypatch) as seen,
+        show_stage(Stage.JUDGE, total=4, unit="models", forecast=forecast) as shown,
+    ):
+        shown.count(2)
+        time.sleep(0.6)
+        shown.count()
+        time.sleep(0.6)
+    lines = [line.rstrip() for line in re.split(r"[\r\n]+", seen[0]) if line.strip()]
+    # The report, and the model, follow.
+    assert re.fullmatch(r"judging on the test rows 0:00:00, about 0:00:1\d left", lines[0])
+    assert "3 of 4 models" in lines
+    assert re.fullmatch(r"judging on the test rows 0:00:01", lines[-1])
 
 
 def test_searches_of_a_comparison_are_counted_and_failures_said(capsys):

@@ -5,26 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.problem.space import SearchSpace
-from swarm.problem.target import task_of
-from swarm.statistics.clusters import clusters
 from swarm.statistics.distances import Distances
-from swarm.statistics.information import (
-    mutual_information,
-    target_information,
-    unit_information,
-    unit_relevance,
-)
-from swarm.statistics.lazy_distance import LazyDistances, spread_order
-from swarm.statistics.line_clusters import line_clusters
-from swarm.statistics.spearman import spearman_distance, unit_distance
+
+# Every strategy imports this module; the statistics need pandas, SciPy and Numba.
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "MOST_DENSE_COLUMNS",
@@ -149,22 +141,39 @@ def prepare_hints(
             f"n_clusters must be from 1 to {space.n_units}, the number of units, got {count}"
         )
     if len(features) > MOST_ROWS:
-        rows = np.sort(spread_order(len(features))[:MOST_ROWS])
-        features = features.iloc[rows]
-        if target is not None:
-            task = task or task_of(target)
-            target = target.iloc[rows] if hasattr(target, "iloc") else target[rows]
+        features, target = _sampled(features, target)
     distance: NDArray[np.float64] | Distances | None = None
     labels = relevance = redundancy = None
     if "distance" in needs or "clusters" in needs:
         distance, labels = _closeness(features, space, count if "clusters" in needs else None)
-    if "redundancy" in needs:
-        columns = mutual_information(features, target, task or task_of(target))
-        redundancy, relevance = unit_information(*columns, space.units)
-    elif "relevance" in needs:
-        per_column = target_information(features, target, task or task_of(target))
-        relevance = unit_relevance(per_column, space.units)
+    if not TARGET_HINTS.isdisjoint(needs):
+        relevance, redundancy = _information(features, space, target, task, "redundancy" in needs)
     return Hints(distance, labels, relevance, redundancy, warm)
+
+
+def _sampled(features: pd.DataFrame, target: Any) -> tuple[pd.DataFrame, Any]:
+    from swarm.statistics.lazy_distance import spread_order
+
+    rows = np.sort(spread_order(len(features))[:MOST_ROWS])
+    if target is not None:
+        target = target.iloc[rows] if hasattr(target, "iloc") else target[rows]
+    return features.iloc[rows], target
+
+
+def _information(
+    features: pd.DataFrame, space: SearchSpace, target: Any, task: str | None, of_pairs: bool
+) -> tuple[Float, Float | None]:
+    """Compute the relevance of the units, and their redundancy if asked for."""
+    from swarm.problem.target import task_of
+    from swarm.statistics import information
+
+    task = task or task_of(target)
+    if not of_pairs:
+        per_column = information.target_information(features, target, task)
+        return information.unit_relevance(per_column, space.units), None
+    columns = information.mutual_information(features, target, task)
+    redundancy, relevance = information.unit_information(*columns, space.units)
+    return relevance, redundancy
 
 
 def _closeness(
@@ -174,10 +183,16 @@ def _closeness(
     labels = None
     distance: NDArray[np.float64] | Distances
     if features.shape[1] <= MOST_DENSE_COLUMNS:
+        from swarm.statistics.clusters import clusters
+        from swarm.statistics.spearman import spearman_distance, unit_distance
+
         distance = unit_distance(spearman_distance(features), space.units)
         if n_clusters is not None:
             labels = clusters(distance, n_clusters).astype(np.int64)
     else:
+        from swarm.statistics.lazy_distance import LazyDistances
+        from swarm.statistics.line_clusters import line_clusters
+
         distance = lazy = LazyDistances(features, space.units)
         if n_clusters is not None:
             labels = line_clusters(lazy, n_clusters)

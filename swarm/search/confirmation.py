@@ -32,6 +32,7 @@ __all__ = [
     "GOALS",
     "Confirmation",
     "ConfirmationPlan",
+    "candidates",
     "confirm_on_fresh_folds",
     "fresh_problem",
     "fresh_seed",
@@ -306,7 +307,7 @@ def confirm_on_fresh_folds(
     SearchResult
         With :attr:`SearchResult.confirmation`; without, if no candidate has a finite cost.
     """
-    masks = _candidates(result, searched, plan)
+    masks = candidates(result, searched, plan)
     order = np.arange(searched.n_folds)
     costs = searched.evaluate(masks, np.full(len(masks), np.inf), order).costs
     everything = ~result.space.forbidden
@@ -336,7 +337,16 @@ def confirm_on_fresh_folds(
     return replace(result, confirmation=confirmation)
 
 
-def _candidates(result: SearchResult, evaluator: CrossValidation, plan: ConfirmationPlan) -> Bool:
+def candidates(result: SearchResult, evaluator: CrossValidation, plan: ConfirmationPlan) -> Bool:
+    """Return the subsets (m, n_units) to evaluate; see :func:`confirm_on_fresh_folds`.
+
+    Parameters
+    ----------
+    result : SearchResult
+    evaluator : CrossValidation
+        That of the search.
+    plan : ConfirmationPlan
+    """
     if result.state.strategy.members.answer is not None:
         return result.best_mask[None, :]
     if result.confirmed is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
+# Every command looks the drivers up; SQLAlchemy is slow to import.
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 __all__ = ["open_engine", "postgres_driver", "with_driver"]
 
@@ -31,10 +33,12 @@ def open_engine(url: sa.URL, **options: Any) -> sa.Engine:
     ArgumentError
         If the driver in the URL is unknown.
     """
+    from sqlalchemy import create_engine
+
     url = with_driver(url)
     if url.get_driver_name() in _POSTGRES_DRIVERS and "connect_timeout" not in url.query:
         options.setdefault("connect_args", {"connect_timeout": _CONNECT_SECONDS})
-    return sa.create_engine(url, **options)
+    return create_engine(url, **options)
 
 
 def with_driver(url: sa.URL) -> sa.URL:

@@ -64,6 +64,7 @@ def judge(
     level: float = 0.95,
     seed: int = 0,
     n_jobs: int = 1,
+    on_models: Callable[[int], None] = lambda n_models: None,
 ) -> Judgement:
     """Compare the ensemble of the chosen subsets with its baselines on the test rows.
 
@@ -134,6 +135,8 @@ def judge(
         Seed of the random subsets, the committee and the bootstrap.
     n_jobs : int
         Number of contenders trained in parallel. It does not change the results.
+    on_models : callable
+        Callback for progress, called with the number of models of each contender that is trained.
 
     Returns
     -------
@@ -185,7 +188,10 @@ def judge(
     while len(answers) < len(calls) and perf_counter() < until:
         call, arguments, options = calls[len(answers)]
         answers.append(call(*arguments, **options))
-    answers += Parallel(n_jobs=n_jobs)(calls[len(answers) :])
+        on_models(len(contenders[len(answers) - 1].subsets))
+    for answer in Parallel(n_jobs=n_jobs, return_as="generator")(calls[len(answers) :]):
+        answers.append(answer)
+        on_models(len(contenders[len(answers) - 1].subsets))
     told = [answer for answer, _ in answers]
     predicted = [answer.predicted for answer in told]
     own = [cost for _, cost in answers]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 __all__ = ["flip_position", "sample_position"]
 
@@ -24,6 +23,9 @@ def sample_position(velocity: NDArray[np.float64], rng: np.random.Generator) -> 
     ----------
     Kennedy and Eberhart (1997).
     """
+    # Imported here, as commands that only check a configuration import the strategies.
+    from scipy.special import expit
+
     drawn: NDArray[np.bool_] = rng.random(velocity.shape) < expit(velocity)
     return drawn
 
