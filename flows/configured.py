@@ -117,7 +117,7 @@ def prepare_as_configured(
     train, test, findings = table, None, list[Finding]()
     if split:
         options = split_options(config)
-        rows = split_rows(table, estimator, options)
+        rows = split_rows(table, estimator=estimator, **options)
         train, test = table.take(rows.train), table.take(rows.test)
         findings += [rows.finding] if rows.finding else []
         findings += time_findings(table, config.split.kind, fold_kind(config, estimator))

@@ -200,7 +200,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     with show_stage(Stage.READ, verbosity):
         table = fetched(config)
     if outer.rows == "train":
-        table = table.take(split_rows(table, estimator, split_options(config)).train)
+        table = table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
     kind = outer_kind(table, config.split.kind, fold_kind(config, estimator), estimator)
     parts = outer_folds(
         table,

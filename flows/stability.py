@@ -172,7 +172,7 @@ def stability(
     with show_stage(Stage.READ, verbosity):
         table = fetched(config)
     estimator = build_estimator(config.model)
-    train = table.take(split_rows(table, estimator, split_options(config)).train)
+    train = table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
     logged = config
 
     def sample(number: int) -> Table:

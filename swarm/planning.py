@@ -52,8 +52,9 @@ _LANDSCAPES = ((1.0, 0.0), (2.0, 0.15), (0.5, 0.3))
 _PATIENCE = 3.0
 # On real costs a converging swarm repeats subsets more often than on synthetic ones.
 _REPEATS = 0.6
-# Share of a core that a worker gets at least on a busy machine.
-_BUSY = 0.5
+# Share of a core that a worker gets where each core has one: the search itself, Prefect and MLflow
+# need time too. And the share that it gets at least on a busy machine.
+_EFFICIENCY, _BUSY = 0.65, 0.5
 # Seconds to submit and record an epoch, and to start workers.
 _EPOCH, START_SECONDS = 0.15, 6.0
 # Bytes of an archive row, of an epoch's artifact, and of a report with its figures.
@@ -316,10 +317,12 @@ def make_plan(
     each = Span(float(per_fold.min()), float(per_fold.mean()), float(per_fold.max()))
 
     processes = processes and not timing.exact
+    # The likely speed-up.
+    likely = max(1.0, parallel * (_EFFICIENCY if workers >= machine.cores and not remote else 1.0))
     start, spent = START_SECONDS * processes, typical.epochs * _EPOCH
     wall = Span(
         fits.low * each.low / parallel * 0.7,
-        fits.typical * each.typical / parallel + spent / 3 + start / 2 + timing.first,
+        fits.typical * each.typical / likely + spent / 3 + start / 2 + timing.first,
         fits.high * each.typical / max(1.0, parallel * _BUSY) * 1.5
         + (spent + start + 2 * typical.seconds + 3 * timing.first),
     )
@@ -329,11 +332,11 @@ def make_plan(
             # No other limit ends the search.
             least = budget.seconds
             wall = Span(least, max(least, wall.typical), max(least, wall.high))
-    wall += Span(rank_seconds / parallel / 2, rank_seconds / parallel, rank_seconds * 2)
+    wall += Span(rank_seconds / parallel / 2, rank_seconds / likely, rank_seconds * 2)
     confirm = Span(
         confirm_seconds / parallel / 2,
         # It starts workers of its own.
-        confirm_seconds / parallel + start / 2 * bool(confirm_seconds),
+        confirm_seconds / likely + start / 2 * bool(confirm_seconds),
         confirm_seconds * 2 + start,
     )
     per_partition = n_folds // problem.repeats

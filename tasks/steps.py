@@ -18,6 +18,7 @@ from swarm.errors import InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
+from swarm.problem.time_folds import TimeWindows
 from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
@@ -72,9 +73,16 @@ def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
 
 
 @step("split")
-def split_rows(table: Table, estimator: Any, options: Mapping[str, Any]) -> Split:
+def split_rows(
+    table: Table,
+    kind: str,
+    test_size: float,
+    seed: int,
+    estimator: Any,
+    windows: TimeWindows | None = None,
+) -> Split:
     """Split the rows; see :func:`tasks.split.split`."""
-    return split(table, estimator=estimator, **options)
+    return split(table, kind, test_size=test_size, seed=seed, estimator=estimator, windows=windows)
 
 
 prepare_search = step("prepare")(prepare)

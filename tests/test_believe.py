@@ -173,6 +173,17 @@ def test_the_same_seed_judges_the_same_for_any_number_of_workers(small: Any) -> 
     assert not other.predictions.equals(one.predictions)
 
 
+@pytest.mark.parametrize("serial_seconds", [0.0, 60.0])
+def test_progress_counts_the_models_of_every_contender(
+    small: Any, monkeypatch: pytest.MonkeyPatch, serial_seconds: float
+) -> None:
+    monkeypatch.setattr("swarm.validation.holdout._SERIAL_SECONDS", serial_seconds)
+    counted: list[int] = []
+    judge(KNN, *small, CHOSEN, n_random=2, n_resamples=10, on_models=counted.append)
+    # The ensemble, two single models, all features with as many models, two random draws.
+    assert counted == [3, 1, 1, 3, 3, 3]
+
+
 def test_the_any_vote_raises_the_recall_of_both_sides(small: Any) -> None:
     judged = judge(KNN, *small, CHOSEN, vote="any", pos_label="sick", n_random=2, n_resamples=30)
     value = judged.table.set_index(["contender", "metric"])["value"]

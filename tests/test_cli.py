@@ -16,6 +16,7 @@ import yaml
 
 from conf.load import from_yaml, json_schema
 from flows.cli import app
+from tasks.tracking.local_artifact import local_artifact
 from tests.small_run import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -161,6 +162,10 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     names = swarm("features", run_id, *at).out.split()
     answer = json.loads(swarm("features", run_id, *at, "--json").out)
     assert names == answer["features"]
+    # MLflow's own tables are read, and what they lack is left to MLflow.
+    assert json.loads(local_artifact(bench.uri, run_id, "features.json")) == answer
+    assert local_artifact(bench.uri, "0" * 32, "features.json") is None
+    assert "there is no run" in swarm("features", "0" * 32, *at).sentence
     assert set(names) <= {f"x{i}" for i in range(8)}
 
     longer = swarm("resume", run_id, *at, "--set", "budget.epochs=3", "-q", "--json")

@@ -18,6 +18,7 @@ from sklearn.model_selection import KFold, TimeSeriesSplit, cross_validate
 from sklearn.naive_bayes import GaussianNB
 
 from conf.check import problems_of
+from conf.later_keys import later_values
 from conf.load import load_compare, load_refresh
 from conf.resolve import fold_kind
 from flows import compare, refresh
@@ -431,6 +432,6 @@ def test_a_run_of_an_earlier_version_is_not_refused_for_keys_that_it_lacks() -> 
     tags = {"rows": "9", "columns": "2", "strategy": "bpso", "seed": "0", "problem": "p"}
     run = RunRecord("r", "", "FINISHED", "0", "", was, tags, {})
     now = {**was, "folds.gap": 0, "folds.embargo": 0, "split.gap": 0, "folds.test_size": None}
-    refuse_another_search(run, now, tags)
+    refuse_another_search(run, now, tags, later_values())
     with pytest.raises(ConfigError, match=r"started with data\.path 'a\.csv' but now it is 'b"):
         refuse_another_search(run, {**now, "data.path": "b.csv"}, {**tags, "problem": "q"})

@@ -136,7 +136,8 @@ def judge(
     n_jobs : int
         Number of contenders trained in parallel. It does not change the results.
     on_models : callable
-        Callback for progress, called with the number of models of each contender that is trained.
+        Callback for progress, called with the number of models of each contender once its answers
+        are known.
 
     Returns
     -------
