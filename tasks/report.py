@@ -88,6 +88,12 @@ def report_data(
             "cost": [record.cost for _, record in finished],
         }
     )
+    prices: dict[str, float] = {}
+    if space.unit_prices is not None:
+        masks_of = np.array([mask for mask, _ in finished]).reshape(-1, space.n_units)
+        evaluations["price"] = space.price(masks_of)
+        for unit, price in zip(space.units, space.unit_prices.tolist(), strict=True):
+            prices |= {space.columns[position]: price / len(unit) for position in unit}
     distance = None
     # A wide table has no distance matrix.
     if isinstance(hints.distance, np.ndarray) and space.n_units == space.n_columns:
@@ -122,6 +128,7 @@ def report_data(
         config_yaml=config_yaml,
         positive=judgement.positive,
         facts=facts,
+        prices=prices,
     )
 
 

@@ -16,6 +16,8 @@ from sklearn.naive_bayes import GaussianNB
 from swarm import SubsetSelector
 from swarm.errors import SpaceError
 from swarm.problem.space import SearchSpace
+from swarm.report.figures import _tradeoff as tradeoff
+from tests.small_report import plain_report
 from tests.test_confirmation import around, confirmation
 
 X, y = load_wine(return_X_y=True, as_frame=True)
@@ -113,6 +115,25 @@ def test_a_group_has_one_price() -> None:
     turned = space.reordered([2, 1, 0])
     assert turned.price(turned.mask(["a", "c"])[None, :]).tolist() == [0.3]
     assert space.restricted(np.array([True, False])).unit_prices.tolist() == [0.3]
+
+
+def test_the_report_draws_prices_in_place_of_sizes() -> None:
+    plain = plain_report()
+    names = {name for subset, _ in plain.subsets for name in subset}
+    names |= {name for pick in plain.picks for name in pick.features}
+    data = replace(
+        plain,
+        prices=dict.fromkeys(names, 2.5),
+        evaluations=plain.evaluations.assign(price=2.5 * plain.evaluations["size"]),
+    )
+    before, after = (tradeoff(each).axes[0] for each in (plain, data))
+    assert (before.get_xlabel(), after.get_xlabel()) == (
+        "features in the subset",
+        "price of the subset",
+    )
+    for one, other in zip(before.lines, after.lines, strict=True):
+        if one.get_label() in ("best subset", "in the ensemble", "1-SE pick", "knee"):
+            assert other.get_xdata().tolist() == [2.5 * x for x in one.get_xdata()]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,11 @@ class ReportData:
         ``pbest_cost_mean``, ``size_mean``, ``diversity``, ``evaluations``,
         ``distinct_evaluations``, ``fits``, ``folds_pruned`` and ``swarm_0_best_cost``, ...
     evaluations : DataFrame
-        One row per distinct mask evaluated on all folds: ``size``, ``cost``.
+        One row per distinct mask evaluated on all folds: ``size``, ``cost``, and with prices
+        ``price``.
+    prices : mapping of name to float
+        What each feature costs to obtain, as its share of the price of its group; empty if size
+        is all that counts.
     figures, differences : DataFrame
         ``Judgement.table`` and ``Judgement.differences``. A missing `low` means no interval.
     importances : Series, optional
@@ -120,6 +124,7 @@ class ReportData:
     config_yaml: str = ""
     positive: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
+    prices: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.features:
@@ -168,6 +173,10 @@ class ReportData:
             return names
         known = {str(name): float(value) for name, value in self.importances.items()}
         return sorted(names, key=lambda name: -known.get(name, 0.0))
+
+    def price(self, names: Sequence[str]) -> float:
+        """What some features cost to obtain; without prices their number."""
+        return round(sum(self.prices[name] for name in names), 9) if self.prices else len(names)
 
     def cost_pairs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Finite costs of the ensemble's subsets in cross-validation and on the test rows."""

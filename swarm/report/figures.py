@@ -225,8 +225,8 @@ def _tradeoff(data: ReportData) -> Figure:
     if not size.size:
         blank(axes, "No subset was evaluated on all folds with a finite cost.")
         return figure
-    chosen = np.array([(len(names), own) for names, own in data.subsets], dtype=np.float64)
-    chosen = chosen.reshape(-1, 2)
+    points = [(data.price(names), own) for names, own in data.subsets]
+    chosen = np.array(points, dtype=np.float64).reshape(-1, 2)
     chosen = chosen[np.isfinite(chosen[:, 1])]
     top = _highest_shown(value, chosen[:, 1])
     _limit_axes(axes, np.append(size, chosen[:, 0]), np.append(value[value <= top], chosen[:, 1]))
@@ -251,9 +251,10 @@ def _tradeoff(data: ReportData) -> Figure:
     for pick in data.picks:
         if pick.rule in markers:
             label, ring["marker"], width = markers[pick.rule]
-            axes.plot([len(pick.features)], [pick.cost], **ring, markersize=width, label=label)
+            at = data.price(pick.features)
+            axes.plot([at], [pick.cost], **ring, markersize=width, label=label)
     axes.grid()
-    axes.set_xlabel("features in the subset")
+    axes.set_xlabel("price of the subset" if data.prices else "features in the subset")
     axes.set_title(shortened(data.cost_label, 40))
     plain_ticks(axes.yaxis)
     if above := int((value > top).sum()):
@@ -266,7 +267,8 @@ def _tradeoff(data: ReportData) -> Figure:
 def _evaluated(data: ReportData) -> tuple[Float, Float]:
     if not len(data.evaluations):
         return np.empty(0), np.empty(0)
-    size = data.evaluations["size"].to_numpy(dtype=np.float64)
+    measure = "price" if data.prices else "size"
+    size = data.evaluations[measure].to_numpy(dtype=np.float64)
     value = data.evaluations["cost"].to_numpy(dtype=np.float64)
     finite = np.isfinite(value)
     return size[finite], value[finite]
@@ -285,7 +287,7 @@ def _limit_axes(axes: Axes, sizes: Float, costs: Float) -> None:
 
     axes.set_ylim(*limits(costs, 0.06))
     least, most = float(sizes.min()), float(sizes.max())
-    if most < 20 * least or most <= 100:
+    if most < 20 * least or most <= 100 or least <= 0:
         axes.set_xlim(*limits(sizes, 0.04))
         plain_ticks(axes.xaxis, whole=True, count=6)
         return

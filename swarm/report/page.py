@@ -27,7 +27,7 @@ from swarm.report.formatting import (
     plain,
     shortened,
 )
-from swarm.report.picks import RULES, Pick
+from swarm.report.picks import PRICED_RULES, RULES, Pick
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -93,7 +93,7 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         optimism=optimism_sentence(data),
         cost_bars=_cost_bars(data),
         subset_optimism=_subset_optimism(data),
-        rules=RULES,
+        rules=PRICED_RULES if data.prices else RULES,
         listed=lambda pick: _listed(data, pick),
         agreement=data.agreement,
         most_frequent=MOST_FREQUENT,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from swarm.search.picks import pick
 from swarm.strategies.operators.sequential import is_better, standard_error
 
-__all__ = ["RULES", "Pick", "one_se_limit", "pick_by_rules"]
+__all__ = ["PRICED_RULES", "RULES", "Pick", "one_se_limit", "pick_by_rules"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -22,6 +22,12 @@ RULES = {
     "lowest": ("Lowest", "found by another search on the same problem"),
     "parsimonious": ("Parsimonious", "the smallest within one standard error of the lowest cost"),
     "knee": ("Knee", "further features lower the cost clearly less"),
+}
+
+
+# If features have prices.
+PRICED_RULES = {
+    rule: (title, text.replace("smallest", "cheapest")) for rule, (title, text) in RULES.items()
 }
 
 
