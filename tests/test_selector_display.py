@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from conf.load import SelectConfig
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
+from swarm.report import ReportData
 from swarm.selector.wording import in_arguments
 from tests.pages import ROOT
 from tests.selecting import BRIEF, TREES, WINE
@@ -203,19 +204,34 @@ def test_what_a_fit_refuses_and_what_it_finds_is_said_in_arguments() -> None:
 # ---------------------------------------------------------------- report
 
 
-def headings(file: Path) -> list[str]:
-    return re.findall(r"<h2>([^<]*)</h2>", file.read_text(encoding="utf-8"))
+def test_the_report_of_a_selector_has_as_much_as_there_is_data(
+    fitted: SubsetSelector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[ReportData] = []
+    monkeypatch.setattr("swarm.selector.report.render", lambda data: told.append(data) or "page")
+    assert fitted.report(tmp_path / "a.html").read_text(encoding="utf-8") == "page"
+    fitted.report(tmp_path / "b.html", X[TRAIN], Y[TRAIN])
+    alone, with_rows = told
+    assert (alone.features, alone.cv_cost) == (fitted.subset_, fitted.cost_)
+    assert (alone.distance, alone.diagnostics) == (None, None)
+    assert not alone.metrics
+    assert with_rows.distance is not None
+    assert with_rows.diagnostics is not None
+    assert with_rows.diagnostics.rows == "3 fresh folds"
 
 
-def test_the_report_of_a_selector_is_that_of_a_run_as_far_as_there_is_data(
+def test_the_report_on_test_rows_compares_one_model_each_as_that_of_a_run(
     fitted: SubsetSelector, tmp_path: Path
 ) -> None:
-    alone = fitted.report(tmp_path / "alone.html")
-    assert {"The chosen features", "The search", "Stability", "Work"} <= set(headings(alone))
-    assert "Test rows" not in headings(alone)
-    tested = fitted.report(tmp_path / "tested.html", X[TRAIN], Y[TRAIN], test=(X[TEST], Y[TEST]))
-    assert {*headings(alone), "Test rows", "Optimism of the search"} <= set(headings(tested))
-    text = " ".join(" ".join(Page(tested.read_text(encoding="utf-8")).texts).split())
+    file = fitted.report(tmp_path / "a.html", X[TRAIN], Y[TRAIN], test=(X[TEST], Y[TEST]))
+    html = file.read_text(encoding="utf-8")
+    found = re.findall(r"<h2>([^<]*)</h2>", html)
+    assert found == [
+        *("Findings", "The chosen features", "Test rows", "Optimism of the search"),
+        *("The model of the chosen features", "The search", "Stability", "Correlated features"),
+        "Work",
+    ]
+    text = " ".join(" ".join(Page(html).texts).split())
     assert f"On {TEST.sum()} unseen rows, one model each: accuracy" in text
     assert "(blank)" not in text
     rows = text[text.index("contender accuracy") :]

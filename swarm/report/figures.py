@@ -57,12 +57,14 @@ _STAR: Any = {
 _ABOVE: Any = {"loc": "outside upper left"}
 
 
-def draw_figures(data: ReportData) -> dict[str, Drawing]:
+def draw_figures(data: ReportData, *, png: bool = True) -> dict[str, Drawing]:
     """Draw the figures of a report, by name: ``convergence``, ``test_f1``, ...
 
     Parameters
     ----------
     data : ReportData
+    png : bool
+        Whether to render the figures as PNG too, which takes as long as the SVG.
 
     Returns
     -------
@@ -72,7 +74,7 @@ def draw_figures(data: ReportData) -> dict[str, Drawing]:
     with styled():
         return {
             # Those of the model are in the page only.
-            name: draw(name, label, figure, png=name not in TITLES)
+            name: draw(name, label, figure, png=png and name not in TITLES)
             for name, label, figure in _figures(data)
         }
 

@@ -73,7 +73,7 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
     """
     from markupsafe import Markup
 
-    drawings = draw_figures(data) if drawings is None else drawings
+    drawings = draw_figures(data, png=False) if drawings is None else drawings
     svgs = {name: Markup(drawing.element()) for name, drawing in drawings.items()}
     chosen, others = feature_rows(data)
     return template("report.html.j2").render(
