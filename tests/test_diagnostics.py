@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,25 @@ def test_shap_values_of_lightgbm_add_up_to_its_raw_score(binary: Diagnostics, mo
     raw = -model.predict(X[~TRAIN][CHOSEN].iloc[rows], raw_score=True)
     base = raw - found.values.sum(axis=1).to_numpy()
     assert np.ptp(base) == pytest.approx(0.0, abs=1e-4)
+
+
+@pytest.mark.skipif(find_spec("shap") is None, reason="no extra shap")
+def test_shap_values_of_a_linear_model_are_its_terms() -> None:
+    table, target = load_diabetes(return_X_y=True, as_frame=True)
+    _, found = diagnosed(Ridge(), ["bmi", "s5"], table, target)
+    model = Ridge().fit(table[np.arange(len(table)) % 2 == 0][["bmi", "s5"]], target[::2])
+    assert found.shap is not None
+    assert found.shap.values is not None
+    assert found.shap.levels is not None
+    for name, coefficient in zip(["bmi", "s5"], model.coef_, strict=True):
+        ranks = found.shap.levels[name].to_numpy()
+        values = found.shap.values[name].to_numpy()
+        assert np.corrcoef(ranks, np.sign(coefficient) * values)[0, 1] > 0.9
+    rng = np.random.default_rng([0, 5])
+    unseen = table[np.arange(len(table)) % 2 == 1][["bmi", "s5"]].to_numpy()
+    rows = unseen[np.sort(rng.choice(len(unseen), found.shap.n_rows, replace=False))]
+    terms = rows[:, 0] * model.coef_[0]
+    assert np.ptp(terms - found.shap.values["bmi"].to_numpy()) == pytest.approx(0.0, abs=1e-4)
 
 
 def test_the_number_of_models_is_bounded_however_many_features_are_chosen() -> None:
