@@ -46,7 +46,14 @@ from swarm.validation.scorer_metrics import check_scorable
 from tasks.answer import answer_files, judgement_files
 from tasks.models.files import is_storable
 from tasks.prefect_artifacts import show_answer
-from tasks.report import costs_on_test, final_metrics, report_data, run_facts, write_report
+from tasks.report import (
+    costs_on_test,
+    diagnose_answer,
+    final_metrics,
+    report_data,
+    run_facts,
+    write_report,
+)
 from tasks.secrets import expand
 from tasks.steps import (
     fit_ensemble,
@@ -333,6 +340,9 @@ def _concluded(
             facts=facts,
             subset_test_costs=costs_on_test(problem, ensemble, test),
             union_at_most=config.ensemble.union_at_most,
+            diagnostics=diagnose_answer(
+                problem, result, train, test, ensemble, config.evaluation.n_jobs
+            ),
         )
         log.files(write_report(data))
         log.settle()

@@ -24,6 +24,8 @@ from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record
 from swarm.validation import Judgement
+from swarm.validation.answers import answers_of
+from swarm.validation.diagnostics import Diagnostics, Unseen, diagnose
 from swarm.validation.headline import Headline
 from tasks.step import step
 from tasks.table import Table
@@ -31,7 +33,14 @@ from tasks.table import Table
 Mask = NDArray[np.bool_]
 Finished = tuple[Mask, Record]
 
-__all__ = ["costs_on_test", "final_metrics", "report_data", "run_facts", "write_report"]
+__all__ = [
+    "costs_on_test",
+    "diagnose_answer",
+    "final_metrics",
+    "report_data",
+    "run_facts",
+    "write_report",
+]
 
 
 @step("report")
@@ -49,6 +58,36 @@ def write_report(data: ReportData) -> dict[str, bytes]:
     for drawing in drawings.values():
         files |= drawing.files()
     return files
+
+
+@step("diagnose")
+def diagnose_answer(
+    problem: Problem,
+    result: SearchResult,
+    train: Table,
+    test: Table,
+    ensemble: SubsetEnsemble,
+    n_jobs: int,
+) -> Diagnostics:
+    """Train and score the models of the diagnostics on the test rows.
+
+    `train` has the rows of the problem.
+    """
+    rows = Unseen(
+        np.arange(len(train.features)),
+        test.features[list(problem.features.columns)],
+        np.asarray(test.target),
+        test.weight_in_score(problem),
+    )
+    several = len(ensemble.models_) > 1 and problem.task != "multilabel"
+    return diagnose(
+        problem,
+        result.best_mask,
+        [rows],
+        f"{len(test.features):,} unseen rows",
+        ensemble=answers_of(ensemble, test.features) if several else None,
+        n_jobs=n_jobs,
+    )
 
 
 def costs_on_test(problem: Problem, ensemble: SubsetEnsemble, test: Table) -> list[float]:
@@ -76,6 +115,7 @@ def report_data(
     facts: Mapping[str, object],
     subset_test_costs: Sequence[float] = (),
     union_at_most: int | float | None = None,
+    diagnostics: Diagnostics | None = None,
 ) -> ReportData:
     """Collect the data of the report from a search and its evaluation on the test rows."""
     space = result.space
@@ -127,6 +167,7 @@ def report_data(
         findings=[each.as_dict() for each in findings],
         config_yaml=config_yaml,
         positive=judgement.positive,
+        diagnostics=diagnostics,
         facts=facts,
         prices=prices,
     )

@@ -201,7 +201,7 @@ def test_ctrl_c_while_confirming_keeps_the_result_of_the_search(
         ({"cv": KFold(3)}, "needs folds that can be drawn again"),
         ({"confirm": {"bets": 3}}, "unknown option 'bets' of confirm"),
         ({"confirm": {"goal": "scores"}}, "unknown goal 'scores'"),
-        ({"confirm": 20}, "must be true, false or a mapping"),
+        ({"confirm": 20}, "must be True, False or a mapping"),
         ({"pick": "knee"}, "both select a subset"),
     ],
 )

@@ -46,7 +46,11 @@ def test_every_page_is_in_the_navigation_once() -> None:
         return [leaf for part in parts for leaf in leaves(part)]
 
     there = leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
-    written = (page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+    written = [
+        page.relative_to(DOCS).as_posix()
+        for kind in ("md", "ipynb")
+        for page in DOCS.rglob(f"*.{kind}")
+    ]
     assert sorted(there) == sorted(written)
 
 

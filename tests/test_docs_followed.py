@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,3 +175,26 @@ def test_an_example_without_its_data_says_so_and_ends(name: str, tmp_path: Path)
     )
     assert "pass a file with --data" in said
     assert "Traceback" not in said
+
+
+def printed(cell: Any) -> str:
+    """Return what a cell of a notebook printed."""
+    streams = [output for output in cell.outputs if output.output_type == "stream"]
+    return "".join(output.text for output in streams)
+
+
+@pytest.mark.parametrize("file", sorted((DOCS / "notebooks").glob("*.ipynb")), ids=lambda f: f.stem)
+def test_a_notebook_runs_again_and_prints_what_it_is_stored_with(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    stored = nbformat.read(file, as_version=4)
+    cells = [cell for cell in stored.cells if cell.cell_type == "code"]
+    before = [printed(cell) for cell in cells]
+    assert all(cell.execution_count for cell in cells)
+    client = NotebookClient(stored, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    assert [printed(cell) for cell in cells] == before

@@ -240,7 +240,7 @@ def test_a_restricted_space_keeps_groups_and_constraints_in_their_order() -> Non
 @pytest.mark.parametrize(
     ("prefilter", "words"),
     [
-        ("yes", "prefilter must be true, false, 'auto' or a mapping of options, got 'yes'"),
+        ("yes", "prefilter must be True, False, 'auto' or a mapping of options, got 'yes'"),
         ({"most": 3}, "unknown option 'most' of prefilter"),
         ({"least": 0}, "prefilter least must be >= 1, got 0"),
         ({"when": "never"}, "prefilter when must be one of 'always', 'auto', got 'never'"),

@@ -13,12 +13,13 @@ from swarm.report.formatting import interval, metric_name, plain, signed
 from swarm.validation.metrics import LOWER_IS_BETTER
 
 __all__ = [
-    "LABELS",
     "NAMES",
-    "RIVALS",
     "contender_rows",
+    "is_single",
+    "label_of",
     "lower_is_better",
     "paired_differences",
+    "rivals_of",
     "rows_of",
 ]
 
@@ -59,6 +60,41 @@ NOTES = MappingProxyType(
 # They have the vote of the ensemble, so a difference to them is due to the selection alone.
 RIVALS = ("all_features_ensemble", "random_subsets")
 
+# A report without an ensemble, such as that of a selector: one model each.
+_SINGLE_RIVALS = ("all_features", "random_subsets")
+_SINGLE = MappingProxyType(
+    {
+        "ensemble": "Chosen features",
+        "all_features": "All features",
+        "random_subsets": "Random subsets",
+    }
+)
+_SINGLE_NOTES = MappingProxyType(
+    {
+        "ensemble": "One model of the chosen features.",
+        "all_features": NOTES["all_features"],
+        "random_subsets": (
+            "One model each of random subsets of the same size: if they do as well, it hardly "
+            "matters which features are kept."
+        ),
+    }
+)
+
+
+def is_single(data: ReportData) -> bool:
+    """Whether one model of the chosen features is compared, and no ensemble."""
+    return bool(data.metrics) and "best_subset" not in set(data.figures["contender"])
+
+
+def rivals_of(data: ReportData) -> tuple[str, ...]:
+    """Return the baselines whose difference to the result is due to the selection alone."""
+    return _SINGLE_RIVALS if is_single(data) else RIVALS
+
+
+def label_of(data: ReportData, contender: str) -> str:
+    """Return the short name of a contender; empty if it has none."""
+    return (_SINGLE if is_single(data) else LABELS).get(contender, "")
+
 
 @dataclass(frozen=True)
 class PairedDifference:
@@ -79,7 +115,8 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
         return []
     metric = data.metrics[0]
     found = []
-    for name in RIVALS:
+    names, rivals = _SINGLE if is_single(data) else NAMES, rivals_of(data)
+    for name in rivals:
         for row in rows_of(data.differences, metric, name):
             kind = {"ensemble": "better", "neither": "neither"}.get(str(row["favours"]), "worse")
             known = interval(row["low"], row["high"])
@@ -87,7 +124,7 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
                 kind = "neither"
             found.append(
                 PairedDifference(
-                    name=NAMES[name],
+                    name=names[name],
                     metric=metric_name(metric),
                     difference=signed(row["difference"]),
                     bounds=known or "no interval",
@@ -99,7 +136,7 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
                         else "no interval, so no conclusion",
                     }[kind],
                     kind=kind,
-                    is_all_features=name == RIVALS[0],
+                    is_all_features=name == rivals[0],
                 )
             )
     return found
@@ -108,6 +145,8 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
 def contender_rows(data: ReportData) -> list[dict[str, Any]]:
     """Return a row per contender; `cells` has its result and paired difference per metric."""
     rows: list[dict[str, Any]] = []
+    single, rivals = is_single(data), rivals_of(data)
+    names, notes = (_SINGLE, _SINGLE_NOTES) if single else (NAMES, NOTES)
     for name in dict.fromkeys(data.figures["contender"].tolist()) if data.metrics else []:
         cells = [
             [
@@ -119,9 +158,9 @@ def contender_rows(data: ReportData) -> list[dict[str, Any]]:
         first = data.figures[data.figures["contender"] == name].iloc[0]
         rows.append(
             {
-                "name": NAMES.get(name, plain(name)),
-                "note": NOTES.get(name, ""),
-                "kind": "own" if name == "ensemble" else "rival-row" if name in RIVALS else "other",
+                "name": names.get(name, plain(name)),
+                "note": notes.get(name, ""),
+                "kind": "own" if name == "ensemble" else "rival-row" if name in rivals else "other",
                 "n_features": int(first["n_features"]),
                 "n_models": int(first["n_models"]),
                 "cells": cells,

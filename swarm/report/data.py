@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from swarm.errors import InputError
 from swarm.report.agreement import Agreement
 from swarm.report.picks import Pick
+from swarm.validation.diagnostics import Diagnostics
 from swarm.validation.headline import Headline
 
 __all__ = ["ReportData"]
@@ -82,6 +83,8 @@ class ReportData:
         Of runs from before findings were numbered.
     findings : list of mapping
         See :meth:`swarm.findings.Finding.as_dict`.
+    diagnostics : Diagnostics, optional
+        Of the model of the chosen features.
     config_yaml : str
     positive : str
         Sentence that names the positive class, see :attr:`swarm.validation.Judgement.positive`;
@@ -123,6 +126,7 @@ class ReportData:
     findings: Sequence[Mapping[str, Any]] = ()
     config_yaml: str = ""
     positive: str = ""
+    diagnostics: Diagnostics | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
     prices: Mapping[str, float] = field(default_factory=dict)
 

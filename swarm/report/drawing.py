@@ -125,7 +125,7 @@ class Drawing:
     svg : str
         In the light colours on white, with a text alternative.
     png : bytes
-        The same figure at twice the size.
+        The same figure at twice the size; empty if it is in the page only.
     """
 
     name: str
@@ -135,7 +135,7 @@ class Drawing:
     def files(self, vector: bool = False) -> dict[str, bytes]:
         """Return bytes by path: ``figures/name.png``, and ``figures/name.svg`` if `vector`."""
         svg = {f"figures/{self.name}.svg": self.svg.encode()} if vector else {}
-        return {**svg, f"figures/{self.name}.png": self.png}
+        return {**svg, f"figures/{self.name}.png": self.png} if self.png else svg
 
     def element(self) -> str:
         """Return the SVG with CSS variables in place of colours."""
@@ -170,7 +170,7 @@ def empty_figure(height: float, width: float = _WIDTH) -> Figure:
     return Figure(figsize=(width / 72, height / 72))
 
 
-def draw(name: str, label: str, figure: Figure) -> Drawing:
+def draw(name: str, label: str, figure: Figure, *, png: bool = True) -> Drawing:
     """Render a figure as reproducible SVG and PNG, with a single layout pass.
 
     Parameters
@@ -180,6 +180,8 @@ def draw(name: str, label: str, figure: Figure) -> Drawing:
     label : str
         Text alternative for screen readers.
     figure : Figure
+    png : bool
+        Whether to render a PNG too, which takes as long as the SVG.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -192,9 +194,10 @@ def draw(name: str, label: str, figure: Figure) -> Drawing:
     # The salt makes the ids of clip paths and markers unique on a page of many figures.
     with mpl.rc_context({"svg.hashsalt": name}):
         FigureCanvasSVG(figure).print_svg(text, metadata=nothing)  # type: ignore[no-untyped-call]
-    figure.set_layout_engine("none")
-    figure.set_dpi(144)
-    FigureCanvasAgg(figure).print_png(image, metadata=unsigned)  # type: ignore[no-untyped-call]
+    if png:
+        figure.set_layout_engine("none")
+        figure.set_dpi(144)
+        FigureCanvasAgg(figure).print_png(image, metadata=unsigned)  # type: ignore[no-untyped-call]
     svg = text.getvalue()
     # Ids of groups repeat between the figures of a page, and nothing refers to them.
     svg = _GROUP.sub("<g", svg[svg.index("<svg") :])

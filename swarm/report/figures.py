@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.report.contenders import LABELS, RIVALS
+from swarm.report.contenders import label_of, rivals_of
 from swarm.report.correlations import distances, shown_features
 from swarm.report.drawing import (
     LIGHT,
@@ -24,6 +24,7 @@ from swarm.report.drawing import (
     styled,
 )
 from swarm.report.formatting import cost, counted, metric_name, number, shortened
+from swarm.report.model_figures import TITLES, model_figures
 from swarm.report.picks import one_se_limit
 from swarm.search.picks import pareto_front
 from swarm.validation.metrics import LOWER_IS_BETTER
@@ -56,12 +57,14 @@ _STAR: Any = {
 _ABOVE: Any = {"loc": "outside upper left"}
 
 
-def draw_figures(data: ReportData) -> dict[str, Drawing]:
+def draw_figures(data: ReportData, *, png: bool = True) -> dict[str, Drawing]:
     """Draw the figures of a report, by name: ``convergence``, ``test_f1``, ...
 
     Parameters
     ----------
     data : ReportData
+    png : bool
+        Whether to render the figures as PNG too, which takes as long as the SVG.
 
     Returns
     -------
@@ -69,7 +72,11 @@ def draw_figures(data: ReportData) -> dict[str, Drawing]:
         Byte-identical for the same data and the same version of matplotlib.
     """
     with styled():
-        return {name: draw(name, label, figure) for name, label, figure in _figures(data)}
+        return {
+            # Those of the model are in the page only.
+            name: draw(name, label, figure, png=png and name not in TITLES)
+            for name, label, figure in _figures(data)
+        }
 
 
 def metric_figure_name(metric: str) -> str:
@@ -96,6 +103,8 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
     if len(data.cost_pairs()[0]) > 1:
         label = "Cost in cross-validation against cost on the test rows, a dot per subset."
         yield "calibration", label, _calibration(data)
+    if data.diagnostics is not None:
+        yield from model_figures(data.diagnostics)
     if data.agreement is not None:
         label = (
             f"Selection frequency of each feature in the {counted(data.agreement.n_held, 'subset')}"
@@ -343,15 +352,16 @@ def _forest(data: ReportData, metric: str) -> Figure:
         axes.set_title("lower is better", loc="right")
     axes.set_yticks(
         range(len(rows)),
-        [LABELS.get(str(r["contender"])) or shortened(r["contender"], 18) for r in rows],
+        [label_of(data, str(r["contender"])) or shortened(r["contender"], 18) for r in rows],
     )
     right = axes.secondary_yaxis("right")
     right.spines[:].set_visible(False)
     right.set_yticks(range(len(rows)), [number(float(row["value"])) for row in rows])
+    rivals = rivals_of(data)
     for y, (row, name, value) in enumerate(
         zip(rows, axes.get_yticklabels(), right.get_yticklabels(), strict=True)
     ):
-        own, rival = row["contender"] == "ensemble", row["contender"] in RIVALS
+        own, rival = row["contender"] == "ensemble", row["contender"] in rivals
         colour = LIGHT["accent" if own else "second" if rival else "muted"]
         name.set(color=LIGHT["ink" if own or rival else "muted"])
         value.set(color=colour)

@@ -12,7 +12,13 @@ import numpy as np
 
 from swarm.checks import require_package
 from swarm.report import formatting
-from swarm.report.contenders import contender_rows, lower_is_better, paired_differences, rows_of
+from swarm.report.contenders import (
+    contender_rows,
+    is_single,
+    lower_is_better,
+    paired_differences,
+    rows_of,
+)
 from swarm.report.correlations import nearest_left_out, shown_features
 from swarm.report.data import ReportData
 from swarm.report.drawing import DARK, LIGHT, Drawing
@@ -27,6 +33,7 @@ from swarm.report.formatting import (
     plain,
     shortened,
 )
+from swarm.report.model_figures import TITLES, explained
 from swarm.report.picks import PRICED_RULES, RULES, Pick
 
 if TYPE_CHECKING:
@@ -66,7 +73,7 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
     """
     from markupsafe import Markup
 
-    drawings = draw_figures(data) if drawings is None else drawings
+    drawings = draw_figures(data, png=False) if drawings is None else drawings
     svgs = {name: Markup(drawing.element()) for name, drawing in drawings.items()}
     chosen, others = feature_rows(data)
     return template("report.html.j2").render(
@@ -82,6 +89,7 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         rows_shown=_ROWS_SHOWN,
         rivals=paired_differences(data),
         contenders=contender_rows(data),
+        single=is_single(data),
         has_intervals=bool(data.metrics) and bool(data.figures["low"].notna().any()),
         lower_is_better=lower_is_better(data),
         metrics=[metric_name(metric) for metric in data.metrics],
@@ -93,6 +101,9 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         optimism=optimism_sentence(data),
         cost_bars=_cost_bars(data),
         subset_optimism=_subset_optimism(data),
+        model=data.diagnostics,
+        model_figures={} if data.diagnostics is None else explained(data.diagnostics),
+        model_titles=TITLES,
         rules=PRICED_RULES if data.prices else RULES,
         listed=lambda pick: _listed(data, pick),
         agreement=data.agreement,
@@ -156,7 +167,9 @@ def _tiles(data: ReportData) -> list[Tile]:
         )
         for one in data.head().evidence
     ]
-    for row in rows_of(data.figures, data.metrics[0], "ensemble") if data.metrics else []:
+    single = is_single(data)
+    ensemble = [] if single or not data.metrics else [data.metrics[0]]
+    for row in [row for metric in ensemble for row in rows_of(data.figures, metric, "ensemble")]:
         label = f"test {metric_name(data.metrics[0])} of the ensemble"
         models, used = counted(row["n_models"], "model"), counted(row["n_features"], "feature")
         bounds = interval(row["low"], row["high"]) or "no interval"
@@ -164,7 +177,7 @@ def _tiles(data: ReportData) -> list[Tile]:
     tiles += [
         (rival.difference, f"{rival.metric} gain over all features, same vote", rival.bounds)
         for rival in paired_differences(data)
-        if rival.is_all_features
+        if rival.is_all_features and not single
     ]
     if data.confirmation is not None:
         note = f"{cost(data.confirmation['all_features_cost'])} with all features"
@@ -308,8 +321,8 @@ def _stability(data: ReportData) -> str:
     if found is None:
         return ""
     caution = (
-        "One run does not show what another seed or other rows would select; "
-        "the command swarm stability repeats the search to find out."
+        "One run does not show what another seed or other rows would select; repeat the search "
+        "to find out (swarm stability, or other values of random_state)."
     )
     if found.n_held < 2:
         return f"The search ended with a single subset, so there is nothing to compare. {caution}"

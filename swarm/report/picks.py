@@ -19,7 +19,7 @@ Float = NDArray[np.float64]
 
 RULES = {
     "best": ("Best", "the result of this search"),
-    "lowest": ("Lowest", "found by another search on the same problem"),
+    "lowest": ("Lowest", "the lowest cost of all evaluated subsets, not confirmed"),
     "parsimonious": ("Parsimonious", "the smallest within one standard error of the lowest cost"),
     "knee": ("Knee", "further features lower the cost clearly less"),
 }

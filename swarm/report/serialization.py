@@ -23,6 +23,7 @@ from swarm.report.correlations import nearest_left_out, shown_features
 from swarm.report.data import ReportData
 from swarm.report.picks import Pick
 from swarm.validation.comparison import Comparison, Friedman
+from swarm.validation.diagnostics import Diagnostics
 from swarm.validation.headline import Headline
 from swarm.validation.metrics import natural_name
 
@@ -38,6 +39,7 @@ def report_text(data: ReportData) -> str:
     held = {one.name: getattr(small, one.name) for one in fields(small)}
     held["picks"] = [vars(pick) for pick in data.picks]
     held["headline"] = None if data.headline is None else data.headline.as_dict()
+    held["diagnostics"] = None if data.diagnostics is None else data.diagnostics.as_dict()
     held["agreement"] = None if data.agreement is None else vars(data.agreement)
     return _pack({"format": _REPORT, "report": held})
 
@@ -56,6 +58,8 @@ def report_of(text: str) -> ReportData:
         held["picks"] = [Pick(**{**p, "features": tuple(p["features"])}) for p in held["picks"]]
         if held.get("headline") is not None:
             held["headline"] = Headline.of_dict(held["headline"])
+        if held.get("diagnostics") is not None:
+            held["diagnostics"] = Diagnostics.of_dict(held["diagnostics"])
         for table in ("figures", "differences"):
             held[table] = _natural(held[table])
         if held["agreement"] is not None:

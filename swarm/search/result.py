@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from swarm.search.prefilter import Cut
     from swarm.search.rotation import Finalists
 
-__all__ = ["ConfirmedSubsets", "SearchResult"]
+__all__ = ["ConfirmedSubsets", "SearchResult", "aligned", "counts_of", "listed"]
 
 Bool = NDArray[np.bool_]
+
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,19 @@ class SearchResult:
     finalists: Finalists | None = None
     confirmation: Confirmation | None = None
     cut: Cut | None = None
+
+    def __str__(self) -> str:
+        """Summarise the result in a few lines; ``repr`` shows all fields."""
+        names = self.features
+        rows = [("features", f"{len(names):,} of {self.space.n_columns:,}: {listed(names)}")]
+        rows.append(("cost", f"{self.cost:.4g} on the folds of the search"))
+        if self.confirmation is not None:
+            rows.append(("fresh folds", self.confirmation.sentence()))
+        if self.cut is not None:
+            rows.append(("prefilter", self.cut.sentence().removeprefix("prefilter: ")))
+        rows.append(("search", counts_of(self)))
+        rows.append(("ended by", self.reason))
+        return aligned(rows)
 
     @property
     def best_mask(self) -> Bool:
@@ -230,3 +246,24 @@ def _within(
             union = wider
             kept.append(row)
     return np.array(kept, dtype=np.intp)
+
+
+def listed(names: Sequence[str], most: int = _MOST_NAMED) -> str:
+    """Join the first names, and count the others."""
+    more = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def counts_of(result: SearchResult) -> str:
+    """Return how many epochs, subsets and models a search took."""
+    counts = result.state.counts
+    return (
+        f"{result.state.epoch:,} epochs, {counts.distinct:,} distinct subsets, "
+        f"{counts.fits:,} models trained on a fold"
+    )
+
+
+def aligned(rows: Sequence[tuple[str, str]]) -> str:
+    """Return names and texts as lines of two columns."""
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)

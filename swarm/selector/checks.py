@@ -84,7 +84,7 @@ def prefilter_options(prefilter: Any) -> dict[str, Any] | None:
         prefilter = {} if prefilter is True else {"when": "auto"}
     if not isinstance(prefilter, Mapping):
         raise ConfigError(
-            f"prefilter must be true, false, 'auto' or a mapping of options, got {prefilter!r}"
+            f"prefilter must be True, False, 'auto' or a mapping of options, got {prefilter!r}"
         )
     for name in prefilter:
         if name not in _PREFILTER_OPTIONS:
@@ -104,7 +104,7 @@ def prefilter_options(prefilter: Any) -> dict[str, Any] | None:
 def _check_confirm(selector: Any) -> None:
     confirm = selector.confirm
     if not isinstance(confirm, (bool, Mapping)):
-        raise ConfigError(f"confirm must be true, false or a mapping of options, got {confirm!r}")
+        raise ConfigError(f"confirm must be True, False or a mapping of options, got {confirm!r}")
     for name in [] if isinstance(confirm, bool) else confirm:
         if name not in _CONFIRM_OPTIONS:
             raise ConfigError(

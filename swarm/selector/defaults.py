@@ -62,7 +62,7 @@ def folds_and_scorer(
             warnings.warn(
                 "cv=None trains and scores on all rows, like cv=0; for cross-validation pass "
                 "a number of folds, such as cv=5",
-                stacklevel=4,
+                stacklevel=6,
             )
         rows = np.arange(n_rows)
         cv = [(rows, rows)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -113,15 +114,18 @@ def progress(verbose: int, epochs: int | None) -> Iterator[Tell]:
     Parameters
     ----------
     verbose
-        0: no output; 1: a progress bar on a terminal; 2: also a line per epoch without a terminal.
-        Without the package rich, lines replace the progress bar.
+        0: no output; 1: a progress bar on a terminal or in a notebook; 2: also a line per epoch
+        elsewhere. Lines replace the bar without the package rich, in a notebook without tqdm.
     epochs : int or None
         Maximum number of epochs, None if unknown.
     """
-    terminal = verbose > 0 and sys.stderr.isatty()
-    if terminal and find_spec("rich") is not None:
+    notebook = verbose > 0 and _in_notebook()
+    terminal = verbose > 0 and not notebook and sys.stderr.isatty()
+    if notebook and find_spec("tqdm") is not None:
+        yield from _notebook_bar(epochs)
+    elif terminal and find_spec("rich") is not None:
         yield from _bar(epochs)
-    elif terminal or verbose > 1:
+    elif notebook or terminal or verbose > 1:
         yield lambda record, _: print(f"epoch {record.epoch}: {_said(record)}", file=sys.stderr)
     else:
         yield lambda record, _: None
@@ -145,6 +149,32 @@ def _bar(epochs: int | None) -> Iterator[Tell]:
         yield lambda record, _: shown.update(
             number, completed=record.epoch, description=_said(record)
         )
+
+
+def _in_notebook() -> bool:
+    """Whether this is the kernel of a notebook, which has no terminal; does not import IPython."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def _notebook_bar(epochs: int | None) -> Iterator[Tell]:
+    # Its own warning, where ipywidgets are missing: the bar is text then.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from tqdm.auto import tqdm
+
+    with tqdm(total=epochs, unit="epoch", desc="first subsets") as shown:
+
+        def told(record: EpochRecord, state: SearchState) -> None:
+            metrics = record.metrics
+            shown.set_description(
+                f"best cost {metrics['best_cost']:.5f} with {metrics['best_size']:.0f} features",
+                refresh=False,
+            )
+            shown.update(record.epoch - shown.n)
+
+        yield told
 
 
 def _said(record: EpochRecord) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.problem.problem import Problem
+from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.search.asked import asked_masks, looked_up
 from swarm.search.packing import first_of_equal
@@ -49,6 +50,7 @@ class EvaluatedSubsets:
         Smallest and largest requested number of units.
     order : tuple of int
         See :class:`swarm.problem.problem.Problem`.
+    scoring : Scoring
     """
 
     result: SearchResult
@@ -58,6 +60,7 @@ class EvaluatedSubsets:
     importances: dict[int, Float]
     bounds: tuple[int, int]
     order: tuple[int, ...]
+    scoring: Scoring
 
     @classmethod
     def of(
@@ -94,7 +97,7 @@ class EvaluatedSubsets:
         if np.isfinite(table["cost"].to_numpy()[inside]).any():
             allowed = inside
         front = pareto_front(prices, np.where(allowed, table["cost"], np.nan))
-        held = cls(result, table, masks[rows], front, {}, bounds, problem.order)
+        held = cls(result, table, masks[rows], front, {}, bounds, problem.order, problem.scoring)
         return replace(held, importances=held._read_importances(problem, known))
 
     @property

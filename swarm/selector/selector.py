@@ -34,12 +34,14 @@ from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, 
 from swarm.search.warm import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import check_parameters, prefilter_options
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
+from swarm.selector.display import SelectionDisplay
 from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
 from swarm.selector.progress import CallbackSupport, FitCallbacks, progress, tell, with_callbacks
 from swarm.selector.results import EvaluatedSubsets, selected
 from swarm.selector.routing import router_of, sent
 from swarm.selector.sizes import bounds_of_answer, sized
 from swarm.selector.tables import as_table, as_target, is_polars, select_columns, wants_polars
+from swarm.selector.wording import findings_in_arguments, raises_in_arguments
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of, strategy_class
@@ -48,6 +50,7 @@ __all__ = ["SubsetSelector"]
 
 
 class SubsetSelector(
+    SelectionDisplay,
     CallbackSupport,  # type: ignore[misc]
     SelectorMixin,  # type: ignore[misc]
     MetaEstimatorMixin,  # type: ignore[misc]
@@ -156,7 +159,8 @@ class SubsetSelector(
         Called after every epoch with its record and the state of the search. Pass scikit-learn
         callbacks to ``set_callbacks`` (scikit-learn 1.9 or later).
     verbose : int
-        0: no output; 1: a progress bar on a terminal; 2: also a line per epoch without a terminal.
+        0: no output; 1: a progress bar on a terminal or in a notebook; 2: also a line per epoch
+        elsewhere.
 
     Attributes
     ----------
@@ -297,6 +301,7 @@ class SubsetSelector(
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
+    @raises_in_arguments
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
         """Search for the best subset.
 
@@ -385,7 +390,7 @@ class SubsetSelector(
         self._keep(found, self.pick)
         size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
         if "parsimonious" in [rule for rule in (self.pick, size) if isinstance(rule, str)]:
-            self._warn_without_error(stacklevel=4)
+            self._warn_without_error(stacklevel=5)
         if self.interrupted_:
             self._warn_of_interrupt()
         tasks.end({name: getattr(self, name) for name in ("subset_", "cost_", "_support")})
@@ -628,7 +633,7 @@ class SubsetSelector(
             self.findings_ = self._findings_of(problem, finished)
             if finished.doubt:
                 warnings.warn(
-                    f"{finished.doubt}; use a proxy closer to the estimator, or none", stacklevel=4
+                    f"{finished.doubt}; use a proxy closer to the estimator, or none", stacklevel=5
                 )
             cut = finished.result.cut
             searched = problem.space if cut is None else problem.space.restricted(cut.kept)
@@ -640,7 +645,8 @@ class SubsetSelector(
         target, task = problem.target, problem.task
         told = search_findings(finished, target, task)
         told += target_findings(target, task, problem.scoring.name, problem.scoring.pos_label)
-        return unmuted([*told, *column_findings(problem.features, target, task)], self.mute)
+        told += column_findings(problem.features, target, task)
+        return findings_in_arguments(unmuted(told, self.mute))
 
     def _fitted_at(self, problem: Problem) -> Callable[[SearchState], dict[str, Any] | None]:
         """Return a function from a state to the attributes of a selector fitted at that state."""
@@ -684,7 +690,7 @@ class SubsetSelector(
             f"the search was interrupted after {state.epoch} finished epochs: the selector is "
             f"fitted with the best of {len(self.results_)} subsets, which has "
             f"{len(self.subset_)} features and cost {self.cost_:.6g}{missed}",
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def _warn_without_error(self, stacklevel: int) -> None:

@@ -49,13 +49,15 @@ class Headline:
 
     @property
     def title(self) -> str:
-        """One of three headlines."""
+        """One of three headlines; without any evidence a plain statement."""
         few, everything = f"{self.n_features:,}", f"{self.n_available:,}"
         noun = "feature" if self.n_available == 1 else "features"
         if self.verdict == "better":
             return f"Keep these {few} of {everything} {noun}"
         if self.verdict == "worse":
             return f"Keep all {everything} {noun}"
+        if not self.evidence:
+            return f"{few} of {everything} {noun} selected, not compared with all"
         return f"No clear difference: {few} of {everything} {noun} do"
 
     @property

@@ -1,0 +1,330 @@
+"""The figures of the model of the chosen features: curves, calibration, SHAP values and others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.report.drawing import LIGHT, empty_figure, limits, plain_ticks
+from swarm.report.formatting import counted, metric_name, number, shortened
+from swarm.validation.metrics import LOWER_IS_BETTER
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from swarm.validation.contributions import Contributions
+    from swarm.validation.diagnostics import Diagnostics
+
+__all__ = ["TITLES", "explained", "model_figures"]
+
+Float = NDArray[np.float64]
+
+TITLES = MappingProxyType(
+    {
+        "shap": "SHAP values",
+        "dropped": "Loss when a feature is dropped",
+        "roc": "ROC curve",
+        "precision_recall": "Precision and recall",
+        "probabilities": "Calibration of the probabilities",
+        "confusion": "Confusion matrix",
+        "predicted": "Predicted and true values",
+        "learning": "Learning curve",
+    }
+)
+
+_NAME_LENGTH = 19
+_DASHED: Any = (0, (4, 2.5))
+_DOTTED: Any = (0, (2, 2.5))
+_ABOVE: Any = {"loc": "outside upper left"}
+_LABELS = {"chosen": "chosen features", "all_features": "all features", "ensemble": "ensemble"}
+_LINES: MappingProxyType[str, Any] = MappingProxyType(
+    {
+        "chosen": {"color": LIGHT["accent"], "linewidth": 2.4},
+        "all_features": {"color": LIGHT["second"], "linewidth": 1.6, "linestyle": _DASHED},
+        "ensemble": {"color": LIGHT["muted"], "linewidth": 1.4, "linestyle": _DOTTED},
+    }
+)
+_DIAGONAL: Any = {"color": LIGHT["faint"], "linewidth": 1.0, "linestyle": _DOTTED}
+# Columns of dots side by side in a row of the SHAP figure.
+_BINS = 70
+
+
+def model_figures(found: Diagnostics) -> Iterator[tuple[str, str, Figure]]:
+    """Yield name, text alternative and figure, for what there is."""
+    rows = found.rows
+    if found.shap is not None:
+        label = f"SHAP values of the {len(found.shap.mean)} features that move predictions most."
+        yield "shap", label, _shap(found.shap)
+    if len(found.dropped):
+        label = f"Loss on {rows} when each feature is dropped and the model trained again."
+        yield "dropped", label, _dropped(found)
+    if len(found.roc):
+        label = f"ROC curve on {rows}: {_areas(found, 'roc')}."
+        yield "roc", label, _roc(found)
+        label = f"Precision and recall on {rows}: {_areas(found, 'precision_recall')}."
+        yield "precision_recall", label, _precision_recall(found)
+    if len(found.calibration):
+        label = "Predicted probability against the observed share, for bins of equally many rows."
+        yield "probabilities", label, _calibration(found)
+    if found.confusion is not None:
+        label = f"Rows of each true class by predicted class, on {rows}."
+        yield "confusion", label, _confusion(found.confusion)
+    if len(found.predicted):
+        label = f"Predicted against true values of {len(found.predicted)} of the {rows}."
+        yield "predicted", label, _predicted(found.predicted)
+    if len(found.learning):
+        label = f"{metric_name(found.metric)} on {rows} by the number of training rows."
+        yield "learning", label, _learning(found)
+
+
+def explained(found: Diagnostics) -> dict[str, str]:
+    """Return what each figure shows and how to read it, by its name."""
+    several = found.task == "multiclass"
+    of = "of all classes (micro-average)" if several else f"of the class {found.positive}"
+    draws = "mean and range of three draws of the training rows"
+    shap = found.shap
+    texts = {
+        "dropped": (
+            "Each feature is left out alone and the model trained again. Lines are 95 % intervals; "
+            "blue where they exclude 0. A feature whose loss is about 0 is either useless or "
+            "replaceable by the others, so do not drop several at once by this figure."
+        ),
+        "roc": f"Ranking {of}: the upper left corner is perfect, the dotted line random.",
+        "precision_recall": (
+            f"Ranking {of}, in the view that suits rare classes: the dotted line is a random "
+            "ranking. AP is the average precision."
+        ),
+        "probabilities": (
+            "Bins of equally many rows; lines are 95 % intervals of the chosen features. Above the "
+            "diagonal the probability is too low, below it too high."
+            + (" Of several classes: the probability of the predicted one." if several else "")
+        ),
+        "confusion": "Rows are true classes; the colour is the share of the class.",
+        "predicted": "A dot per row, at most 400; on the dotted line predictions are exact.",
+        "learning": (
+            f"The same model on an eighth, a quarter, half and all of the rows: {draws}. A curve "
+            "that still rises says that more rows help more than other features."
+        ),
+    }
+    if shap is not None:
+        texts["shap"] = (
+            f"What a feature adds to the prediction of a row, for {counted(shap.n_rows, 'row')}"
+            + (
+                "; blue dots have a low value of the feature, orange ones a high value."
+                if shap.values is not None
+                else ": mean size over rows and classes."
+            )
+            + " SHAP values explain this model, not the world: correlated features share a value."
+        )
+    return {name: texts[name] for name in TITLES if name in texts}
+
+
+def _areas(found: Diagnostics, kind: str) -> str:
+    areas = found.areas[kind]
+    return ", ".join(f"{_LABELS[name]} {number(area)}" for name, area in areas.items())
+
+
+def _square(title: str, label: str) -> tuple[Figure, Axes]:
+    figure = empty_figure(370)
+    axes = figure.subplots()
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.04)
+    axes.grid()
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25", "0.5", "0.75", "1"])
+    axes.set_title(title)
+    axes.set_xlabel(label)
+    return figure, axes
+
+
+def _curve(axes: Axes, table: pd.DataFrame, areas: dict[str, float], what: str) -> None:
+    # The chosen features are drawn last, on top.
+    for name in [name for name in reversed(_LINES) if name in areas]:
+        own = table[table["contender"] == name]
+        label = f"{_LABELS[name]}, {what} {number(areas[name])}"
+        axes.plot(own["x"], own["y"], **_LINES[name], label=label)
+
+
+def _roc(found: Diagnostics) -> Figure:
+    figure, axes = _square("true positive rate", "false positive rate")
+    axes.plot([0, 1], [0, 1], **_DIAGONAL)
+    _curve(axes, found.roc, dict(found.areas["roc"]), "AUC")
+    figure.legend(**_ABOVE, reverse=True)
+    return figure
+
+
+def _precision_recall(found: Diagnostics) -> Figure:
+    figure, axes = _square("precision", "recall")
+    axes.axhline(found.prevalence, **_DIAGONAL)
+    axes.text(0.0, found.prevalence + 0.012, "random", color=LIGHT["muted"], fontsize=11)
+    _curve(axes, found.precision_recall, dict(found.areas["precision_recall"]), "AP")
+    figure.legend(**_ABOVE, reverse=True)
+    return figure
+
+
+def _calibration(found: Diagnostics) -> Figure:
+    figure, axes = _square("observed share", "predicted probability")
+    axes.plot([0, 1], [0, 1], **_DIAGONAL)
+    for name in ("all_features", "chosen"):
+        own = found.calibration[found.calibration["contender"] == name]
+        if not len(own):
+            continue
+        style = {**_LINES[name], "marker": "o", "markersize": 5, "markeredgewidth": 0.0}
+        if name == "chosen":
+            axes.vlines(own["predicted"], own["low"], own["high"], color=LIGHT["faint"])
+        axes.plot(own["predicted"], own["observed"], **style, label=_LABELS[name])
+    figure.legend(**_ABOVE, ncols=2, reverse=True)
+    return figure
+
+
+def _confusion(counts: pd.DataFrame) -> Figure:
+    values = counts.to_numpy(dtype=np.float64)
+    shares = values / np.maximum(values.sum(axis=1, keepdims=True), 1.0)
+    n = len(counts)
+    figure = empty_figure(float(np.clip(44 * n, 130, 380)) + 66)
+    axes = figure.subplots()
+    colour = np.empty((n, n, 4), dtype=np.uint8)
+    colour[..., :3] = (44, 118, 222)
+    # Not opaque, so that a number is legible in the colour of the text, light or dark.
+    colour[..., 3] = np.round(255 * 0.5 * shares)
+    axes.imshow(colour, aspect="auto", interpolation="none")
+    axes.spines[:].set_visible(False)
+    size = 12.0 if n <= 6 else 9.0
+    for y in range(n):
+        for x in range(n):
+            share = f"\n{shares[y, x]:.0%}" if n <= 4 else ""
+            axes.text(
+                x, y, f"{int(values[y, x]):,}{share}", ha="center", va="center", fontsize=size
+            )
+    length = 14 if n <= 4 else 7
+    names = [shortened(name, length) for name in counts.index]
+    axes.set_xticks(range(n), names, fontsize=size)
+    axes.set_yticks(range(n), names, fontsize=size)
+    axes.set_title("true class")
+    axes.set_xlabel("predicted class")
+    return figure
+
+
+def _predicted(table: pd.DataFrame) -> Figure:
+    figure = empty_figure(370)
+    axes = figure.subplots()
+    both = limits(table.to_numpy(dtype=np.float64).ravel(), 0.04)
+    axes.set_xlim(*both)
+    axes.set_ylim(*both)
+    axes.axline((both[0], both[0]), slope=1.0, **_DIAGONAL)
+    style: Any = {"linestyle": "none", "marker": "o", "markersize": 4.5, "markeredgewidth": 0.0}
+    axes.plot(table["predicted"], table["truth"], **style, color=LIGHT["accent"], alpha=0.5)
+    axes.grid()
+    for axis in (axes.xaxis, axes.yaxis):
+        plain_ticks(axis, count=4)
+    axes.set_title("true value")
+    axes.set_xlabel("predicted value")
+    return figure
+
+
+def _dropped(found: Diagnostics) -> Figure:
+    table = found.dropped
+    figure = empty_figure(22 * len(table) + 70)
+    axes = figure.subplots()
+    loss, low, high = (table[name].to_numpy(dtype=np.float64) for name in ("loss", "low", "high"))
+    at = np.arange(len(table))
+    axes.set_xlim(*limits(np.concatenate([loss, low, high, [0.0]]), 0.06))
+    axes.set_ylim(len(table) - 0.5, -0.5)
+    axes.axvline(0.0, color=LIGHT["muted"], linewidth=1.0)
+    axes.grid(axis="x")
+    # Without an interval no loss is clear.
+    clear = low > 0.0
+    for y in at:
+        colour = LIGHT["accent" if clear[y] else "muted"]
+        axes.plot([low[y], high[y]], [y, y], color=colour, linewidth=2.2)
+        axes.plot([loss[y]], [y], marker="o", markersize=8, color=colour)
+    axes.set_yticks(at, [shortened(name, _NAME_LENGTH) for name in table.index])
+    plain_ticks(axes.xaxis, count=4)
+    metric = metric_name(found.metric)
+    start = "increase of" if found.metric in LOWER_IS_BETTER else "loss in"
+    axes.set_title(f"{start} {metric} without it", loc="right")
+    return figure
+
+
+def _learning(found: Diagnostics) -> Figure:
+    figure = empty_figure(330)
+    axes = figure.subplots()
+    table = found.learning
+    columns = table[["value", "low", "high"]].to_numpy(dtype=np.float64)
+    axes.set_ylim(*limits(columns.ravel(), 0.08))
+    for name in ("all_features", "chosen"):
+        own = table[table["contender"] == name]
+        if not len(own):
+            continue
+        style = _LINES[name]
+        axes.fill_between(
+            own["n_rows"], own["low"], own["high"], color=style["color"], alpha=0.12, linewidth=0
+        )
+        marker: Any = {"marker": "o", "markersize": 5, "markeredgewidth": 0.0}
+        axes.plot(own["n_rows"], own["value"], **style, **marker, label=_LABELS[name])
+    axes.grid()
+    axes.set_title(metric_name(found.metric))
+    axes.set_xlabel("training rows")
+    plain_ticks(axes.yaxis)
+    axes.set_xlim(*limits(table["n_rows"].to_numpy(dtype=np.float64), 0.05))
+    plain_ticks(axes.xaxis, whole=True, count=4)
+    figure.legend(**_ABOVE, ncols=2, reverse=True)
+    return figure
+
+
+# ---------------------------------------------------------------- SHAP values
+
+
+def _shap(found: Contributions) -> Figure:
+    """Draw a dot per row and feature, coloured by the feature's value; bars of several classes."""
+    names = [shortened(name, _NAME_LENGTH) for name in found.mean.index]
+    figure = empty_figure(26 * len(names) + (92 if found.values is not None else 64))
+    axes = figure.subplots()
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(axis="x")
+    axes.set_yticks(range(len(names)), names)
+    if found.values is None or found.levels is None:
+        axes.barh(range(len(names)), found.mean.to_numpy(), height=0.56, color=LIGHT["accent"])
+        axes.set_xlabel(f"mean |SHAP value|, {shortened(found.unit, 28)}")
+        plain_ticks(axes.xaxis, count=4)
+        return figure
+    values = found.values.to_numpy(dtype=np.float64)
+    axes.set_xlim(*limits(np.append(values, 0.0), 0.04))
+    axes.axvline(0.0, color=LIGHT["muted"], linewidth=1.0)
+    for y in range(len(names)):
+        _swarm(axes, y, values[:, y], found.levels.to_numpy(dtype=np.float64)[:, y], y == 0)
+    axes.set_xlabel(f"SHAP value, {shortened(found.unit, 34)}")
+    plain_ticks(axes.xaxis, count=5)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, **_ABOVE, ncols=4, handlelength=0.8, columnspacing=1.0)
+    return figure
+
+
+def _swarm(axes: Axes, y: int, values: Float, levels: Float, labelled: bool) -> None:
+    """Draw a row of dots, those of about the same value side by side."""
+    left, right = axes.get_xlim()
+    bins = np.floor((values - left) / (right - left) * _BINS).astype(np.int64)
+    offset = np.empty(len(values))
+    for one in np.unique(bins):
+        rows = np.flatnonzero(bins == one)
+        place = (np.arange(len(rows)) + 1) // 2 * np.where(np.arange(len(rows)) % 2, 1, -1)
+        offset[rows] = place * min(0.11, 0.8 / len(rows))
+    high, low = levels > 2 / 3, levels <= 1 / 3
+    unknown = np.isnan(levels)
+    kinds: tuple[tuple[str, str, NDArray[np.bool_]], ...] = (
+        ("low value", "accent", low),
+        ("middle", "faint", ~(low | high | unknown)),
+        ("high", "second", high),
+        ("category", "muted", unknown),
+    )
+    style: Any = {"linestyle": "none", "marker": "o", "markersize": 4.2, "markeredgewidth": 0.0}
+    for label, colour, own in kinds:
+        if own.any() or (labelled and label != "category"):
+            shown = label if labelled else None
+            axes.plot(values[own], y + offset[own], **style, color=LIGHT[colour], label=shown)

@@ -1,0 +1,384 @@
+"""What a fitted selector shows: plots, a summary, and its representation in a notebook."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from sklearn import get_config
+from sklearn.utils.validation import check_is_fitted
+
+from swarm.checks import require_package
+from swarm.errors import ConfigError, InputError, nearest
+from swarm.search.result import aligned, counts_of, listed
+from swarm.selector.wording import raises_in_arguments
+from swarm.strategies.catalogue import name_of
+from swarm.validation.evidence import number
+from swarm.validation.headline import Headline, headline
+from swarm.validation.metrics import display_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from swarm.problem.scoring import Scoring
+
+__all__ = ["SelectionDisplay", "head_of"]
+
+_MOST_BARS = 20
+_MOST_CHIPS = 24
+_NAME_LENGTH = 40
+# Legible on the white and on the dark background of a notebook.
+_LINE = "#2f7de1"
+
+
+class SelectionDisplay:
+    """Adds plots, a report and representations to a selector."""
+
+    @raises_in_arguments
+    def plot(self, kind: str = "convergence", *, ax: Any = None) -> Axes:
+        """Plot the search or its result, in Matplotlib's current style.
+
+        Parameters
+        ----------
+        kind : {"convergence", "size", "importances"}
+            ``convergence``: the lowest cost by epoch, and the confirmed one if there is one.
+            ``size``: cost against size of all measured subsets, with the Pareto front and the
+            selected subset; the band is the standard error of the best of each size.
+            ``importances``: importances of the selected features, at most 20.
+        ax : matplotlib Axes, optional
+            Axes to draw on. Default: a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            Its figure is ``ax.figure``.
+
+        Raises
+        ------
+        ConfigError
+            If the kind is unknown, or matplotlib is not installed.
+        InputError
+            If there are no importances to plot.
+
+        See Also
+        --------
+        plot_metric_table : The best subset of each size alone, as mlxtend plots it.
+        """
+        check_is_fitted(self, "subset_")
+        if kind not in _PLOTS:
+            raise ConfigError(
+                f"unknown kind of plot {kind!r} (there are {', '.join(_PLOTS)})"
+                f"{nearest(str(kind), _PLOTS)}"
+            )
+        require_package("matplotlib", "report", "a plot")
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots()[1]
+        axes: Axes = ax
+        _PLOTS[kind](self, axes)
+        return axes
+
+    @raises_in_arguments
+    def report(
+        self,
+        file: str | Path,
+        X: Any = None,
+        y: Any = None,
+        *,
+        test: tuple[Any, Any] | None = None,
+        **params: Any,
+    ) -> Path:
+        """Write the report of the selection as one HTML file, as that of a run.
+
+        The page needs no network and runs no scripts. From the fitted selector alone it has the
+        result, the search and its stability; with the rows also the correlations of the features
+        and the section on the model (curves, calibration, SHAP values, the loss when a feature is
+        dropped), and with test rows the comparison with all features and with random subsets.
+        The models of these sections are fitted here: some 30 of them on test rows, some 100 in
+        cross-validation.
+
+        Parameters
+        ----------
+        file : path
+            File to write, for example ``"report.html"``.
+        X, y : optional
+            Rows that `fit` was called with. Without test rows the model is scored on a fold
+            partition that the search did not use, if `cv` can be drawn again.
+        test : (X_test, y_test), optional
+            Rows that `fit` has not seen. Needs `X` and `y`.
+        **params
+            As for `fit`: ``groups``, ``sample_weight`` and others.
+
+        Returns
+        -------
+        Path
+            Absolute path of the file.
+
+        Raises
+        ------
+        ConfigError
+            If jinja2 or matplotlib is not installed.
+        InputError
+            If test rows are given without `X` and `y`, or `X` has other columns than that of
+            `fit`.
+        """
+        check_is_fitted(self, "subset_")
+        from swarm.selector.report import page_of
+
+        path = Path(file).expanduser().absolute()
+        if not path.parent.is_dir():
+            raise InputError(f"folder {path.parent} does not exist; create it, or pass another")
+        path.write_text(page_of(self, X, y, test, params), encoding="utf-8")
+        return path
+
+    def summary(self) -> str:
+        """Summarise the selection in about ten lines of text.
+
+        Returns
+        -------
+        str
+            Names on the left, one fact a line: ``print(selector.summary())``.
+        """
+        check_is_fitted(self, "subset_")
+        return aligned(_rows(self))
+
+    def _repr_html_inner(self) -> str:
+        diagram: str = super()._repr_html_inner()  # type: ignore[misc]
+        return _panel(self) + diagram
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if get_config()["display"] == "diagram" and "text/html" in bundle:
+            bundle["text/html"] = _panel(self) + bundle["text/html"]
+        return bundle
+
+
+def head_of(selector: Any) -> Headline:
+    """Return the headline of a fitted selector; another pick than the best has no evidence."""
+    if selector.picked_ == "best":
+        return headline(selector.result_, _scoring(selector))
+    n_columns = selector.result_.space.n_columns
+    return Headline("no clear difference", len(selector.subset_), n_columns)
+
+
+def _scoring(selector: Any) -> Scoring:
+    scoring: Scoring = selector._evaluated.scoring
+    return scoring
+
+
+# ---------------------------------------------------------------- plots
+
+
+def _convergence(selector: Any, axes: Axes) -> None:
+    """Draw the lowest cost, the mean of the solutions that the strategy keeps, and fresh folds."""
+    from matplotlib.ticker import MaxNLocator
+
+    history = selector.history_
+    best = history["best_cost"].where(np.isfinite(history["best_cost"]))
+    mean = history["pbest_cost_mean"].where(np.isfinite(history["pbest_cost_mean"]))
+    marker = "o" if len(history) == 1 else None
+    line = axes.plot(
+        history["epoch"], best, drawstyle="steps-post", marker=marker, label="best so far"
+    )[0]
+    if not np.allclose(mean, best, equal_nan=True):
+        style: Any = {"linestyle": "--", "linewidth": 1.0, "color": "0.5"}
+        axes.plot(history["epoch"], mean, label="mean of the current subsets", **style)
+        # The first epochs are far off, and would flatten the rest of the curve.
+        top = np.nanmax([best.max(), mean.quantile(0.9)])
+        low = np.nanmin(best)
+        axes.set_ylim(low - 0.05 * (top - low or 1.0), top + 0.05 * (top - low or 1.0))
+    confirmation = selector.confirmation_
+    if confirmation is not None:
+        label = f"confirmed, on {confirmation.fold_costs.shape[1]} fresh folds"
+        axes.axhline(confirmation.cost, color=line.get_color(), linestyle=":", label=label)
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(low, confirmation.cost), max(high, confirmation.cost * 1.01))
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(_cost_label(selector))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend()
+
+
+def _size(selector: Any, axes: Axes) -> None:
+    """Draw all measured subsets, the best of each size, the Pareto front and the selected one."""
+    from matplotlib.ticker import MaxNLocator
+
+    table = selector.results_
+    known = table[np.isfinite(table["cost"])]
+    dot: Any = {"linestyle": "none", "marker": "."}
+    axes.plot(known["size"], known["cost"], **dot, color="0.6", alpha=0.5, label="measured subset")
+    best = selector.metric_table()
+    best = best[np.isfinite(best["cost"])]
+    error = best["se"].fillna(0.0)
+    label = "± standard error of the best of each size"
+    axes.fill_between(
+        best.index, best["cost"] - error, best["cost"] + error, alpha=0.15, label=label
+    )
+    front = selector.pareto_
+    axes.plot(
+        front["size"], front["cost"], drawstyle="steps-post", marker=".", label="Pareto front"
+    )
+    star: Any = {"linestyle": "none", "marker": "*", "markersize": 14, "label": "selected"}
+    axes.plot([_n_units(selector)], [selector.cost_], **star)
+    # A few bad subsets would flatten the good ones.
+    low, high = known["cost"].min(), known["cost"].quantile(0.95)
+    shown = max(high, float(best["cost"].max()), selector.cost_)
+    axes.set_ylim(low - 0.1 * (shown - low or 1.0), shown + 0.1 * (shown - low or 1.0))
+    axes.set_xlabel("features")
+    axes.set_ylabel(_cost_label(selector))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend()
+
+
+def _importances(selector: Any, axes: Axes) -> None:
+    """Draw a bar per selected feature, the most important at the top."""
+    values = selector.importances_.dropna()
+    if values.empty:
+        raise InputError(
+            "there are no importances to plot; fit the selector with importance='permutation'"
+        )
+    shown = values.head(_MOST_BARS)[::-1]
+    axes.barh([_shortened(name) for name in shown.index], shown.to_numpy())
+    axes.set_xlabel("importance")
+    if len(shown) < len(values):
+        axes.set_title(f"{len(shown)} most important of {len(values):,} features")
+
+
+_PLOTS: dict[str, Callable[[Any, Any], None]] = {
+    "convergence": _convergence,
+    "size": _size,
+    "importances": _importances,
+}
+
+
+def _n_units(selector: Any) -> int:
+    return len(selector.importances_)
+
+
+def _cost_label(selector: Any) -> str:
+    scoring = _scoring(selector)
+    name = display_name(scoring.metric)
+    if scoring.upper == 1.0:
+        return f"cost (1 − {name})"
+    return f"cost ({name})" if scoring.name.startswith("neg_") else f"cost (−{name})"
+
+
+# ---------------------------------------------------------------- text
+
+
+def _rows(selector: Any) -> list[tuple[str, str]]:
+    """Return the lines of the summary: name and text."""
+    result, confirmation = selector.result_, selector.confirmation_
+    scoring, head = _scoring(selector), head_of(selector)
+    ranked = _ranked(selector)
+    rows = [("features", f"{len(ranked):,} of {result.space.n_columns:,}: {listed(ranked)}")]
+    rows.append(("verdict", head.title))
+    name = display_name(scoring.metric)
+    found = number(scoring.natural(selector.cost_))
+    rows.append(("score", f"{name} {found} in the search (cost {selector.cost_:.4g})"))
+    rows += [("confirmed", sentence) for sentence in head.sentences()]
+    if confirmation is None:
+        rows.append(("confirmed", "no; confirm=True evaluates the best subsets on fresh folds"))
+    others = [f"{rule}, {size} features, {name} {value}" for rule, size, value in _picks(selector)]
+    rows += [("repick", other) for other in others]
+    if selector.prefilter_ is not None:
+        rows.append(("prefilter", selector.prefilter_.sentence().removeprefix("prefilter: ")))
+    work = f"{name_of(selector.strategy)}, seed {selector.random_state}, {counts_of(result)}"
+    rows.append(("search", f"{work}; ended by {result.reason}"))
+    codes = [f"{each.code} {each.title}" for each in selector.findings_]
+    rows.append(("findings", "; ".join(codes) if codes else "none"))
+    rows.append(("next", "transform(X), plot(), report('report.html', X, y)"))
+    return rows
+
+
+def _picks(selector: Any) -> list[tuple[str, int, str]]:
+    """Return rule, size and score of the smaller subsets that :meth:`repick` would select."""
+    found = []
+    evaluated = selector._evaluated
+    for rule in ("parsimonious", "knee"):
+        row = evaluated.pick(rule)
+        if row is None or not math.isfinite(evaluated.cost(row)):
+            continue
+        features = evaluated.table["features"].iloc[row]
+        if len(features) >= len(selector.subset_):
+            continue
+        value = number(_scoring(selector).natural(evaluated.cost(row)))
+        found.append((rule, len(features), value))
+    return found
+
+
+def _ranked(selector: Any) -> list[str]:
+    """Return the selected features by importance; in the order of X without importances."""
+    known = selector.importances_.dropna()
+    groups = set(known.index) - set(selector.subset_)
+    if known.empty or groups:
+        return list(selector.subset_)
+    return [*known.index, *(name for name in selector.subset_ if name not in known.index)]
+
+
+def _shortened(name: object) -> str:
+    text = str(name)
+    return text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}…"
+
+
+# ---------------------------------------------------------------- notebook
+
+
+def _panel(selector: Any) -> str:
+    """Return the result as HTML above scikit-learn's diagram; empty before the fit."""
+    if not hasattr(selector, "subset_"):
+        return ""
+    head, result = head_of(selector), selector.result_
+    title = f"{len(selector.subset_):,} of {result.space.n_columns:,} features selected"
+    lines = [escape(text) for text in (f"{head.title}.", *head.sentences())]
+    scoring = _scoring(selector)
+    if not head.sentences():
+        name, value = display_name(scoring.metric), number(scoring.natural(selector.cost_))
+        lines.append(escape(f"{name} {value} in the search, not confirmed on fresh folds."))
+    if selector.findings_:
+        codes = ", ".join(f"{each.code} ({each.title.lower()})" for each in selector.findings_)
+        lines.append(escape(f"Findings: {codes}."))
+    return (
+        '<div class="swarm-selection" style="border:1px solid rgba(127,127,127,.4);'
+        "border-radius:8px;padding:10px 14px;margin-bottom:8px;max-width:900px;"
+        'font-family:sans-serif;font-size:13px;line-height:1.5">'
+        '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;gap:4px 24px">'
+        f"<strong>{escape(title)}</strong>{_sparkline(selector.history_)}</div>"
+        f'<div style="margin:6px 0">{_chips(_ranked(selector))}</div>'
+        f"<div>{'<br>'.join(lines)}</div></div>"
+    )
+
+
+def _chips(names: Sequence[str]) -> str:
+    style = (
+        "display:inline-block;border:1px solid rgba(127,127,127,.4);border-radius:10px;"
+        "padding:0 8px;margin:2px 4px 2px 0"
+    )
+    shown = [f'<span style="{style}">{escape(_shortened(n))}</span>' for n in names[:_MOST_CHIPS]]
+    more = len(names) - _MOST_CHIPS
+    return "".join(shown) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _sparkline(history: pd.DataFrame) -> str:
+    """Return the lowest cost by epoch as a line, without axes."""
+    costs = history["best_cost"].to_numpy(dtype=np.float64)
+    costs = costs[np.isfinite(costs)]
+    if len(costs) < 2:
+        return ""
+    width, height = 160.0, 26.0
+    low, high = float(costs.min()), float(costs.max())
+    x = np.linspace(2.0, width - 2.0, len(costs))
+    y = 2.0 + (height - 4.0) * (high - costs) / (high - low or 1.0)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+    label = f"Lowest cost by epoch, from {high:.4g} to {low:.4g}"
+    return (
+        f'<svg role="img" aria-label="{label}" width="{width:g}" height="{height:g}">'
+        f"<title>{label}</title>"
+        f'<polyline points="{points}" fill="none" stroke="{_LINE}" stroke-width="1.8"/></svg>'
+    )

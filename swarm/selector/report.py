@@ -1,0 +1,268 @@
+"""The report of a fitted selector: the page of a run, as far as there is data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from swarm.errors import DataError, InputError
+from swarm.problem.hints import MOST_DENSE_COLUMNS, prepare_hints
+from swarm.problem.inputs import partitions
+from swarm.problem.problem import Problem
+from swarm.problem.scoring import positive_class
+from swarm.report import ReportData, render
+from swarm.report.agreement import Agreement, agreement
+from swarm.report.picks import Pick, one_se_limit, pick_by_rules
+from swarm.search.confirmation import fresh_problem
+from swarm.selector.display import head_of
+from swarm.selector.routing import sent
+from swarm.selector.tables import as_table, as_target
+from swarm.selector.wording import in_arguments
+from swarm.strategies.catalogue import name_of
+from swarm.validation import Judgement, judge
+from swarm.validation.diagnostics import Unseen, diagnose
+from swarm.validation.headline import Headline, headline
+
+__all__ = ["page_of"]
+
+
+def page_of(
+    selector: Any, X: Any, y: Any, test: tuple[Any, Any] | None, params: dict[str, Any]
+) -> str:
+    """Render the report of a fitted selector.
+
+    Parameters
+    ----------
+    selector : SubsetSelector
+    X, y
+        Rows of the fit, or None.
+    test : (X_test, y_test), optional
+    params : dict
+        Further arguments of the fit.
+
+    Raises
+    ------
+    InputError
+        If test rows are given without those of the fit, or the columns differ from theirs.
+    """
+    data = _searched(selector)
+    if X is None:
+        if test is not None or y is not None:
+            raise InputError(
+                "a report on test rows needs the rows of the fit too; pass X and y to report"
+            )
+        return render(data)
+    problem = _problem_of(selector, X, y, params)
+    data = replace(data, distance=_distance(problem))
+    if test is not None:
+        like = _like(selector, problem, test)
+        data = _judged(selector, data, problem, like)
+        rows = [Unseen(np.arange(len(problem.target)), like[0], np.asarray(like[1]))]
+        named = f"{len(like[0]):,} unseen rows"
+    else:
+        rows, named = _folds(selector, problem, params)
+    if problem.task != "unsupervised":
+        chosen = problem.space.mask(selector.subset_)
+        ranked = list(selector.importances_.index)
+        n_jobs = 1 if selector.n_jobs is None else selector.n_jobs
+        found = diagnose(problem, chosen, rows, named, ranked=ranked, n_jobs=n_jobs)
+        data = replace(data, diagnostics=found)
+    return render(data)
+
+
+def _folds(selector: Any, problem: Problem, params: dict[str, Any]) -> tuple[list[Unseen], str]:
+    """Return the folds of a partition that the search did not use; its own if there is none."""
+    groups = sent(clone(selector), dict(params))[1]
+    draw = partitions(selector.cv, problem.features, problem.target, problem.task, groups)
+    seed = selector.random_state
+    fresh = None if draw is None else fresh_problem(problem, draw, seed, 1)
+    folds, kind = (problem.partitions[0].folds, "folds of the search")
+    if fresh is not None:
+        folds, kind = fresh.folds, "fresh folds"
+    rows = [
+        Unseen(train, problem.features.iloc[test], problem.target[test], problem.score_weight(test))
+        for train, test in folds
+    ]
+    return rows, f"{len(rows)} {kind}"
+
+
+def _searched(selector: Any) -> ReportData:
+    """Return what the selector itself knows."""
+    result = selector.result_
+    table = selector.results_
+    known = table[table["cost"].notna()]
+    picks = _picks(selector)
+    importances = selector.importances_.dropna()
+    confirmation = result.confirmation
+    return ReportData(
+        title=f"SubsetSelector, {name_of(selector.strategy)}, seed {selector.random_state}",
+        verdict="",
+        features=list(selector.subset_),
+        n_available=result.space.n_columns,
+        subsets=[(list(selector.subset_), float(selector.cost_))],
+        history=result.history,
+        evaluations=known[["size", "cost"]].reset_index(drop=True),
+        figures=pd.DataFrame(),
+        differences=pd.DataFrame(),
+        importances=None if importances.empty else importances,
+        cv_cost=float(selector.cost_),
+        confirmation=None
+        if confirmation is None or selector.picked_ != "best"
+        else {**confirmation.as_dict(), "sentence": confirmation.sentence()},
+        headline=_in_arguments(head_of(selector)),
+        picks=picks,
+        agreement=_agreement(selector, one_se_limit(picks)),
+        cost_label=_cost_label(selector),
+        findings=[each.as_dict() for each in selector.findings_],
+        config_yaml=repr(selector),
+        facts=_facts(selector),
+    )
+
+
+def _in_arguments(head: Headline) -> Headline:
+    return replace(head, offer=in_arguments(head.offer))
+
+
+def _cost_label(selector: Any) -> str:
+    scoring = selector._evaluated.scoring
+    return f"1 - {scoring.metric}" if scoring.upper == 1.0 else scoring.metric
+
+
+def _facts(selector: Any) -> dict[str, object]:
+    result, work = selector.result_, selector.result_.work
+    counts = result.state.counts
+    training = float(work["training_seconds"].sum())
+    return {
+        "strategy": name_of(selector.strategy),
+        "seed": selector.random_state,
+        "estimator": type(selector.estimator).__name__,
+        "scorer": selector._evaluated.scoring.name,
+        "folds": selector._evaluated.n_folds,
+        "ended by": result.reason,
+        "evaluations": counts.evaluations,
+        "distinct evaluations": counts.distinct,
+        "fits": counts.fits,
+        "archive_hits": int(work["hits"].sum()),
+        "fallbacks": int(work["fallbacks"].sum()),
+        "seconds_training": training,
+        "seconds_elsewhere": max(0.0, float(work["seconds"].sum()) - training),
+    }
+
+
+def _picks(selector: Any) -> list[Pick]:
+    """Return the subsets that each rule picks; the selected one takes the place of the best."""
+    evaluated, space = selector._evaluated, selector.result_.space
+    table, masks = evaluated.table, evaluated.masks
+    whole = table["cost"].notna().to_numpy() & space.obeys(masks)
+    folds = table[[f"fold_{fold}" for fold in range(evaluated.n_folds)]].to_numpy()
+    folds = np.where(np.isinf(table["cost"].to_numpy())[:, None], np.inf, folds)
+    chosen = space.mask(selector.subset_)
+    return pick_by_rules(chosen, masks[whole], folds[whole], space.subset)
+
+
+def _agreement(selector: Any, high: float) -> Agreement:
+    evaluated, result = selector._evaluated, selector.result_
+    space = result.space
+    near = evaluated.masks[(evaluated.table["cost"] <= high).to_numpy()]
+    free = ~(space.fixed | space.forbidden)
+    held, _ = result.best_members()
+    chosen = space.mask(selector.subset_)
+    return agreement(space.names, chosen, held, near[space.obeys(near)], free)
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _problem_of(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> Problem:
+    """Build the problem of the fit again."""
+    # A clone, since reading the table sets attributes.
+    twin = clone(selector)
+    weight, groups, fit_params = sent(twin, dict(params))
+    table, as_array = as_table(twin, X)
+    problem: Problem = twin._problem(table, as_target(y), weight, groups, fit_params, as_array)[0]
+    if problem.space.columns != selector.result_.space.columns:
+        raise DataError(
+            "X has other columns than the table of the fit; pass the rows that fit was called with"
+        )
+    return problem
+
+
+def _like(
+    selector: Any, problem: Problem, test: tuple[Any, Any]
+) -> tuple[pd.DataFrame, pd.Series | pd.DataFrame]:
+    """Return test rows as a table with the columns of the problem, and their target."""
+    table, _ = as_table(clone(selector), test[0])
+    missing = [name for name in problem.features.columns if name not in table.columns]
+    if missing:
+        raise DataError(
+            f"the test rows have no column {missing[0]!r}; pass a table like that of the fit"
+        )
+    return table[list(problem.features.columns)].reset_index(drop=True), _target(as_target(test[1]))
+
+
+def _target(values: Any) -> pd.Series | pd.DataFrame:
+    array = np.asarray(values)
+    return pd.Series(array) if array.ndim == 1 else pd.DataFrame(array)
+
+
+def _distance(problem: Problem) -> pd.DataFrame | None:
+    space = problem.space
+    if space.n_units != space.n_columns or space.n_columns > MOST_DENSE_COLUMNS:
+        return None
+    hints = prepare_hints(problem.features, space, needs=("distance",))
+    names = list(space.columns)
+    return pd.DataFrame(np.asarray(hints.distance), index=names, columns=names)
+
+
+def _judged(
+    selector: Any,
+    data: ReportData,
+    problem: Problem,
+    test: tuple[pd.DataFrame, pd.Series | pd.DataFrame],
+) -> ReportData:
+    """Add the comparison on test rows, of one model of the selected features."""
+    scoring, binary = problem.scoring, problem.task == "binary"
+    judgement = judge(
+        problem.estimator,
+        (problem.features, _target(problem.target)),
+        test,
+        [list(problem.space.subset(problem.space.mask(selector.subset_)))],
+        space=problem.space,
+        pos_label=positive_class(scoring, problem.target) if binary else None,
+        train_weight=problem.weight,
+        scoring=scoring,
+        cv_cost=float(selector.cost_),
+        seed=int(selector.random_state),
+        n_jobs=1 if selector.n_jobs is None else selector.n_jobs,
+    )
+    head = data.headline
+    if selector.picked_ == "best":
+        head = _in_arguments(headline(selector.result_, scoring, judgement))
+    elif judgement.selection is not None and head is not None:
+        head = replace(head, verdict=judgement.selection.verdict, evidence=(judgement.selection,))
+    return replace(
+        data,
+        headline=head,
+        figures=_without_copies(judgement.table),
+        differences=_without_copies(judgement.differences),
+        test_cost=judgement.costs.get("best_subset"),
+        optimism=judgement.optimism,
+        level=judgement.level,
+        positive=judgement.positive,
+        facts={**data.facts, "rows": _rows(problem, judgement)},
+    )
+
+
+def _without_copies(table: pd.DataFrame) -> pd.DataFrame:
+    """Leave out what one model makes equal: an ensemble of one is the best subset."""
+    return table[~table["contender"].isin(["best_subset", "all_features_ensemble"])].reset_index(
+        drop=True
+    )
+
+
+def _rows(problem: Problem, judgement: Judgement) -> str:
+    return f"{len(problem.target):,} of the fit, {judgement.n_rows:,} to test"
