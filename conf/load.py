@@ -235,8 +235,18 @@ def json_schema(model: type[AnyConfig] = SelectConfig) -> dict[str, Any]:
     return model.model_json_schema(by_alias=True)
 
 
-def flatten(config: AnyConfig) -> dict[str, JsonValue]:
-    """Return all values by dotted key; lists and empty mappings are values."""
+def flatten(
+    config: AnyConfig | Mapping[str, JsonValue], *, without_defaults: bool = False
+) -> dict[str, JsonValue]:
+    """Return all values by dotted key; lists and empty mappings are values.
+
+    Parameters
+    ----------
+    config : AnyConfig or mapping
+        A configuration, or the keys of a file.
+    without_defaults : bool
+        Leave out what has its default; of a configuration only.
+    """
 
     def leaves(prefix: str, section: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
         for name, value in section.items():
@@ -245,7 +255,10 @@ def flatten(config: AnyConfig) -> dict[str, JsonValue]:
             else:
                 yield prefix + name, value
 
-    return dict(leaves("", config.model_dump(mode="json", by_alias=True)))
+    if isinstance(config, Mapping):
+        return dict(leaves("", config))
+    dumped = config.model_dump(mode="json", by_alias=True, exclude_defaults=without_defaults)
+    return dict(leaves("", dumped))
 
 
 def difference(old: AnyConfig, new: AnyConfig) -> list[str]:

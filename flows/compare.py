@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from conf.check import check
 from conf.compare_schema import CompareConfig
 from conf.estimator import build_selector
-from conf.load import as_yaml, flatten
+from conf.load import as_yaml
 from conf.problem_sections import CsvSection
 from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
@@ -33,8 +33,9 @@ from flows.configured import (
     probe_as_configured,
 )
 from flows.findings import tell
+from flows.flow_runs import run_name, tag_run
 from flows.progress import say
-from flows.tracking import tracking_as_configured
+from flows.tracking import logged_parameters, tracking_as_configured
 from swarm.errors import EvaluationError, InputError
 from swarm.findings import Finding, codes_of, unmuted
 from swarm.report.comparison import sentences
@@ -137,7 +138,13 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
         return with_runner(config, new, verbosity, Path(folder) / "stop")
 
 
-@flow(name="compare", validate_parameters=False, persist_result=False)
+@flow(
+    name="compare",
+    flow_run_name=run_name,
+    on_running=[tag_run],
+    validate_parameters=False,
+    persist_result=False,
+)
 def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> ComparisonRun:
     prepared, told = _prepared(config)
     url = expand(config.archive.url, "address of the archive")
@@ -306,7 +313,7 @@ def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[Run
         return RunLog.resume(tracking, earlier, tags), True
     text = as_yaml(config)
     log = RunLog.start(
-        tracking, config.name, flatten(config), tags, text, description=config.description
+        tracking, config.name, logged_parameters(config), tags, text, description=config.description
     )
     return log, False
 

@@ -436,7 +436,8 @@ def test_every_key_has_a_description_in_the_schema() -> None:
 def test_seeds_that_are_not_given_are_the_top_one() -> None:
     config = read(WINE, "seed=5", "folds.seed=6")
     assert (config.split_seed, config.folds_seed) == (5, 6)
-    assert read(WINE, "tracking.register=false").tracking.register is False
+    asked = [read(WINE, f"tracking.register={value}") for value in ("false", "auto", "true")]
+    assert [each.tracking.register for each in (read(WINE), *asked)] == [False, False, True, True]
 
 
 # ---------------------------------------------------------------- what ships
