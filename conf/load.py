@@ -235,10 +235,18 @@ def json_schema(model: type[AnyConfig] = SelectConfig) -> dict[str, Any]:
     return model.model_json_schema(by_alias=True)
 
 
-def flatten(config: AnyConfig | Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return all values by dotted key; lists and empty mappings are values."""
-    if isinstance(config, BaseModel):
-        config = config.model_dump(mode="json", by_alias=True)
+def flatten(
+    config: AnyConfig | Mapping[str, JsonValue], *, without_defaults: bool = False
+) -> dict[str, JsonValue]:
+    """Return all values by dotted key; lists and empty mappings are values.
+
+    Parameters
+    ----------
+    config : AnyConfig or mapping
+        A configuration, or the keys of a file.
+    without_defaults : bool
+        Leave out what has its default; of a configuration only.
+    """
 
     def leaves(prefix: str, section: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
         for name, value in section.items():
@@ -247,7 +255,10 @@ def flatten(config: AnyConfig | Mapping[str, JsonValue]) -> dict[str, JsonValue]
             else:
                 yield prefix + name, value
 
-    return dict(leaves("", config))
+    if isinstance(config, Mapping):
+        return dict(leaves("", config))
+    dumped = config.model_dump(mode="json", by_alias=True, exclude_defaults=without_defaults)
+    return dict(leaves("", dumped))
 
 
 def difference(old: AnyConfig, new: AnyConfig) -> list[str]:

@@ -32,6 +32,15 @@ class ChampionSection(Section):
         default=0.95,
         description="Share of bootstrap resamples in which the gain must exceed the margin",
     )
+    approve: bool = Field(
+        default=False,
+        description="Ask before a challenger that won replaces the champion: a deployed run pauses"
+        " and shows the comparison in a form, a command asks on the terminal",
+    )
+    approve_seconds: Annotated[int, Field(ge=1, le=82_800)] = Field(
+        default=43_200,
+        description="Seconds to wait for an approval; after them the champion is kept",
+    )
     publish: Location | None = Field(
         default=None,
         description="Path or fsspec URL of the published features.json; null publishes none",

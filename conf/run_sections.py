@@ -253,10 +253,15 @@ class TrackingSection(Section):
         default="mlruns/spool", description="Ignored: earlier versions kept a queue here"
     )
     register_model: bool | Literal["auto"] = Field(
-        default="auto",
+        default=False,
         alias="register",
         description="Register the ensemble under the name of the run; auto does so unless all"
-        " features are better",
+        " features are better; a refresh always registers its own",
+    )
+    system_metrics: bool = Field(
+        default=False,
+        description="Log the use of processor, memory, disk and network of this machine every ten"
+        " seconds; MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=true does so for every run",
     )
 
     @property

@@ -284,7 +284,8 @@ def _strategies() -> str:
     entries = [entry for entry in catalogue() if entry.package is None]
     parts = [
         "# Strategies\n",
-        "Every registered strategy with its rule, its parameters and its source. A mask is a row of"
+        "Start with `multiswarm`, the default. This page has every registered strategy with its"
+        " rule, its parameters and its source. A mask is a row of"
         " bits over the *units*: features, or groups of features that go together. The sources"
         " are listed in [sources](sources.md), and [choose](choose.md) compares the strategies.\n",
         "In a configuration: `strategy: {name: NAME, params: {...}}`; in Python"

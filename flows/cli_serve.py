@@ -26,7 +26,7 @@ Limit = Annotated[
 
 
 def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
-    """Run configurations on their schedules (schedule.cron), until Ctrl-C.
+    """Run configurations on their schedules (schedule.cron), until Ctrl-C or SIGTERM.
 
     Example: swarm serve nightly.yaml weekly.yaml
     """
@@ -43,7 +43,7 @@ def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
         check(config)
     _refuse_duplicates(loaded)
     _needs_a_server()
-    from prefect import serve as run_forever
+    from flows.serving import serve_until_stopped
 
     deployments = [_deployment(config) for _, config in loaded]
     for made in deployments:
@@ -52,7 +52,7 @@ def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
     typer.echo(
         "waiting for the schedules (Ctrl-C stops and pauses them until the next `swarm serve`)"
     )
-    run_forever(*deployments, limit=limit, print_starting_message=False)
+    serve_until_stopped(deployments, limit)
 
 
 def _tell_the_server() -> None:
@@ -64,7 +64,7 @@ def _tell_the_server() -> None:
 def _refuse_duplicates(loaded: Sequence[tuple[str, AnyConfig]]) -> None:
     """Refuse configurations that share a deployment or a champion."""
     from conf.refresh_schema import RefreshConfig
-    from flows.deployed import flow_name
+    from flows.flow_runs import flow_name
 
     seen: dict[tuple[str, str], str] = {}
     for origin, config in loaded:
@@ -94,18 +94,15 @@ def _deployment(config: AnyConfig) -> Any:
     from prefect.client.schemas.schedules import CronSchedule
     from prefect.types.entrypoint import EntrypointType
 
-    from conf.refresh_schema import RefreshConfig
     from flows import deployed
+    from flows.flow_runs import flow_name, tags_of
 
     assert config.schedule is not None
-    kind = deployed.flow_name(config)
-    tags = ["swarm", kind]
-    if isinstance(config, RefreshConfig):
-        tags.append(f"champion:{config.champion_name}")
+    kind = flow_name(config)
     return getattr(deployed, kind).to_deployment(
         name=config.name,
         description=config.description,
-        tags=tags,
+        tags=tags_of(config, kind),
         schedules=[CronSchedule(cron=config.schedule.cron, timezone=config.schedule.timezone)],
         parameters={"config": config.model_dump(mode="json", by_alias=True)},
         # A run that takes longer than its interval delays the next one.

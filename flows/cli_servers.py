@@ -92,7 +92,6 @@ def up(
                 f"{mlflow} is in use by another program; stop it, or pass another --port"
             )
         command, environment = _mlflow("127.0.0.1", port, tracking_of(tracking_uri).uri)
-        command += ["--workers", "1"]
         ready = lambda: _serves("127.0.0.1", port)  # noqa: E731
         kept.append(_start("MLflow", mlflow, command, environment, ready))
         _write(kept)
@@ -127,26 +126,57 @@ def down() -> None:
     _RECORD.unlink(missing_ok=True)
 
 
-def ui(tracking_uri: Uri = None, host: Host = "127.0.0.1", port: Port = 5000) -> None:
-    """Open the MLflow UI.
+def ui(
+    tracking_uri: Uri = None,
+    host: Host = "127.0.0.1",
+    port: Port = 5000,
+    browser: Annotated[
+        bool, typer.Option("--open", help="Open the page in the browser once it answers.")
+    ] = False,
+) -> None:
+    """Serve the MLflow UI, and print the address of the page with the runs.
 
-    Example: swarm ui --port 5001
+    Example: swarm ui --open --port 5001
     """
-    from tasks.tracking import runs_page
+    from tasks.tracking import models_page, runs_page
 
     store = tracking_of(tracking_uri)
-    typer.echo(f"MLflow UI of {store.label} on http://{host}:{port} (Ctrl-C stops it)")
-    typer.echo(f"table of runs: http://{host}:{port}{runs_page(store.experiment_id)}")
+    page = f"http://{host}:{port}{runs_page(store.experiment_id)}"
+    typer.echo(f"MLflow UI of {store.label} (Ctrl-C stops it)")
+    typer.echo(f"runs    {page}")
+    typer.echo(f"models  http://{host}:{port}{models_page(store.experiment_id)}")
     sys.stdout.flush()
+    if browser:
+        _open_later(host, port, page)
     command, environment = _mlflow(host, port, store.uri)
     # Replace this process by the server, so that no child process can be left behind.
     os.execve(sys.executable, [sys.executable, "-m", *command], environment)
 
 
 def _mlflow(host: str, port: int, store: str) -> tuple[list[str], dict[str, str]]:
-    command = ["mlflow", "ui", "--host", host, "--port", str(port)]
+    # One worker is enough for one user. Four start at once otherwise, each of which imports all of
+    # MLflow, and are killed and started again on a machine that is busy with a search.
+    command = ["mlflow", "ui", "--host", host, "--port", str(port), "--workers", "1"]
     # In the environment, as the URI may contain a password and command lines are public.
     return command, {**os.environ, "MLFLOW_BACKEND_STORE_URI": store}
+
+
+def _open_later(host: str, port: int, page: str) -> None:
+    """Open a page once the server answers, from a process that does not outlive the wait."""
+    code = (
+        "import sys, time, urllib.request, webbrowser\n"
+        "end = time.monotonic() + 120\n"
+        "while time.monotonic() < end:\n"
+        "    try:\n"
+        "        urllib.request.urlopen(sys.argv[1] + '/health', timeout=2)\n"
+        "        break\n"
+        "    except OSError:\n"
+        "        time.sleep(0.5)\n"
+        "webbrowser.open(sys.argv[2])\n"
+    )
+    address = f"http://{host}:{port}"
+    command = [sys.executable, "-P", "-c", code, address, page]
+    subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
 def _start(

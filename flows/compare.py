@@ -22,7 +22,7 @@ from conf.check import check
 from conf.compare_schema import CompareConfig
 from conf.estimator import build_estimator, build_selector
 from conf.later_keys import without_later_keys
-from conf.load import as_yaml, flatten
+from conf.load import as_yaml
 from conf.resolve import fold_kind
 from flows.compare_progress import CellDisplay, cell_display
 from flows.compare_runner import as_they_finish, one_server, task_runner
@@ -34,9 +34,10 @@ from flows.configured import (
     probe_as_configured,
 )
 from flows.findings import tell
+from flows.flow_runs import run_name, tag_run
 from flows.progress import say, show_stage
 from flows.stages import Stage
-from flows.tracking import tracking_as_configured
+from flows.tracking import logged_parameters, tracking_as_configured
 from swarm.errors import EvaluationError, InputError
 from swarm.findings import Finding, codes_of, unmuted
 from swarm.report.comparison import sentences
@@ -139,7 +140,13 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
         return with_runner(config, new, verbosity, Path(folder) / "stop")
 
 
-@flow(name="compare", validate_parameters=False, persist_result=False)
+@flow(
+    name="compare",
+    flow_run_name=run_name,
+    on_running=[tag_run],
+    validate_parameters=False,
+    persist_result=False,
+)
 def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> ComparisonRun:
     text = f"reading and preparing {len(config.datasets)} data set"
     text += "s" * (len(config.datasets) != 1)
@@ -323,7 +330,7 @@ def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[Run
         return RunLog.resume(tracking, earlier, tags), True
     text = as_yaml(config)
     log = RunLog.start(
-        tracking, config.name, flatten(config), tags, text, description=config.description
+        tracking, config.name, logged_parameters(config), tags, text, description=config.description
     )
     return log, False
 

@@ -8,22 +8,18 @@ the archive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import PurePath
+from collections.abc import Callable
 from time import sleep
 from typing import TypeVar
 
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
-from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from conf.compare_schema import CompareConfig
-from conf.load import AnyConfig, from_yaml
-from conf.problem_sections import DataSection
 from conf.refresh_schema import RefreshConfig
 from conf.schema import SelectConfig
-from conf.text import render
+from flows.flow_runs import configuration_of, end_crashed, flow_name, run_name
 from swarm.errors import ConfigError, InputError, SwarmError
 
 __all__ = ["compare", "flow_name", "read_parameter", "refresh", "select"]
@@ -34,15 +30,6 @@ T = TypeVar("T")
 # Delays before each retry.
 _DELAYS_SECONDS = (30.0, 120.0, 480.0)
 _DAY_SECONDS = 24 * 3600
-# Names listed in the name of a run; longer lists are counted.
-_MOST_NAMES = 3
-
-
-def flow_name(config: AnyConfig) -> str:
-    """Return the name of the flow that runs a configuration."""
-    if isinstance(config, CompareConfig):
-        return "compare"
-    return "refresh" if isinstance(config, RefreshConfig) else "select"
 
 
 def read_parameter(value: object, kind: type[C]) -> C:
@@ -55,7 +42,7 @@ def read_parameter(value: object, kind: type[C]) -> C:
     ConfigError
         An unknown key, a value that is not allowed, or a configuration of another kind.
     """
-    config = _read(value)
+    config = configuration_of(value)
     # A RefreshConfig is a SelectConfig, but must not run as one.
     if type(config) is not kind:
         raise ConfigError(
@@ -63,35 +50,6 @@ def read_parameter(value: object, kind: type[C]) -> C:
             " that flow, or start from a configuration of this one"
         )
     return config
-
-
-def _read(value: object) -> AnyConfig:
-    if isinstance(value, AnyConfig):
-        return value
-    return from_yaml(render(value), "the parameter 'config'", (), {})
-
-
-def _run_name() -> str:
-    """Return a name with data, strategy and seed; errors are left to the flow."""
-    try:
-        config = _read(flow_run.parameters["config"])
-    except Exception:
-        return "unreadable configuration"
-    if isinstance(config, CompareConfig):
-        data = _few(list(config.datasets), "data sets")
-        strategies = _few(list(config.strategies), "strategies")
-        return f"{data}/{strategies}/{len(config.seed_list)} seeds"
-    return f"{_data_name(config.data)}/{config.strategy.name}/seed {config.seed}"
-
-
-def _few(names: Sequence[str], what: str) -> str:
-    return "+".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} {what}"
-
-
-def _data_name(data: DataSection) -> str:
-    if data.path is not None:
-        return PurePath(data.path).stem
-    return data.name or f"{data.source}{f' {data.id}' if data.id else ''}"
 
 
 def _concluded(attempt: Callable[[], str]) -> State:
@@ -116,7 +74,8 @@ def _concluded(attempt: Callable[[], str]) -> State:
 
 @flow(
     name="select",
-    flow_run_name=_run_name,
+    flow_run_name=run_name,
+    on_crashed=[end_crashed],
     timeout_seconds=_DAY_SECONDS,
     persist_result=False,
     validate_parameters=False,
@@ -140,7 +99,8 @@ def select(config: SelectConfig) -> State:
 
 @flow(
     name="compare",
-    flow_run_name=_run_name,
+    flow_run_name=run_name,
+    on_crashed=[end_crashed],
     timeout_seconds=7 * _DAY_SECONDS,
     persist_result=False,
     validate_parameters=False,
@@ -174,7 +134,8 @@ def compare(config: CompareConfig, new: bool = False) -> State:
 
 @flow(
     name="refresh",
-    flow_run_name=_run_name,
+    flow_run_name=run_name,
+    on_crashed=[end_crashed],
     timeout_seconds=_DAY_SECONDS,
     persist_result=False,
     validate_parameters=False,

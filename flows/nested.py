@@ -13,7 +13,7 @@ from prefect import flow
 
 from conf.check import check
 from conf.estimator import build_estimator
-from conf.load import as_yaml, flatten
+from conf.load import as_yaml
 from conf.resolve import fold_kind, outer_windows, split_options
 from conf.schema import SelectConfig
 from flows.compare_progress import CellDisplay, cell_display
@@ -26,10 +26,11 @@ from flows.configured import (
     refuse_warm_start,
 )
 from flows.findings import tell
+from flows.flow_runs import run_name, tag_run
 from flows.planning import estimate_search
 from flows.progress import plain_seconds, say, show_stage
 from flows.stages import Stage
-from flows.tracking import tracking_as_configured
+from flows.tracking import logged_parameters, tracking_as_configured
 from swarm.errors import ConfigError
 from swarm.search.runner import SearchPlan
 from swarm.statistics.resampled import CorrectedTTest
@@ -172,7 +173,13 @@ class NestedRun:
         }
 
 
-@flow(name="nested", validate_parameters=False, persist_result=False)
+@flow(
+    name="nested",
+    flow_run_name=run_name,
+    on_running=[tag_run],
+    validate_parameters=False,
+    persist_result=False,
+)
 def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int = 1) -> NestedRun:
     """Repeat search, confirmation and ensemble in outer folds, and score them on their test rows.
 
@@ -274,7 +281,9 @@ def _open_log(
     # A range rather than a seed, so that this run cannot be resumed as a search.
     last = config.seed + outer.folds * outer.repeats - 1
     tags |= {"kind": "nested", "seed": f"{config.seed} to {last}", "outer_folds": scheme}
-    params = flatten(config) | {f"nested.{key}": value for key, value in vars(outer).items()}
+    params = logged_parameters(config) | {
+        f"nested.{key}": value for key, value in vars(outer).items()
+    }
     return RunLog.start(
         tracking_as_configured(config.tracking),
         f"{config.name}-{config.strategy.name}-nested",

@@ -56,9 +56,18 @@ class Display(Protocol):
 
 
 def say(text: str, verbosity: int = 1) -> None:
-    """Write one line to the terminal, unless quiet."""
+    """Write one line to the log of the flow run, and to the terminal unless quiet."""
+    _log(text)
     if verbosity > 0:
         Console(stderr=True, highlight=False).print(text, soft_wrap=True)
+
+
+def _log(text: str) -> None:
+    # Prefect takes seconds to import, and without it there is no flow.
+    if "prefect" in sys.modules:
+        from tasks.flow_run import log_line
+
+        log_line(Text.from_markup(text).plain)
 
 
 @contextmanager

@@ -22,8 +22,10 @@ from conf.later_keys import without_later_keys
 from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
 from conf.resolve import fold_kind
+from flows.approval import ask
 from flows.configured import fetched, with_warm_subsets
 from flows.findings import tell
+from flows.flow_runs import run_name, tag_run
 from flows.progress import show_stage
 from flows.select import Outcome, Started, carry_out, start
 from flows.stages import Stage
@@ -45,7 +47,7 @@ from tasks.table import Table
 
 __all__ = ["RefreshRun", "refresh"]
 
-Decision = Literal["first", "promoted", "replaced", "kept", "unchanged"]
+Decision = Literal["first", "promoted", "replaced", "kept", "declined", "unchanged"]
 # Sections that affect a search and its evaluation, besides those of the problem.
 _TELLING = (
     "seed",
@@ -71,7 +73,8 @@ class RefreshRun:
     ----------
     decision : str
         ``first`` champion, challenger ``promoted``, champion ``replaced`` as its columns are
-        missing, champion ``kept``, or ``unchanged`` data and configuration.
+        missing, champion ``kept``, challenger ``declined`` though it won, or ``unchanged`` data and
+        configuration.
     why : str
         One sentence.
     champion : Champion
@@ -102,7 +105,13 @@ class RefreshRun:
         return tuple(map(str, self.findings))
 
 
-@flow(name="refresh", validate_parameters=False, persist_result=False)
+@flow(
+    name="refresh",
+    flow_run_name=run_name,
+    on_running=[tag_run],
+    validate_parameters=False,
+    persist_result=False,
+)
 def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> RefreshRun:
     """Search the newest table, and promote the result if it beats the champion on the test rows.
 
@@ -192,10 +201,21 @@ def _decided(
     else:
         duel = _met(config, started, outcome, champions, champion)
         decision, why = ("promoted" if duel.won else "kept"), duel.verdict()
-    when = datetime.now(UTC).isoformat(timespec="seconds")
     version = outcome.model_uri.rpartition("/")[2]
+    if config.champion.approve and decision in ("promoted", "replaced"):
+        # Meanwhile the store should have the report, which a person may want to read.
+        started.log.settle()
+        name, seconds = config.champion_name, config.champion.approve_seconds
+        answer = ask(name, version, why, duel, seconds)
+        why = f"{why}; {answer.why}"
+        if not answer.approved:
+            decision = "declined"
+        if not answer.answered:
+            # The next refresh of the same data asks again.
+            started.log.tag({"refresh.digest": "not approved yet"})
+    when = datetime.now(UTC).isoformat(timespec="seconds")
     now = champion
-    if decision != "kept":
+    if decision not in ("kept", "declined"):
         # The store must have everything that a rollback or a consumer needs.
         started.log.settle()
         now = champions.promote(

@@ -15,6 +15,7 @@ _TOLD = {
     "promoted": "challenger promoted",
     "replaced": "champion replaced",
     "kept": "champion kept",
+    "declined": "challenger not approved, champion kept",
     "unchanged": "nothing changed",
 }
 

@@ -24,11 +24,12 @@ from flows.configured import (
     with_warm_subsets,
 )
 from flows.findings import tell
+from flows.flow_runs import run_name, tag_run
 from flows.planning import workload_of
 from flows.progress import show_stage
 from flows.searching import search_as_configured
 from flows.stages import Forecast, Stage
-from flows.tracking import tracking_as_configured
+from flows.tracking import logged_parameters, stored_configuration, tracking_as_configured
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError, InputError
 from swarm.findings import Finding, as_file, codes_of, unmuted
@@ -44,7 +45,9 @@ from swarm.validation.headline import Headline, headline
 from swarm.validation.holdout import judged_metrics
 from swarm.validation.scorer_metrics import check_scorable
 from tasks.answer import answer_files, judgement_files
+from tasks.flow_run import log_line
 from tasks.models.files import is_storable
+from tasks.models.registry import is_version, register_logged
 from tasks.prefect_artifacts import show_answer
 from tasks.report import (
     costs_on_test,
@@ -111,6 +114,11 @@ class Outcome:
     unsent: str = ""
 
     @property
+    def registered(self) -> bool:
+        """Whether the model is a version in the registry."""
+        return is_version(self.model_uri)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """The findings that are more than notes, a line each."""
         return tuple(str(each) for each in self.findings if each.severity != "note")
@@ -144,7 +152,13 @@ class Started:
     findings: tuple[Finding, ...]
 
 
-@flow(name="select", validate_parameters=False, persist_result=False)
+@flow(
+    name="select",
+    flow_run_name=run_name,
+    on_running=[tag_run],
+    validate_parameters=False,
+    persist_result=False,
+)
 def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) -> Outcome:
     """Search the features of a table, and evaluate the result on rows that no search has seen.
 
@@ -257,13 +271,20 @@ def _open_run(
     train = data.train
     tags = describe_run(data.problem, train.source, config.strategy.name, config.seed)
     tags |= {"kind": "select", "dataset": train.name, "config": config.name, **more}
-    params, text = flatten(config), as_yaml(config)
+    text = as_yaml(config)
     if run_id is not None:
-        refuse_another_search(tracking.run(run_id), params, tags, later_values())
-        return RunLog.resume(tracking, run_id, tags, text)
-    name = run_title(train.name, config.strategy.name, config.seed)
+        run, earlier = tracking.run(run_id), stored_configuration(tracking, run_id)
+        refuse_another_search(run, earlier, flatten(config), tags, later_values())
+        return RunLog.resume(tracking, run_id, tags, text, test=data.test)
     return RunLog.start(
-        tracking, name, params, tags, text, table=train, description=config.description
+        tracking,
+        run_title(train.name, config.strategy.name, config.seed),
+        logged_parameters(config),
+        tags,
+        text,
+        table=train,
+        test=data.test,
+        description=config.description,
     )
 
 
@@ -313,7 +334,10 @@ def _concluded(
     log.files({"findings.json": as_file(findings, config.mute)})
     head = headline(result, problem.scoring, judgement)
     log.files(judgement_files(judgement, head))
-    log.metrics({result.state.epoch: final_metrics(judgement)})
+    metrics = final_metrics(judgement)
+    # Those of the ensemble are logged with its model, below.
+    others = {key: value for key, value in metrics.items() if not key.startswith("test_")}
+    log.metrics({result.state.epoch: others})
     facts = {
         "strategy": config.strategy.name,
         "seed": config.seed,
@@ -354,23 +378,28 @@ def _concluded(
     name, refreshed = started.registered, log.tags.get("kind") == "refresh"
     asked = refreshed or config.tracking.registers_always
     declined = name is not None and head.verdict == "worse" and not asked
-    uri = log.earlier_model(answer)
-    if not is_storable(problem.estimator):
-        uri = ""
-    elif uri is None:
+    name = None if declined else name
+    told = " ".join([f"{head.title}.", *head.sentences(), judgement.verdict()])
+    earlier = log.earlier_model(answer)
+    uri, model_id = earlier or ("", None)
+    if earlier is None and is_storable(problem.estimator):
         example = train.features.head(_EXAMPLE_ROWS)
-        told = " ".join([f"{head.title}.", *head.sentences(), judgement.verdict()])
-        registers = name is not None and not declined
-        text = Stage.REGISTER.line if registers else "storing the model"
+        params = _model_params(config, judgement, ensemble)
+        text = "storing the model" if name is None else Stage.REGISTER.line
         with show_stage(Stage.REGISTER, verbosity, text=text, forecast=forecast):
-            uri = register_model(log, ensemble, example, name if registers else None, told).uri
+            made = register_model(log, ensemble, example, name, told, params)
+        uri, model_id = made.uri, made.model_id
+    elif name is not None and model_id is not None and not is_version(uri):
+        # The run was resumed to register what it had only stored.
+        uri = register_logged(log.tracking, log.run_id, model_id, name, told)
+    # The tags first: a resume that finds them knows the model that its metrics belong to.
+    log.tag({"answer": answer, "model": uri} | ({"model_id": model_id} if model_id else {}))
+    log.metrics({result.state.epoch: {k: metrics[k] for k in metrics if k not in others}}, model_id)
     if judgement.pos_label is not None:
         log.tag({"positive_class": str(judgement.pos_label)})
     log.tag(
         {
             "stopped": result.reason,
-            "answer": answer,
-            "model": uri,
             "headline": head.title,
             "verdict": judgement.verdict(),
             "findings": codes_of(findings),
@@ -384,6 +413,7 @@ def _concluded(
             config.description,
         )
     )
+    log_line(f"{head.title}. {judgement.verdict()}")
     show_answer(config.name, result, head, judgement, log.tracking, log.run_id)
     return Outcome(
         log.run_id,
@@ -397,6 +427,24 @@ def _concluded(
         head,
         declined,
     )
+
+
+def _model_params(
+    config: SelectConfig, judgement: Judgement, ensemble: SubsetEnsemble
+) -> dict[str, object]:
+    """Return the parameters of the logged model: what it is made of, and what found it."""
+    params: dict[str, object] = {
+        "estimator": config.model.estimator,
+        **{f"estimator.{key}": value for key, value in config.model.params.items()},
+        "vote": ensemble.vote_,
+        "models": len(ensemble.subsets_),
+        "columns": len({name for subset in ensemble.subsets_ for name in subset}),
+        "strategy": config.strategy.name,
+        "seed": config.seed,
+    }
+    if judgement.pos_label is not None:
+        params["positive_class"] = str(judgement.pos_label)
+    return params
 
 
 def _described(subsets: Sequence[Sequence[str]], vote: str, at_most: int | float | None) -> str:

@@ -13,7 +13,7 @@ from prefect import flow
 
 from conf.check import check
 from conf.estimator import build_estimator
-from conf.load import as_yaml, flatten
+from conf.load import as_yaml
 from conf.resolve import split_options
 from conf.schema import SelectConfig
 from flows.compare_progress import CellDisplay, cell_display
@@ -26,9 +26,10 @@ from flows.configured import (
     refuse_warm_start,
 )
 from flows.findings import tell
+from flows.flow_runs import run_name, tag_run
 from flows.progress import say, show_stage
 from flows.stages import Stage
-from flows.tracking import tracking_as_configured
+from flows.tracking import logged_parameters, tracking_as_configured
 from swarm.errors import ConfigError
 from swarm.findings import as_file, codes_of
 from swarm.storage.archive import Archive
@@ -144,7 +145,13 @@ class StabilityRun:
     scheme: str
 
 
-@flow(name="stability", validate_parameters=False, persist_result=False)
+@flow(
+    name="stability",
+    flow_run_name=run_name,
+    on_running=[tag_run],
+    validate_parameters=False,
+    persist_result=False,
+)
 def stability(
     config: SelectConfig, repetitions: Repetitions | None = None, verbosity: int = 1
 ) -> StabilityRun:
@@ -266,7 +273,9 @@ def _open_log(
     # A range rather than a seed, so that this run cannot be resumed as a search.
     last = config.seed + max(plan.seeds, plan.resamples) - 1
     tags |= {"kind": "stability", "seed": f"{config.seed} to {last}", "draws": scheme}
-    params = flatten(config) | {f"stability.{key}": value for key, value in vars(plan).items()}
+    params = logged_parameters(config) | {
+        f"stability.{key}": value for key, value in vars(plan).items()
+    }
     return RunLog.start(
         tracking,
         f"{config.name}-{config.strategy.name}-stability",

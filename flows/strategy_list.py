@@ -35,7 +35,9 @@ def _print_all(console: Console, entries: tuple[StrategyEntry, ...]) -> None:
         given = ", ".join(f"{p.name}={_short(p.default)}" for p in entry.parameters)
         table.add_row(f"[bold]{entry.name}[/bold]", escape(_line(entry)), given or "none")
     console.print(table)
-    console.print("What the parameters do: swarm strategies NAME")
+    console.print(
+        "Start with multiswarm, the default. What the parameters do: swarm strategies NAME"
+    )
 
 
 def _print_one(console: Console, entry: StrategyEntry) -> None:

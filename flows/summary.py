@@ -46,7 +46,7 @@ def summary_as_json(outcome: Outcome, config: SelectConfig) -> str:
         "epochs": result.state.epoch,
         "reason": result.reason,
         "model": outcome.model_uri or None,
-        "registered": bool(outcome.model_uri) and not outcome.declined,
+        "registered": outcome.registered,
         "findings": [each.as_dict() for each in outcome.findings],
         "unsent": outcome.unsent or None,
     }
@@ -95,6 +95,8 @@ def _stored(outcome: Outcome) -> str:
             f"{outcome.model_uri} (not registered, as all features are better; to register it, "
             "set tracking.register to true)"
         )
+    if not outcome.registered:
+        return f"{outcome.model_uri} (stored with the run; tracking.register: auto registers it)"
     return outcome.model_uri
 
 

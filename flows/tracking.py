@@ -1,15 +1,57 @@
-"""The tracking store of a configuration, for flows and for commands that only read it."""
+"""The tracking store of a configuration, and what a run in it records of the configuration."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from conf.load import AnyConfig, flatten
 from conf.run_sections import TrackingSection
+from conf.text import parse
 from tasks.secrets import expand
 from tasks.tracking import Tracking, open_tracking
+from tasks.tracking.system_metrics import wants_system_metrics
 
-__all__ = ["tracking_as_configured"]
+__all__ = ["logged_parameters", "stored_configuration", "tracking_as_configured"]
+
+# Logged even at their defaults, as runs are filtered and compared by them.
+_ALWAYS = ("seed", "strategy.name", "model.estimator", "folds.n_folds", "budget.epochs")
+# Where a run is kept and what it is for, not what it does.
+_NEVER = ("description", "tracking", "archive", "retries", "schedule", "mute")
 
 
 def tracking_as_configured(section: TrackingSection) -> Tracking:
     """Open the tracking store of a configuration; see :func:`tasks.tracking.open_tracking`."""
     artifacts = expand(section.artifacts, "address of the artifacts")
-    return open_tracking(section.uri, section.experiment, artifacts)
+    opened = open_tracking(section.uri, section.experiment, artifacts)
+    return replace(opened, system_metrics=section.system_metrics or wants_system_metrics())
+
+
+def logged_parameters(config: AnyConfig) -> dict[str, JsonValue]:
+    """Return the parameters of a run: what differs from the defaults, and a few keys always.
+
+    A page that compares runs shows every parameter of any of them. All ninety keys would hide the
+    few that differ; ``config.yaml`` among the artifacts has them all.
+    """
+    every = flatten(config)
+    chosen = {key: every[key] for key in _ALWAYS if key in every}
+    chosen |= flatten(config, without_defaults=True)
+    return {
+        key: "none" if value is None and key not in _ALWAYS else value
+        for key, value in chosen.items()
+        if key.split(".")[0] not in _NEVER
+    }
+
+
+def stored_configuration(tracking: Tracking, run_id: str) -> Mapping[str, JsonValue]:
+    """Return the configuration of a run by dotted key, as it was written, without new keys.
+
+    Raises
+    ------
+    InputError
+        If the run has none.
+    """
+    text = tracking.download(run_id, "config.yaml").read_text(encoding="utf-8")
+    return flatten(parse(text, f"the configuration of run {run_id}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -23,6 +24,8 @@ def show_warnings_once() -> None:
     and shows the same warnings.
     """
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    # A command says once that a server is lost, Prefect for every batch of lines that it logs.
+    logging.raiseExceptions = False
     global _plainly
     _plainly = warnings.showwarning
     seen: set[tuple[type[Warning], str]] = set()

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 import pandas as pd
@@ -150,13 +149,9 @@ def figure_rows(judgement: Judgement) -> list[dict[str, str]]:
 
 def run_link(tracking: Tracking, run_id: str) -> str:
     """Return Markdown that names an MLflow run, with a link if the store is a server."""
-    parts = urlsplit(tracking.uri)
-    if parts.scheme not in ("http", "https"):
+    address = tracking.page(run_id)
+    if address is None:
         return f"MLflow run {_code(run_id)} in {_code(tracking.label)}; `swarm ui` shows it."
-    # Without user name and password.
-    host = parts.netloc.rpartition("@")[2]
-    page = f"/experiments/{tracking.experiment_id}/runs/{run_id}"
-    address = urlunsplit((parts.scheme, host, parts.path.rstrip("/") + "/", "", page))
     return f"[MLflow run {run_id}]({address})"
 
 

@@ -178,6 +178,9 @@ def register_model(
     example: pd.DataFrame,
     name: str | None,
     description: str | None,
+    params: Mapping[str, object],
 ) -> ModelInfo:
     """Save the ensemble as a model of the run, and register it if a name is given."""
-    return log_ensemble(log.tracking, log.run_id, ensemble, example, name, description)
+    return log_ensemble(
+        log.tracking, log.run_id, ensemble, example, name, description, params=params
+    )

@@ -16,6 +16,7 @@ import pytest
 
 from flows.compare import compare
 from flows.select import select
+from tasks.tracking import models_page
 from tests.browser import NoBrowser, opened, problems, requests, resized, settled
 from tests.servers import answers_soon, free_port
 from tests.small_comparison import of
@@ -113,8 +114,6 @@ def mlflow(runs: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         server = subprocess.Popen(
             [*command, "--port", str(port)],
             cwd=Path(__file__).parents[1],
-            # More than one takes longer to start than all else here.
-            env={**os.environ, "MLFLOW_WORKERS": "1"},
             stdout=said,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -140,6 +139,23 @@ def test_mlflow_shows_two_runs_side_by_side(browser: Any, runs: Any, mlflow: str
     cells = {name: values for name, *values in parts}
     assert cells["Run Name:"] == ["table-multiswarm-0", "table-bpso-0"]
     assert cells["strategy.name"] == ["multiswarm", "bpso"]
+    keys = [name for name in cells if name.split(".")[0] in ("tracking", "archive", "retries")]
+    assert keys == []
+    assert "null" not in {value for values in cells.values() for value in values}
+
+
+def test_the_models_page_shows_the_ensembles_with_their_metrics_on_the_test_rows(
+    browser: Any, runs: Any, mlflow: str
+) -> None:
+    bench, ids, _ = runs
+    scores = [bench.tracking.run(run_id).metrics["test/accuracy"] for run_id in ids]
+    resized(browser, 1440)
+    browser.get(f"{mlflow}{models_page(bench.tracking.experiment_id).removeprefix('/#')}")
+    text = "document.body.innerText"
+    settled(browser, f"{text}.includes('table-test') && {text}.includes('test/accuracy')")
+    shown = browser.execute_script(f"return {text}")
+    assert shown.count("table-multiswarm-0") == shown.count("table-bpso-0") == 1
+    assert all(f"{score:.4f}".rstrip("0") in shown for score in scores)
 
 
 def test_the_report_opens_from_the_note_on_a_runs_page(

@@ -155,8 +155,8 @@ REFUSED_KEYS = {
     "prepare: {zzz: 1}": "unknown key 'prepare.zzz' in conf/x.yaml; known keys are n_clusters",
     "a: 1\nbudget: {epochs: 0}\nsplit: 3": "unknown key 'a' in conf/x.yaml; known keys are name,"
     " description, seed, data, split, model, scoring, pos_label, folds, space, prepare, strategy,"
-    " warm, budget, evaluation, proxy, prefilter, confirm, ensemble, test, tracking, archive, retries,"
-    " mute, schedule (and 2 more)",
+    " warm, budget, evaluation, proxy, prefilter, confirm, ensemble, test, tracking, archive,"
+    " retries, mute, schedule (and 2 more)",
     "1: 2": "key '1' in conf/x.yaml is not text; put it in quotes",
     "seed: true": "seed must be a whole number, got true in conf/x.yaml",
     "budget: {epochs: 0}": "budget.epochs must be at least 1, got 0 in conf/x.yaml",
@@ -452,7 +452,8 @@ def test_every_key_has_a_description_in_the_schema() -> None:
 def test_seeds_that_are_not_given_are_the_top_one() -> None:
     config = read(WINE, "seed=5", "folds.seed=6")
     assert (config.split_seed, config.folds_seed) == (5, 6)
-    assert read(WINE, "tracking.register=false").tracking.register is False
+    asked = [read(WINE, f"tracking.register={value}") for value in ("false", "auto", "true")]
+    assert [each.tracking.register for each in (read(WINE), *asked)] == [False, False, True, True]
 
 
 # ---------------------------------------------------------------- what ships

@@ -28,7 +28,7 @@ SERVICES: dict[str, dict[str, Any]] = STACK["services"]
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
 # The keys of the compose format that are used here; any other is a slip.
 KEYS = {"image", "restart", "healthcheck", "build", "command", "environment"}
-KEYS |= {"ports", "volumes", "depends_on"}
+KEYS |= {"ports", "volumes", "depends_on", "stop_grace_period"}
 HEALTH = {"test", "interval", "timeout", "retries", "start_period"}
 
 

@@ -307,7 +307,7 @@ def test_ctrl_c_ends_the_search_with_a_usable_answer(
     assert not command.left()
     assert run.status == "FINISHED"
     assert run.tags["stopped"] == "interrupted"
-    assert run.tags["model"].startswith("models:/small/")
+    assert run.tags["model"].startswith("models:/m-")
     assert bench.answer(run.run_id)["features.json"]
 
 

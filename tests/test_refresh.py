@@ -7,16 +7,19 @@ import json
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from prefect.client.orchestration import get_client
 
 import swarm
 from conf.load import from_yaml
 from conf.refresh_schema import RefreshConfig
 from conf.text import render
+from flows.approval import ask
 from flows.refresh import RefreshRun, refresh
 from swarm.errors import ConfigError, DataError, InputError, StoreError
 from tasks.refresh.champion import ALIAS, Champions
@@ -113,7 +116,13 @@ def test_the_first_answer_is_the_champion_and_is_published(first: tuple[Desk, Re
     record = json.loads(desk.artifact(done.run_id, "decision.json"))
     assert record["decision"] == "first"
     assert record["data"].endswith("rows_2026-01-05.parquet")
-    assert desk.bench.tracking.run(done.run_id).tags["decision"] == "first"
+    tags = desk.bench.tracking.run(done.run_id).tags
+    assert tags["decision"] == "first"
+    # The name of the file that was read, not the pattern that found it.
+    with get_client(sync_client=True) as api:
+        flow_run = api.read_flow_run(tags["prefect.flow_run"])
+    assert flow_run.name == "rows_2026-01-05/multiswarm/seed 0"
+    assert set(flow_run.tags) == {"swarm", "refresh", f"champion:{desk.name}"}
     told = desk.champions.required(desk.name)
     assert told.since.startswith("20")
     assert told.why == done.why
@@ -150,23 +159,40 @@ def test_a_crash_between_promotion_and_publication_is_mended(
     assert desk.bench.tracking.run(left).status == "KILLED"
 
 
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_command_asks_for_approval_on_its_terminal(
+    yes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: yes)
+    answer = ask("churn", "4", "accuracy 0.9 against 0.8", None, 60)
+    assert (answer.approved, answer.answered) == (yes, True)
+    assert "version 4 of churn would replace the champion: accuracy" in capsys.readouterr().err
+
+
 def test_a_better_challenger_takes_over_and_can_be_rolled_back(desk: Desk) -> None:
     snapshot(desk.snapshots, "2026-01-05", 3)
     first = desk.refresh()
     snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
+    # Nobody is there to be asked: nothing changes, and the next refresh asks again.
+    unasked = desk.refresh(champion={"approve": True})
+    assert (unasked.decision, unasked.champion.version) == ("declined", "1")
+    how = f"approval is required, and there is no terminal; `swarm rollback {desk.name} --to 2`"
+    assert how in unasked.why
+    assert desk.champions.required(desk.name).version == "1"
     second = desk.refresh()
     assert second.decision == "promoted", second.why
     assert second.duel is not None
     assert second.duel.won
     assert second.duel.gain > 0.1
-    assert (second.champion.version, second.champion.over) == ("2", "1")
+    assert (second.champion.version, second.champion.over) == ("3", "1")
     assert {"x6", "x7"} <= set(swarm.load_features(str(desk.published)))
     record = json.loads(desk.artifact(second.run_id, "decision.json"))
     assert record["duel"]["n_rows"] == 288
     assert record["before"] == {"version": "1"}
     # Back again: the alias and what is published.
     before, now = desk.champions.roll_back(desk.name, to=None, when="2026-02-03T00:00:00")
-    assert (before.version, now.version) == ("2", "1")
+    assert (before.version, now.version) == ("3", "1")
     publish_features(desk.champions, now, before.published)
     assert first.outcome is not None
     assert swarm.load_features(str(desk.published)) == first.outcome.result.features

@@ -33,7 +33,9 @@ def first(
 ) -> tuple[Bench, SelectConfig, Outcome]:
     """One undisturbed run of four epochs, with nothing left out."""
     bench = Bench(tmp_path_factory.mktemp("first"), tracking_uri)
-    config = bench.config(description="eight columns")
+    # What is off by default: a version in the registry, and the use of the machine.
+    tracking = {"register": "auto", "system_metrics": True}
+    config = bench.config(description="eight columns", tracking=tracking)
     return bench, config, select(config, None, 0)
 
 
@@ -50,13 +52,9 @@ def fits(outcome: Outcome) -> int:
 
 
 def test_a_run_leaves_one_finished_run_in_mlflow(first):
-    bench, config, outcome = first
+    bench, _, outcome = first
     assert bench.statuses() == ["FINISHED"]
     run = run_of(bench, outcome.run_id)
-    assert run.data.params == {
-        accepted_key(key): value if isinstance(value, str) else json.dumps(value)
-        for key, value in flatten(config).items()
-    }
     tags = run.data.tags
     assert (tags["strategy"], tags["seed"], tags["task"]) == ("multiswarm", "0", "binary")
     assert tags["data"].startswith("file:")
@@ -73,9 +71,67 @@ def test_a_run_leaves_one_finished_run_in_mlflow(first):
     assert len(tags["problem"]) == 32
     assert {"version.lightgbm", "version.numpy", "version.prefect"} <= set(tags)
     assert "error" not in tags
-    (entry,) = run.inputs.dataset_inputs
-    assert entry.dataset.name == "table"
+    sets = {each.dataset.name: each.tags[0].value for each in run.inputs.dataset_inputs}
+    assert sets == {"table": "training", "table-test": "eval"}
+    assert "system/cpu_utilization_percentage" in run.data.metrics
     assert outcome.unsent == ""
+
+
+def test_the_parameters_of_a_run_are_what_its_file_changes_and_none_is_null(first):
+    bench, config, outcome = first
+    params = run_of(bench, outcome.run_id).data.params
+    every = {key: json.dumps(value) for key, value in flatten(config).items()}
+    assert params.pop("strategy.name") == "multiswarm"
+    assert params.pop("seed") == every["seed"] == "0"
+    assert (params["folds.n_folds"], params["ensemble.n_models"]) == ("3", "3")
+    assert params["strategy.params.n_swarms"] == "2"
+    assert set(params) <= {accepted_key(key) for key in every}
+    assert "null" not in params.values()
+    assert not [key for key in params if key.split(".")[0] in ("tracking", "archive", "test.seed")]
+    assert "test.confidence" not in params, "a default"
+    assert len(params) < len(every) / 2
+
+
+def test_models_are_found_and_ranked_by_their_metrics_on_the_test_rows(first):
+    bench, config, outcome = first
+    client = bench.tracking.client
+    run = run_of(bench, outcome.run_id)
+    (test,) = (e.dataset for e in run.inputs.dataset_inputs if e.tags[0].value == "eval")
+    rank = {"field_name": "metrics.test/accuracy", "ascending": False, "dataset_name": test.name}
+    (model,) = client.search_logged_models(
+        [bench.tracking.experiment_id],
+        filter_string="metrics.`test/accuracy` > 0.5 AND params.strategy = 'multiswarm'",
+        order_by=[rank],
+    )
+    assert model.model_id == run.data.tags["model_id"]
+    judged = {m.key: m for m in model.metrics}
+    assert {"test/f1", "test/accuracy"} <= set(judged)
+    for key, metric in judged.items():
+        assert key.startswith("test/")
+        assert (metric.dataset_name, metric.dataset_digest) == (test.name, test.digest)
+        assert metric.value == run.data.metrics[key]
+    assert model.params["estimator"] == config.model.estimator
+    assert model.params["estimator.n_estimators"] == "5"
+    assert model.params["models"] == "3"
+    assert int(model.params["columns"]) <= 8
+    assert model.params["positive_class"] == "1"
+
+
+def test_a_run_names_the_flow_run_that_it_is_part_of(first, prefect_server):
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+
+    bench, _, outcome = first
+    tags = run_of(bench, outcome.run_id).data.tags
+    with get_client(sync_client=True) as api:
+        done = api.read_flow_run(tags["prefect.flow_run"])
+        logged = api.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[done.id])))
+    assert done.name == "table/multiswarm/seed 0"
+    assert set(done.tags) == {"swarm", "select"}
+    lines = [line.message for line in logged]
+    assert f"MLflow run {outcome.run_id} in {bench.uri}" in lines
+    assert f"{outcome.headline.title}. {outcome.judgement.verdict()}" in lines
+    assert tags["prefect.url"].endswith(f"/runs/flow-run/{done.id}")
 
 
 def test_every_metric_has_one_point_per_epoch(first):
@@ -212,8 +268,9 @@ def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
         "space": {"max_size": 1},
         "ensemble": {"n_models": 1},
     }
-    outcome = select(bench.config(**lost), None, 0)
-    print_summary(outcome, bench.config(**lost))
+    unasked = bench.config(**lost, tracking={"register": "auto"})
+    outcome = select(unasked, None, 0)
+    print_summary(outcome, unasked)
     said = " ".join(capsys.readouterr().out.split())
     assert outcome.headline.title == "Keep all 8 features"
     assert "Keep all 8 features" in said
@@ -224,18 +281,29 @@ def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
     assert run_of(bench, outcome.run_id).data.tags["headline"] == outcome.headline.title
     report = json.loads(bench.artifact(outcome.run_id, "report.json"))["report"]
     assert report["headline"]["title"] == outcome.headline.title
-    asked = select(bench.config(**lost, tracking={"register": True}), None, 0)
+    # The stored model is the one that is registered.
+    asked = select(bench.config(**lost, tracking={"register": True}), outcome.run_id, 0)
     assert asked.model_uri == "models:/lost/1"
+    (model,) = run_of(bench, outcome.run_id).outputs.model_outputs
+    version = bench.tracking.client.get_model_version("lost", "1")
+    assert version.source == f"models:/{model.model_id}"
 
 
-def test_a_bound_on_the_union_keeps_the_ensemble_small_from_file_to_report(first):
+@pytest.fixture(scope="module")
+def bounded(first: tuple[Bench, SelectConfig, Outcome]) -> tuple[SelectConfig, Outcome]:
+    """The same search, with an ensemble of as many columns as its best subset has."""
+    bench, _, outcome = first
+    ensemble = {"n_models": 4, "union_at_most": len(outcome.result.features)}
+    config = bench.config(name="bounded", ensemble=ensemble)
+    return config, select(config, None, 0)
+
+
+def test_a_bound_on_the_union_keeps_the_ensemble_small_from_file_to_report(first, bounded):
     bench, _, outcome = first
     bound = len(outcome.result.features)
     known = json.loads(bench.artifact(outcome.run_id, "features.json"))
     assert known["together"]["n_features"] > bound, "the ensemble has no more columns to lose"
-    ensemble = {"n_models": 4, "union_at_most": bound}
-    config = bench.config(ensemble=ensemble, tracking={"register": False})
-    small = select(config, None, 0)
+    _, small = bounded
     answer = json.loads(bench.artifact(small.run_id, "features.json"))
     together = sorted({name for one in answer["subsets"] for name in one["features"]})
     assert answer["features"] == known["features"]
@@ -248,6 +316,16 @@ def test_a_bound_on_the_union_keeps_the_ensemble_small_from_file_to_report(first
     assert small.ensemble.subsets_ == [one["features"] for one in answer["subsets"]]
     report = json.loads(bench.artifact(small.run_id, "report.json"))["report"]
     assert f"{len(together)} columns together" in report["facts"]["ensemble"]
+
+
+def test_no_run_registers_a_version_unless_asked(first, bounded, capsys):
+    bench, _, _ = first
+    config, outcome = bounded
+    print_summary(outcome, config)
+    assert not outcome.registered
+    assert outcome.model_uri.startswith("models:/m-")
+    assert "tracking.register: auto registers it" in " ".join(capsys.readouterr().out.split())
+    assert bench.tracking.client.search_model_versions("name = 'bounded'") == []
 
 
 @pytest.mark.usefixtures("plain")

@@ -41,7 +41,7 @@ def silent_port() -> Iterator[int]:
 
 
 def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:
-    params = {f"p{i}": i for i in range(250)} | {"odd[key]": "x" * 10_000}
+    params = {f"p{i}": i for i in range(250)} | {"odd[key]": "x" * 10_000, "no": None}
     found = tracking.run(
         tracking.start_run("wide", params, {f"t{i}": "y" * 9000 for i in range(120)})
     )

@@ -132,14 +132,13 @@ def test_subsets_of_another_table_are_refused() -> None:
 def test_a_run_is_not_resumed_from_other_subsets() -> None:
     tags = dict.fromkeys(("rows", "columns", "strategy", "seed", "problem"), "1")
     was, now = flatten(config(subsets=SUBSETS)), flatten(config(subsets=SUBSETS[:1]))
-    stored = {key: json.dumps(value) for key, value in was.items() if key.startswith("warm")}
-    run = RunRecord("abc", "a", "FINISHED", "0", "", stored, tags, {})
-    later = later_values()
-    refuse_another_search(run, {k: v for k, v in was.items() if k.startswith("warm")}, tags, later)
+    was, now = (
+        {key: value for key, value in each.items() if key.startswith("warm")} for each in (was, now)
+    )
+    run = RunRecord("abc", "a", "FINISHED", "0", "", {}, tags, {})
+    refuse_another_search(run, was, was, tags, later_values())
     with pytest.raises(ConfigError, match=r"was started with warm\.subsets"):
-        refuse_another_search(
-            run, {k: v for k, v in now.items() if k.startswith("warm")}, tags, later
-        )
+        refuse_another_search(run, was, now, tags, later_values())
 
 
 def test_procedures_that_test_on_other_rows_refuse_saved_subsets() -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,9 +20,10 @@ from swarm.errors import StoreError
 from tasks.models.card import model_card
 from tasks.models.files import serialisation, write_ensemble
 from tasks.tracking import Tracking
+from tasks.tracking.names import PARAM_LENGTH, accepted_key, cut
 from tasks.tracking.store import load_mlflow, store_errors
 
-__all__ = ["ModelInfo", "log_ensemble"]
+__all__ = ["ModelInfo", "is_version", "log_ensemble", "register_logged"]
 
 EXAMPLE_ROWS = 5
 
@@ -56,6 +57,8 @@ def log_ensemble(
     example: pd.DataFrame,
     registered_name: str | None,
     description: str | None = None,
+    *,
+    params: Mapping[str, object] | None = None,
 ) -> ModelInfo:
     """Save a fitted ensemble as a model of a run, verify it, and register it.
 
@@ -77,6 +80,8 @@ def log_ensemble(
         Name in the registry, created if new; None saves without registering.
     description : str, optional
         Description of the registered version.
+    params : mapping, optional
+        Parameters of the model, by which models can be searched.
 
     Raises
     ------
@@ -94,6 +99,7 @@ def log_ensemble(
                 tracking.client.get_run(run_id).info.experiment_id,
                 name="ensemble",
                 source_run_id=run_id,
+                params=_params(params or {}),
                 model_type="ensemble",
             )
         folder = Path(held) / "model"
@@ -110,9 +116,36 @@ def log_ensemble(
     form = serialisation(ensemble)
     if registered_name is None:
         return ModelInfo(f"models:/{model.model_id}", None, form, model.model_id)
-    with store_errors(tracking.uri, f"register the model {registered_name!r}"):
-        number = _register(tracking, registered_name, model.model_id, run_id, description)
-    return ModelInfo(f"models:/{registered_name}/{number}", number, form, model.model_id)
+    uri = register_logged(tracking, run_id, model.model_id, registered_name, description)
+    return ModelInfo(uri, uri.rpartition("/")[2], form, model.model_id)
+
+
+def is_version(uri: str) -> bool:
+    """Return whether the URI of a model names a version in the registry."""
+    return uri.removeprefix("models:/").count("/") == 1
+
+
+def register_logged(
+    tracking: Tracking, run_id: str, model_id: str, name: str, description: str | None = None
+) -> str:
+    """Register a model that a run has saved; return the URI of the version.
+
+    Raises
+    ------
+    StoreError
+        If the store does not accept it.
+    """
+    with store_errors(tracking.uri, f"register the model {name!r}"):
+        number = _register(tracking, name, model_id, run_id, description)
+    return f"models:/{name}/{number}"
+
+
+def _params(params: Mapping[str, object]) -> dict[str, str]:
+    return {
+        accepted_key(key): cut(value, PARAM_LENGTH)
+        for key, value in params.items()
+        if value is not None
+    }
 
 
 def _save(

@@ -113,5 +113,10 @@ def announce(record: Mapping[str, Any]) -> None:
                 "prefect.resource.id": f"swarm.champion.{key}",
                 "prefect.resource.name": str(champion["name"]),
             },
-            payload={name: row[name] for name in ("decision", "why", "champion", "run")},
+            payload={
+                **{name: row[name] for name in ("decision", "why", "champion", "run")},
+                # For automations, which hand them on as parameters.
+                "name": str(champion["name"]),
+                "version": str(champion["version"]),
+            },
         )

@@ -12,9 +12,10 @@ from typing import Any
 from swarm.errors import DataError, nearest
 from tasks.sources._assemble import assemble
 from tasks.sources._raw import Raw, name_list
+from tasks.sources._snapshot import newest
 from tasks.table import Table
 
-__all__ = ["fetch", "read_raw"]
+__all__ = ["fetch", "newest", "read_raw"]
 
 
 def fetch(

@@ -1,20 +1,21 @@
 """Tracking of runs in MLflow.
 
-==============  ============================================================================
-`client`        connection to a tracking store; runs are written and read by id
-`store`         addresses without secrets, connection timeout, errors in one sentence
-`run_log`       the log of one run; every flow writes through it
-`comparison`    the child runs of a comparison, one per search
-`outbox`        the in-memory queue of messages, and the thread that sends them
-`writes`        idempotent calls of the MLflow client
-`names`         names and values in the form that MLflow accepts
-`dataset`       a table as an MLflow dataset input
-`note`          the description at the top of a run's page
-==============  ============================================================================
+================  ============================================================================
+`client`          connection to a tracking store; runs are written and read by id
+`store`           addresses without secrets, connection timeout, errors in one sentence
+`run_log`         the log of one run; every flow writes through it
+`comparison`      the child runs of a comparison, one per search
+`outbox`          the in-memory queue of messages, and the thread that sends them
+`writes`          idempotent calls of the MLflow client
+`system_metrics`  use of the machine while a run goes on
+`names`           names and values in the form that MLflow accepts
+`dataset`         a table as an MLflow dataset input
+`note`            the description at the top of a run's page
+================  ============================================================================
 """
 
 from __future__ import annotations
 
-from tasks.tracking.client import RunRecord, Tracking, open_tracking, runs_page
+from tasks.tracking.client import RunRecord, Tracking, models_page, open_tracking, runs_page
 
-__all__ = ["RunRecord", "Tracking", "open_tracking", "runs_page"]
+__all__ = ["RunRecord", "Tracking", "models_page", "open_tracking", "runs_page"]

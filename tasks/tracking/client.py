@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlparse
+from urllib.parse import urlparse, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 from swarm.errors import InputError, StoreError
@@ -31,7 +31,7 @@ from tasks.tracking.writes import create_run, end_run, log_file, log_params, reo
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RunRecord", "Tracking", "open_tracking", "runs_page"]
+__all__ = ["RunRecord", "Tracking", "models_page", "open_tracking", "runs_page"]
 
 STATUSES = ("FINISHED", "FAILED", "KILLED")
 
@@ -53,6 +53,8 @@ _COLUMNS = (
 )
 _VIEW = {"orderByKey": "attributes.start_time", "orderByAsc": False}
 _VIEW_NAME = "swarm"
+# Otherwise a browser that is new to MLflow shows its pages for agents.
+_WORKFLOW = "workflowType=machine_learning"
 # Number of runs read per request.
 _PAGE = 1000
 
@@ -168,7 +170,13 @@ def _open(uri: str, experiment: str, location: str | None) -> Tracking:
 
 def runs_page(experiment_id: str) -> str:
     """Return the URL path, after the server, of the shared view of the runs."""
-    return f"/#/experiments/{experiment_id}/runs?viewStateShareKey={_VIEW_NAME}"
+    page = f"/#/experiments/{experiment_id}/runs"
+    return f"{page}?{_WORKFLOW}&viewStateShareKey={_VIEW_NAME}"
+
+
+def models_page(experiment_id: str) -> str:
+    """Return the URL path, after the server, of the models with their metrics."""
+    return f"/#/experiments/{experiment_id}/models?{_WORKFLOW}"
 
 
 def _tags() -> dict[str, str]:
@@ -214,17 +222,30 @@ class Tracking:
         Address with secrets; `label` is without.
     experiment_id, experiment : str
         Id and name of the experiment.
+    system_metrics : bool
+        Whether runs log the use of this machine.
     """
 
     client: Any
     uri: str
     experiment_id: str
     experiment: str
+    system_metrics: bool = False
 
     @property
     def label(self) -> str:
         """Address without secrets."""
         return redact(self.uri)
+
+    def page(self, run_id: str) -> str | None:
+        """Return the address of the page of a run, None if the store is not a server."""
+        parts = urlsplit(self.uri)
+        if parts.scheme not in ("http", "https"):
+            return None
+        # Without user name and password.
+        host = parts.netloc.rpartition("@")[2]
+        inside = f"/experiments/{self.experiment_id}/runs/{run_id}"
+        return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + "/", "", inside))
 
     def require_writable(self) -> None:
         """Verify that a local artifact folder of the experiment is writable.
@@ -277,7 +298,7 @@ class Tracking:
         return run_id
 
     def log_params(self, run_id: str, params: Mapping[str, object]) -> None:
-        """Log flat parameters; long values are truncated to MLflow's limit."""
+        """Log flat parameters; null is left out, long values are truncated to MLflow's limit."""
         with store_errors(self.uri, "log parameters"):
             log_params(self.client, run_id, params)
 
@@ -375,8 +396,10 @@ class Tracking:
         name: str,
         source: str,
         context: str,
-    ) -> None:
+    ) -> tuple[str, str]:
         """Attach a table to a run as a dataset input: schema, size and digest, not the rows.
+
+        A table that the run has already is not attached again.
 
         Parameters
         ----------
@@ -388,6 +411,11 @@ class Tracking:
             Short name and origin, without secrets.
         context : str
             Purpose, such as ``training``.
+
+        Returns
+        -------
+        name, digest : str
+            With which metrics refer to the table.
         """
         # Imported here, as it needs pandas, which would slow down `swarm --help`.
         from tasks.tracking.dataset import dataset_input
@@ -395,6 +423,7 @@ class Tracking:
         entry = dataset_input(frame, name, source, context)
         with store_errors(self.uri, f"log the data set {name!r}"):
             self.client.log_inputs(run_id, datasets=[entry])
+        return entry.dataset.name, entry.dataset.digest
 
     def _found(self, run_id: str) -> Any:
         from mlflow.exceptions import MlflowException

@@ -19,11 +19,13 @@ from swarm.errors import ConfigError, StoreError, SwarmError
 from swarm.problem.problem import Problem
 from swarm.redaction import redact
 from swarm.search.history import EpochRecord
+from tasks.flow_run import flow_run_tags, log_line
 from tasks.table import Table
 from tasks.tracking.client import RunRecord, Tracking
 from tasks.tracking.names import PARAM_LENGTH, accepted_key, charted, cut, metric_key
 from tasks.tracking.outbox import Outbox, Send, UnsendableMessage
 from tasks.tracking.store import within
+from tasks.tracking.system_metrics import SystemMetrics
 from tasks.tracking.writes import (
     create_run,
     end_run,
@@ -84,6 +86,9 @@ class RunLog:
         self._steps = dict(steps or {})
         self._children: list[RunLog] = []
         self._unsettled = False
+        # Name and digest of the test rows.
+        self._test_data: tuple[str, str] | None = None
+        self._system: SystemMetrics | None = None
         # End status and error of the run, and whether the store has accepted them.
         self._end: tuple[str, str | None] | None = None
         self._has_ended = False
@@ -117,9 +122,17 @@ class RunLog:
         config_yaml: str,
         *,
         table: Table | None = None,
+        test: Table | None = None,
         description: str | None = None,
     ) -> RunLog:
         """Create the run, and store in it what is needed to resume it.
+
+        Parameters
+        ----------
+        table : Table, optional
+            Training rows, which become a data set of the run.
+        test : Table, optional
+            Test rows, to which the metrics of models refer.
 
         Raises
         ------
@@ -128,13 +141,13 @@ class RunLog:
         """
         tracking.require_writable()
         # Without parameters, so that an error from here on ends the run as failed.
-        run_id = tracking.start_run(name, {}, tags, description)
+        run_id = tracking.start_run(name, {}, {**tags, **flow_run_tags()}, description)
         with contextlib.ExitStack() as unless_ready:
             log = unless_ready.enter_context(cls(tracking, run_id, tags))
             tracking.log_params(run_id, params)
             tracking.log_file(run_id, "config.yaml", config_yaml.encode())
-            if table is not None:
-                log._dataset(table)
+            log._datasets(table, test)
+            log._open()
             unless_ready.pop_all()
         return log
 
@@ -145,6 +158,8 @@ class RunLog:
         run_id: str,
         tags: Mapping[str, str],
         config_yaml: str | None = None,
+        *,
+        test: Table | None = None,
     ) -> RunLog:
         """Resume an interrupted run, or extend a finished one.
 
@@ -160,8 +175,11 @@ class RunLog:
         with contextlib.ExitStack() as unless_ready:
             log = unless_ready.enter_context(cls(tracking, run_id, tags))
             log._steps |= tracking.steps(run_id)
+            log.tag(flow_run_tags())
             if config_yaml is not None:
                 tracking.log_file(run_id, "config.yaml", config_yaml.encode())
+            log._datasets(None, test)
+            log._open()
             unless_ready.pop_all()
         return log
 
@@ -202,8 +220,18 @@ class RunLog:
         work = {f"work_{name}": float(value) for name, value in vars(record.work).items()}
         self.metrics({record.epoch: {**record.metrics, **work}})
 
-    def metrics(self, values: Mapping[int, Mapping[str, float | None]]) -> None:
-        """Log metrics by step, each once; None is skipped, NaN is logged."""
+    def metrics(
+        self, values: Mapping[int, Mapping[str, float | None]], model_id: str | None = None
+    ) -> None:
+        """Log metrics by step, each once; None is skipped, NaN is logged.
+
+        Parameters
+        ----------
+        values : mapping of int to mapping
+            Values by name, by step.
+        model_id : str, optional
+            Logged model that has these metrics on the test rows.
+        """
         points = []
         for step, figures in values.items():
             for name, value in charted(figures).items():
@@ -214,7 +242,10 @@ class RunLog:
         if points:
             now = _now()
             what = f"metrics of step {points[-1][2]}"
-            self._put(what, lambda client: log_points(client, self.run_id, points, now))
+            about: dict[str, Any] = {}
+            if model_id is not None:
+                about = {"model_id": model_id, "dataset": self._test_data}
+            self._put(what, lambda client: log_points(client, self.run_id, points, now, **about))
 
     def tag(self, tags: Mapping[str, str]) -> None:
         """Set tags of the run."""
@@ -270,6 +301,8 @@ class RunLog:
             One sentence with the number of unsent messages and how to send them; empty if all
             were sent.
         """
+        if self._system is not None:
+            self._system.stop()
         self.finish(status, error)
         left = self.outbox.close(self.patience if patience is None else patience)
         if not left:
@@ -281,10 +314,13 @@ class RunLog:
                 log._end_incomplete(unsent)
         return unsent
 
-    def earlier_model(self, answer: str) -> str | None:
-        """Return the URI of the model already registered for this answer, if any."""
+    def earlier_model(self, answer: str) -> tuple[str, str | None] | None:
+        """Return URI and id of the model that the run already has for this answer, if any."""
         known = self.tracking.run(self.run_id).tags
-        return known.get("model") if known.get("answer") == answer else None
+        if known.get("answer") != answer or "model" not in known:
+            return None
+        # A run of an earlier version has no tag with the id.
+        return known["model"], known.get("model_id")
 
     def _waits(self, left: int) -> str:
         again = (
@@ -338,10 +374,28 @@ class RunLog:
         client = self.tracking.client
         within(_LAST_WORD_SECONDS, lambda: end_run(client, self.run_id, status, error))
 
-    def _dataset(self, table: Table) -> None:
+    def _open(self) -> None:
+        """Link the run from its flow run, and watch the machine if wanted."""
+        address = self.tracking.page(self.run_id)
+        log_line(f"MLflow run {address or f'{self.run_id} in {self.tracking.label}'}")
+        if not self.tracking.system_metrics:
+            return
+        known = [max(steps) for name, steps in self._steps.items() if name.startswith("system/")]
+        self._system = SystemMetrics(
+            self.run_id, self.tracking.uri, self.metrics, 1 + max(known, default=-1)
+        )
+
+    def _datasets(self, train: Table | None, test: Table | None) -> None:
+        if train is not None:
+            self._dataset(train, train.name, "training")
+        if test is not None:
+            # Under another name, as the Models page shows metrics by the name of the data set.
+            self._test_data = self._dataset(test, f"{test.name}-test", "eval")
+
+    def _dataset(self, table: Table, name: str, context: str) -> tuple[str, str]:
         labels = table.target.to_frame() if isinstance(table.target, pd.Series) else table.target
         frame = pd.concat([table.features, labels], axis=1)
-        self.tracking.log_dataset(self.run_id, frame, table.name, table.source, "training")
+        return self.tracking.log_dataset(self.run_id, frame, name, table.source, context)
 
 
 def failure(error: BaseException) -> str:
@@ -384,6 +438,7 @@ _PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "eval
 
 def refuse_another_search(
     run: RunRecord,
+    earlier: Mapping[str, object],
     params: Mapping[str, object],
     tags: Mapping[str, str],
     later: Mapping[str, object],
@@ -393,20 +448,25 @@ def refuse_another_search(
     Parameters
     ----------
     run : RunRecord
-    params, tags : mapping
-        Those of the run if it were started now.
+    earlier, params : mapping
+        Its configuration and the present one, by dotted key.
+    tags : mapping of str to str
+        Tags of the present search, see :func:`describe_run`.
     later : mapping
-        Values that parameters had before they existed; null for others.
+        Values that keys had before they existed; null for others.
     """
-    written = _as_written(params)
-    absent = _as_written(later)
+    was, now, absent = (
+        {accepted_key(key): cut(value, PARAM_LENGTH) for key, value in each.items()}
+        for each in (earlier, params, later)
+    )
     differs = [
-        (key, run.params.get(key, "not set"), written.get(key, "not set"))
-        for key in {**run.params, **written}
-        if run.params.get(key, absent.get(key, "null")) != written.get(key, "null")
+        (key, was.get(key, "not set"), now.get(key, "not set"))
+        for key in {**was, **now}
+        # A key that did not exist when the run was started had this value.
+        if was.get(key, absent.get(key, "null")) != now.get(key, "null")
     ]
     found = [(key, run.tags.get(key, tags[key]), tags[key]) for key in _IDENTITY]
-    found = [(key, was, now) for key, was, now in found if was != now]
+    found = [(key, old, new) for key, old, new in found if old != new]
     found += [change for change in differs if change[0].startswith(_SEARCH)]
     if run.tags.get("problem", tags["problem"]) != tags["problem"]:
         found += [change for change in differs if change[0].startswith(_PROBLEM)]
@@ -418,16 +478,11 @@ def refuse_another_search(
         ]
         found += [("the values of the table, problem", run.tags["problem"], tags["problem"])]
     if found:
-        key, was, now = found[0]
+        key, old, new = found[0]
         raise ConfigError(
-            f"the run {run.run_id} was started with {key} {was!r} but now it is {now!r}; "
+            f"the run {run.run_id} was started with {key} {old!r} but now it is {new!r}; "
             "start a new run with `swarm select`"
         )
-
-
-def _as_written(params: Mapping[str, object]) -> dict[str, str]:
-    """Return parameters as the store has them."""
-    return {accepted_key(key): cut(value, PARAM_LENGTH) for key, value in params.items()}
 
 
 def describe_run(problem: Problem, source: str, strategy: str, seed: int) -> dict[str, str]:

@@ -65,10 +65,11 @@ def find_child(client: Any, experiment_id: str, parent: str, name: str) -> str |
 
 
 def log_params(client: Any, run_id: str, params: Mapping[str, object]) -> None:
-    """Log parameters; long values are truncated to MLflow's limit."""
+    """Log parameters; long values are truncated to MLflow's limit, and null is not logged."""
     from mlflow.entities import Param
 
-    for batch in batches(Param(accepted_key(k), cut(v, PARAM_LENGTH)) for k, v in params.items()):
+    written = ((k, v) for k, v in params.items() if v is not None)
+    for batch in batches(Param(accepted_key(k), cut(v, PARAM_LENGTH)) for k, v in written):
         client.log_batch(run_id, params=batch)
 
 
@@ -81,12 +82,24 @@ def log_tags(client: Any, run_id: str, tags: Mapping[str, str]) -> None:
 
 
 def log_points(
-    client: Any, run_id: str, points: Iterable[tuple[str, float, int]], time_ms: int
+    client: Any,
+    run_id: str,
+    points: Iterable[tuple[str, float, int]],
+    time_ms: int,
+    *,
+    model_id: str | None = None,
+    dataset: tuple[str, str] | None = None,
 ) -> None:
-    """Log points of metrics, each a tuple of name, value and step."""
+    """Log points of metrics, each a tuple of name, value and step.
+
+    With `model_id` they are metrics of this model too, on the data set of this name and digest.
+    """
     from mlflow.entities import Metric
 
-    metrics = (Metric(name, value, time_ms, step) for name, value, step in points)
+    data, digest = dataset or (None, None)
+    metrics = (
+        Metric(name, value, time_ms, step, model_id, data, digest) for name, value, step in points
+    )
     for batch in batches(metrics, _METRICS):
         client.log_batch(run_id, metrics=batch)
 

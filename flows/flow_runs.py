@@ -1,0 +1,117 @@
+"""Names, tags and crashes of flow runs, whether deployed or started from the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from prefect import runtime
+from prefect.client.orchestration import get_client
+
+from conf.compare_schema import CompareConfig
+from conf.load import AnyConfig, from_yaml
+from conf.problem_sections import DataSection
+from conf.refresh_schema import RefreshConfig
+from conf.text import render
+from flows.tracking import tracking_as_configured
+from tasks.flow_run import FLOW_RUN_TAG
+from tasks.secrets import expand
+from tasks.sources import newest
+
+__all__ = ["configuration_of", "end_crashed", "flow_name", "run_name", "tag_run", "tags_of"]
+
+# Names listed in the name of a run; longer lists are counted.
+_MOST_NAMES = 3
+
+
+def flow_name(config: AnyConfig) -> str:
+    """Return the name of the flow that runs a configuration."""
+    if isinstance(config, CompareConfig):
+        return "compare"
+    return "refresh" if isinstance(config, RefreshConfig) else "select"
+
+
+def configuration_of(value: object) -> AnyConfig:
+    """Read the parameter `config` of a flow, as JSON or as a configuration.
+
+    Raises
+    ------
+    ConfigError
+        An unknown key, or a value that is not allowed.
+    """
+    if isinstance(value, AnyConfig):
+        return value
+    return from_yaml(render(value), "the parameter 'config'", (), {})
+
+
+def run_name() -> str:
+    """Return a name with data, strategy and seed; errors are left to the flow."""
+    try:
+        config = configuration_of(runtime.flow_run.parameters["config"])
+    except Exception:
+        return "unreadable configuration"
+    if isinstance(config, CompareConfig):
+        data = _few(list(config.datasets), "data sets")
+        strategies = _few(list(config.strategies), "strategies")
+        return f"{data}/{strategies}/{len(config.seed_list)} seeds"
+    return f"{_data_name(config.data)}/{config.strategy.name}/seed {config.seed}"
+
+
+def tags_of(config: AnyConfig, flow: str) -> list[str]:
+    """Return the tags of the runs of a flow, by which Prefect's pages filter."""
+    champion = [f"champion:{config.champion_name}"] if isinstance(config, RefreshConfig) else []
+    return ["swarm", flow, *(champion if flow == "refresh" else [])]
+
+
+def tag_run(flow: Any, flow_run: Any, state: Any) -> None:
+    """Tag a flow run as it starts; one of a deployment has the tags of its deployment.
+
+    Not :func:`prefect.tags`, which would tag every task, and Prefect takes locks for such tasks.
+    """
+    if flow_run.deployment_id is not None:
+        return
+    tags = tags_of(configuration_of(flow_run.parameters["config"]), flow.name)
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(flow_run.id, tags=tags)
+
+
+def end_crashed(flow: Any, flow_run: Any, state: Any) -> None:
+    """End the MLflow runs of a flow run whose process was killed.
+
+    Called by the process that started it. A run that is killed on its own machine along with this
+    process stays RUNNING until it is resumed.
+    """
+    config = configuration_of(flow_run.parameters["config"])
+    tracking = tracking_as_configured(config.tracking)
+    own = tracking.runs(_running(FLOW_RUN_TAG, str(flow_run.id)))
+    left = [found.info.run_id for found in own]
+    for parent in list(left):
+        children = tracking.runs(_running("mlflow.parentRunId", parent))
+        left += [found.info.run_id for found in children if found.info.run_id not in left]
+    for run_id in left:
+        tracking.finish(run_id, "KILLED", state.message or "the flow run crashed")
+        logging.getLogger(__name__).info("The MLflow run %s was ended as killed.", run_id)
+
+
+def _running(tag: str, value: str) -> str:
+    return f"tags.`{tag}` = '{value}' and attributes.status = 'RUNNING'"
+
+
+def _few(names: Sequence[str], what: str) -> str:
+    return "+".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} {what}"
+
+
+def _data_name(data: DataSection) -> str:
+    if data.path is None:
+        return data.name or f"{data.source}{f' {data.id}' if data.id else ''}"
+    path = data.path
+    # A variable in the name of the file may be a secret.
+    if "{date" in path and "$" not in PurePath(path).name:
+        # If there is no such file, the flow reports it.
+        with contextlib.suppress(Exception):
+            path = newest(os.path.expandvars(os.path.expanduser(expand(path, "path"))))
+    return PurePath(path).stem

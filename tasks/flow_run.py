@@ -1,0 +1,52 @@
+"""The Prefect flow run that the code is part of: its address, and its log."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from functools import cache
+
+from prefect.context import FlowRunContext
+from prefect.logging.handlers import APILogHandler
+from prefect.runtime import flow_run
+from prefect.settings import PREFECT_UI_ENABLED
+from prefect.utilities.urls import url_for
+
+__all__ = ["FLOW_RUN_TAG", "flow_run_tags", "log_line"]
+
+# Tags of an MLflow run.
+FLOW_RUN_TAG = "prefect.flow_run"
+_ADDRESS_TAG = "prefect.url"
+
+
+def flow_run_tags() -> dict[str, str]:
+    """Return the tags that lead from an MLflow run to its flow run; none outside one.
+
+    Of a flow within another one, the tags are those of the outer one, which has a page of its own
+    and survives the other. A private server has no pages, hence no address.
+    """
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        return {}
+    own = str(context.flow_run.id)
+    with contextlib.suppress(Exception):
+        own = str(flow_run.root_flow_run_id or own)
+    address = url_for("flow-run", own) if PREFECT_UI_ENABLED.value() else None
+    return {FLOW_RUN_TAG: own} | ({_ADDRESS_TAG: address} if address else {})
+
+
+def log_line(text: str) -> None:
+    """Write a line to the log of the flow run on its server, not to the terminal."""
+    context = FlowRunContext.get()
+    if context is not None and context.flow_run is not None:
+        _logger().info("%s", text, extra={"flow_run_id": str(context.flow_run.id)})
+
+
+@cache
+def _logger() -> logging.Logger:
+    """Return a logger of its own, as those of Prefect print as well, and are off in commands."""
+    logger = logging.getLogger("swarm.flow_run")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(APILogHandler())
+    return logger
