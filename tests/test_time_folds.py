@@ -433,6 +433,6 @@ def test_a_run_of_an_earlier_version_is_not_refused_for_keys_that_it_lacks() -> 
     run = RunRecord("r", "", "FINISHED", "0", "", was, tags, {})
     now = {**was, "folds.gap": 0, "folds.embargo": 0, "split.gap": 0, "folds.test_size": None}
     refuse_another_search(run, was, now, tags, later_values())
+    other = {**now, "data.path": "b.csv"}
     with pytest.raises(ConfigError, match=r"started with data\.path 'a\.csv' but now it is 'b"):
-        other = {**now, "data.path": "b.csv"}
         refuse_another_search(run, was, other, {**tags, "problem": "q"}, later_values())
