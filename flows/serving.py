@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,13 +72,22 @@ def _end_runs() -> None:
     family = psutil.Process().children(recursive=True)
     for run in runs:
         run.terminate()
-    psutil.wait_procs(runs, timeout=_GRACE_SECONDS)
-    left = [process for process in family if process.is_running()]
+    _left_after(_GRACE_SECONDS, runs)
+    left = _left_after(0, family)
     for process in left:
-        process.terminate()
-    _, left = psutil.wait_procs(left, timeout=5)
-    for process in left:
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    for process in _left_after(5, left):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def _left_after(seconds: float, processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Wait for processes to end, without taking their status, for which asyncio waits."""
+    end = time.monotonic() + seconds
+    while (left := [each for each in processes if _is_alive(each)]) and time.monotonic() < end:
+        time.sleep(0.1)
+    return left
 
 
 async def _reap_workers() -> None:
