@@ -150,8 +150,8 @@ REFUSED_KEYS = {
     "prepare: {zzz: 1}": "unknown key 'prepare.zzz' in conf/x.yaml; known keys are n_clusters",
     "a: 1\nbudget: {epochs: 0}\nsplit: 3": "unknown key 'a' in conf/x.yaml; known keys are name,"
     " description, seed, data, split, model, scoring, pos_label, folds, space, prepare, strategy,"
-    " budget, evaluation, proxy, prefilter, confirm, ensemble, test, tracking, archive, retries,"
-    " mute, schedule (and 2 more)",
+    " warm, budget, evaluation, proxy, prefilter, confirm, ensemble, test, tracking, archive,"
+    " retries, mute, schedule (and 2 more)",
     "1: 2": "key '1' in conf/x.yaml is not text; put it in quotes",
     "seed: true": "seed must be a whole number, got true in conf/x.yaml",
     "budget: {epochs: 0}": "budget.epochs must be at least 1, got 0 in conf/x.yaml",
