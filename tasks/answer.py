@@ -153,7 +153,9 @@ def _subsets(result: SearchResult) -> pd.DataFrame:
     A unit with the name of one of the first two columns gets the prefix ``feature_``.
     """
     members = result.state.strategy.members
+    # In the order of the search, with costs as in the other files.
     order = np.lexsort((members.masks.sum(axis=1), members.costs))
+    costs = result.space.without_penalty(members.masks, members.costs)
     names = list(result.space.names)
     for taken in ("cost", "group"):
         if taken in names:
@@ -162,7 +164,7 @@ def _subsets(result: SearchResult) -> pd.DataFrame:
                 free = f"feature_{free}"
             names[place] = free
     table = pd.DataFrame(members.masks[order].astype(int), columns=names)
-    table.insert(0, "cost", members.costs[order])
+    table.insert(0, "cost", costs[order])
     table.insert(1, "group", members.group[order])
     return table
 
