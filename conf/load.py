@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
@@ -196,8 +196,11 @@ def _merged(
         data = _with_value(data, keys, parse(value, option), option)
         origins = {known: name for known, name in origins.items() if known[: len(keys)] != keys}
         origins[keys] = option
-    # A section whose keys are all commented out is null in YAML: use its defaults.
-    data = {key: value for key, value in data.items() if value is not None}
+    # A section whose keys are all commented out is null in YAML: use its defaults, unless null
+    # turns it off.
+    data = {
+        key: value for key, value in data.items() if value is not None or _may_be_null(model, key)
+    }
 
     def where(key: tuple[str, ...]) -> str:
         above = (key[:length] for length in range(len(key), 0, -1))
@@ -219,6 +222,11 @@ def from_environment(
         if all(keys) and (len(keys) > 1 or is_key):
             settings.append((keys, env[variable], variable))
     return settings
+
+
+def _may_be_null(model: type[BaseModel], key: str) -> bool:
+    field = model.model_fields.get(key)
+    return field is not None and type(None) in get_args(field.annotation)
 
 
 def _is_section(annotation: Any) -> bool:

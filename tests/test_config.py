@@ -93,6 +93,13 @@ def test_a_section_with_nothing_in_it_means_its_defaults() -> None:
     assert read(WINE + "budget:\n  # epochs: 5\n") == read(WINE)
 
 
+def test_null_turns_the_confirmation_off_and_is_read_back() -> None:
+    off = read(WINE + "confirm: null\n")
+    assert off.confirm is None
+    assert read(WINE).confirm is not None
+    assert read(as_yaml(off)) == off
+
+
 def test_variables_in_addresses_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PW", "hidden")
     url = "postgresql://me:${PW}@host/db"
