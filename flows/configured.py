@@ -88,7 +88,7 @@ def prepare_as_configured(
     config: SelectConfig,
     table: Table,
     *,
-    needs: Sequence[str] = ("distance", "clusters"),
+    needs: Sequence[str] | None = None,
     seed: int | None = None,
     split: bool = True,
     warm: Sequence[Sequence[str]] = (),
@@ -99,8 +99,8 @@ def prepare_as_configured(
     ----------
     config : SelectConfig
     table : Table
-    needs : sequence of str
-        Names of the hints.
+    needs : sequence of str, optional
+        Names of the hints; default: those of the strategy.
     seed : int, optional
         Seed of the models; default: that of the configuration.
     split : bool
@@ -113,6 +113,8 @@ def prepare_as_configured(
     ConfigError
         If none of the subsets of the configuration has a column of the table.
     """
+    if needs is None:
+        needs = make(config.strategy.name, config.strategy.params).needs
     estimator = build_estimator(config.model)
     train, test, findings = table, None, list[Finding]()
     if split:

@@ -35,7 +35,6 @@ from swarm.errors import ConfigError
 from swarm.search.runner import SearchPlan
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.storage.archive import Archive
-from swarm.strategies.catalogue import make
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.nested import NestedEstimate, estimate
 from swarm.validation.stability import CORE, NOISE
@@ -255,8 +254,6 @@ def _prepared(
     config: SelectConfig, rows: Table, needs: Sequence[str] | None = None
 ) -> PreparedData:
     """Prepare a problem on all of some rows, with the hints of the strategy."""
-    if needs is None:
-        needs = make(config.strategy.name, config.strategy.params).needs
     return prepare_as_configured(config, rows, needs=needs, split=False)
 
 

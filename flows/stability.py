@@ -33,7 +33,6 @@ from flows.tracking import logged_parameters, tracking_as_configured
 from swarm.errors import ConfigError
 from swarm.findings import as_file, codes_of
 from swarm.storage.archive import Archive
-from swarm.strategies.catalogue import make
 from swarm.validation.stability import CORE, NOISE, classify
 from tasks.search_cell import (
     Cell,
@@ -260,8 +259,6 @@ def _prepared(
     config: SelectConfig, train: Table, needs: Sequence[str] | None = None
 ) -> PreparedData:
     """Prepare a problem on some rows, with the folds and random states of the configuration."""
-    if needs is None:
-        needs = make(config.strategy.name, config.strategy.params).needs
     return prepare_as_configured(config, train, needs=needs, split=False)
 
 

@@ -1,4 +1,4 @@
-"""How many random cases the fuzz tests try: 100 by default, others by SWARM_FUZZ_CASES."""
+"""How many random cases the fuzz tests try: 200 by default, others by SWARM_FUZZ_CASES."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 __all__ = ["CASES", "failures"]
 
-CASES = int(os.environ.get("SWARM_FUZZ_CASES", "100"))
+CASES = int(os.environ.get("SWARM_FUZZ_CASES", "200"))
 
 
 def failures(seeds: Sequence[int], differences: Callable[[int], list[str]]) -> list[str]:

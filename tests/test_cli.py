@@ -150,7 +150,7 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     # Every stage is announced as it starts, and nothing else but the epochs.
     starts = ("connecting", "reading", "preparing", "no fast path", "searching: run", "epoch 1/2")
     starts += ("epoch 2/2", "confirming", "confirmed", "judging on 36 test rows")
-    starts += ("writing the report", "registering the model")
+    starts += ("writing the report", "storing the model")
     lines = told.err.splitlines()
     assert len(lines) == len(starts), lines
     for line, start in zip(lines, starts, strict=True):

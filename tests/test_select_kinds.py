@@ -166,8 +166,8 @@ def test_a_model_that_has_no_safe_form_is_searched_with_but_not_kept(
 ) -> None:
     model = {"estimator": "tests.fakes.OwnBayes", "allow": ["tests."]}
     with pytest.raises(ConfigError, match="cannot be stored without pickle"):
-        select(bench.config(model=model), None, 0)
+        select(bench.config(model=model, tracking={"register": True}), None, 0)
     assert not bench.made_anything()
-    outcome = select(bench.config(model=model, tracking={"register": False}), None, 0)
+    outcome = select(bench.config(model=model), None, 0)
     assert outcome.model_uri == ""
     assert bench.statuses() == ["FINISHED"]

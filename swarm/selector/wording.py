@@ -35,6 +35,8 @@ _CLAUSES = {
         "pass the column as groups to fit, with cv=GroupKFold() or another splitter of groups, "
         "or drop the column"
     ),
+    "set folds.kind to 'time', or to 'auto', which follows the split": "pass cv=TimeSeriesSplit()",
+    "set folds.kind to 'time' or 'purged'": "pass cv=TimeSeriesSplit() or cv=PurgedKFold()",
     "set folds.kind to 'group' or 'stratified_group'": (
         "pass cv=GroupKFold() or cv=StratifiedGroupKFold()"
     ),
@@ -48,6 +50,7 @@ _CLAUSES = {
     "correct model.params": "correct the parameters of the estimator",
     "confirm.goal: size selects it": "confirm={'goal': 'size'} selects it",
     "set epochs, evaluations, distinct": "set epochs, distinct",
+    "`data.horizon` says that targets look ahead": "the targets look ahead",
     "name a group column": "pass groups to fit",
     "run swarm stability": "repeat the search with other values of random_state",
     "correct the configuration": "correct the arguments",
