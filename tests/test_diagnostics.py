@@ -17,6 +17,7 @@ from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_s
 from swarm.problem.problem import Problem
 from swarm.report.model_figures import TITLES, explained, model_figures
 from swarm.report.serialization import _packed, _unpacked
+from swarm.validation import diagnostics
 from swarm.validation.diagnostics import (
     LEARNING_FITS,
     MOST_DROPPED,
@@ -44,6 +45,15 @@ def diagnosed(
 @pytest.fixture(scope="module")
 def binary() -> Diagnostics:
     return diagnosed(TREES, CHOSEN, scoring="roc_auc")[1]
+
+
+def test_models_of_a_long_table_are_trained_on_some_rows_and_say_so(
+    monkeypatch: pytest.MonkeyPatch, binary: Diagnostics
+) -> None:
+    monkeypatch.setattr(diagnostics, "MOST_TRAINING_ROWS", 100)
+    shorter, again = (diagnosed(TREES, CHOSEN, scoring="roc_auc")[1] for _ in range(2))
+    assert shorter.rows == "unseen rows (models are trained on 100 of 285 rows)"
+    assert shorter.areas == again.areas != binary.areas
 
 
 @pytest.fixture(scope="module")

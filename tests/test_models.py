@@ -24,6 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluations
+from swarm.problem import models
 from swarm.problem.models import describe, make_deterministic, shrinks_exactly
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
@@ -159,6 +160,20 @@ def bundled() -> Table:
     X["n"] = rng.normal(size=n)
     noisy = X["s0"] + X["s3"] - X["s5"] + 0.5 * X["n"] + rng.normal(size=n) * 0.5
     return X, (noisy > 0.3).astype(int)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.47, 0.51, 0.9])
+@pytest.mark.parametrize("common", [-9.0, 0.0, 9.0, np.nan])
+def test_a_value_in_half_of_the_rows_is_found_wherever_it_sorts(
+    share: float, common: float
+) -> None:
+    rng = np.random.default_rng(3)
+    values = pd.Series(
+        np.where(rng.permutation(2000) < share * 2000, common, rng.normal(size=2000))
+    )
+    assert models._is_often_the_same(values) == (share > 0.49)
+    exact = models._could_be_bundled(pd.DataFrame({"a": values, "b": values.sample(frac=1).array}))
+    assert exact == (share > 0.496)
 
 
 def test_columns_that_lose_values_in_a_bundle_do_not_shrink_exactly() -> None:

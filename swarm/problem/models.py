@@ -263,12 +263,31 @@ def chooses_by_column(estimator: Any) -> bool:
 def _could_be_bundled(features: pd.DataFrame) -> bool:
     if features.shape[1] < 2:
         return False
+    columns = (features.iloc[:, i] for i in range(features.shape[1]))
+    if not any(_is_often_the_same(column) for column in columns):
+        return False
     rare = [
         1.0 - features.iloc[:, i].value_counts(normalize=True, dropna=False).iloc[0]
         for i in range(features.shape[1])
     ]
     first, second = np.partition(np.array(rare), 1)[:2]
     return bool(first + second <= 1.01)
+
+
+def _is_often_the_same(column: pd.Series) -> bool:
+    """Whether a value may be in at least 49 % of the rows; if not, it surely is not.
+
+    Such a value is at one of the quartiles, which takes a tenth of the time of counting all values.
+    """
+    values = column.to_numpy()
+    if values.dtype.kind not in "fiub":
+        return True
+    missing = np.isnan(values).sum() if values.dtype.kind == "f" else 0
+    at = [len(values) // 4, len(values) // 2, 3 * len(values) // 4]
+    quartiles = np.partition(values, at)[at]
+    return max(missing, *((values == quartile).sum() for quartile in quartiles)) >= 0.49 * len(
+        values
+    )
 
 
 # Where classes were when archives were written that are still read: fingerprints contain this.

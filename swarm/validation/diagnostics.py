@@ -4,14 +4,15 @@ ROC and precision-recall curves, calibration, confusion matrix, the loss when a 
 a learning curve and SHAP values, each where the task and the model have it. Their cost is bounded:
 one model of the chosen features and one of all features, at most :data:`MOST_DROPPED` models
 without one feature, and :data:`LEARNING_FITS` models on fewer rows for each of the two; on several
-folds the first and the second once a fold.
+folds the first and the second once a fold. Of more than :data:`MOST_TRAINING_ROWS` training rows
+they are trained on as many, spread evenly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from time import perf_counter
 from typing import Any
 
@@ -27,17 +28,26 @@ from swarm.evaluation.fitting import fit_model
 from swarm.problem.model_inputs import rows_for_model
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
+from swarm.statistics.lazy_distance import spread_order
 from swarm.statistics.resampled import corrected_t
 from swarm.validation.answers import Answers
 from swarm.validation.contributions import Contributions, contributions
 
-__all__ = ["LEARNING_FITS", "MOST_DROPPED", "Diagnostics", "Unseen", "diagnose"]
+__all__ = [
+    "LEARNING_FITS",
+    "MOST_DROPPED",
+    "MOST_TRAINING_ROWS",
+    "Diagnostics",
+    "Unseen",
+    "diagnose",
+]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 MOST_DROPPED = 12
+MOST_TRAINING_ROWS = 100_000
 _SHARES, _DRAWS = (0.125, 0.25, 0.5), 3
 LEARNING_FITS = len(_SHARES) * _DRAWS
 _LEAST_ROWS = 40
@@ -194,6 +204,10 @@ def diagnose(
         Number of models trained in parallel. It does not change the results.
     """
     began = perf_counter()
+    longest = max(len(one.train) for one in unseen)
+    if longest > MOST_TRAINING_ROWS:
+        unseen = [replace(one, train=_spread(one.train)) for one in unseen]
+        rows = f"{rows} (models are trained on {MOST_TRAINING_ROWS:,} of {longest:,} rows)"
     space = problem.space
     masks = {"chosen": chosen}
     if (chosen != ~space.forbidden).any():
@@ -252,6 +266,11 @@ def diagnose(
         skipped=skipped,
         **found,
     )
+
+
+def _spread(rows: Int) -> Int:
+    """Return at most :data:`MOST_TRAINING_ROWS` of some rows, spread evenly."""
+    return np.asarray(rows)[np.sort(spread_order(len(rows))[:MOST_TRAINING_ROWS])]
 
 
 def _reason(error: Exception) -> str:
