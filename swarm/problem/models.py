@@ -285,9 +285,8 @@ def _is_often_the_same(column: pd.Series) -> bool:
     missing = np.isnan(values).sum() if values.dtype.kind == "f" else 0
     at = [len(values) // 4, len(values) // 2, 3 * len(values) // 4]
     quartiles = np.partition(values, at)[at]
-    return max(missing, *((values == quartile).sum() for quartile in quartiles)) >= 0.49 * len(
-        values
-    )
+    most = max(missing, *((values == quartile).sum() for quartile in quartiles))
+    return bool(most >= 0.49 * len(values))
 
 
 # Where classes were when archives were written that are still read: fingerprints contain this.
