@@ -220,11 +220,13 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
     url = expand(config.archive.url, "address of the archive")
     with show_stage(Stage.PREPARE, verbosity):
-        whole = _prepared(config, table, needs=())
+        whole = prepare_as_configured(config, table, needs=(), split=False)
         for part in parts:
             # Report outer folds that are too small for the search before any of them is run.
-            _prepared(config, table.take(part.train), needs=())
-        first = plan_as_configured(config, _prepared(config, table.take(parts[0].train)))
+            prepare_as_configured(config, table.take(part.train), needs=(), split=False)
+        first = plan_as_configured(
+            config, prepare_as_configured(config, table.take(parts[0].train), split=False)
+        )
         first.check()
         with closing(Archive(url)) as archive:
             probe_as_configured(config, first, archive)
@@ -248,13 +250,6 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
             raise KeyboardInterrupt from None
         with show_stage(Stage.REPORT, verbosity):
             return _concluded(config, results, whole, log, scheme)
-
-
-def _prepared(
-    config: SelectConfig, rows: Table, needs: Sequence[str] | None = None
-) -> PreparedData:
-    """Prepare a problem on all of some rows, with the hints of the strategy."""
-    return prepare_as_configured(config, rows, needs=needs, split=False)
 
 
 def _projection(config: SelectConfig, first: SearchPlan, n_folds: int) -> str:
@@ -305,7 +300,7 @@ def _run_fold(
     """Run one outer fold as a task, and log it as a child run."""
     cell = Cell(part.name, config.strategy.name, config.seed + number)
     train, test = table.take(part.train), table.take(part.test)
-    data = _prepared(config, train)
+    data = prepare_as_configured(config, train, split=False)
     tags = describe_run(data.problem, table.source, cell.strategy, cell.seed)
     tags |= {"kind": "outer-fold", "dataset": table.name, "outer_fold": part.name}
     child = log.child(cell.name, {"outer_fold": part.name, "seed": cell.seed}, tags)

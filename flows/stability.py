@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,12 +185,12 @@ def stability(
 
     with show_stage(Stage.PREPARE, verbosity):
         config, train, probes = _probed(config, train, plan.probes)
-        whole = _prepared(config, train)
+        whole = prepare_as_configured(config, train, split=False)
         search = plan_as_configured(config, whole)
         search.check()
         if plan.resamples:
             # Report a sample that is impossible, or too small for the folds, before any search.
-            _prepared(config, sample(0))
+            prepare_as_configured(config, sample(0), split=False)
         with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:
             probe_as_configured(config, search, archive)
         drawn = "in complementary pairs" if plan.paired else "without replacement"
@@ -213,7 +212,7 @@ def stability(
                     _searched(
                         config,
                         _cell(config, f"draw {i + 1}", i),
-                        _prepared(config, sample(i)),
+                        prepare_as_configured(config, sample(i), split=False),
                         stop,
                         shown,
                     )
@@ -244,7 +243,7 @@ def _probed(
     """Add probes to the rows, those of groups of features also to the space; return their names."""
     if not count:
         return config, train, ()
-    space = _prepared(config, train, needs=()).problem.space
+    space = prepare_as_configured(config, train, needs=(), split=False).problem.space
     wider, probes = with_probes(train, space, count, config.seed)
     groups = {**config.space.groups, **probes.groups}
     section = config.space.model_copy(update={"groups": groups})
@@ -253,13 +252,6 @@ def _probed(
 
 def _cell(config: SelectConfig, rows: str, number: int) -> Cell:
     return Cell(rows, config.strategy.name, config.seed + number)
-
-
-def _prepared(
-    config: SelectConfig, train: Table, needs: Sequence[str] | None = None
-) -> PreparedData:
-    """Prepare a problem on some rows, with the folds and random states of the configuration."""
-    return prepare_as_configured(config, train, needs=needs, split=False)
 
 
 def _open_log(

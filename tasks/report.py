@@ -17,6 +17,7 @@ from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.report import ReportData, draw_figures, render
 from swarm.report.agreement import Agreement, agreement
+from swarm.report.data import work_of
 from swarm.report.picks import Pick, one_se_limit, pick_by_rules
 from swarm.report.serialization import report_text
 from swarm.search.asked import asked_evaluations
@@ -232,8 +233,6 @@ def _confirmation(result: SearchResult) -> dict[str, Any] | None:
 
 def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object]:
     """Return the facts of the report: what was searched, and the work that it needed."""
-    work, counts = result.work, result.state.counts
-    training = float(work["training_seconds"].sum())
     versions = {key: value for key, value in tags.items() if key.startswith("version.")}
     cut = result.cut
     prefilter = (
@@ -247,14 +246,7 @@ def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object
         "scorer": tags["scoring"],
         "problem": tags["problem"],
         **prefilter,
-        "ended by": result.reason,
-        "evaluations": counts.evaluations,
-        "distinct evaluations": counts.distinct,
-        "fits": counts.fits,
-        "archive_hits": int(work["hits"].sum()),
-        "fallbacks": int(work["fallbacks"].sum()),
-        "seconds_training": training,
-        "seconds_elsewhere": max(0.0, float(work["seconds"].sum()) - training),
+        **work_of(result),
         "versions": {key.removeprefix("version."): value for key, value in versions.items()},
     }
 

@@ -114,7 +114,7 @@ def created(
 
 
 def ended(flow: Any, state: Any, tags: list[str]) -> None:
-    """A flow run that ends in a state, as the server is told by an engine or a runner."""
+    """Create a flow run and report its final state to the server, as engines and runners do."""
     with get_client(sync_client=True) as api:
         run = api.create_flow_run(flow, name="churn/multiswarm/seed 0", tags=tags)
         api.set_flow_run_state(run.id, state, force=True)

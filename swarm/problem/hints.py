@@ -152,9 +152,9 @@ def prepare_hints(
 
 
 def _sampled(features: pd.DataFrame, target: Any) -> tuple[pd.DataFrame, Any]:
-    from swarm.statistics.lazy_distance import spread_order
+    from swarm.statistics.lazy_distance import spread_rows
 
-    rows = np.sort(spread_order(len(features))[:MOST_ROWS])
+    rows = spread_rows(len(features), MOST_ROWS)
     if target is not None:
         target = target.iloc[rows] if hasattr(target, "iloc") else target[rows]
     return features.iloc[rows], target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -58,11 +59,13 @@ class _TimeSplitter(BaseCrossValidator):  # type: ignore[misc]
             raise DataError(f"{n_rows} rows cannot make {n_splits} folds in time; use fewer folds")
         yield from self._folds(_spans(groups, n_rows, windows.horizon), windows)
 
+    @abstractmethod
     def _windows(self) -> TimeWindows:
-        raise NotImplementedError
+        """Return the parameters, checked."""
 
+    @abstractmethod
     def _folds(self, spans: LabelSpans, windows: TimeWindows) -> list[tuple[Int, Int]]:
-        raise NotImplementedError
+        """Return training and test rows of each fold."""
 
 
 class PurgedTimeSeriesSplit(_TimeSplitter):

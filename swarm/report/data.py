@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from swarm.errors import InputError
 from swarm.report.agreement import Agreement
 from swarm.report.picks import Pick
+from swarm.search.result import SearchResult
 from swarm.validation.diagnostics import Diagnostics
 from swarm.validation.headline import Headline
 
-__all__ = ["ReportData"]
+__all__ = ["ReportData", "work_of"]
 
 _COLUMNS = {
     "history": ("epoch", "best_cost"),
@@ -190,3 +191,19 @@ class ReportData:
         test = np.array(self.subset_test_costs, dtype=np.float64)
         both = np.isfinite(cv) & np.isfinite(test)
         return cv[both], test[both]
+
+
+def work_of(result: SearchResult) -> dict[str, object]:
+    """Return what a search took, as :attr:`ReportData.facts`."""
+    work, counts = result.work, result.state.counts
+    training = float(work["training_seconds"].sum())
+    return {
+        "ended by": result.reason,
+        "evaluations": counts.evaluations,
+        "distinct evaluations": counts.distinct,
+        "fits": counts.fits,
+        "archive_hits": int(work["hits"].sum()),
+        "fallbacks": int(work["fallbacks"].sum()),
+        "seconds_training": training,
+        "seconds_elsewhere": max(0.0, float(work["seconds"].sum()) - training),
+    }

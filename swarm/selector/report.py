@@ -16,6 +16,7 @@ from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.report import ReportData, render
 from swarm.report.agreement import Agreement, agreement
+from swarm.report.data import work_of
 from swarm.report.picks import Pick, one_se_limit, pick_by_rules
 from swarm.search.confirmation import fresh_problem
 from swarm.selector.display import head_of
@@ -133,23 +134,13 @@ def _cost_label(selector: Any) -> str:
 
 
 def _facts(selector: Any) -> dict[str, object]:
-    result, work = selector.result_, selector.result_.work
-    counts = result.state.counts
-    training = float(work["training_seconds"].sum())
     return {
         "strategy": name_of(selector.strategy),
         "seed": selector.random_state,
         "estimator": type(selector.estimator).__name__,
         "scorer": selector._evaluated.scoring.name,
         "folds": selector._evaluated.n_folds,
-        "ended by": result.reason,
-        "evaluations": counts.evaluations,
-        "distinct evaluations": counts.distinct,
-        "fits": counts.fits,
-        "archive_hits": int(work["hits"].sum()),
-        "fallbacks": int(work["fallbacks"].sum()),
-        "seconds_training": training,
-        "seconds_elsewhere": max(0.0, float(work["seconds"].sum()) - training),
+        **work_of(selector.result_),
     }
 
 

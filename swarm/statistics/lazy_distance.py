@@ -20,7 +20,7 @@ from swarm.statistics.encoding import as_numbers
 from swarm.statistics.spearman import centred_ranks
 from swarm.statistics.units import columns_of_units
 
-__all__ = ["LazyDistances", "spread_order"]
+__all__ = ["LazyDistances", "spread_order", "spread_rows"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -215,6 +215,11 @@ def spread_order(n: int) -> Int:
     return np.argsort(np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
+def spread_rows(n_rows: int, most: int) -> Int:
+    """Return the positions of at most `most` rows, the first in :func:`spread_order`, ascending."""
+    return np.arange(n_rows) if n_rows <= most else np.sort(spread_order(n_rows)[:most])
+
+
 def _thinned(subsets: Bool, members: int) -> Bool:
     """Sample each subset to at most `members` units, the first in the spread order."""
     order = spread_order(subsets.shape[1])
@@ -227,7 +232,7 @@ def _thinned(subsets: Bool, members: int) -> Bool:
 def _ranks(features: pd.DataFrame, order: Int, most: int) -> Ranks:
     """Return centred ranks, int (n_columns, n_rows), of at most `most` rows, block by block."""
     n_rows = len(features)
-    taken = np.arange(n_rows) if n_rows <= most else np.sort(spread_order(n_rows)[:most])
+    taken = spread_rows(n_rows, most)
     # Twice a centred rank is at most the number of rows.
     ranks = np.empty((len(order), len(taken)), dtype=np.int16 if len(taken) < 2**15 else np.int32)
     for start in range(0, len(order), _PANEL):

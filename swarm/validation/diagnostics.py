@@ -28,7 +28,7 @@ from swarm.evaluation.fitting import fit_model
 from swarm.problem.model_inputs import rows_for_model
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
-from swarm.statistics.lazy_distance import spread_order
+from swarm.statistics.lazy_distance import spread_rows
 from swarm.statistics.resampled import corrected_t
 from swarm.validation.answers import Answers
 from swarm.validation.contributions import Contributions, contributions
@@ -206,7 +206,8 @@ def diagnose(
     began = perf_counter()
     longest = max(len(one.train) for one in unseen)
     if longest > MOST_TRAINING_ROWS:
-        unseen = [replace(one, train=_spread(one.train)) for one in unseen]
+        kept = [one.train[spread_rows(len(one.train), MOST_TRAINING_ROWS)] for one in unseen]
+        unseen = [replace(one, train=train) for one, train in zip(unseen, kept, strict=True)]
         rows = f"{rows} (models are trained on {MOST_TRAINING_ROWS:,} of {longest:,} rows)"
     space = problem.space
     masks = {"chosen": chosen}
@@ -266,11 +267,6 @@ def diagnose(
         skipped=skipped,
         **found,
     )
-
-
-def _spread(rows: Int) -> Int:
-    """Return at most :data:`MOST_TRAINING_ROWS` of some rows, spread evenly."""
-    return np.asarray(rows)[np.sort(spread_order(len(rows))[:MOST_TRAINING_ROWS])]
 
 
 def _reason(error: Exception) -> str:
