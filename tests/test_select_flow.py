@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +124,20 @@ def test_a_run_names_the_flow_run_that_it_is_part_of(first, prefect_server):
 
     bench, _, outcome = first
     tags = run_of(bench, outcome.run_id).data.tags
+    wanted = {
+        f"MLflow run {outcome.run_id} in {bench.uri}",
+        f"{outcome.headline.title}. {outcome.judgement.verdict()}",
+    }
     with get_client(sync_client=True) as api:
         done = api.read_flow_run(tags["prefect.flow_run"])
-        logged = api.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[done.id])))
+        of_the_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[done.id]))
+        # Prefect sends what is logged in batches, every other second.
+        deadline = time.monotonic() + 30
+        while missing := wanted - {line.message for line in api.read_logs(of_the_run)}:
+            assert time.monotonic() < deadline, missing
+            time.sleep(0.2)
     assert done.name == "table/multiswarm/seed 0"
     assert set(done.tags) == {"swarm", "select"}
-    lines = [line.message for line in logged]
-    assert f"MLflow run {outcome.run_id} in {bench.uri}" in lines
-    assert f"{outcome.headline.title}. {outcome.judgement.verdict()}" in lines
     assert tags["prefect.url"].endswith(f"/runs/flow-run/{done.id}")
 
 
