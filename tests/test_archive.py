@@ -160,6 +160,7 @@ for number in range(start, start + 200):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_writing_at_once_lose_nothing(url: str) -> None:
     pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     writers: list[Any] = [

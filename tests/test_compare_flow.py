@@ -156,6 +156,7 @@ def interrupt_after(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SearchRuns, "end", end)
 
 
+@pytest.mark.slow
 def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undrawn):
     config = of(bench)
     with pytest.MonkeyPatch.context() as patch:
@@ -181,6 +182,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undr
     assert same(bench, resumed) == same(*first)
 
 
+@pytest.mark.slow
 def test_a_store_that_goes_away_and_loses_answers_has_every_search_once_at_the_end(
     first, bench, undrawn, monkeypatch
 ):

@@ -455,6 +455,7 @@ def nan_on_few_rows(estimator: Any, X: pd.DataFrame, y: Any) -> float:
     return float("nan") if len(X) < 20 else float(estimator.score(X, y))
 
 
+@pytest.mark.slow
 def test_a_nan_on_a_fold_that_was_not_needed_is_not_seen_with_any_number_of_workers() -> None:
     X, y = planted(9)
     cut = len(X) - 15

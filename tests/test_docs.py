@@ -27,6 +27,7 @@ RUN = [page for page in BY_HAND if page.name not in FOLLOWED and any(b.runs for 
 WITH_COMMANDS = [page for page in BY_HAND if command_lines(page)]
 
 
+@pytest.mark.slow
 def test_the_example_of_the_readme_prints_a_cost_and_features(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -80,6 +81,7 @@ def anchors(page: Path) -> set[str]:
     return {slugify(re.sub(r"[`*]", "", title), "-") for title in titles}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

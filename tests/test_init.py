@@ -56,6 +56,7 @@ def test_marks_of_missing_values_are_those_among_numbers_and_the_usual_ones(
     assert sniffed(str(file)).na_values == ("-99x", "?")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain", "prefect_server")
 def test_from_a_nasty_table_to_a_result(bench: Bench, swarm: Swarm) -> None:
     config = written(swarm, write_nasty(bench.folder), "gekuendigt")

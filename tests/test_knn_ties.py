@@ -53,6 +53,7 @@ def same_and_sure(problem: Problem, masks: np.ndarray) -> None:
 seeds = st.integers(0, 2**32)
 
 
+@pytest.mark.slow
 @settings(calm, max_examples=8)
 @given(
     seed=seeds,

@@ -161,6 +161,7 @@ def test_a_long_search_is_extrapolated_to_its_end(monkeypatch):
     assert "extrapolated" in plan.notes[0]
 
 
+@pytest.mark.slow
 def test_seconds_of_the_budget_end_a_search_that_would_take_longer():
     endless = plan_of(BIG, budget=Budget(epochs=10_000))
     short = plan_of(BIG, budget=Budget(epochs=10_000, seconds=60.0))

@@ -104,6 +104,7 @@ def refuse_to_train(self: CrossValidation, jobs: list[Any], records: Any) -> tup
     return 0, 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -263,6 +264,7 @@ def test_a_model_that_fails_on_all_features_is_refused_in_one_sentence() -> None
         selector(estimator=Narrow()).fit(*numbers())
 
 
+@pytest.mark.slow
 def test_a_run_logs_what_was_cut_and_resumes_to_the_same_bytes(
     prefect_server: str, bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -306,6 +308,7 @@ def test_the_test_rows_are_not_seen(bench: Bench) -> None:
     assert cuts[0].costs.tolist() == cuts[1].costs.tolist()
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_run_counts_the_fits_of_the_prefilter(
     prefect_server: str, bench: Bench
 ) -> None:

@@ -219,6 +219,7 @@ def test_a_challenger_that_is_no_better_changes_nothing(desk: Desk) -> None:
     assert json.loads(desk.artifact(kept.run_id, "decision.json"))["decision"] == "kept"
 
 
+@pytest.mark.slow
 def test_a_column_of_the_champion_that_is_gone_is_named_before_any_training(desk: Desk) -> None:
     frame = snapshot(desk.snapshots, "2026-01-05", 3)
     done = desk.refresh()
@@ -232,6 +233,7 @@ def test_a_column_of_the_champion_that_is_gone_is_named_before_any_training(desk
     assert used[0] not in swarm.load_features(str(desk.published))
 
 
+@pytest.mark.slow
 def test_columns_that_drifted_are_told_or_stop_the_refresh(desk: Desk) -> None:
     frame = snapshot(desk.snapshots, "2026-01-05", 3)
     desk.refresh()
@@ -248,6 +250,7 @@ def test_columns_that_drifted_are_told_or_stop_the_refresh(desk: Desk) -> None:
     assert (table.loc[1:, "psi"] < 0.2).all()
 
 
+@pytest.mark.slow
 def test_of_two_refreshes_at_once_the_second_declines_or_waits(desk: Desk) -> None:
     snapshot(desk.snapshots, "2026-01-05", 3)
     entered, leave = threading.Event(), threading.Event()

@@ -163,6 +163,7 @@ def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
     assert everything(searched("multiswarm", resumed, rotate=rotate)) == everything(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"repeats": 3}, {"repeats": 3, "rotate": 2}])
 def test_two_workers_find_the_same_as_one(
     options: dict[str, int], cancer: tuple[pd.DataFrame, pd.Series]
@@ -287,6 +288,7 @@ def test_a_configuration_says_which_folds_cannot_be_repeated(
         FoldsSection(**section)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain", "prefect_server")
 @pytest.mark.parametrize("rotate", [0, 2])
 def test_a_run_over_several_partitions_is_replayed_to_the_same_bytes(

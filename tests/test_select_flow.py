@@ -262,6 +262,7 @@ def test_the_ensemble_is_made_of_the_subsets_in_features_json(first):
     assert members == [subset["features"] for subset in answer["subsets"]]
 
 
+@pytest.mark.slow
 def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
     bench, _, _ = first
     # A single column of the three that add up to the target.
@@ -348,6 +349,7 @@ def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(first):
     assert last["spent/fits"] == before["spent/fits"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_two_workers_give_the_same_bytes_as_one(first, bench):
     reference, _, outcome = first

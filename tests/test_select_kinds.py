@@ -160,6 +160,7 @@ def test_a_search_on_a_cheaper_model_with_races_answers_by_the_full_one(bench):
         select(other, outcome.run_id, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_a_model_that_has_no_safe_form_is_searched_with_but_not_kept(
     bench: Bench, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -91,6 +92,7 @@ def some_rows(rng: np.random.Generator) -> list[tuple[np.ndarray, Record]]:
     return [row for row in rows if row[1].known.any()]
 
 
+@pytest.mark.slow
 @calm
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from(["none", "permutation"]))
 def test_memory_tells_what_the_archive_tells(seed: int, kind: str) -> None:

@@ -127,6 +127,7 @@ def swarm(*arguments: str) -> None:
     app([str(argument) for argument in arguments], standalone_mode=False)
 
 
+@pytest.mark.slow
 def test_planted_features_are_core_and_the_archive_answers_the_second_time(
     prefect_server, bench, planted, capsys
 ):
@@ -217,6 +218,7 @@ def test_probes_are_shuffled_copies_that_keep_their_correlations(numbered):
     assert sum((features[name] == -features[own[0]]).all() for name, own in pairs) == 2
 
 
+@pytest.mark.slow
 def test_probes_are_rarely_selected_and_never_reported_as_features(
     prefect_server, bench, planted, capsys
 ):

@@ -126,6 +126,7 @@ def asked(bench: Bench, run_id: str, *options: str) -> tuple[str, str]:
     return out.read_text(encoding="utf-8"), done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_renders_a_report_again_or_downloads_it(bench: Bench) -> None:
     data = CASES["bare"]
     both = {"report.json": report_text(data), "report.html": "old"}

@@ -229,6 +229,7 @@ def test_nothing_is_started_where_the_archive_knows_all_answers() -> None:
     assert again.work.hits == len(MASKS)
 
 
+@pytest.mark.slow
 @needs_proc
 def test_workers_of_one_search_do_not_end_with_those_of_another() -> None:
     inf, order = np.full(len(MASKS), np.inf), np.arange(3)
@@ -272,6 +273,7 @@ def started(script: Path, text: str, *arguments: str, **options: Any) -> subproc
     return subprocess.Popen(command, env=environment, text=True, **options)
 
 
+@pytest.mark.slow
 def test_a_lambda_and_a_class_of_a_script_work_in_processes(tmp_path: Path) -> None:
     running = started(tmp_path / "script.py", SCRIPT, stdout=subprocess.PIPE)
     one, two = running.communicate()[0].splitlines()
@@ -348,6 +350,7 @@ def address(tmp_path: Path) -> Iterator[str]:
             running.kill()
 
 
+@pytest.mark.slow
 @needs_dask
 @needs_proc
 def test_a_cluster_of_ones_own_is_used_and_left_running(address: str, tmp_path: Path) -> None:
