@@ -17,6 +17,7 @@ from swarm import SubsetSelector
 from swarm.errors import SpaceError
 from swarm.problem.space import SearchSpace
 from swarm.report.figures import _tradeoff as tradeoff
+from swarm.selector.report import _picks
 from tests.small_report import plain_report
 from tests.test_confirmation import around, confirmation
 
@@ -70,6 +71,16 @@ def test_the_front_is_of_price_and_cost() -> None:
         assert not (beats & ~equal).any()
     near = table[table["cost"] <= found.cost_ + table["se"][table["cost"].idxmin()]]
     assert price(found.repick("parsimonious").subset_) == near["price"].min()
+
+
+def test_the_report_of_a_selector_picks_by_price_as_its_rules_do() -> None:
+    picks = []
+    for options in ({}, {"costs": {"ash": 9.0}}):
+        found = searched(pruning=False, **options)
+        (reported,) = (set(one.features) for one in _picks(found) if one.rule == "parsimonious")
+        assert reported == set(found.repick("parsimonious").subset_)
+        picks.append(reported)
+    assert picks[0] != picks[1]
 
 
 @pytest.mark.parametrize(

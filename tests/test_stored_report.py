@@ -85,16 +85,16 @@ def test_picks_follow_the_rules_and_name_a_cheaper_subset_of_another_search() ->
     def names(mask: np.ndarray) -> list[str]:
         return [name for name, on in zip("abcd", mask, strict=True) if on]
 
-    answer = pick_by_rules(found[0], found, folds, names)
+    answer = pick_by_rules(found[0], found, folds, names, found.sum(axis=1))
     assert [one.rule for one in answer] == ["best", "lowest", "parsimonious", "knee"]
     assert [len(one.features) for one in answer] == [3, 4, 3, 3]
     assert one_se_limit(answer) == pytest.approx(0.15 + 0.05)
     assert answer[0].error == pytest.approx(0.1)
-    alone = pick_by_rules(found[2], found, folds, names)
+    alone = pick_by_rules(found[2], found, folds, names, found.sum(axis=1))
     assert [one.rule for one in alone] == ["best", "parsimonious", "knee"]
-    straight = pick_by_rules(found[2], found[1:], folds[1:], names)
+    straight = pick_by_rules(found[2], found[1:], folds[1:], names, found[1:].sum(axis=1))
     assert [one.rule for one in straight] == ["best", "parsimonious"]
-    assert pick_by_rules(found[0], found[1:], folds[1:], names) == []
+    assert pick_by_rules(found[0], found[1:], folds[1:], names, found[1:].sum(axis=1)) == []
     assert np.isnan(one_se_limit([]))
 
 

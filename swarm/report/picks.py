@@ -57,7 +57,7 @@ def pick_by_rules(
     masks: Bool,
     fold_costs: Float,
     subset: Callable[[Bool], Sequence[str]],
-    prices: NDArray[Any] | None = None,
+    prices: NDArray[Any],
 ) -> list[Pick]:
     """Pick a subset by every rule in :data:`RULES`; the result of the search comes first.
 
@@ -71,8 +71,8 @@ def pick_by_rules(
         Their fold costs; inf if a fit failed.
     subset : callable
         Returns the feature names of a mask.
-    prices : (n,), optional
-        What each subset costs to obtain; default: its size.
+    prices : (n,)
+        What each subset costs to obtain; its size without prices.
 
     Returns
     -------
@@ -84,15 +84,15 @@ def pick_by_rules(
     costs = fold_costs.sum(axis=1) / fold_costs.shape[1] if len(masks) else np.empty(0)
     if not at.size or not np.isfinite(costs[at[0]]):
         return []
-    sizes, finite = masks.sum(axis=1) if prices is None else prices, np.isfinite(costs)
+    finite = np.isfinite(costs)
     errors = np.zeros(len(costs))
     errors[finite] = [standard_error(row) for row in fold_costs[finite]]
     chosen = {"best": int(at[0])}
-    lowest = pick("best", sizes, costs, errors)
+    lowest = pick("best", prices, costs, errors)
     if is_better(costs[lowest], costs[at[0]]):
         chosen["lowest"] = lowest
-    chosen["parsimonious"] = pick("parsimonious", sizes, costs, errors)
-    bend = pick("knee", sizes, costs, errors)
+    chosen["parsimonious"] = pick("parsimonious", prices, costs, errors)
+    bend = pick("knee", prices, costs, errors)
     # If the front has no knee, the rule picks its end.
     if bend != lowest:
         chosen["knee"] = bend

@@ -152,7 +152,8 @@ def _picks(selector: Any) -> list[Pick]:
     folds = table[[f"fold_{fold}" for fold in range(evaluated.n_folds)]].to_numpy()
     folds = np.where(np.isinf(table["cost"].to_numpy())[:, None], np.inf, folds)
     chosen = space.mask(selector.subset_)
-    return pick_by_rules(chosen, masks[whole], folds[whole], space.subset)
+    masks = masks[whole]
+    return pick_by_rules(chosen, masks, folds[whole], space.subset, space.price(masks))
 
 
 def _agreement(selector: Any, high: float) -> Agreement:
