@@ -36,6 +36,7 @@ _LATER: Mapping[str, Any] = {
     "prefilter": None,
     "warm": None,
     "budget.noise_floor": None,
+    "confirm.min_gain": 0.0,
     "ensemble.union_at_most": None,
 }
 

@@ -193,6 +193,11 @@ class ConfirmSection(Section):
         description="Confidence with which a subset is within the margin, and level of the"
         " interval of the gain over all features",
     )
+    min_gain: Annotated[FiniteFloat, Field(ge=0)] = Field(
+        default=0.0,
+        description="With the goal score: standard errors by which the result has to beat all"
+        " features on fresh folds; otherwise all features are the result. 0: no condition",
+    )
 
 
 class EnsembleSection(Section):

@@ -17,19 +17,36 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import make_folds
 from swarm.problem.problem import Problem
 from swarm.search.confirmation import Confirmation, fresh_problem, fresh_seed
+from swarm.statistics.resampled import corrected_t
+from swarm.validation.headline import headline
 
 FEW = {"best": 6, "repeats": 2}
 
 
 def confirmation(
-    fold_costs: Any, sizes: Any, baseline: Any, *, goal: Any = "score", margin: float = 0.01
+    fold_costs: Any,
+    sizes: Any,
+    baseline: Any,
+    *,
+    goal: Any = "score",
+    margin: float = 0.01,
+    **options: Any,
 ) -> Confirmation:
     """Return a confirmation of subsets with these sizes, of 10 units."""
     masks = np.array([np.arange(10) < size for size in sizes])
     costs = np.array(fold_costs, dtype=np.float64)
     searched = costs.mean(axis=1) - 0.02
     return Confirmation(
-        masks, searched, costs, np.array(baseline, dtype=np.float64), 80, 20, goal, margin, 0.95
+        masks,
+        searched,
+        costs,
+        np.array(baseline, dtype=np.float64),
+        80,
+        20,
+        goal,
+        margin,
+        0.95,
+        **options,
     )
 
 
@@ -125,6 +142,38 @@ def test_a_subset_whose_costs_vary_is_not_shown_to_be_within_the_margin() -> Non
 
 def test_the_lowest_cost_is_the_result_if_no_subset_is_good_enough() -> None:
     assert confirmation([around(0.3)], [4], around(0.1), goal="size").chosen == 0
+
+
+def test_a_subset_that_does_not_gain_enough_gives_way_to_all_features() -> None:
+    costs, sizes, baseline = [around(0.10, 0.02), around(0.11)], [4, 10], around(0.11)
+    error = corrected_t([0.01 - 0.02 * s for s in (1, -1) * 5], 80, 20).error
+    kept = confirmation(costs, sizes, baseline, everything=1, min_gain=0.9 * 0.01 / error)
+    assert (kept.chosen, kept.declined) == (0, False)
+    declined = confirmation(costs, sizes, baseline, everything=1, min_gain=1.1 * 0.01 / error)
+    assert (declined.chosen, declined.declined, declined.compared) == (1, True, 0)
+    assert declined.gain is not None
+    assert declined.gain.mean == pytest.approx(0.01)
+    assert "all features are the result" in declined.sentence()
+    worst = confirmation([baseline, around(0.12)], [10, 4], baseline, everything=0, min_gain=0.1)
+    assert (worst.chosen, worst.compared) == (0, 1)
+    assert confirmation(costs, sizes, baseline, goal="size", margin=0.1, everything=1).chosen == 0
+
+
+def test_all_features_are_the_result_of_a_selection_without_a_gain(
+    cancer: tuple[pd.DataFrame, pd.Series],
+) -> None:
+    X, y = cancer
+    options: dict[str, Any] = {"epochs": 3, "cv": 4}
+    high = SubsetSelector(GaussianNB(), confirm={**FEW, "min_gain": 100.0}, **options).fit(X, y)
+    assert sorted(high.subset_) == sorted(X.columns)
+    assert headline(high.result_, high._evaluated.scoring).title == "Keep all 14 features"
+    masks, _ = high.result_.best_members(4)
+    assert masks.sum(axis=1).tolist()[0] == 14
+    low = SubsetSelector(GaussianNB(), confirm={**FEW, "min_gain": 1e-9}, **options).fit(X, y)
+    plain = SubsetSelector(GaussianNB(), confirm=FEW, **options).fit(X, y)
+    assert low.subset_ == plain.subset_
+    few = SubsetSelector(GaussianNB(), confirm={**FEW, "min_gain": 100.0}, max_size=5, **options)
+    assert len(few.fit(X, y).subset_) <= 5
 
 
 @pytest.mark.parametrize(

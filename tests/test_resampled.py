@@ -50,9 +50,9 @@ def test_the_interval_excludes_0_exactly_where_p_is_below_its_level(
 
 
 def test_equal_differences_leave_no_doubt() -> None:
-    assert corrected_t([0.0] * 5, 80, 20) == CorrectedTTest(0.0, 0.0, 0.0, 1.0, 5)
+    assert corrected_t([0.0] * 5, 80, 20) == CorrectedTTest(0.0, 0.0, 0.0, 1.0, 5, 0.0)
     # The mean of three tenths is not a tenth in floating point: no spread may come of that.
-    assert corrected_t([0.1] * 3, 80, 20) == CorrectedTTest(0.1, 0.1, 0.1, 0.0, 3)
+    assert corrected_t([0.1] * 3, 80, 20) == CorrectedTTest(0.1, 0.1, 0.1, 0.0, 3, 0.0)
 
 
 @pytest.mark.parametrize("differences", [[], [0.1], [0.1, math.nan], [[0.1, 0.2]]])

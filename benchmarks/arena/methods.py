@@ -47,6 +47,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 OURS: dict[str, dict[str, Any]] = {
     "swarm": {},
     "swarm confirm": {"confirm": {"repeats": 5}},
+    "swarm confirm safe": {"confirm": {"repeats": 5, "min_gain": 1.0}},
     "swarm confirm balanced": {"confirm": {"repeats": 5, "goal": "balanced"}},
     "swarm confirm size": {"confirm": {"repeats": 5, "goal": "size"}},
     "swarm clusters": {"strategy_params": {"init": "clusters"}},

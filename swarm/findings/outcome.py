@@ -51,6 +51,8 @@ def judgement_findings(judgement: Judgement) -> list[Finding]:
 def _gain(confirmation: Confirmation | None) -> Finding | None:
     if confirmation is None or confirmation.gain is None or confirmation.verdict == "better":
         return None
+    if confirmation.declined:
+        return None
     gain, n_folds = confirmation.gain, confirmation.fold_costs.shape[1]
     where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"
     return found(

@@ -64,6 +64,10 @@ class ConfirmationPlan:
     confidence : float
         Confidence with which a subset has to be within the margin (one-sided), and level of the
         interval of the gain.
+    min_gain : float
+        With the goal ``score``, number of standard errors by which the result has to beat all
+        features; otherwise all features are the result, if the space allows them and features
+        have no prices. 0: no condition.
     """
 
     problem: Problem
@@ -71,10 +75,12 @@ class ConfirmationPlan:
     goal: Goal = "score"
     margin: float = 0.005
     confidence: float = 0.95
+    min_gain: float = 0.0
 
     def __post_init__(self) -> None:
         require("n_best", self.n_best, at_least=1, whole=True)
         require("margin", self.margin, at_least=0)
+        require("min_gain", self.min_gain, at_least=0)
         require("confidence", self.confidence, above=0.5, below=1)
         if self.goal not in GOALS:
             raise ConfigError(
@@ -99,8 +105,10 @@ class Confirmation:
         Costs of all features that are not forbidden, on the fresh folds.
     n_train, n_test : float
         Mean number of rows of a fresh fold.
-    goal, margin, confidence
+    goal, margin, confidence, min_gain
         See :class:`ConfirmationPlan`.
+    everything : int or None
+        Row of all features; None if they are no candidate.
     prices : float64 (m,) or None
         What each subset costs to obtain; None without prices.
     """
@@ -114,6 +122,8 @@ class Confirmation:
     goal: Goal
     margin: float
     confidence: float
+    min_gain: float = 0.0
+    everything: int | None = None
     prices: Float | None = None
 
     def __post_init__(self) -> None:
@@ -136,10 +146,28 @@ class Confirmation:
     def chosen(self) -> int:
         """Row of the result, by the goal; the lowest cost if no other subset is good enough."""
         if self.goal == "score":
-            return 0
+            return 0 if self.everything is None or not self.declined else self.everything
         reference = self.baseline if self.goal == "size" else self.fold_costs[0]
         row = self.smallest_within_margin(reference)
         return 0 if row is None else row
+
+    @property
+    def declined(self) -> bool:
+        """Whether all features are the result, as no subset beats them by enough."""
+        if self.goal != "score" or self.everything is None or len(self.masks) == 1:
+            return False
+        gain = self._gain_of(self._lowest)
+        return gain is not None and gain.mean < self.min_gain * gain.error
+
+    @property
+    def compared(self) -> int:
+        """Row that is compared with all features: the result, or the best subset if declined."""
+        return self._lowest if self.declined else self.chosen
+
+    @property
+    def _lowest(self) -> int:
+        """Row of the lowest cost that is not all features, of at least two rows."""
+        return 1 if self.everything == 0 else 0
 
     @property
     def cost(self) -> float:
@@ -158,23 +186,31 @@ class Confirmation:
 
     @cached_property
     def gain(self) -> CorrectedTTest | None:
-        """Cost of all features minus that of the result; None if all features cannot be fitted."""
-        differences = self.baseline - self.fold_costs[self.chosen]
+        """Cost of all features minus that of the row that is compared with them.
+
+        None if all features cannot be fitted.
+        """
+        return self._gain_of(self.compared)
+
+    def _gain_of(self, row: int) -> CorrectedTTest | None:
+        differences = self.baseline - self.fold_costs[row]
         if not np.isfinite(differences).all():
             return None
         return corrected_t(differences, self.n_train, self.n_test, self.confidence)
 
     @property
     def verdict(self) -> Literal["better", "no clear difference", "worse"]:
-        """How the result compares with all features, at the confidence level."""
+        """How the compared row does against all features, at the confidence level."""
         if self.gain is None or self.gain.low > 0:
             return "better"
         return "worse" if self.gain.high < 0 else "no clear difference"
 
     def sentence(self) -> str:
         """State the confirmed cost, the gain over all features and the winner's curse."""
-        gain, n_folds = self.gain, self.fold_costs.shape[1]
-        start = f"On {n_folds} fresh folds this subset costs {self.cost:.4f} and all features "
+        gain, n_folds, row = self.gain, self.fold_costs.shape[1], self.compared
+        subset = "the best subset" if self.declined else "this subset"
+        cost, searched = float(self.costs[row]), float(self.searched[row])
+        start = f"On {n_folds} fresh folds {subset} costs {cost:.4f} and all features "
         if gain is None:
             start += "cannot be fitted"
         else:
@@ -183,11 +219,10 @@ class Confirmation:
                 f"cost {self.baseline_cost:.4f}: {outcome}, {gain.mean:+.4f} "
                 f"[{gain.low:+.4f}, {gain.high:+.4f}]"
             )
-        curse = self.cost - self.searched_cost
-        return (
-            f"{start}. In the search it cost {self.searched_cost:.4f} "
-            f"(winner's curse {curse:+.4f})."
-        )
+            if self.declined:
+                start += f", below {self.min_gain:g} standard errors; all features are the result"
+        curse = f"winner's curse {cost - searched:+.4f}"
+        return f"{start}. In the search it cost {searched:.4f} ({curse})."
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures, for files and metrics."""
@@ -205,6 +240,8 @@ class Confirmation:
             "verdict": self.verdict,
             "goal": self.goal,
             "margin": self.margin,
+            "min_gain": self.min_gain,
+            "declined": self.declined,
         }
 
     def smallest_within_margin(self, reference: Float) -> int | None:
@@ -224,7 +261,7 @@ class Confirmation:
         prices = self.sizes if self.prices is None else self.prices
         for row in map(int, np.lexsort((self.costs, self.sizes, prices))):
             differences = self.fold_costs[row] - reference
-            if not np.isfinite(differences).all():
+            if row == self.everything or not np.isfinite(differences).all():
                 continue
             two_sided = 2 * self.confidence - 1
             bound = corrected_t(differences, self.n_train, self.n_test, two_sided).high
@@ -290,8 +327,9 @@ def confirm_on_fresh_folds(
     """Evaluate the best subsets of a search on fresh folds, and choose among them.
 
     Candidates are the subsets with the lowest cost, the subset of the units that at least half of
-    them share, and, unless the goal is the score, the best of each size on the Pareto front. A
-    strategy with a rule of its own for its result has that single candidate.
+    them share, unless the goal is the score, the best of each size on the Pareto front, and all
+    features if `min_gain` makes them a result. A strategy with a rule of its own for its result
+    has that single candidate.
 
     Parameters
     ----------
@@ -322,6 +360,8 @@ def confirm_on_fresh_folds(
     if not len(rank):
         return result
     folds = plan.problem.folds
+    prices = None if result.space.unit_prices is None else result.space.price(masks[rank])
+    whole = np.flatnonzero((masks[rank] == everything).all(axis=1))
     confirmation = Confirmation(
         masks[rank],
         costs[rank],
@@ -332,7 +372,9 @@ def confirm_on_fresh_folds(
         plan.goal,
         plan.margin,
         plan.confidence,
-        None if result.space.unit_prices is None else result.space.price(masks[rank]),
+        plan.min_gain,
+        int(whole[0]) if plan.min_gain and prices is None and len(whole) else None,
+        prices,
     )
     return replace(result, confirmation=confirmation)
 
@@ -365,6 +407,9 @@ def candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirmat
         front = pareto_front(result.space.price(masks), costs)
         spread = np.linspace(0, len(front) - 1, min(plan.n_best, len(front)))
         parts.append(masks[front[np.unique(spread.round().astype(int))]])
+    elif plan.min_gain and result.space.unit_prices is None:
+        everything = ~result.space.forbidden[None, :]
+        parts.append(everything[result.space.obeys(everything)])
     candidates = np.vstack(parts)
     distinct: Bool = candidates[first_of_equal(candidates)]
     return distinct

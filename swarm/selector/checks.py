@@ -16,7 +16,7 @@ from swarm.search.picks import check_pick
 
 __all__ = ["check_parameters", "prefilter_options"]
 
-_CONFIRM_OPTIONS = ("best", "repeats", "goal", "margin", "confidence")
+_CONFIRM_OPTIONS = ("best", "repeats", "goal", "margin", "confidence", "min_gain")
 _PREFILTER_OPTIONS = {"when": "always", "least": 20}
 _WHEN = ("always", "auto")
 

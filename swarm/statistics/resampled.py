@@ -32,6 +32,8 @@ class CorrectedTTest:
     p : float
     n : int
         Number of resamples, J in the source.
+    error : float
+        Standard error of the mean.
     """
 
     mean: float
@@ -39,6 +41,7 @@ class CorrectedTTest:
     high: float
     p: float
     n: int
+    error: float
 
 
 def corrected_t(
@@ -78,10 +81,10 @@ def corrected_t(
     n = len(values)
     if (values == values[0]).all():
         same = float(values[0])
-        return CorrectedTTest(same, same, same, 1.0 if same == 0 else 0.0, n)
+        return CorrectedTTest(same, same, same, 1.0 if same == 0 else 0.0, n, 0.0)
     mean = float(values.mean())
     error = math.sqrt(1 / n + n_test / n_train) * float(values.std(ddof=1))
     reach = float(t.isf((1 - level) / 2, n - 1)) * error
     # The standard error underflows to 0 if the differences are equal up to rounding.
     p = float(2 * t.sf(abs(mean) / error, n - 1)) if error > 0 else float(mean == 0)
-    return CorrectedTTest(mean, mean - reach, mean + reach, p, n)
+    return CorrectedTTest(mean, mean - reach, mean + reach, p, n, error)

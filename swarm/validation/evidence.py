@@ -27,6 +27,8 @@ class Evidence:
         Its values.
     low, high : float
         Confidence interval of the difference, chosen minus everything; NaN if there is none.
+    subset : str
+        What the chosen columns are called.
     """
 
     rows: str
@@ -35,6 +37,7 @@ class Evidence:
     everything: float
     low: float
     high: float
+    subset: str = "these features"
 
     @property
     def difference(self) -> float:
@@ -55,7 +58,7 @@ class Evidence:
         """State both values and their difference."""
         text = (
             f"On {self.rows}, one model each: {display_name(self.metric)} {number(self.chosen)} "
-            f"with these features, {number(self.everything)} with all"
+            f"with {self.subset}, {number(self.everything)} with all"
         )
         if math.isnan(self.low):
             return f"{text}."

@@ -29,8 +29,8 @@ class Headline:
     Attributes
     ----------
     verdict : {"better", "no clear difference", "worse"}
-        ``worse`` if either comparison is significantly worse, ``better`` if one is significantly
-        better and none worse.
+        ``worse`` if either comparison is significantly worse or the confirmation declined all
+        subsets, ``better`` if one is significantly better and none worse.
     n_features, n_available : int
     evidence : tuple of Evidence
         That which supports the verdict first, the test rows before the fresh folds.
@@ -106,8 +106,10 @@ def headline(
     judgement : Judgement, optional
     """
     confirmation = result.confirmation
+    declined = confirmation is not None and confirmation.declined
     found = []
-    if judgement is not None and judgement.selection is not None:
+    # All features are not compared with themselves.
+    if not declined and judgement is not None and judgement.selection is not None:
         found.append(judgement.selection)
     if confirmation is not None and confirmation.gain is not None:
         found.append(_on_fresh_folds(confirmation, scoring))
@@ -115,7 +117,7 @@ def headline(
     if confirmation is not None and confirmation.gain is None:
         # All features cannot be fitted.
         verdicts.append(confirmation.verdict)
-    verdict = _combined(verdicts)
+    verdict = "worse" if declined else _combined(verdicts)
     found.sort(key=lambda one: one.verdict != verdict)
     return Headline(
         verdict,
@@ -170,11 +172,14 @@ def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Evidence:
     low, high = gain.low, gain.high
     if scoring.natural(1.0) > scoring.natural(0.0):
         low, high = -high, -low
+    row = confirmation.compared
+    size = int(confirmation.masks[row].sum())
     return Evidence(
         f"{confirmation.fold_costs.shape[1]} fresh folds",
         scoring.metric,
-        scoring.natural(confirmation.cost),
+        scoring.natural(float(confirmation.costs[row])),
         scoring.natural(confirmation.baseline_cost),
         low,
         high,
+        f"the best subset, of {size:,}" if confirmation.declined else "these features",
     )

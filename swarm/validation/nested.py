@@ -183,7 +183,7 @@ def _tested(values: Sequence[float], n_train: float, n_test: float, level: float
     """Test values over outer folds; all NaN if one of them is undefined."""
     if not np.isfinite(values).all():
         nan = float("nan")
-        return CorrectedTTest(float(np.mean(values)), nan, nan, nan, len(values))
+        return CorrectedTTest(float(np.mean(values)), nan, nan, nan, len(values), nan)
     return corrected_t(values, n_train, n_test, level)
 
 
