@@ -58,8 +58,9 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     console = _console()
     result, judgement, head = outcome.result, outcome.judgement, outcome.headline
     console.print(f"\n[bold]{escape(head.title)}[/bold]")
-    found = "" if head.names_features else f"best subset found, {head.n_features}: "
-    console.print(f"  {found}{', '.join(result.features)}", soft_wrap=True, markup=False)
+    if head.n_features < head.n_available:
+        found = "" if head.names_features else f"best subset found, {head.n_features}: "
+        console.print(f"  {found}{', '.join(result.features)}", soft_wrap=True, markup=False)
     for text in head.sentences():
         console.print(text, highlight=False, markup=False)
     if head.offer:

@@ -166,7 +166,10 @@ def test_all_features_are_the_result_of_a_selection_without_a_gain(
     options: dict[str, Any] = {"epochs": 3, "cv": 4}
     high = SubsetSelector(GaussianNB(), confirm={**FEW, "min_gain": 100.0}, **options).fit(X, y)
     assert sorted(high.subset_) == sorted(X.columns)
-    assert headline(high.result_, high._evaluated.scoring).title == "Keep all 14 features"
+    head = headline(high.result_, high._evaluated.scoring)
+    assert (head.title, head.verdict) == ("Keep all 14 features", "worse")
+    assert head.searched.startswith("Accuracy of all features: ")
+    assert "with the best subset, of " in head.sentences()[0]
     masks, _ = high.result_.best_members(4)
     assert masks.sum(axis=1).tolist()[0] == 14
     low = SubsetSelector(GaussianNB(), confirm={**FEW, "min_gain": 1e-9}, **options).fit(X, y)

@@ -149,7 +149,8 @@ def _searched(result: SearchResult, scoring: Scoring) -> str:
     """State the score of the result in the search, and the winner's curse."""
     found = number(scoring.natural(result.cost))
     name = display_name(scoring.metric)
-    text = f"{name[:1].upper()}{name[1:]} of this subset: {found} in the search"
+    subset = "all features" if len(result.features) == result.space.n_columns else "this subset"
+    text = f"{name[:1].upper()}{name[1:]} of {subset}: {found} in the search"
     confirmation = result.confirmation
     if confirmation is None:
         return f"{text}."
