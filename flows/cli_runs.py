@@ -96,20 +96,18 @@ def _print(found: list[Any]) -> None:
 
     from tasks.tracking.names import metric_key
 
-    table = Table("run", "name", "status", "started", "cost", "size", box=SIMPLE)
+    table = Table("run", "started", "name and result", box=SIMPLE, pad_edge=False)
     # Whatever the width, an id can be copied.
-    table.columns[0].no_wrap = True
-    table.columns[0].min_width = 32
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for run in found:
+        tags, status = run.data.tags, run.info.status.lower()
         cost = run.data.metrics.get(metric_key("best_cost"))
-        size = run.data.metrics.get(metric_key("best_size"))
+        told = tags.get("headline", status) if status == "finished" else status
+        told += "" if cost is None else f", cost {cost:.4f}"
         table.add_row(
             run.info.run_id,
-            escape(run.info.run_name or ""),
-            run.info.status.lower(),
             _moment(run.info.start_time).astimezone().strftime("%d %b %H:%M"),
-            "" if cost is None else f"{cost:.4f}",
-            "" if size is None else f"{size:.0f}",
+            f"{escape(run.info.run_name or '')}\n[dim]{escape(told)}[/dim]",
         )
     Console(highlight=False).print(table)
 

@@ -22,6 +22,7 @@ def store(bench, monkeypatch):
         ("all, cell 1", "search", "FINISHED"),
     ):
         tags = {"kind": kind, "dataset": "wine", "mlflow.source.name": "x"}
+        tags |= {"headline": "Keep these 4 of 13 features"} if name == "wine nb" else {}
         ids[name] = tracking.start_run(name, {"seed": 3}, tags)
         tracking.client.log_metric(ids[name], metric_key("best_cost"), 0.125)
         tracking.client.log_metric(ids[name], metric_key("best_size"), 4)
@@ -34,8 +35,13 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     uri, ids = store
     told = swarm("runs", "--tracking-uri", uri)
     assert told.status == 0
-    shown = [line.split()[0] for line in told.out.splitlines() if "0.1250" in line]
+    lines = [line.split() for line in told.out.splitlines()]
+    shown = [words[0] for words in lines if words and words[0] in ids.values()]
     assert shown == [ids["all"], ids["wine failed"], ids["wine nb"]]
+    text = " ".join(" ".join(words) for words in lines)
+    assert "wine nb Keep these 4 of 13 features, cost 0.1250" in text
+    assert "wine failed failed, cost 0.1250" in text
+    assert all(len(line) <= 80 for line in told.out.splitlines())
     searches = swarm("runs", "--tracking-uri", uri, "--kind", "search").out
     assert ids["all, cell 1"] in searches
     assert ids["all"] not in searches
