@@ -131,11 +131,17 @@ def _check_compare(config: CompareConfig) -> None:
                     build_selector(label, section, select.model)
         except ConfigError as error:
             raise ConfigError(f"data set {name!r}: {error}") from None
-    package = _RUNNERS.get(config.runner.kind)
+    kind, address = config.runner.kind, config.runner.address
+    if address is not None and kind not in _RUNNERS:
+        raise ConfigError(
+            f"runner.address {address!r} is for the task runners dask and ray, got {kind!r};"
+            " set runner.kind, or remove the address"
+        )
+    package = _RUNNERS.get(kind)
     if package is not None and find_spec(package) is None:
         name = package.replace("_", "-")
         raise ConfigError(
-            f"runner.kind {config.runner.kind!r} needs the package {name}, which is not"
+            f"runner.kind {kind!r} needs the package {name}, which is not"
             f" installed; run `pip install {name}`, or set runner.kind to 'threads'"
         )
 

@@ -141,6 +141,10 @@ class RunnerSection(Section):
         description="Prefect task runner; dask needs the package prefect-dask, ray prefect-ray",
     )
     workers: PositiveCount = Field(default=2, description="Number of searches that run at once")
+    address: str | None = Field(
+        default=None,
+        description="Address of the Dask or Ray scheduler; null starts local processes",
+    )
 
 
 class CompareConfig(Section):

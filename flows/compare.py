@@ -25,7 +25,13 @@ from conf.later_keys import without_later_keys
 from conf.load import as_yaml
 from conf.resolve import fold_kind
 from flows.compare_progress import CellDisplay, cell_display
-from flows.compare_runner import as_they_finish, one_server, task_runner
+from flows.compare_runner import (
+    as_they_finish,
+    connected,
+    connection_check,
+    one_server,
+    task_runner,
+)
 from flows.configured import (
     PreparedData,
     fetched,
@@ -127,10 +133,11 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
         If a search failed; the others are finished first.
     """
     check(config)
-    runner = task_runner(config.runner.kind, config.runner.workers)
+    runner = task_runner(config.runner.kind, config.runner.workers, config.runner.address)
     with (
         warnings.catch_warnings(),
         threadpool_limits(limits=1),
+        connected(config.runner.kind, config.runner.workers, config.runner.address),
         tempfile.TemporaryDirectory(prefix="swarm-compare-") as folder,
     ):
         # Warning filters are global to a process, so threads cannot set their own.
@@ -350,7 +357,9 @@ def _searched(
     found: dict[Cell, CellResult] = {}
     failed: dict[Cell, Exception] = {}
     try:
-        for cell, future in as_they_finish(cells, submit, config.runner.workers):
+        check_connection = connection_check(config.runner.kind, config.runner.address)
+        ended = as_they_finish(cells, submit, config.runner.workers, check_connection)
+        for cell, future in ended:
             try:
                 found[cell] = future.result(raise_on_failure=True)
             except Exception as error:

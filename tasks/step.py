@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.futures import PrefectFuture
-from prefect.utilities.annotations import quote
 
 __all__ = ["Step", "step"]
 
@@ -22,8 +22,8 @@ R = TypeVar("R")
 class Step(Generic[P, R]):
     """A function that runs as a Prefect task within a flow, and directly elsewhere.
 
-    Arguments are wrapped in :class:`prefect.utilities.annotations.quote`, because Prefect
-    otherwise searches them for futures, which is slow for a table.
+    Arguments are sealed, because Prefect and Dask otherwise search them for futures, which is slow
+    for a table.
 
     Attributes
     ----------
@@ -39,12 +39,12 @@ class Step(Generic[P, R]):
         """Run the function, as a task within a flow."""
         if FlowRunContext.get() is None:
             return self.fn(*args, **kwargs)
-        answer: R = self.task(*map(quote, args), **_quoted(kwargs))
+        answer: R = self.task(*map(_Sealed, args), **_sealed(kwargs))
         return answer
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> PrefectFuture[R]:
         """Submit the function to the task runner of the flow."""
-        future: PrefectFuture[R] = self.task.submit(*map(quote, args), **_quoted(kwargs))
+        future: PrefectFuture[R] = self.task.submit(*map(_Sealed, args), **_sealed(kwargs))
         return future
 
     def with_options(self, **options: Any) -> Step[P, R]:
@@ -56,11 +56,30 @@ def step(name: str) -> Callable[[Callable[P, R]], Step[P, R]]:
     """Decorate a function as a step with this name."""
 
     def made(function: Callable[P, R]) -> Step[P, R]:
+        @wraps(function)
+        def opened(*args: Any, **kwargs: Any) -> R:
+            return function(*map(_opened, args), **{k: _opened(v) for k, v in kwargs.items()})
+
         options: dict[str, Any] = {"cache_policy": NO_CACHE, "persist_result": False}
-        return Step(function, task(name=name, **options)(function))
+        return Step(function, task(name=name, **options)(opened))
 
     return made
 
 
-def _quoted(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {name: quote(value) for name, value in kwargs.items()}
+class _Sealed:
+    """An argument that neither Prefect nor Dask looks into.
+
+    Not Prefect's ``quote``: it is a named tuple, which Dask rebuilds as a plain one.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _sealed(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {name: _Sealed(value) for name, value in kwargs.items()}
+
+
+def _opened(argument: Any) -> Any:
+    """Return the value of a sealed argument; defaults are not sealed."""
+    return argument.value if isinstance(argument, _Sealed) else argument

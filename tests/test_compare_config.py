@@ -180,6 +180,10 @@ REFUSED |= {
         ["remove one of them"],
     ),
     "allow without a selector": (["strategies.a={name: random, allow: [os]}"], ["set selector"]),
+    "an address without a cluster": (
+        ["runner.address=tcp://127.0.0.1:8786"],
+        ["runner.address", "dask and ray, got 'threads'"],
+    ),
     "resample without a split": (["resample=true"], ["resample", "set split.kind"]),
     "resample by time": (
         ["resample=true", "split={kind: time}", "datasets.wine.data.time=x"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -128,11 +129,30 @@ def test_a_finished_comparison_is_answered_by_the_archive_as_a_new_one(first, un
     assert same(bench, again) == same(bench, compared)
 
 
+def on_cluster(kind: str) -> Any:
+    missing = find_spec(f"prefect_{kind}") is None
+    return pytest.param(kind, marks=pytest.mark.skipif(missing, reason=f"no prefect-{kind}"))
+
+
 @pytest.mark.slow
-def test_processes_find_what_threads_find(first, bench, undrawn):
-    config = of(bench, runner={"kind": "processes", "workers": 2})
+@pytest.mark.parametrize("kind", ["processes", on_cluster("dask"), on_cluster("ray")])
+def test_other_task_runners_find_what_threads_find(kind, first, bench, undrawn):
+    config = of(bench, runner={"kind": kind, "workers": 2})
     other = compare(config, verbosity=0)
     assert same(bench, other) == same(*first)
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_a_cluster_that_does_not_answer_is_one_sentence_before_anything_is_read(
+    kind, bench, monkeypatch
+):
+    pytest.importorskip(f"prefect_{kind}")
+    for module in ("flows.compare_runner", "swarm.evaluation.ray_executor"):
+        monkeypatch.setattr(f"{module}.CLUSTER_TIMEOUT", 1.0)
+    runner = {"kind": kind, "address": "127.0.0.1:9"}
+    with pytest.raises(ConfigError, match=r"answers at runner.address '127.0.0.1:9' within 1 sec"):
+        compare(of(bench, runner=runner), verbosity=0)
+    assert not bench.made_anything()
 
 
 def test_a_strategy_finds_the_same_whatever_its_rivals(first, bench, undrawn):

@@ -16,7 +16,7 @@ from swarm.evaluation.executors import CLUSTER_TIMEOUT, Pool, Shipment
 from swarm.interrupts import children_ignore_sigint
 from swarm.problem.problem import Problem
 
-__all__ = ["dask_pool"]
+__all__ = ["dask_pool", "quiet_dask"]
 
 # The death of a worker is reported at once and counted by the caller. No worker queues jobs, so
 # that a death is never attributed to a mask that was only queued.
@@ -53,7 +53,7 @@ def dask_pool(problem: Problem, n_jobs: int, address: str | None) -> Iterator[Po
         If local processes do not start.
     """
     distributed: Any = importlib.import_module("distributed")
-    with _quiet_log(), _connected(address) if address else _started(n_jobs) as client:
+    with quiet_dask(), _connected(address) if address else _started(n_jobs) as client:
         executor = _DaskExecutor(client)
         yield Pool(
             executor,
@@ -190,12 +190,14 @@ def _close(connection: Any) -> None:
 
 
 @contextmanager
-def _quiet_log() -> Iterator[None]:
+def quiet_dask() -> Iterator[None]:
     """Silence the log of Dask, which would repeat what exceptions report."""
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -6,6 +6,7 @@ sent to its workers once. :mod:`swarm.evaluation.workers` lists the backends and
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -14,11 +15,19 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 
-__all__ = ["CLUSTER_TIMEOUT", "Pool", "Shipment", "process_pool", "thread_pool"]
+__all__ = [
+    "CLUSTER_TIMEOUT",
+    "Pool",
+    "Shipment",
+    "is_reachable",
+    "process_pool",
+    "thread_pool",
+]
 
 # Timeout, in seconds, of a connection, and of a cluster without workers.
 CLUSTER_TIMEOUT = 10.0
@@ -118,6 +127,30 @@ class Shipment:
         import cloudpickle
 
         return _unpacked, (cloudpickle.dumps(self.problem),)
+
+
+def is_reachable(address: str, port: int, timeout: float) -> bool:
+    """Whether something listens at the address of a cluster.
+
+    A socket tells at once, whereas the libraries of clusters retry for minutes.
+
+    Parameters
+    ----------
+    address : str
+        ``host:port`` or a URL; ``auto`` leaves the search for a cluster to its library.
+    port : int
+        Port of an address without one.
+    timeout : float
+        Seconds.
+    """
+    if address == "auto":
+        return True
+    try:
+        parts = urlsplit(address if "://" in address else f"tcp://{address}")
+        with socket.create_connection((parts.hostname or "", parts.port or port), timeout):
+            return True
+    except (OSError, ValueError):
+        return False
 
 
 def _unpacked(content: bytes) -> Shipment:

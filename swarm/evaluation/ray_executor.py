@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
-import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from typing import Any
-from urllib.parse import urlsplit
 
-from swarm.errors import ConfigError
-from swarm.evaluation.executors import CLUSTER_TIMEOUT, Pool, Shipment
+from swarm.errors import ConfigError, EvaluationError
+from swarm.evaluation.executors import CLUSTER_TIMEOUT, Pool, Shipment, is_reachable
 from swarm.interrupts import children_ignore_sigint
 from swarm.problem.problem import Problem
 
-__all__ = ["ray_pool"]
+__all__ = ["RayConnection", "RayHead", "ray_pool"]
+
+# Seconds between two checks of the head, and until one fails.
+_CHECK_SECONDS = 1.0
 
 
 @contextmanager
@@ -43,37 +45,91 @@ def ray_pool(problem: Problem, n_jobs: int, address: str | None) -> Iterator[Poo
     import ray
     from ray import exceptions
 
-    with _Connection(n_jobs, address):
+    with RayConnection(n_jobs, address):
         # In a list, because Ray would otherwise deserialize the problem for every job.
         sent = partial(_received, [ray.put(Shipment(problem))])
-        executor = _RayExecutor()
+        head = RayHead(address)
+        executor = _RayExecutor(head)
         try:
             yield Pool(
                 executor,
                 lambda: sent,
-                lambda: max(1, int(ray.cluster_resources().get("CPU", 1))),
+                head.width,
                 (
                     exceptions.WorkerCrashedError,
                     exceptions.NodeDiedError,
                     exceptions.OutOfMemoryError,
                     exceptions.ObjectLostError,
                 ),
+                head.check,
             )
         finally:
-            executor.shutdown(cancel_futures=True)
+            if not head.is_lost:
+                executor.shutdown(cancel_futures=True)
+
+
+class RayHead:
+    """The head of the connected cluster, which is watched.
+
+    Ray ends the process, without an exception, when it has not reached the head for a minute.
+
+    Parameters
+    ----------
+    address : str or None
+        Address that was connected to.
+    """
+
+    def __init__(self, address: str | None) -> None:
+        import ray
+
+        self._address: str = ray.get_runtime_context().gcs_address
+        if address is not None and address.startswith("ray://"):
+            self._address = address
+        self._checked = 0.0
+        self._lost_since: float | None = None
+        self._width = 1
+        self.is_lost = False
+        self.check()
+
+    def width(self) -> int:
+        """Return the processors of the cluster, as of the last check."""
+        self.check()
+        return self._width
+
+    def check(self) -> None:
+        """Raise EvaluationError if the head has been unreachable for some seconds."""
+        now = time.monotonic()
+        if now - self._checked < _CHECK_SECONDS:
+            return
+        self._checked = now
+        if is_reachable(self._address, 6379, _CHECK_SECONDS):
+            import ray
+
+            self._lost_since = None
+            # Only now: without a head this call does not return.
+            self._width = max(1, int(ray.cluster_resources().get("CPU", 1)))
+            return
+        self._lost_since = self._lost_since or now
+        if now - self._lost_since >= CLUSTER_TIMEOUT:
+            self.is_lost = True
+            raise EvaluationError(
+                "the connection to the head of the Ray cluster is lost; restart the head and resume"
+            )
 
 
 class _RayExecutor(Executor):
     """Executor that runs each call as a task, once."""
 
-    def __init__(self) -> None:
+    def __init__(self, head: RayHead) -> None:
         import ray
 
+        self._head = head
         self._call: Any = ray.remote(max_retries=0, num_cpus=1)(_call)
         self._running: dict[Future[Any], Any] = {}
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submit a call."""
+        """Submit a call, unless the head is lost."""
+        self._head.check()
         task = self._call.remote(fn, *args, **kwargs)
         future: Future[Any] = task.future()
         self._running[future] = task
@@ -105,57 +161,59 @@ def _received(references: Sequence[Any]) -> Problem:
     return _shipment(references[0]).problem
 
 
-class _Connection:
-    """The connection of this process, closed by its last user if it was opened here."""
+class RayConnection:
+    """The connection of this process, closed by its last user if it was opened here.
+
+    Parameters
+    ----------
+    n_jobs : int
+        Processes to start if there is no address.
+    address : str or None
+    key : str
+        Configuration key of the address, for errors.
+    """
 
     _lock = threading.Lock()
     _users = 0
 
-    def __init__(self, n_jobs: int, address: str | None) -> None:
-        self._n_jobs, self._address = n_jobs, address
+    def __init__(self, n_jobs: int, address: str | None, key: str = "evaluation.address") -> None:
+        self._n_jobs, self._address, self._key = n_jobs, address, key
 
     def __enter__(self) -> None:
         import ray
 
-        with _Connection._lock:
-            self._is_ours = _Connection._users > 0 or not ray.is_initialized()
-            if self._is_ours and _Connection._users == 0:
-                _start(ray, self._n_jobs, self._address)
-            _Connection._users += self._is_ours
+        with RayConnection._lock:
+            self._is_ours = RayConnection._users > 0 or not ray.is_initialized()
+            if self._is_ours and RayConnection._users == 0:
+                _start(ray, self._n_jobs, self._address, self._key)
+            RayConnection._users += self._is_ours
 
     def __exit__(self, *_: object) -> None:
         import ray
 
-        with _Connection._lock:
-            _Connection._users -= self._is_ours
-            if self._is_ours and _Connection._users == 0:
+        with RayConnection._lock:
+            RayConnection._users -= self._is_ours
+            if self._is_ours and RayConnection._users == 0:
                 ray.shutdown()
 
 
-def _start(ray: Any, n_jobs: int, address: str | None) -> None:
+def _start(ray: Any, n_jobs: int, address: str | None, key: str) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     if address is None:
         with children_ignore_sigint():
             ray.init("local", num_cpus=n_jobs, include_dashboard=False, **quiet)
         return
     unreachable = ConfigError(
-        f"no Ray cluster answers at evaluation.address {address!r} within {CLUSTER_TIMEOUT:g} "
-        "seconds; start one with 'ray start --head', or set it to null"
+        f"no Ray cluster answers at {key} {address!r} within {CLUSTER_TIMEOUT:g} seconds; "
+        "start one with 'ray start --head', or set it to null"
     )
-    _reach(address, unreachable)
+    if not is_reachable(address, 6379, CLUSTER_TIMEOUT):
+        raise unreachable
     try:
         ray.init(address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise unreachable from error
-
-
-def _reach(address: str, unreachable: ConfigError) -> None:
-    """Test the connection first, because Ray itself would wait for minutes."""
-    if address == "auto":
-        return
-    try:
-        parts = urlsplit(address if "://" in address else f"ray://{address}")
-        with socket.create_connection((parts.hostname or "", parts.port or 6379), CLUSTER_TIMEOUT):
-            pass
-    except (OSError, ValueError) as error:
-        raise unreachable from error
+        # Something listens there: a wrong token, or another version of Ray.
+        reason = " ".join(str(error).split())
+        raise ConfigError(
+            f"the Ray cluster at {key} {address!r} does not accept the connection: {reason}"
+        ) from error
