@@ -189,7 +189,8 @@ def estimate_search(
             processes=processes,
             remote=remote,
             confirm_seconds=confirm,
-            rank_seconds=rank + tune_fits * slowest,
+            # The rounds start workers of their own.
+            rank_seconds=rank + tune_fits * slowest + bool(tune_fits) * START_SECONDS * processes,
             proxy=proxy is not None,
             prefilter_fits=ranking,
             tuning_fits=tune_fits,
@@ -199,7 +200,7 @@ def estimate_search(
 
 
 def _after_rounds(plan: SearchPlan, kept: NDArray[np.bool_] | None) -> tuple[SearchPlan, int]:
-    """Return the search after the choice of a setting of the model, and the fits of that choice.
+    """Return the search after the choice of a setting of the model, and its fits.
 
     The setting is the slowest of a few: which one is chosen is not known yet.
     """
@@ -219,4 +220,5 @@ def _after_rounds(plan: SearchPlan, kept: NDArray[np.bool_] | None) -> tuple[Sea
     fits = subsets * plan.problem.n_folds
     budget = without_rounds(plan.budget, subsets, subsets, fits, per_epoch)
     slowest = max(seconds, key=lambda place: seconds[place])
-    return replace(plan, problem=tuning.problems[slowest], budget=budget, tuning=None), fits
+    rest = replace(plan, problem=tuning.problems[slowest], budget=budget, tuning=None)
+    return rest, fits

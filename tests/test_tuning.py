@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
+import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,8 @@ from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.executors import process_pool
+from swarm.evaluation.workers import _POOLS, Workers
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.confirmation import fresh_seed
@@ -137,12 +142,59 @@ def test_the_rounds_and_the_search_share_the_budget() -> None:
     assert distinct.tuning_.distinct + distinct.result_.state.counts.distinct <= 120
 
 
-def test_workers_and_the_order_of_the_grid_change_nothing() -> None:
+def test_workers_and_the_order_of_the_grid_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     X, y = numbers()
+    started = []
+
+    def counted(*given: Any) -> Any:
+        started.append(given)
+        return process_pool(*given)
+
+    monkeypatch.setitem(_POOLS, "loky", counted)
     few = {"param_grid": {"max_depth": [1, 4]}, "fits": 120}
     assert answer(selector(**few, n_jobs=2).fit(X, y)) == answer(selector(**few).fit(X, y))
+    # Processes start once for all settings, and once for the search.
+    assert len(started) == 2
     backwards = dict(reversed(GRID.items()))
     assert answer(selector(param_grid=backwards).fit(X, y)) == answer(selector().fit(X, y))
+
+
+def test_workers_that_share_processes_survive_the_death_of_one(tmp_path: Path) -> None:
+    X, y = numbers()
+    folder = tmp_path / "deaths"
+    folder.mkdir()
+    whole = np.ones((1, 10), dtype=bool)
+    model = DecisionTreeClassifier(random_state=0)
+    plain, mortal = (
+        Problem.build(X, y, each, folds=3) for each in (model, DiesOnce(folder=str(folder)))
+    )
+    host = Workers(plain, 2)
+    with closing(host), CrossValidation(plain, n_jobs=2, host=host) as first:
+        cost = first.evaluate(whole, np.array([np.inf]), np.arange(3)).costs
+        with CrossValidation(mortal, n_jobs=2, host=host) as second:
+            assert second.evaluate(whole, np.array([np.inf]), np.arange(3)).costs == cost
+        assert list(folder.iterdir())
+        other = ~whole
+        other[0, :3] = True
+        assert np.isfinite(first.evaluate(other, np.array([np.inf]), np.arange(3)).costs).all()
+
+
+class DiesOnce(DecisionTreeClassifier):
+    """A tree whose first fit ends its process."""
+
+    def __init__(self, folder: str = "", random_state: int = 0) -> None:
+        super().__init__(random_state=random_state)
+        self.folder = folder
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Die if no process has, in the workers."""
+        note = Path(self.folder) / "died"
+        if len(X) > 100 and not note.exists() and multiprocessing.parent_process() is not None:
+            note.touch()
+            os._exit(1)
+        return super().fit(X, y)
 
 
 class Killed(BaseException):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator
+from swarm.evaluation.workers import Workers
 from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.problem import Problem
 from swarm.search.asked import training_seconds
@@ -228,16 +229,27 @@ class SearchPlan:
         return (self.problem,) if self.proxy is None else (self.problem, self.proxy.problem)
 
     def evaluator(
-        self, problem: Problem, archive: Archive, on_fit: Callable[..., None] | None = None
+        self,
+        problem: Problem,
+        archive: Archive,
+        on_fit: Callable[..., None] | None = None,
+        host: Workers | None = None,
     ) -> CrossValidation:
-        """Create the evaluator of one of the problems."""
+        """Create the evaluator of one of the problems, with the processes of `host` if given."""
         return CrossValidation(
             problem,
             archive,
             on_fit=on_fit,
             importances=self.strategy.uses_importances,
+            host=host,
             **self.evaluation,
         )
+
+    def shared_workers(self) -> Workers:
+        """Create workers whose processes the evaluators of several problems share."""
+        names = ("n_jobs", "backend", "address", "timeout")
+        given = {name: self.evaluation[name] for name in names if name in self.evaluation}
+        return Workers(self.problem, **given)
 
     def search(self, evaluator: Evaluator, kept: Bool | None = None) -> Search:
         """Create the search with an evaluator, on the units of `kept` (n_units,) if given."""
@@ -471,14 +483,18 @@ def _tuned(
 
     every = ~space.forbidden[None, :] if kept is None else kept[None, :]
     saved = [] if plan.hints.warm is None else list(plan.hints.warm[:, None])
-    found = hooks.tune(
-        tuning,
-        plan.rounds(per_epoch),
-        in_turn([every, *saved], space.n_units),
-        plan.seed,
-        lambda problem: plan.evaluator(problem, archive, hooks.fits),
-        make_search,
-    )
+    with ExitStack() as shared:
+        host = None
+        if plan.evaluation.get("backend", "loky") == "loky":
+            host = shared.enter_context(closing(plan.shared_workers()))
+        found = hooks.tune(
+            tuning,
+            plan.rounds(per_epoch),
+            in_turn([every, *saved], space.n_units),
+            plan.seed,
+            lambda problem: plan.evaluator(problem, archive, hooks.fits, host),
+            make_search,
+        )
     return found, plan.with_setting(found, per_epoch)
 
 
