@@ -142,6 +142,7 @@ def test_the_rounds_and_the_search_share_the_budget() -> None:
     assert distinct.tuning_.distinct + distinct.result_.state.counts.distinct <= 120
 
 
+@pytest.mark.slow
 def test_workers_and_the_order_of_the_grid_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -161,6 +162,7 @@ def test_workers_and_the_order_of_the_grid_change_nothing(
     assert answer(selector(param_grid=backwards).fit(X, y)) == answer(selector().fit(X, y))
 
 
+@pytest.mark.slow
 def test_workers_that_share_processes_survive_the_death_of_one(tmp_path: Path) -> None:
     X, y = numbers()
     folder = tmp_path / "deaths"
@@ -436,6 +438,7 @@ def test_a_setting_of_the_configuration_is_the_model_with_these_params(bench: Be
         assert problem.exact_shrink == same.exact_shrink
 
 
+@pytest.mark.slow
 def test_outer_folds_choose_a_setting_each(prefect_server: str, bench: Bench) -> None:
     config = bench.config(model=MODEL, budget=ENOUGH)
     found = nested(config, OuterPlan(folds=2, repeats=1, rows="all"))
