@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from conf.compare_schema import CompareConfig
-from conf.estimator import build_estimator, build_selector
+from conf.estimator import build_estimator, build_selector, build_setting, settings_of
 from conf.known_names import LIGHTGBM_MODELS, LIGHTGBM_PARAMETERS, SCORERS
 from conf.problem_sections import CsvSection, ModelSection
 from conf.resolve import fold_windows, kind_of_folds
@@ -17,6 +17,7 @@ from swarm.errors import ConfigError, InputError, nearest
 from swarm.findings.registry import check_mute
 from swarm.problem.time_folds import TIME_KINDS
 from swarm.search.rotation import check_rotation
+from swarm.search.settings import check_tuning, described
 from swarm.search.warm import check_warm_start
 from swarm.strategies.catalogue import make
 
@@ -68,6 +69,8 @@ def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
         yield error
     else:
         yield from map(ConfigError, _estimator_suits(config, traits))
+        if config.model.search:
+            yield from _raised(_settings_suit, config)
         kind = kind_of_folds(config, classes=traits.classifies is not False)
         yield from map(ConfigError, _windows_suit(config, kind))
         if config.proxy is not None:
@@ -83,6 +86,8 @@ def _strategy_can_be_made(config: SelectConfig) -> None:
     strategy = make(config.strategy.name, config.strategy.params)
     if config.warm is not None:
         check_warm_start(strategy)
+    if config.model.search:
+        check_tuning(strategy, rotate=config.folds.rotate, proxy=config.proxy is not None)
     check_rotation(
         strategy,
         config.folds.rotate,
@@ -91,6 +96,15 @@ def _strategy_can_be_made(config: SelectConfig) -> None:
         noise_floor=config.budget.noise_floor,
         importance=config.evaluation.importance,
     )
+
+
+def _settings_suit(config: SelectConfig) -> None:
+    """Check every setting of the model like the model itself."""
+    for setting in settings_of(config.model, config.seed)[0]:
+        estimator = build_setting(config.model, setting)
+        traits = _Traits(_classifies(estimator), hasattr(estimator, "predict_proba"))
+        for told in _estimator_suits(config, traits):
+            raise ConfigError(f"with the setting {described(setting)}: {told}")
 
 
 def _raised(checks: Callable[..., object], *arguments: Any) -> Iterator[InputError]:
@@ -125,9 +139,12 @@ def _check_compare(config: CompareConfig) -> None:
                     f"space.cost_weight {select.space.cost_weight:g} adds the price of a subset to"
                     " its cost, but comparisons compare costs; set it to 0"
                 )
+            _refuse_settings("model", select.model)
             check(select)
             for label, section in config.strategies.items():
                 if config.is_selector(label):
+                    if section.estimator is not None:
+                        _refuse_settings(f"strategies.{label}.estimator", section.estimator)
                     build_selector(label, section, select.model)
         except ConfigError as error:
             raise ConfigError(f"data set {name!r}: {error}") from None
@@ -143,6 +160,14 @@ def _check_compare(config: CompareConfig) -> None:
         raise ConfigError(
             f"runner.kind {kind!r} needs the package {name}, which is not"
             f" installed; run `pip install {name}`, or set runner.kind to 'threads'"
+        )
+
+
+def _refuse_settings(key: str, model: ModelSection) -> None:
+    if model.search:
+        raise ConfigError(
+            f"{key}.search chooses settings of the model in every search, but comparisons compare"
+            " costs of one model; remove it"
         )
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from conf.compare_schema import ComparedStrategySection
 from conf.problem_sections import ModelSection, StepSection
 from swarm.errors import ConfigError, nearest
+from swarm.search.settings import expanded
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["build_estimator", "build_selector"]
+__all__ = ["build_estimator", "build_selector", "build_setting", "settings_of"]
 
 # scikit-learn's message about a refused parameter.
 _TOLD = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
@@ -99,6 +100,37 @@ def build_estimator(model: ModelSection) -> BaseEstimator:
     from sklearn.pipeline import Pipeline
 
     return Pipeline([*before, ("model", estimator)])
+
+
+def settings_of(model: ModelSection, seed: int) -> tuple[tuple[Mapping[str, Any], ...], int]:
+    """Return the settings of ``model.search``, or a sample of them, and their number.
+
+    Raises
+    ------
+    ConfigError
+        If a parameter is in ``model.params`` too.
+    """
+    twice = sorted(set(model.search) & set(model.params))
+    if twice:
+        raise ConfigError(f"model.params.{twice[0]} is in model.search too; remove one of them")
+    return expanded(dict(model.search), seed)
+
+
+def build_setting(model: ModelSection, setting: Mapping[str, Any]) -> BaseEstimator:
+    """Build the unfitted estimator with a setting of ``model.search``.
+
+    Raises
+    ------
+    ConfigError
+        As for :func:`build_estimator`.
+    """
+    params = {**model.params, **setting}
+    try:
+        return build_estimator(model.model_copy(update={"params": params}))
+    except ConfigError as error:
+        names = "|".join(map(re.escape, setting))
+        text = re.sub(rf"\bmodel\.params\.({names})\b", r"model.search.\1", str(error))
+        raise ConfigError(text) from None
 
 
 def build_selector(label: str, section: ComparedStrategySection, model: ModelSection) -> Any:

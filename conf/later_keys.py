@@ -23,6 +23,7 @@ _LATER: Mapping[str, Any] = {
     "data.horizon": None,
     "split.gap": 0,
     "split.max_train_size": None,
+    "model.search": {},
     "model.steps": [],
     "model.early_stopping": None,
     "folds.repeats": 1,

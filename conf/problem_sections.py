@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, JsonValue, model_validator
 
 from conf.base import (
     ClassPath,
@@ -31,6 +31,9 @@ __all__ = [
     "SplitSection",
     "StepSection",
 ]
+
+
+Values = Annotated[list[JsonValue], Field(min_length=1)]
 
 
 class CsvSection(Section):
@@ -215,6 +218,13 @@ class ModelSection(Section):
         " sklearn, lightgbm, swarm or a prefix in model.allow",
     )
     params: Params = Field(default={}, description="Arguments of the estimator")
+    search: dict[str, Values] = Field(
+        default={},
+        description="Values of further arguments of the estimator, a list each, such as"
+        " num_leaves: [8, 31]; one combination is chosen before the search, with subsets that are"
+        " searched in rounds for all of them (a sample of more than 32), in about half of the"
+        " budget",
+    )
     steps: list[StepSection] = Field(
         default=[],
         description="Imputers, encoders and scalers before the model, in this order, fitted on the"

@@ -8,7 +8,7 @@ import numpy as np
 
 from conf.schema import SelectConfig
 from flows.configured import fetched, prepare_as_configured
-from swarm.errors import DataError
+from swarm.errors import ConfigError, DataError
 from swarm.storage.archive import Archive
 from swarm.validation.archived import ArchivedEvidence, archived_evidence
 from tasks.secrets import expand
@@ -26,9 +26,16 @@ def evidence_of(config: SelectConfig) -> ArchivedEvidence:
 
     Raises
     ------
+    ConfigError
+        If the setting of the model is to be chosen.
     DataError
         If the archive has too few evaluations of this problem.
     """
+    if config.model.search:
+        raise ConfigError(
+            "the archive keeps evaluations of each setting of the model apart; copy the setting "
+            "of a run to model.params, and remove model.search"
+        )
     data = prepare_as_configured(config, fetched(config), needs=())
     problem = data.problem
     with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:

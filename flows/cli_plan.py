@@ -89,6 +89,11 @@ def lines(found: Plan) -> list[str]:
             if found.prefilter_fits
             else {}
         ),
+        **(
+            {"settings": f"at most {found.tuning_fits:,} fits to choose a setting of the model"}
+            if found.tuning_fits
+            else {}
+        ),
         "total time": _likely(sum(found.stages.values(), Span(0.0, 0.0, 0.0)))
         + f", with {found.workers} worker{'' if found.workers == 1 else 's'} on "
         f"{machine.cores} cores if these are free",

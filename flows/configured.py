@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from conf.estimator import build_estimator
+from conf.estimator import build_estimator, build_setting, settings_of
 from conf.resolve import fold_kind, problem_options, split_options
 from conf.run_sections import EvaluationSection, WarmSection
 from conf.schema import SelectConfig
@@ -22,6 +22,7 @@ from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.prefilter import Prefilter
 from swarm.search.runner import Proxy, SearchPlan
+from swarm.search.tuning import Tuning
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
@@ -227,7 +228,29 @@ def plan_as_configured(
         confirmation,
         config.folds.rotate,
         prefilter,
+        _tuning(config, data.problem),
     )
+
+
+def _tuning(config: SelectConfig, problem: Problem) -> Tuning | None:
+    """Return the problem with each setting of the model, if there are any to choose from.
+
+    The sample of a large grid has the seed of the configuration, so that all outer folds and
+    repetitions of a search choose from the same settings.
+    """
+    if not config.model.search:
+        return None
+    settings, n_grid = settings_of(config.model, config.seed)
+    problems = [
+        problem.with_estimator(
+            build_setting(config.model, setting),
+            importance=config.evaluation.importance,
+            # That of the problem, which nested resampling changes for the search alone.
+            seed=problem.seed,
+        )
+        for setting in settings
+    ]
+    return Tuning(settings, tuple(problems), n_grid)
 
 
 def evaluation_options(section: EvaluationSection) -> dict[str, Any]:

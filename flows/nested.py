@@ -162,6 +162,7 @@ class NestedRun:
                 {
                     "fold": fold.cell.cell.dataset,
                     "features": fold.cell.features,
+                    **({} if fold.setting is None else {"setting": dict(fold.setting)}),
                     "searched_cost": fold.scores.searched_cost,
                     "confirmed_cost": fold.scores.confirmed_cost,
                     "costs": {name: _plain(cost) for name, cost in fold.scores.costs.items()},
@@ -355,7 +356,9 @@ def _log_fold(child: RunLog, result: FoldResult) -> None:
             "metrics.csv": scores.table.to_csv(index=False).encode(),
         }
     )
-    child.tag({"stopped": cell.reason})
+    setting = {} if result.setting is None else result.setting
+    chosen = {f"model.chosen.{name}": str(value) for name, value in setting.items()}
+    child.tag({"stopped": cell.reason, **chosen})
     child.finish()
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 from joblib import cpu_count
+from numpy.typing import NDArray
 
 from conf.schema import SelectConfig
 from flows.configured import (
@@ -21,6 +22,7 @@ from flows.stages import Stage, Workload
 from swarm.planning import START_SECONDS, Plan, Span, make_plan, this_machine, time_subsets
 from swarm.search.prefilter import most_cut_fits
 from swarm.search.runner import SearchPlan
+from swarm.search.tuning import without_rounds
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from tasks.models.files import is_storable
@@ -31,6 +33,8 @@ __all__ = ["estimate_search", "plan_search", "workload_of"]
 _IMPORT = 4.0
 # Seconds to open a run in MLflow: the first one of a project creates the tables.
 _OPEN = Span(0.5, 4.0, 10.0)
+# Settings of the model that are timed.
+_TIMED_SETTINGS = 4
 
 
 def plan_search(
@@ -170,6 +174,7 @@ def estimate_search(
             ranked.fold_costs(alone.first_units(most)[None, :], np.zeros(1, dtype=np.int64))
             # Most of the sizes that are tried are smaller.
             rank = (time.perf_counter() - began) * ranking / 2
+    alone, tune_fits = _after_rounds(alone, kept)
     with alone.evaluator(alone.problems[-1], Archive()) as evaluator:
         search = alone.search(evaluator, kept)
         timing = time_subsets(search)
@@ -184,9 +189,36 @@ def estimate_search(
             processes=processes,
             remote=remote,
             confirm_seconds=confirm,
-            rank_seconds=rank,
+            # The rounds start workers of their own.
+            rank_seconds=rank + tune_fits * slowest + bool(tune_fits) * START_SECONDS * processes,
             proxy=proxy is not None,
             prefilter_fits=ranking,
+            tuning_fits=tune_fits,
             # The ensemble, its baselines on all features and on random subsets, two single models.
             models_after=config.ensemble.n_models * (2 + config.test.random_subsets) + 2,
         )
+
+
+def _after_rounds(plan: SearchPlan, kept: NDArray[np.bool_] | None) -> tuple[SearchPlan, int]:
+    """Return the search after the choice of a setting of the model, and its fits.
+
+    The setting is the slowest of a few: which one is chosen is not known yet.
+    """
+    tuning = plan.tuning
+    if tuning is None:
+        return plan, 0
+    per_epoch = plan.per_epoch(plan.strategy if kept is None else plan.narrowed(kept))
+    rounds = plan.rounds(per_epoch)
+    places = np.unique(np.linspace(0, len(tuning.problems) - 1, _TIMED_SETTINGS).round())
+    seconds, every = {}, (~plan.problem.space.forbidden if kept is None else kept)[None, :]
+    for place in places.astype(int).tolist():
+        with plan.evaluator(tuning.problems[place], Archive()) as evaluator:
+            began = time.perf_counter()
+            evaluator.fold_costs(every, np.zeros(1, dtype=np.int64))
+            seconds[place] = time.perf_counter() - began
+    subsets = sum(each.n_settings * each.n_subsets for each in rounds)
+    fits = subsets * plan.problem.n_folds
+    budget = without_rounds(plan.budget, subsets, subsets, fits, per_epoch)
+    slowest = max(seconds, key=lambda place: seconds[place])
+    rest = replace(plan, problem=tuning.problems[slowest], budget=budget, tuning=None)
+    return rest, fits

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,12 @@ from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Cut, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
+from swarm.search.tuning import Round, Tuning, TuningResult
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 from tasks.prefect_artifacts import show_progress
 from tasks.steps import (
+    choose_model_setting,
     confirm_best,
     confirm_fresh,
     cut_by_importance,
@@ -56,6 +59,8 @@ def search_as_configured(
         named = epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")
         return named(search, state)
 
+    # With a choice of settings, the plan of the search is known after it.
+    searched = plan
     with ExitStack() as shown:
         epochs: list[Callable[[EpochRecord], None]] = [log.epoch]
         # What counts the fits of the current stage.
@@ -76,10 +81,10 @@ def search_as_configured(
             told = f"{Stage.SEARCH.line}: run {log.run_id} in {log.tracking.label}"
             say(told, verbosity)
             log.tag({"evaluation": evaluator.way})
-            bar = shown.enter_context(display(plan.budget, verbosity, forecast=forecast))
+            bar = shown.enter_context(display(searched.budget, verbosity, forecast=forecast))
             counters[:] = [bar.fit]
             epochs.append(bar.epoch)
-            epochs.append(shown.enter_context(show_progress(plan.budget)))
+            epochs.append(shown.enter_context(show_progress(searched.budget)))
 
         def cut(prefilter: Prefilter, evaluator: CrossValidation) -> Cut:
             most = most_cut_fits(prefilter)
@@ -90,6 +95,19 @@ def search_as_configured(
             shown.close()
             say(cut.sentence(), verbosity)
             log.tag({"prefilter": f"{cut.n_kept} of {len(cut.kept)} units"})
+
+        def tune(tuning: Tuning, rounds: Sequence[Round], *given: Any) -> TuningResult:
+            most = sum(each.n_settings * each.n_subsets for each in rounds) * plan.problem.n_folds
+            text = f"comparing {len(tuning.settings)} settings of the model"
+            begin(Stage.SEARCH, f"{text} with at most {most:,} fits", most)
+            return choose_model_setting(tuning, rounds, *given)
+
+        def tuned(found: TuningResult, rest: SearchPlan) -> None:
+            nonlocal searched
+            searched = rest
+            shown.close()
+            say(found.sentence(), verbosity)
+            log.tag({f"model.chosen.{name}": str(value) for name, value in found.params.items()})
 
         def epoch_ended(record: EpochRecord, _: SearchState) -> None:
             for callback in epochs:
@@ -133,6 +151,8 @@ def search_as_configured(
             ended=ended,
             cut=cut,
             cut_ended=cut_ended,
+            tune=tune,
+            tuned=tuned,
             confirm=confirm,
             confirm_fresh=confirm_on_fresh,
         )

@@ -294,7 +294,7 @@ def _concluded(
     """Fit the ensemble, evaluate it, write the report and register the model."""
     config, plan, log = started.config, started.plan, started.log
     train, test = started.train, started.test
-    problem, result = plan.problem, finished.result
+    problem, result = finished.problem, finished.result
     masks, _ = result.best_members(config.ensemble.n_models, config.ensemble.union_at_most)
     subsets = [result.space.subset(mask) for mask in masks]
     used = [name for name in train.features if any(name in subset for subset in subsets)]
@@ -372,7 +372,10 @@ def _concluded(
         log.settle()
     # A resumed run of a version whose auto vote was hard has another model.
     soft = config.ensemble.vote == "auto" and ensemble.vote_ == "soft"
-    text = json.dumps([subsets, "soft"] if soft else subsets)
+    parts: list[object] = [subsets, *(["soft"] if soft else [])]
+    # With a larger budget, the same subsets may have another setting of the model.
+    parts += [] if result.tuning is None else [result.tuning.params]
+    text = json.dumps(parts if len(parts) > 1 else subsets)
     answer = hashlib.sha256(text.encode()).hexdigest()[:16]
     # A refresh needs its challenger as a version, and compares it with the champion itself.
     name, refreshed = started.registered, log.tags.get("kind") == "refresh"
@@ -384,7 +387,7 @@ def _concluded(
     uri, model_id = earlier or ("", None)
     if earlier is None and is_storable(problem.estimator):
         example = train.features.head(_EXAMPLE_ROWS)
-        params = _model_params(config, judgement, ensemble)
+        params = _model_params(config, result, judgement, ensemble)
         text = "storing the model" if name is None else Stage.REGISTER.line
         with show_stage(Stage.REGISTER, verbosity, text=text, forecast=forecast):
             made = register_model(log, ensemble, example, name, told, params)
@@ -430,12 +433,13 @@ def _concluded(
 
 
 def _model_params(
-    config: SelectConfig, judgement: Judgement, ensemble: SubsetEnsemble
+    config: SelectConfig, result: SearchResult, judgement: Judgement, ensemble: SubsetEnsemble
 ) -> dict[str, object]:
     """Return the parameters of the logged model: what it is made of, and what found it."""
+    chosen = {} if result.tuning is None else result.tuning.params
     params: dict[str, object] = {
         "estimator": config.model.estimator,
-        **{f"estimator.{key}": value for key, value in config.model.params.items()},
+        **{f"estimator.{key}": value for key, value in {**config.model.params, **chosen}.items()},
         "vote": ensemble.vote_,
         "models": len(ensemble.subsets_),
         "columns": len({name for subset in ensemble.subsets_ for name in subset}),

@@ -41,6 +41,7 @@ def summary_as_json(outcome: Outcome, config: SelectConfig) -> str:
         "n_features": len(result.features),
         "n_available": result.space.n_columns,
         "cost": result.cost,
+        **({} if result.tuning is None else {"setting": result.tuning.params}),
         "confirmation": None if confirmation is None else confirmation.as_dict(),
         "evaluation": outcome.judgement.as_dict(),
         "epochs": result.state.epoch,
@@ -70,6 +71,9 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         highlight=False,
         markup=False,
     )
+    if result.tuning is not None:
+        text = result.tuning.sentence()
+        console.print(f"{text[0].upper()}{text[1:]}.", highlight=False, markup=False)
     console.print(_figures(judgement, wide=console.width >= _WIDE))
     console.print(judgement.verdict(), highlight=False, markup=False)
     if judgement.positive:

@@ -235,7 +235,8 @@ def _row(
     known = dict(zip((*KEY, "plan"), key, strict=True))
     cell = Cell(known["dataset"], known["strategy"], known["seed"])
     with threadpool_limits(1):
-        result, search = search_cell(cell, plan, archive, test=data.test)
+        result, finished = search_cell(cell, plan, archive, test=data.test)
+        search = finished.result
         costs = _test_costs(search, data, cell.seed) if judged else {}
     values = {**vars(result), **costs, **known}
     return result, {name: values.get(name, float("nan")) for name in COLUMNS}

@@ -162,6 +162,8 @@ class Plan:
         Whether the search uses a cheaper model.
     prefilter_fits : int
         Largest number of fold models with which a prefilter ranks and cuts the units; 0 without.
+    tuning_fits : int
+        Largest number of fold models with which a setting of the model is chosen; 0 without.
     rows, units, folds, workers : int
     machine : Machine
     timing : Timing
@@ -185,6 +187,7 @@ class Plan:
     way: str
     proxy: bool
     prefilter_fits: int
+    tuning_fits: int
     rows: int
     units: int
     folds: int
@@ -275,6 +278,7 @@ def make_plan(
     rank_seconds: float = 0.0,
     proxy: bool = False,
     prefilter_fits: int = 0,
+    tuning_fits: int = 0,
     models_after: int = 0,
 ) -> Plan:
     """Estimate the time and memory of `search` from the timing of a few subsets.
@@ -292,11 +296,14 @@ def make_plan(
         Training time of the confirmation: on the full model after a search with a cheaper one,
         and on fresh folds.
     rank_seconds : float
-        Training time of a prefilter.
+        Training time of a prefilter and of the choice of a setting of the model.
     proxy : bool
         Whether the search uses a cheaper model.
     prefilter_fits : int
         Largest number of fits of a prefilter; `search` then runs on a guess of its units.
+    tuning_fits : int
+        Largest number of fits to choose a setting of the model; `search` has the rest of the
+        budget.
     models_after : int
         Number of models trained on all training rows after the search.
 
@@ -365,6 +372,7 @@ def make_plan(
         way=evaluator.way,
         proxy=proxy,
         prefilter_fits=prefilter_fits,
+        tuning_fits=tuning_fits,
         rows=len(problem.target),
         units=n_units,
         folds=n_folds,

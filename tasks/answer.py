@@ -13,6 +13,7 @@ from swarm.search.asked import asked_evaluations
 from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import Cut
 from swarm.search.result import SearchResult
+from swarm.search.tuning import TuningResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.validation import Judgement
 from swarm.validation.headline import Headline
@@ -30,8 +31,9 @@ def answer_files(
     """Return features, subsets, history and evaluations of a search, by artifact path.
 
     ``features.json``, ``subsets.csv``, ``confirmation.csv`` (of a confirmed search),
-    ``prefilter.csv`` (with a prefilter) and ``history.parquet`` depend only on configuration, seed
-    and data. So do the evaluations in ``archive.parquet``, but for the seconds that they took.
+    ``prefilter.csv`` (with a prefilter), ``settings.csv`` (with a choice of settings of the model)
+    and ``history.parquet`` depend only on configuration, seed and data. So do the evaluations in
+    ``archive.parquet``, but for the seconds that they took; those with other settings are left out.
     """
     masks, costs = result.best_members(n_models, union_at_most)
     together = result.space.subset(np.logical_or.reduce(masks, axis=0))
@@ -62,6 +64,9 @@ def answer_files(
     if result.cut is not None:
         features["prefilter"] = _cut_figures(result.cut)
         confirmed["prefilter.csv"] = _ranking(result.cut, result.space)
+    if result.tuning is not None:
+        features["model"] = _chosen_setting(result.tuning)
+        confirmed["settings.csv"] = _settings(result.tuning)
     return {
         **confirmed,
         "features.json": _json(features),
@@ -82,6 +87,26 @@ def _cut_figures(cut: Cut) -> dict[str, Any]:
         "n_folds": cut.n_folds,
         "costs": costs,
     }
+
+
+def _chosen_setting(tuning: TuningResult) -> dict[str, Any]:
+    """Return the setting of the model, and the rounds in which it was chosen."""
+    rounds = [{"settings": each.n_settings, "subsets": each.n_subsets} for each in tuning.rounds]
+    return {
+        "setting": tuning.params,
+        "settings": len(tuning.settings),
+        "combinations": tuning.n_grid,
+        "rounds": rounds,
+        "fits": tuning.fits,
+    }
+
+
+def _settings(tuning: TuningResult) -> bytes:
+    """Return a row per setting, with its lowest cost in each round that it took part in."""
+    costs = {f"cost_round_{number}": row for number, row in enumerate(tuning.costs, 1)}
+    chosen = np.arange(len(tuning.settings)) == tuning.chosen
+    table = pd.DataFrame([dict(setting) for setting in tuning.settings], dtype=object)
+    return table.assign(**costs, chosen=chosen).to_csv(index=False).encode()
 
 
 def _ranking(cut: Cut, space: SearchSpace) -> bytes:

@@ -75,6 +75,8 @@ class FoldResult:
     scores : OuterScores
     fits, seconds : mapping of stage to int and to float
         Cost of each of `STAGES`, cached fits and their recorded training time included.
+    setting : mapping or None
+        The chosen setting of the model, if there were any to choose from.
     """
 
     cell: CellResult
@@ -82,6 +84,7 @@ class FoldResult:
     scores: OuterScores
     fits: Mapping[str, int]
     seconds: Mapping[str, float]
+    setting: Mapping[str, Any] | None = None
 
 
 def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
@@ -214,7 +217,8 @@ def run_outer_fold(
     SearchInterrupted
         If the searches were interrupted.
     """
-    searched, result = search_cell(cell, plan, archive, stop)
+    searched, finished = search_cell(cell, plan, archive, stop)
+    result, plan = finished.result, finished.plan
     masks, _ = result.best_members(n_models, union_at_most)
     subsets = [result.space.subset(mask) for mask in masks]
     began = perf_counter()
@@ -268,6 +272,7 @@ def run_outer_fold(
             "ensemble": fitted - began,
             "baselines": judged - fitted,
         },
+        setting=None if result.tuning is None else result.tuning.params,
     )
 
 
@@ -308,6 +313,7 @@ def fold_table(results: Sequence[FoldResult]) -> pd.DataFrame:
                 **{f"cost_{name}": cost for name, cost in scores.costs.items()},
                 "size": cell.size,
                 "features": json.dumps(cell.features, ensure_ascii=False),
+                **({} if result.setting is None else {"setting": json.dumps(result.setting)}),
                 "n_subsets": len(result.subsets),
                 **{f"fits_{stage}": result.fits[stage] for stage in STAGES},
                 **{f"seconds_{stage}": round(result.seconds[stage], 3) for stage in STAGES},

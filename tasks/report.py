@@ -234,7 +234,7 @@ def _confirmation(result: SearchResult) -> dict[str, Any] | None:
 def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object]:
     """Return the facts of the report: what was searched, and the work that it needed."""
     versions = {key: value for key, value in tags.items() if key.startswith("version.")}
-    cut = result.cut
+    cut, tuning = result.cut, result.tuning
     prefilter = (
         {}
         if cut is None
@@ -246,6 +246,7 @@ def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object
         "scorer": tags["scoring"],
         "problem": tags["problem"],
         **prefilter,
+        **({} if tuning is None else {"settings": tuning.sentence().partition(": ")[2]}),
         **work_of(result),
         "versions": {key.removeprefix("version."): value for key, value in versions.items()},
     }

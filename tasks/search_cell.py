@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from swarm.errors import EvaluationError, SwarmError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.problem import Problem
-from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
 from swarm.validation.selectors import select
@@ -299,7 +298,7 @@ def search_cell(
     archive: str,
     stop: Path | None = None,
     test: Table | None = None,
-) -> tuple[CellResult, SearchResult]:
+) -> tuple[CellResult, FinishedSearch]:
     """Run one search outside Prefect; see :func:`run_cell`."""
 
     def check_stop(*_: object) -> None:
@@ -313,13 +312,11 @@ def search_cell(
         finished = run_search(plan.with_own_hints(), opened, hooks)
         if finished.result.interrupted:
             raise SearchInterrupted("the search was interrupted")
-        return _result(cell, plan.problem, finished, test), finished.result
+        return _result(cell, finished, test), finished
 
 
-def _result(
-    cell: Cell, problem: Problem, finished: FinishedSearch, test: Table | None
-) -> CellResult:
-    result = finished.result
+def _result(cell: Cell, finished: FinishedSearch, test: Table | None) -> CellResult:
+    problem, result = finished.problem, finished.result
     counts = result.state.counts
     return CellResult(
         cell=cell,
@@ -332,7 +329,7 @@ def _result(
         epochs=result.state.epoch,
         evaluations=counts.evaluations,
         distinct=counts.distinct,
-        fits=counts.fits,
+        fits=finished.fits,
         reason=result.reason,
         seconds_algorithm=finished.algorithm_seconds,
         seconds_evaluation=finished.training_seconds,

@@ -25,6 +25,7 @@ from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Cut, Prefilter, cut_units
 from swarm.search.proxy import confirm
 from swarm.search.result import SearchResult
+from swarm.search.tuning import Round, Tuning, TuningResult, choose_setting
 from swarm.validation import Judgement, judge
 from tasks.models.registry import ModelInfo, log_ensemble
 from tasks.preparation import prepare
@@ -35,6 +36,7 @@ from tasks.table import Table
 from tasks.tracking.run_log import RunLog
 
 __all__ = [
+    "choose_model_setting",
     "confirm_best",
     "confirm_fresh",
     "cut_by_importance",
@@ -98,6 +100,12 @@ def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRec
 def cut_by_importance(plan: Prefilter, evaluator: CrossValidation) -> Cut:
     """Leave units out before the search; see :func:`swarm.search.prefilter.cut_units`."""
     return cut_units(plan, evaluator)
+
+
+@step("model-setting")
+def choose_model_setting(tuning: Tuning, rounds: Sequence[Round], *given: Any) -> TuningResult:
+    """Choose a setting of the model; see :func:`swarm.search.tuning.choose_setting`."""
+    return choose_setting(tuning, rounds, *given)
 
 
 @step("confirm")

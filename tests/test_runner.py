@@ -200,11 +200,11 @@ def test_a_proxy_that_ranks_subsets_in_another_way_is_doubted(
     nothing: Any = None
     confirmed = ConfirmedSubsets(np.ones((1, 2), bool), np.ones(1), np.ones(1), correlation)
     result: Any = SimpleNamespace(confirmed=confirmed)
-    doubt = FinishedSearch(result, nothing, 0.0, nothing).doubt
+    doubt = FinishedSearch(result, nothing, 0.0, nothing, nothing).doubt
     assert doubt.startswith("the cheaper model ranks subsets differently") is warned
     assert ("rank correlation 0.79, below 0.8" in doubt) is warned
     result.confirmed = None
-    assert FinishedSearch(result, nothing, 0.0, nothing).doubt == ""
+    assert FinishedSearch(result, nothing, 0.0, nothing, nothing).doubt == ""
 
 
 # Ctrl-C within the first epoch
@@ -305,4 +305,4 @@ def test_the_training_time_is_that_of_the_folds_needed_whoever_trained_them() ->
     known: Any = Known()
     state: Any = SimpleNamespace(asked=needed)
     # Of six seconds for three folds four, for one or two folds no more than six.
-    assert training_seconds(state, known) == pytest.approx(275 * (0 + 6 + 6 + 4))
+    assert training_seconds(state.asked, known) == pytest.approx(275 * (0 + 6 + 6 + 4))

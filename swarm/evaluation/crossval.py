@@ -39,7 +39,7 @@ class CrossValidation:
     problem : Problem
     archive : Archive, optional
         Default: an archive in memory.
-    n_jobs, backend, address, timeout
+    n_jobs, backend, address, timeout, host
         See :class:`swarm.evaluation.workers.Workers`.
     pruning : bool
         Stop training a mask once its cost exceeds that of its incumbent. Never changes which
@@ -73,13 +73,14 @@ class CrossValidation:
         exact: bool = True,
         address: str | None = None,
         timeout: float | None = None,
+        host: Workers | None = None,
     ) -> None:
         self.problem = problem
         self.archive = Archive() if archive is None else archive
         self.n_folds = problem.n_folds
         # Without a lower bound on fold costs, a later fold could compensate for the others.
         self.pruning = pruning and problem.scoring.bounded
-        self.workers = Workers(problem, n_jobs, backend, address, timeout)
+        self.workers = Workers(problem, n_jobs, backend, address, timeout, host)
         self._on_fit = on_fit
         self._importances = problem.importance != "none" and (
             importances or problem.importance != "mutual_information"

@@ -10,8 +10,8 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,9 @@ class Pool:
         Called while no result arrives; raises EvaluationError if none can arrive any more.
     is_local : bool
         Whether jobs run in threads of this process.
+    serve : callable or None
+        Returns a context manager of a pool for another problem on the same executor; None if the
+        backend has none.
     """
 
     executor: Executor
@@ -72,6 +75,7 @@ class Pool:
     deaths: tuple[type[BaseException], ...] = ()
     check: Callable[[], None] = _nothing
     is_local: bool = False
+    serve: Callable[[Problem], AbstractContextManager[Pool]] | None = None
 
 
 @contextmanager
@@ -97,11 +101,22 @@ def process_pool(problem: Problem, n_jobs: int, address: str | None = None) -> I
         # cloudpickle supports classes defined in a notebook.
         (Path(folder) / "problem").write_bytes(cloudpickle.dumps(problem))
         executor = ProcessPoolExecutor(n_jobs, timeout=_IDLE_SECONDS, env=_ONE_THREAD)
+        pool = Pool(executor, lambda: partial(_read, folder), lambda: n_jobs)
         try:
-            yield Pool(executor, lambda: partial(_read, folder), lambda: n_jobs)
+            yield replace(pool, serve=partial(_in_other_file, pool))
         finally:
             # Futures are not cancelled: that would end the manager thread, but not the workers.
             executor.shutdown(wait=True, kill_workers=True)
+
+
+@contextmanager
+def _in_other_file(pool: Pool, problem: Problem) -> Iterator[Pool]:
+    """Yield the processes of a pool with another problem, which they read when it changes."""
+    import cloudpickle
+
+    with tempfile.TemporaryDirectory(prefix="swarm-problem-") as folder:
+        (Path(folder) / "problem").write_bytes(cloudpickle.dumps(problem))
+        yield replace(pool, send=lambda: partial(_read, folder))
 
 
 @lru_cache(maxsize=1)

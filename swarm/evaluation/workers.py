@@ -57,6 +57,9 @@ class Workers:
     timeout : float, optional
         Timeout of a fit in seconds. A fit that exceeds it fails, and its worker is replaced.
         Requires ``loky``; a single worker is then a separate process too. Default: no timeout.
+    host : Workers, optional
+        Workers whose processes these share, with the same options; it stays open. Default: their
+        own. Only ``loky`` shares.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Workers:
         backend: str = "loky",
         address: str | None = None,
         timeout: float | None = None,
+        host: Workers | None = None,
     ) -> None:
         from joblib import cpu_count
 
@@ -91,6 +95,7 @@ class Workers:
         self.n_jobs = cpu_count() if n_jobs == -1 else n_jobs
         alone = self.n_jobs == 1 and address is None and timeout is None
         self.backend = "sequential" if alone else backend
+        self._host = host
         self._pool: Pool | None = None
         self._opened = ExitStack()
         # The file of a fit that timed out outlives the pool, which breaks.
@@ -129,8 +134,12 @@ class Workers:
 
     def _open(self) -> Pool:
         if self._pool is None:
-            pool = _POOLS[self.backend](self.problem, self.n_jobs, self.address)
-            self._pool = self._opened.enter_context(pool)
+            serve = None if self._host is None else self._host._open().serve
+            if serve is None:
+                own = _POOLS[self.backend](self.problem, self.n_jobs, self.address)
+                self._pool = self._opened.enter_context(own)
+            else:
+                self._pool = self._opened.enter_context(serve(self.problem))
         return self._pool
 
     def _in_turn(self, jobs: Sequence[Job], n_workers: int) -> list[Job]:
@@ -220,6 +229,9 @@ class Workers:
             finally:
                 if running or broken is not None:
                     self.close()
+                    if self._host is not None:
+                        # The executor is replaced.
+                        self._host.close()
         return broken
 
 

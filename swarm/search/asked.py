@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record
 
 if TYPE_CHECKING:
-    from swarm.search.driver import SearchState
     from swarm.search.result import SearchResult
 
 __all__ = ["asked_evaluations", "asked_masks", "looked_up", "training_seconds"]
@@ -86,13 +85,13 @@ def asked_evaluations(
             yield mask, replace(record, fold_costs=np.where(folds, record.fold_costs, np.nan))
 
 
-def training_seconds(state: SearchState, known: KnownEvaluations) -> float:
+def training_seconds(asked: Mapping[bytes, int], known: KnownEvaluations) -> float:
     """Sum the training time of the folds that a search needed.
 
     Parameters
     ----------
-    state : SearchState
-        The last state.
+    asked : mapping of packed mask to packed folds
+        As in the last state of the search.
     known : KnownEvaluations
         Evaluations of the problem in the archive.
 
@@ -102,7 +101,7 @@ def training_seconds(state: SearchState, known: KnownEvaluations) -> float:
         Seconds recorded in the archive, whichever search trained the folds, so that a replay
         gives the same sum.
     """
-    keys = list(state.asked)
+    keys = list(asked)
     n_units = known.blank.used.shape[1]
     total = 0.0
     for start in range(0, len(keys), _CHUNK):
@@ -111,5 +110,5 @@ def training_seconds(state: SearchState, known: KnownEvaluations) -> float:
         for key, record in zip(some, records, strict=True):
             trained = int(record.known.sum())
             if trained:
-                total += record.seconds * min(1.0, state.asked[key].bit_count() / trained)
+                total += record.seconds * min(1.0, asked[key].bit_count() / trained)
     return total

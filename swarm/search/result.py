@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from swarm.search.driver import SearchState
     from swarm.search.prefilter import Cut
     from swarm.search.rotation import Finalists
+    from swarm.search.tuning import TuningResult
 
 __all__ = ["ConfirmedSubsets", "SearchResult", "aligned", "counts_of", "listed"]
 
@@ -77,6 +78,9 @@ class SearchResult:
         Subsets evaluated again on fresh folds; the best subset is chosen among them.
     cut : Cut or None
         The units that a prefilter kept for the search; masks cover all units.
+    tuning : TuningResult or None
+        The setting of the model that was chosen before the search; the search and its costs are
+        those of the model with this setting.
     """
 
     state: SearchState
@@ -87,6 +91,7 @@ class SearchResult:
     finalists: Finalists | None = None
     confirmation: Confirmation | None = None
     cut: Cut | None = None
+    tuning: TuningResult | None = None
 
     def __str__(self) -> str:
         """Summarise the result in a few lines; ``repr`` shows all fields."""
@@ -97,6 +102,9 @@ class SearchResult:
             rows.append(("fresh folds", self.confirmation.sentence()))
         if self.cut is not None:
             rows.append(("prefilter", self.cut.sentence().removeprefix("prefilter: ")))
+        if self.tuning is not None:
+            told = self.tuning.sentence()
+            rows.append(("model", told.removeprefix("model settings: ")))
         rows.append(("search", counts_of(self)))
         rows.append(("ended by", self.reason))
         return aligned(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator
+from swarm.evaluation.workers import Workers
 from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.problem import Problem
 from swarm.search.asked import training_seconds
@@ -28,6 +29,17 @@ from swarm.search.prefilter import Cut, Prefilter, cut_units
 from swarm.search.proxy import LOW_CORRELATION, confirm
 from swarm.search.result import SearchResult
 from swarm.search.rotation import check_rotation, evaluate_finalists
+from swarm.search.settings import check_tuning
+from swarm.search.tuning import (
+    Round,
+    Tuning,
+    TuningResult,
+    choose_setting,
+    in_turn,
+    rounds_of,
+    subsets_in,
+    without_rounds,
+)
 from swarm.storage.archive import Archive, KnownEvaluations
 from swarm.strategies.base import Strategy
 from swarm.strategies.operators.memory import shrink
@@ -76,6 +88,10 @@ class SearchPlan:
         Epochs on one fold partition at a time, see :mod:`swarm.search.rotation`; 0 for no rotation.
     prefilter : Prefilter or None
         How units are left out before the search.
+    tuning : Tuning or None
+        The settings of the model of which one is chosen before the search, see
+        :mod:`swarm.search.tuning`. `problem` is then a stand-in with the settings that the
+        estimator has; only its rows, folds, units and scorer are used.
     """
 
     problem: Problem
@@ -89,8 +105,11 @@ class SearchPlan:
     confirmation: ConfirmationPlan | None = None
     rotate: int = 0
     prefilter: Prefilter | None = None
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
+        if self.tuning is not None:
+            check_tuning(self.strategy, rotate=self.rotate, proxy=self.proxy is not None)
         check_rotation(
             self.strategy,
             self.rotate,
@@ -108,19 +127,67 @@ class SearchPlan:
         InputError
             If the strategy rejects them.
         ConfigError
-            If there is not enough memory for the first state.
+            If there is not enough memory for the first state, or the budget is too small for the
+            settings of the model.
         """
         strategy = self.strategy
         if self.prefilter is not None:
             # The smallest search that the prefilter can leave.
             strategy = self.narrowed(self.first_units(self.prefilter.bounds(self.problem.space)[0]))
         try:
-            strategy.start(self.problem.space, self.hints, np.random.default_rng([self.seed, 0]))
+            if self.tuning is None:
+                strategy.start(
+                    self.problem.space, self.hints, np.random.default_rng([self.seed, 0])
+                )
+            else:
+                self.rounds(self.per_epoch(strategy))
         except MemoryError:
             raise ConfigError(
                 f"the strategy needs more memory for {self.problem.space.n_units:,} units than "
                 "is available; reduce the population size in strategy.params"
             ) from None
+
+    def per_epoch(self, strategy: Strategy) -> int:
+        """Return the number of subsets that the strategy, or a narrowed one, proposes at first."""
+        state = strategy.start(
+            self.problem.space, self.hints, np.random.default_rng([self.seed, 0])
+        )
+        return len(strategy.propose(state, np.random.default_rng([self.seed, 1]))[1].masks)
+
+    def rounds(self, per_epoch: int) -> tuple[Round, ...]:
+        """Return the rounds in which a setting of the model is chosen; none without a tuning.
+
+        Raises
+        ------
+        ConfigError
+            If the budget is too small for the settings.
+        """
+        if self.tuning is None:
+            return ()
+        subsets = subsets_in(self.budget, self.problem.n_folds, per_epoch)
+        return rounds_of(len(self.tuning.settings), subsets)
+
+    def with_setting(self, found: TuningResult, per_epoch: int) -> SearchPlan:
+        """Return the search with the chosen setting, on what the rounds left of the budget."""
+        assert self.tuning is not None
+        problem = self.tuning.problems[found.chosen]
+        # Half of the first positions are new.
+        carried, space = found.warm[: max(1, per_epoch // 2)], problem.space
+        saved = [] if self.hints.warm is None else list(self.hints.warm[:, None])
+        warm = in_turn([*carried[:, None], *saved], space.n_units)
+        confirmation = self.confirmation
+        if confirmation is not None:
+            fresh = problem.with_folds(confirmation.problem.folds)
+            confirmation = replace(confirmation, problem=fresh)
+        spent = found.evaluations, found.distinct, found.fits
+        return replace(
+            self,
+            problem=problem,
+            hints=replace(self.hints, warm=warm),
+            budget=without_rounds(self.budget, *spent, per_epoch),
+            confirmation=confirmation,
+            tuning=None,
+        )
 
     def with_own_hints(self) -> SearchPlan:
         """Drop the hints that the strategy does not need."""
@@ -156,20 +223,33 @@ class SearchPlan:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The problem, and that of the proxy, if any."""
+        """The problem, and that of the proxy, if any; with a tuning, that of each setting."""
+        if self.tuning is not None:
+            return self.tuning.problems
         return (self.problem,) if self.proxy is None else (self.problem, self.proxy.problem)
 
     def evaluator(
-        self, problem: Problem, archive: Archive, on_fit: Callable[..., None] | None = None
+        self,
+        problem: Problem,
+        archive: Archive,
+        on_fit: Callable[..., None] | None = None,
+        host: Workers | None = None,
     ) -> CrossValidation:
-        """Create the evaluator of one of the problems."""
+        """Create the evaluator of one of the problems, with the processes of `host` if given."""
         return CrossValidation(
             problem,
             archive,
             on_fit=on_fit,
             importances=self.strategy.uses_importances,
+            host=host,
             **self.evaluation,
         )
+
+    def shared_workers(self) -> Workers:
+        """Create workers whose processes the evaluators of several problems share."""
+        names = ("n_jobs", "backend", "address", "timeout")
+        given = {name: self.evaluation[name] for name in names if name in self.evaluation}
+        return Workers(self.problem, **given)
 
     def search(self, evaluator: Evaluator, kept: Bool | None = None) -> Search:
         """Create the search with an evaluator, on the units of `kept` (n_units,) if given."""
@@ -199,20 +279,36 @@ class FinishedSearch:
         CPU time of this thread, evaluations excluded.
     searched : KnownEvaluations
         Evaluations of the problem that the epochs ran on: that of the proxy, if any.
+    plan : SearchPlan
+        The plan of the epochs: with a tuning, its problem is that of the chosen setting.
     """
 
     result: SearchResult
     known: KnownEvaluations
     algorithm_seconds: float
     searched: KnownEvaluations
+    plan: SearchPlan
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the result, with the chosen setting of the model."""
+        return self.plan.problem
+
+    @property
+    def fits(self) -> int:
+        """Fold models that the epochs needed, and the choice of a setting of the model."""
+        tuning = self.result.tuning
+        return self.result.state.counts.fits + (0 if tuning is None else tuning.fits)
 
     @property
     def training_seconds(self) -> float:
-        """Training time of the epochs, see :mod:`swarm.search.training_time`.
+        """Training time of the epochs, and of the choice of a setting of the model.
 
         Reads every record of the search, so the archive must still be open.
         """
-        return training_seconds(self.result.state, self.searched)
+        tuning = self.result.tuning
+        before = 0.0 if tuning is None else tuning.seconds
+        return before + training_seconds(self.result.state.asked, self.searched)
 
     @property
     def doubt(self) -> str:
@@ -265,6 +361,10 @@ class SearchHooks:
         Leaves units out before the search.
     cut_ended : callable
         Called with the :class:`swarm.search.prefilter.Cut`.
+    tune : callable
+        Chooses a setting of the model before the search.
+    tuned : callable
+        Called with the :class:`swarm.search.tuning.TuningResult` and the plan of the search.
     """
 
     started: Callable[[CrossValidation], None] = lambda evaluator: None
@@ -278,6 +378,8 @@ class SearchHooks:
     ] = confirm_on_fresh_folds
     cut: Callable[[Prefilter, CrossValidation], Cut] = cut_units
     cut_ended: Callable[[Cut], None] = lambda cut: None
+    tune: Callable[..., TuningResult] = choose_setting
+    tuned: Callable[[TuningResult, SearchPlan], None] = lambda found, plan: None
 
 
 def run_search(
@@ -285,7 +387,8 @@ def run_search(
 ) -> FinishedSearch:
     """Run a search to its end, and confirm its best subsets.
 
-    With a :class:`swarm.search.prefilter.Prefilter` the search runs on the units that it keeps.
+    With a :class:`swarm.search.prefilter.Prefilter` the search runs on the units that it keeps,
+    with a :class:`swarm.search.tuning.Tuning` on the setting of the model that it chooses.
     With a proxy the best subsets are measured on the full model; with a :class:`ConfirmationPlan`
     they are evaluated on fresh folds, unless the search was interrupted.
 
@@ -306,28 +409,36 @@ def run_search(
     """
     hooks = hooks or SearchHooks()
     with ExitStack() as stack:
-        guide = plan.problem if plan.proxy is None else plan.proxy.problem
-        evaluator = stack.enter_context(plan.evaluator(guide, archive, hooks.fits))
-        timed = _Timed(evaluator)
         cut = None
         if plan.prefilter is not None:
             with plan.evaluator(plan.prefilter.problem, archive, hooks.fits) as ranking:
                 cut = hooks.cut(plan.prefilter, ranking)
             hooks.cut_ended(cut)
-        search = plan.search(timed, None if cut is None else cut.kept)
+        kept = None if cut is None else cut.kept
+        tuning = None
+        if plan.tuning is not None:
+            tuning, plan = _tuned(plan, plan.tuning, kept, archive, hooks)
+            hooks.tuned(tuning, plan)
+        guide = plan.problem if plan.proxy is None else plan.proxy.problem
+        evaluator = stack.enter_context(plan.evaluator(guide, archive, hooks.fits))
+        timed = _Timed(evaluator)
+        search = plan.search(timed, kept)
         hooks.started(evaluator)
         began = time.thread_time()
         try:
-            result = run(
-                search, callbacks=hooks.epochs, step=lambda state: hooks.step(search, state)
-            )
+            if tuning is not None and tuning.interrupted is not None:
+                result = replace(tuning.interrupted, reason="interrupted")
+            else:
+                result = run(
+                    search, callbacks=hooks.epochs, step=lambda state: hooks.step(search, state)
+                )
         except KeyboardInterrupt:
             known = _salvaged(search, evaluator) if salvage else None
             if known is None:
                 raise
             result = known
         algorithm = max(0.0, time.thread_time() - began - timed.seconds)
-        result = hooks.ended(replace(result, cut=cut))
+        result = hooks.ended(replace(result, cut=cut, tuning=tuning))
         if plan.rotate and not result.interrupted:
             try:
                 result = evaluate_finalists(result, search.evaluator)
@@ -351,7 +462,40 @@ def run_search(
                 result = hooks.confirm_fresh(result, full, fresh, plan.confirmation)
             except KeyboardInterrupt:
                 result = replace(result, reason="interrupted")
-        return FinishedSearch(result, full.known, algorithm, evaluator.known)
+        return FinishedSearch(result, full.known, algorithm, evaluator.known, plan)
+
+
+def _tuned(
+    plan: SearchPlan, tuning: Tuning, kept: Bool | None, archive: Archive, hooks: SearchHooks
+) -> tuple[TuningResult, SearchPlan]:
+    """Choose a setting of the model, on the units of `kept` if given; return the rest as a plan."""
+    space = plan.problem.space
+    narrowed = None if kept is None else plan.narrowed(kept)
+    per_epoch = plan.per_epoch(plan.strategy if narrowed is None else narrowed)
+
+    def make_search(evaluator: Evaluator, warm: Bool, seed: int, budget: Budget) -> Search:
+        strategy, hints = plan.strategy, replace(plan.hints, warm=warm)
+        if narrowed is not None:
+            inside = warm[:, narrowed.kept]
+            own = replace(narrowed.hints, warm=inside[inside.any(axis=1)])
+            strategy, hints = replace(narrowed, hints=own), Hints()
+        return Search(strategy, space, evaluator, hints, seed, budget, repeats=plan.problem.repeats)
+
+    every = ~space.forbidden[None, :] if kept is None else kept[None, :]
+    saved = [] if plan.hints.warm is None else list(plan.hints.warm[:, None])
+    with ExitStack() as shared:
+        host = None
+        if plan.evaluation.get("backend", "loky") == "loky":
+            host = shared.enter_context(closing(plan.shared_workers()))
+        found = hooks.tune(
+            tuning,
+            plan.rounds(per_epoch),
+            in_turn([every, *saved], space.n_units),
+            plan.seed,
+            lambda problem: plan.evaluator(problem, archive, hooks.fits, host),
+            make_search,
+        )
+    return found, plan.with_setting(found, per_epoch)
 
 
 class _Timed:

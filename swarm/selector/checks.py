@@ -13,6 +13,7 @@ from swarm.findings.registry import check_mute
 from swarm.problem.models import tags_of
 from swarm.problem.scoring import Scoring
 from swarm.search.picks import check_pick
+from swarm.search.settings import check_names, expanded
 
 __all__ = ["check_parameters", "prefilter_options"]
 
@@ -66,6 +67,10 @@ def check_parameters(selector: Any, y: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
     check_pick(selector.pick)
+    if selector.param_grid is not None:
+        settings, _ = expanded(selector.param_grid, int(selector.random_state))
+        names = dict.fromkeys(name for setting in settings for name in setting)
+        check_names(list(names), selector.estimator, "param_grid")
     _check_confirm(selector)
     prefilter_options(selector.prefilter)
 

@@ -287,6 +287,9 @@ def _rows(selector: Any) -> list[tuple[str, str]]:
         rows.append(("confirmed", "no; confirm=True evaluates the best subsets on fresh folds"))
     others = [f"{rule}, {size} features, {name} {value}" for rule, size, value in _picks(selector)]
     rows += [("repick", other) for other in others]
+    if selector.tuning_ is not None:
+        told = selector.tuning_.sentence()
+        rows.append(("model", told.removeprefix("model settings: ")))
     if selector.prefilter_ is not None:
         rows.append(("prefilter", selector.prefilter_.sentence().removeprefix("prefilter: ")))
     work = f"{name_of(selector.strategy)}, seed {selector.random_state}, {counts_of(result)}"

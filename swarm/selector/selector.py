@@ -31,6 +31,8 @@ from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Prefilter, is_wide
 from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
+from swarm.search.settings import expanded
+from swarm.search.tuning import Tuning
 from swarm.search.warm import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import check_parameters, prefilter_options
 from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
@@ -124,6 +126,12 @@ class SubsetSelector(
         Subsets that the strategy evaluates first, the best first: a ``features.json`` of a run or
         of a refresh, masks (n, n_features), or lists of names or positions. Strategies without a
         warm start are refused.
+    param_grid : mapping of str to sequence, or a list of them, optional
+        Values of parameters of `estimator`, as in scikit-learn's ``GridSearchCV``; those of the
+        steps of a pipeline as ``"clf__C"``. One combination is chosen before the search, with
+        subsets that are searched in rounds for all of them, and takes up to three quarters of the
+        budget, typically half; see :mod:`swarm.search.tuning`. Of more than 32 combinations a
+        sample is compared.
     proxy : mapping or estimator, optional
         Cheaper model for the search: parameters of `estimator` that make it cheaper, or another
         estimator. The best subsets are then measured on `estimator` itself; see
@@ -169,6 +177,12 @@ class SubsetSelector(
         name (`result_.features`), so that the search does not depend on the order of columns.
     cost_ : float
         Cost of the selected subset on the folds of the search.
+    best_params_ : dict
+        With `param_grid`: the combination that was chosen, for ``estimator.set_params``; all costs
+        are those of this model. Empty without.
+    tuning_ : TuningResult or None
+        With `param_grid`: the costs of all combinations in each round; see
+        :class:`swarm.search.tuning.TuningResult`.
     confirmation_ : Confirmation or None
         With `confirm`: costs of the best subsets and of all features on fresh folds, and the gain
         over all features with its interval; see :class:`swarm.search.confirmation.Confirmation`.
@@ -200,8 +214,8 @@ class SubsetSelector(
     interrupted_ : bool
         Whether Ctrl-C ended the search.
     n_fits_ : int
-        Number of model fits that the prefilter, the search and the confirmation needed, those of
-        fast paths and cached ones included.
+        Number of model fits that the prefilter, the choice of parameters, the search and the
+        confirmation needed, those of fast paths and cached ones included.
     result_ : SearchResult
         The result of the search; its best subset is that of ``pick="best"``.
     n_features_in_, feature_names_in_
@@ -249,6 +263,7 @@ class SubsetSelector(
         weights_in_score: bool = False,
         n_clusters: int | None = None,
         warm: Any = None,
+        param_grid: Any = None,
         proxy: Any = None,
         confirm: bool | Mapping[str, Any] = False,
         prefilter: bool | str | Mapping[str, Any] = False,
@@ -288,6 +303,7 @@ class SubsetSelector(
         self.weights_in_score = weights_in_score
         self.n_clusters = n_clusters
         self.warm = warm
+        self.param_grid = param_grid
         self.proxy = proxy
         self.confirm = confirm
         self.prefilter = prefilter
@@ -377,7 +393,11 @@ class SubsetSelector(
             self._confirmation_of(problem, folds, groups),
             int(self.rotate),
             prefilter,
+            self._tuning_of(problem),
         )
+        if plan.tuning is not None:
+            # Refuses a budget that is too small before anything is trained.
+            plan.check()
         epochs = known_epochs(budget)
         until_finished = strategy.epochs_in(problem.space)
         if until_finished is not None:
@@ -492,7 +512,8 @@ class SubsetSelector(
         confirmed = self.confirmation_
         fresh = 0 if confirmed is None else confirmed.fold_costs.size + confirmed.baseline.size
         ranking = 0 if self.prefilter_ is None else self.prefilter_.n_fits
-        return self.result_.state.counts.fits + fresh + ranking
+        tuning = 0 if self.tuning_ is None else self.tuning_.fits
+        return self.result_.state.counts.fits + fresh + ranking + tuning
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of ``sample_weight``, ``groups`` and other parameters."""
@@ -581,6 +602,21 @@ class SubsetSelector(
                 raise ConfigError(f"proxy: {str(error).splitlines()[0]}") from error
         return Proxy(problem.with_estimator(cheaper, seed=self.random_state))
 
+    def _tuning_of(self, problem: Problem) -> Tuning | None:
+        """Return the problem with each combination of parameters, if there are any."""
+        if self.param_grid is None:
+            return None
+        settings, n_grid = expanded(self.param_grid, self.random_state)
+        problems = [
+            problem.with_estimator(
+                clone(problem.estimator, safe=False).set_params(**setting),
+                importance=self.importance,  # type: ignore[arg-type]
+                seed=self.random_state,
+            )
+            for setting in settings
+        ]
+        return Tuning(settings, tuple(problems), n_grid)
+
     def _confirmation_of(
         self, problem: Problem, folds: Any, groups: Any
     ) -> ConfirmationPlan | None:
@@ -623,6 +659,7 @@ class SubsetSelector(
         fitted = self._fitted_at(problem)
         hooks = SearchHooks(
             cut_ended=lambda cut: tell(cut.sentence(), self.verbose),
+            tuned=lambda found, _: tell(found.sentence(), self.verbose),
             epochs=(shown, *self.callbacks, tasks.stop_if_requested),
             step=lambda search, state: tasks.around(search.step, fitted)(state),
             ended=lambda r: replace(r, reason="stopped") if tasks.stop_requested else r,
@@ -630,6 +667,7 @@ class SubsetSelector(
         archive = Archive() if self.archive is None else Archive(self.archive)
         with closing(archive):
             finished = run_search(plan, archive, hooks, salvage=True)
+            problem = finished.problem
             self.findings_ = self._findings_of(problem, finished)
             if finished.doubt:
                 warnings.warn(
@@ -673,6 +711,8 @@ class SubsetSelector(
         self.interrupted_ = result.interrupted
         self.confirmation_ = result.confirmation
         self.prefilter_ = result.cut
+        self.tuning_ = result.tuning
+        self.best_params_ = {} if result.tuning is None else result.tuning.params
         self.subset_, self._support = selected(space, found.order, mask)
         self.cost_ = result.cost if row is None or pick == "best" else found.cost(row)
         self.importances_ = found.importance_of(mask, row)

@@ -47,6 +47,8 @@ _CLAUSES = {
     "make proxy.params more like model.params": (
         "make the parameters of the proxy more like those of the estimator"
     ),
+    "remove the proxy, or model.search": "pass proxy=None or param_grid=None",
+    "remove model.search": "pass param_grid=None",
     "correct model.params": "correct the parameters of the estimator",
     "confirm.goal: size selects it": "confirm={'goal': 'size'} selects it",
     "set epochs, evaluations, distinct": "set epochs, distinct",

@@ -57,8 +57,14 @@ Subsets, columns, classes and the vote are in `ensemble.json`. The only code tha
 `served_model.py` in this folder, which MLflow imports. Anyone who can write to this folder can
 change that code: protect the artifact store like the program itself.
 
+- Each model: `{_one_line(ensemble.estimator)}`
 - Vote: {getattr(ensemble, "vote_", ensemble.vote)}
 - {output}
 - Columns needed ({len(used)}): {", ".join(f"`{name}`" for name in used)}
 - Packages: {", ".join(packages)}
 """
+
+
+def _one_line(estimator: Any) -> str:
+    """Return the parameters of an estimator that differ from its defaults, as it shows them."""
+    return " ".join(repr(estimator).split())

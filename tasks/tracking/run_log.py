@@ -427,6 +427,7 @@ _SEARCH = (
     "space.",
     "prepare.",
     "evaluation.racing",
+    "model.search",
     "folds.rotate",
     "proxy",
     "prefilter",

@@ -1,0 +1,122 @@
+"""The settings of a model from which :mod:`swarm.search.tuning` chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from swarm.errors import ConfigError, nearest
+from swarm.strategies.base import Strategy
+from swarm.strategies.catalogue import name_of
+
+__all__ = ["MOST_SETTINGS", "Setting", "check_names", "check_tuning", "described", "expanded"]
+
+# Values by name of parameter.
+Setting = Mapping[str, Any]
+
+# More settings are sampled to this number.
+MOST_SETTINGS = 32
+# Keeps the generator of the sample apart from those of the search.
+_SAMPLE_SEED = 11
+
+
+def described(setting: Setting) -> str:
+    """Return a setting as text: ``learning_rate 0.1, num_leaves 8``."""
+    return ", ".join(f"{name} {value}" for name, value in setting.items())
+
+
+def expanded(grid: Any, seed: int, most: int = MOST_SETTINGS) -> tuple[tuple[Setting, ...], int]:
+    """Return the combinations of a grid, or a sample of them, and their number.
+
+    Parameters
+    ----------
+    grid : mapping of str to sequence, or sequence of such mappings
+        As scikit-learn's `ParameterGrid`: the values of each parameter.
+    seed : int
+        Of the sample.
+    most : int
+        A larger grid is sampled to this number.
+
+    Raises
+    ------
+    ConfigError
+        If the grid has another form, or no values for a parameter.
+    """
+    from sklearn.model_selection import ParameterGrid
+
+    try:
+        every = ParameterGrid(grid)
+    except (TypeError, ValueError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ConfigError(f"the settings must be lists of values by parameter: {reason}") from None
+    count = len(every)
+    if not any(every.param_grid):
+        raise ConfigError("there are no settings to choose from; name a parameter and its values")
+    rows: Sequence[int] = range(count)
+    if count > most:
+        rng = np.random.default_rng([seed, _SAMPLE_SEED])
+        rows = sorted(rng.choice(count, most, replace=False).tolist())
+    return tuple({k: _plain(v) for k, v in sorted(every[row].items())} for row in rows), count
+
+
+def check_names(names: Sequence[str], estimator: Any, key: str) -> None:
+    """Raise ConfigError if an estimator has no such parameter, with the nearest one.
+
+    Parameters
+    ----------
+    names : sequence of str
+    estimator : estimator
+    key : str
+        What the user called the grid, for the message.
+    """
+    known = sorted(estimator.get_params(deep=True))
+    for name in names:
+        if name in known:
+            continue
+        # The step of a pipeline that has the parameter.
+        within = [each for each in known if each.endswith(f"__{name}")]
+        hint = f"; did you mean {within[0]!r}?" if within else nearest(name, known)
+        raise ConfigError(
+            f"{key} names an unknown parameter {name!r} of {type(estimator).__name__}"
+            f"{hint or '; its get_params() lists them all'}"
+        )
+
+
+def check_tuning(strategy: Strategy, *, rotate: int, proxy: bool) -> None:
+    """Refuse a choice of settings that the rest of a search does not allow.
+
+    Parameters
+    ----------
+    strategy : Strategy
+    rotate : int
+        Epochs on one partition; 0 for no rotation.
+    proxy : bool
+        Whether the search runs on a cheaper model.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if strategy.ends_by_itself or not strategy.takes_warm_start:
+        raise ConfigError(
+            f"strategy {name_of(strategy)!r} cannot start from given subsets, from which settings "
+            "of the model are compared in short searches; use another strategy, or remove "
+            "model.search"
+        )
+    if rotate:
+        raise ConfigError(
+            f"settings of the model are compared on the same folds, which rotate {rotate} changes "
+            "during the search; set rotate to 0, or remove model.search"
+        )
+    if proxy:
+        raise ConfigError(
+            "with a proxy the search runs on a cheaper model than the one whose settings are "
+            "chosen; remove the proxy, or model.search"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Convert a NumPy scalar, such as one of `numpy.logspace`, to a Python value."""
+    return value.item() if isinstance(value, np.generic) else value

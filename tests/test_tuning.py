@@ -1,0 +1,506 @@
+"""One search for columns and for a setting of the model."""
+
+from __future__ import annotations
+
+import io
+import json
+import multiprocessing
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from conf.check import check
+from conf.compare_schema import CompareConfig
+from flows.archived import evidence_of
+from flows.cli_plan import lines
+from flows.configured import fetched, plan_as_configured, prepare_as_configured
+from flows.nested import OuterPlan, nested
+from flows.planning import plan_search
+from flows.select import select
+from swarm import SubsetSelector
+from swarm.errors import ConfigError, EvaluationError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.executors import process_pool
+from swarm.evaluation.workers import _POOLS, Workers
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.search.confirmation import fresh_seed
+from swarm.search.settings import MOST_SETTINGS, expanded
+from swarm.search.tuning import rounds_of, subsets_in, without_rounds
+from tests.small_run import Bench
+
+GRID = {"max_depth": [1, 4], "min_samples_leaf": [1, 8]}
+SEARCH = {"num_leaves": [2, 4], "learning_rate": [0.01, 0.3]}
+MODEL = {
+    "estimator": "lightgbm.LGBMClassifier",
+    "params": {"n_estimators": 5, "min_child_samples": 5},
+    "search": SEARCH,
+}
+# The smallest budget for four settings, a few epochs of four particles.
+ENOUGH = {"epochs": 14}
+
+
+def numbers() -> tuple[pd.DataFrame, Any]:
+    """Ten columns; the class depends on the product of two of them, which one split cannot tell."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.normal(size=(160, 10)).round(2)).add_prefix("x")
+    return X, ((X["x2"] * X["x7"]) > 0).astype(int)
+
+
+def selector(**options: Any) -> SubsetSelector:
+    given = {
+        "estimator": DecisionTreeClassifier(random_state=0),
+        "param_grid": GRID,
+        "strategy_params": {"n_particles": 8, "n_swarms": 2},
+        "fits": 360,
+        "cv": 3,
+        **options,
+    }
+    return SubsetSelector(**given)
+
+
+def answer(fitted: SubsetSelector) -> tuple[Any, ...]:
+    tuning = fitted.tuning_
+    return (
+        fitted.subset_,
+        fitted.best_params_,
+        json.dumps(tuning.costs.tolist()),
+        (tuning.evaluations, tuning.distinct, tuning.fits),
+        fitted.history_.to_json(double_precision=15),
+    )
+
+
+@pytest.mark.parametrize("strategy", ["multiswarm", "bpso", "genetic", "ant_colony", "random"])
+def test_the_setting_and_the_columns_are_found_together(strategy: str) -> None:
+    X, y = numbers()
+    fitted = selector(strategy=strategy, strategy_params=None, fits=900).fit(X, y)
+    assert fitted.best_params_["max_depth"] == 4
+    model = DecisionTreeClassifier(random_state=0, **fitted.best_params_)
+    problem = Problem.build(X, y, model, folds=3)
+    mask = np.isin(X.columns, fitted.subset_)
+    with CrossValidation(problem) as evaluator:
+        found = evaluator.evaluate(mask[None, :], np.array([np.inf]), np.arange(3))
+    assert fitted.cost_ == found.costs[0]
+    assert fitted.cost_ <= np.nanmin(fitted.tuning_.costs)
+
+
+def test_a_setting_has_the_evaluations_of_a_search_with_this_model(tmp_path: Path) -> None:
+    X, y = numbers()
+    url = f"sqlite:///{tmp_path}/archive.db"
+    fitted = selector(archive=url).fit(X, y)
+    chosen = DecisionTreeClassifier(random_state=0, **fitted.best_params_)
+    direct = selector(
+        estimator=chosen, param_grid=None, warm=[fitted.subset_], archive=url, epochs=1
+    )
+    direct.fit(X, y)
+    first = direct.result_.records[0].work
+    assert first.hits > 0
+    assert direct.cost_ <= fitted.cost_
+
+
+def test_every_setting_starts_with_all_features_and_the_better_half_goes_on() -> None:
+    X, y = numbers()
+    fitted = selector().fit(X, y)
+    tuning = fitted.tuning_
+    assert [each.n_settings for each in tuning.rounds] == [4, 2]
+    took_part = np.isfinite(tuning.costs)
+    assert took_part.sum(axis=1).tolist() == [4, 2]
+    # The two that go on are those with the lowest costs.
+    assert tuning.costs[0, took_part[1]].max() <= tuning.costs[0, ~took_part[1]].min()
+    assert tuning.costs[1, tuning.chosen] == np.nanmin(tuning.costs[1])
+    folds = fitted.result_.state.fold_sums.shape[0]
+    everything = np.ones((1, 10), dtype=bool)
+    for setting in tuning.settings:
+        model = DecisionTreeClassifier(random_state=0, **setting)
+        with CrossValidation(Problem.build(X, y, model, folds=folds)) as evaluator:
+            cost = evaluator.evaluate(everything, np.array([np.inf]), np.arange(folds)).costs[0]
+        assert tuning.costs[0, tuning.settings.index(setting)] <= cost
+
+
+def test_the_rounds_and_the_search_share_the_budget() -> None:
+    X, y = numbers()
+    fitted = selector().fit(X, y)
+    # The last epoch of eight subsets may exceed it.
+    assert 300 <= fitted.n_fits_ <= 360 + 3 * 9
+    assert fitted.n_fits_ == fitted.result_.state.counts.fits + fitted.tuning_.fits
+    assert fitted.tuning_.fits <= 0.75 * 360
+    distinct = selector(fits=None, distinct=120).fit(X, y)
+    assert distinct.tuning_.distinct + distinct.result_.state.counts.distinct <= 120
+
+
+@pytest.mark.slow
+def test_workers_and_the_order_of_the_grid_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = numbers()
+    started = []
+
+    def counted(*given: Any) -> Any:
+        started.append(given)
+        return process_pool(*given)
+
+    monkeypatch.setitem(_POOLS, "loky", counted)
+    few = {"param_grid": {"max_depth": [1, 4]}, "fits": 120}
+    assert answer(selector(**few, n_jobs=2).fit(X, y)) == answer(selector(**few).fit(X, y))
+    # Processes start once for all settings, and once for the search.
+    assert len(started) == 2
+    backwards = dict(reversed(GRID.items()))
+    assert answer(selector(param_grid=backwards).fit(X, y)) == answer(selector().fit(X, y))
+
+
+@pytest.mark.slow
+def test_workers_that_share_processes_survive_the_death_of_one(tmp_path: Path) -> None:
+    X, y = numbers()
+    folder = tmp_path / "deaths"
+    folder.mkdir()
+    whole = np.ones((1, 10), dtype=bool)
+    model = DecisionTreeClassifier(random_state=0)
+    plain, mortal = (
+        Problem.build(X, y, each, folds=3) for each in (model, DiesOnce(folder=str(folder)))
+    )
+    host = Workers(plain, 2)
+    with closing(host), CrossValidation(plain, n_jobs=2, host=host) as first:
+        cost = first.evaluate(whole, np.array([np.inf]), np.arange(3)).costs
+        with CrossValidation(mortal, n_jobs=2, host=host) as second:
+            assert second.evaluate(whole, np.array([np.inf]), np.arange(3)).costs == cost
+        assert list(folder.iterdir())
+        other = ~whole
+        other[0, :3] = True
+        assert np.isfinite(first.evaluate(other, np.array([np.inf]), np.arange(3)).costs).all()
+
+
+class DiesOnce(DecisionTreeClassifier):
+    """A tree whose first fit ends its process."""
+
+    def __init__(self, folder: str = "", random_state: int = 0) -> None:
+        super().__init__(random_state=random_state)
+        self.folder = folder
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Die if no process has, in the workers."""
+        note = Path(self.folder) / "died"
+        if len(X) > 100 and not note.exists() and multiprocessing.parent_process() is not None:
+            note.touch()
+            os._exit(1)
+        return super().fit(X, y)
+
+
+class Killed(BaseException):
+    """Ends a search like the death of its process: nothing handles it."""
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
+def test_a_search_that_was_killed_at_any_stage_ends_as_if_it_was_not(
+    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = numbers()
+    url = f"sqlite:///{tmp_path}/archive.db"
+    train, fits, limit = CrossValidation._train, 0, float("inf")
+
+    def dying(self: CrossValidation, jobs: Any, records: Any) -> Any:
+        nonlocal fits
+        fits += len(jobs)
+        if fits > limit:
+            raise Killed
+        return train(self, jobs, records)
+
+    monkeypatch.setattr(CrossValidation, "_train", dying)
+    whole = answer(selector().fit(X, y))
+    # Of the masks that are trained: in the first round, the second one, and the search.
+    fits, limit = 0, share * fits
+    with pytest.raises(Killed):
+        selector(archive=url).fit(X, y)
+    limit = float("inf")
+    assert answer(selector(archive=url).fit(X, y)) == whole
+
+    def refuse(self: CrossValidation, jobs: Any, records: Any) -> tuple[int, float]:
+        assert not jobs, "an evaluation is missing from the archive"
+        return 0, 0.0
+
+    monkeypatch.setattr(CrossValidation, "_train", refuse)
+    assert answer(selector(archive=url).fit(X, y)) == whole
+
+
+def test_ctrl_c_in_the_rounds_keeps_the_best_setting_so_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = numbers()
+    train, calls = CrossValidation._train, 0
+
+    def pressed(self: CrossValidation, jobs: Any, records: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise KeyboardInterrupt
+        return train(self, jobs, records)
+
+    monkeypatch.setattr(CrossValidation, "_train", pressed)
+    with pytest.warns(UserWarning, match="interrupted"):
+        fitted = selector().fit(X, y)
+    assert fitted.interrupted_
+    assert fitted.best_params_ in list(fitted.tuning_.settings)
+    assert fitted.cost_ == np.nanmin(fitted.tuning_.costs)
+
+
+def test_parameters_of_a_step_are_named_as_in_scikit_learn() -> None:
+    X, y = numbers()
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    grid = [
+        {"logisticregression__C": np.logspace(-3, 0, 2)},
+        {"standardscaler__with_mean": [False]},
+    ]
+    fitted = selector(estimator=model, param_grid=grid).fit(X, y)
+    assert [dict(each) for each in fitted.tuning_.settings] == [
+        {"logisticregression__C": 0.001},
+        {"logisticregression__C": 1.0},
+        {"standardscaler__with_mean": False},
+    ]
+    clone(model).set_params(**fitted.best_params_)
+    json.dumps(fitted.best_params_)
+
+
+def test_prefilter_prices_confirmation_and_repeats_work_with_it() -> None:
+    X, y = numbers()
+    fitted = selector(
+        prefilter={"least": 4},
+        costs={"x2": 3.0},
+        cost_weight=0.001,
+        repeats=2,
+        confirm={"repeats": 2},
+        fits=800,
+    ).fit(X, y)
+    kept = fitted.result_.space.subset(fitted.prefilter_.kept)
+    assert set(fitted.subset_) <= set(kept)
+    assert fitted.best_params_["max_depth"] == 4
+    model = DecisionTreeClassifier(random_state=0, **fitted.best_params_)
+    assert fitted.confirmation_ is not None
+    # Fresh folds have the chosen setting too.
+    fresh = StratifiedKFold(3, shuffle=True, random_state=fresh_seed(0, 2)).split(X, y)
+    model = DecisionTreeClassifier(random_state=0, **fitted.best_params_)
+    costs = [1 - clone(model).fit(X.iloc[t], y[t]).score(X.iloc[v], y[v]) for t, v in fresh]
+    baseline = fitted.confirmation_.baseline
+    assert any(baseline[i : i + 3] == pytest.approx(costs) for i in range(0, len(baseline), 3))
+    assert fitted.n_fits_ > fitted.tuning_.fits + fitted.result_.state.counts.fits
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"param_grid": {"max_dept": [1]}},
+            "param_grid names an unknown parameter 'max_dept' of DecisionTreeClassifier; "
+            "did you mean 'max_depth'?",
+        ),
+        (
+            {
+                "estimator": make_pipeline(StandardScaler(), LogisticRegression()),
+                "param_grid": {"C": [1.0]},
+            },
+            "param_grid names an unknown parameter 'C' of Pipeline; "
+            "did you mean 'logisticregression__C'?",
+        ),
+        ({"param_grid": {"max_depth": 3}}, "the settings must be lists of values by parameter"),
+        ({"param_grid": {"max_depth": []}}, "the settings must be lists of values by parameter"),
+        ({"param_grid": {}}, "there are no settings to choose from"),
+        ({"strategy": "sfs", "strategy_params": None}, "or pass param_grid=None"),
+        ({"repeats": 2, "rotate": 2}, "set rotate to 0, or pass param_grid=None"),
+        ({"proxy": GaussianNB()}, "pass proxy=None or param_grid=None"),
+        ({"fits": None, "seconds": 5.0}, "set epochs, distinct or fits"),
+        ({"fits": 60}, "give fewer values, or allow 32 subsets or more"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused_in_one_sentence_before_training(
+    options: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any) -> Any:
+        raise AssertionError("a model was trained")
+
+    monkeypatch.setattr(CrossValidation, "evaluate", never)
+    with pytest.raises(ConfigError) as caught:
+        selector(**options).fit(*numbers())
+    text = str(caught.value)
+    assert words in text
+    assert "\n" not in text
+    assert "model.search" not in text
+
+
+def test_a_value_that_the_model_refuses_is_reported_with_its_setting() -> None:
+    with pytest.raises(EvaluationError, match="with the setting max_depth -1: "):
+        selector(param_grid={"max_depth": [-1, 3]}).fit(*numbers())
+
+
+def test_a_large_grid_is_sampled_with_a_seed() -> None:
+    grid = {"a": list(range(20)), "b": list(range(20))}
+    settings, n_grid = expanded(grid, seed=3)
+    assert (len(settings), n_grid) == (MOST_SETTINGS, 400)
+    assert len({tuple(each.items()) for each in settings}) == MOST_SETTINGS
+    assert expanded(dict(reversed(grid.items())), seed=3) == (settings, n_grid)
+    assert expanded(grid, seed=4)[0] != settings
+
+
+@given(st.integers(1, MOST_SETTINGS), st.integers(1, 5000))
+def test_rounds_halve_the_settings_within_three_quarters_of_the_budget(
+    n_settings: int, subsets: int
+) -> None:
+    try:
+        rounds = rounds_of(n_settings, subsets)
+    except ConfigError as error:
+        least = int(str(error).rpartition("allow ")[2].split()[0].replace(",", ""))
+        assert least > subsets
+        assert rounds_of(n_settings, least)
+        return
+    left = n_settings
+    for each in rounds:
+        assert each.n_settings == left
+        assert each.n_subsets >= 4
+        left = -(-left // 2)
+    assert left == 1
+    assert sum(each.n_settings * each.n_subsets for each in rounds) <= 0.75 * subsets
+
+
+def test_a_budget_is_counted_in_subsets_and_reduced_by_the_rounds() -> None:
+    budget = Budget(epochs=30, fits=900, patience=3)
+    assert subsets_in(budget, n_folds=5, per_epoch=8) == 180
+    assert subsets_in(Budget(epochs=30), n_folds=5, per_epoch=8) == 240
+    assert subsets_in(Budget(seconds=3.0), n_folds=5, per_epoch=8) is None
+    left = without_rounds(budget, evaluations=50, distinct=40, fits=200, per_epoch=8)
+    assert left == Budget(epochs=23, fits=700, patience=3)
+    assert without_rounds(Budget(fits=10), 50, 40, 200, 8) == Budget(fits=1)
+
+
+def test_a_run_tells_and_stores_the_setting_and_resumes_to_the_same_bytes(
+    prefect_server: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = bench.config(model=MODEL, budget=ENOUGH)
+    outcome = select(config)
+    tuning = outcome.result.tuning
+    assert tuning.sentence() in " ".join(capsys.readouterr().err.split())
+    for name, value in tuning.params.items():
+        assert outcome.ensemble.estimator.get_params()[name] == value
+        for model in outcome.ensemble.models_:
+            assert model.get_params()[name] == value
+    (run,) = bench.runs()
+    for name, value in tuning.params.items():
+        assert run.data.tags[f"model.chosen.{name}"] == str(value)
+    found = json.loads(bench.artifact(outcome.run_id, "features.json"))
+    assert found["model"]["setting"] == tuning.params
+    table = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "settings.csv")))
+    assert table["chosen"].sum() == 1
+    assert table.loc[table["chosen"], list(SEARCH)].iloc[0].to_dict() == tuning.params
+    assert table["cost_round_1"].notna().all()
+    page = bench.artifact(outcome.run_id, "report.html").decode()
+    assert tuning.sentence().partition(": ")[2] in page
+    before, paid = bench.answer(outcome.run_id), bench.paid_for()
+    select(config, run_id=outcome.run_id)
+    assert bench.answer(outcome.run_id) == before
+    assert bench.paid_for() == paid
+    other = bench.config(model={**MODEL, "search": {"num_leaves": [2, 4]}}, budget=ENOUGH)
+    with pytest.raises(ConfigError, match=r"was started with model\.search\."):
+        select(other, run_id=outcome.run_id)
+
+
+def test_the_plan_of_a_run_counts_the_fits_of_the_choice(bench: Bench) -> None:
+    config = bench.config(model=MODEL, budget=ENOUGH)
+    found = plan_search(config)
+    data = prepare_as_configured(config, fetched(config))
+    planned = plan_as_configured(config, data)
+    rounds = planned.rounds(planned.per_epoch(planned.strategy))
+    assert found.tuning_fits == 3 * sum(each.n_settings * each.n_subsets for each in rounds)
+    assert any(f"at most {found.tuning_fits} fits to choose" in line for line in lines(found))
+    assert found.fits.high <= 3 * 14 * 4 * 1.5
+    without = plan_search(bench.config())
+    assert without.tuning_fits == 0
+
+
+def test_a_setting_of_the_configuration_is_the_model_with_these_params(bench: Bench) -> None:
+    config = bench.config(model=MODEL)
+    data = prepare_as_configured(config, fetched(config))
+    tuning = plan_as_configured(config, data).tuning
+    for setting, problem in zip(tuning.settings, tuning.problems, strict=True):
+        params = {**MODEL["params"], **setting}
+        plain = bench.config(model={"estimator": MODEL["estimator"], "params": params})
+        same = prepare_as_configured(plain, fetched(plain)).problem
+        assert problem.fingerprint() == same.fingerprint()
+        assert problem.exact_shrink == same.exact_shrink
+
+
+@pytest.mark.slow
+def test_outer_folds_choose_a_setting_each(prefect_server: str, bench: Bench) -> None:
+    config = bench.config(model=MODEL, budget=ENOUGH)
+    found = nested(config, OuterPlan(folds=2, repeats=1, rows="all"))
+    for fold in found.folds:
+        assert set(fold.setting) == set(SEARCH)
+        assert fold.fits["search"] > 100
+    told = json.loads(bench.artifact(found.run_id, "nested.json"))
+    assert [fold["setting"] for fold in told["folds"]] == [dict(f.setting) for f in found.folds]
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        (
+            {"model": {**MODEL, "search": {"num_leavs": [2, 4]}}},
+            "unknown parameter 'model.search.num_leavs' of lightgbm.LGBMClassifier; "
+            "did you mean 'num_leaves'?",
+        ),
+        (
+            {"model": {**MODEL, "search": {"n_estimators": [2, 4]}}},
+            "model.params.n_estimators is in model.search too; remove one of them",
+        ),
+        (
+            {
+                "model": {
+                    "estimator": "sklearn.linear_model.LogisticRegression",
+                    "search": {"C": [1.0, -1.0]},
+                }
+            },
+            "model.search.C must be",
+        ),
+        (
+            {"model": MODEL, "proxy": {"params": {"n_estimators": 2}}},
+            "remove the proxy, or model.search",
+        ),
+        ({"model": MODEL, "strategy": {"name": "sfs", "params": {}}}, "remove model.search"),
+        (
+            {"model": MODEL, "folds": {"repeats": 2, "rotate": 2}},
+            "set rotate to 0, or remove model.search",
+        ),
+    ],
+)
+def test_a_wrong_configuration_is_refused_by_its_check(
+    sections: dict[str, Any], words: str, bench: Bench
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check(bench.config(**sections))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_small_budget_is_refused_before_a_run_is_opened(bench: Bench) -> None:
+    with pytest.raises(ConfigError, match=r"give fewer values, or allow 32 subsets or more"):
+        plan_search(bench.config(model=MODEL, budget={"epochs": 3}))
+    assert not bench.made_anything()
+
+
+def test_what_compares_costs_of_one_model_refuses_it(bench: Bench) -> None:
+    config = bench.config(model=MODEL)
+    with pytest.raises(ConfigError, match=r"remove model\.search"):
+        evidence_of(config)
+    given = {"name": "a", "strategies": {"multiswarm": {}}, "datasets": {"a": {}}}
+    given["datasets"]["a"]["data"] = {"source": "bundled", "name": "wine"}
+    with pytest.raises(ConfigError, match=r"model\.search chooses settings .* remove it"):
+        check(CompareConfig.model_validate({**given, "model": MODEL}))
