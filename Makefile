@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= default
 
-.PHONY: help run test test-slow test-lowest test-pythons check fuzz faults browser docs docs-test install-test bench evidence arena ui lock audit clean
+.PHONY: help run test test-slow test-lowest test-pythons check fuzz faults browser docs docs-test install-test bench bench-scale evidence arena ui lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -84,8 +84,11 @@ bench: $(VENV)/installed  ## Benchmarks (some need the benchmark data)
 	$(BIN)/python benchmarks/bench_exact.py
 	$(BIN)/python benchmarks/bench_musk.py
 	$(BIN)/python benchmarks/bench_peers.py
-	$(BIN)/python benchmarks/bench_scaling.py
+	$(BIN)/python benchmarks/bench_scale.py
 	$(BIN)/python benchmarks/write_page.py
+
+bench-scale: $(VENV)/installed  ## How time and memory grow (LONG=1: a million evaluations, 2,000 epochs)
+	$(BIN)/python benchmarks/bench_scale.py $(if $(LONG),--long)
 
 evidence: $(VENV)/installed  ## The studies behind docs/evidence (hours; DATA=folder of data sets)
 	$(BIN)/python studies/two_d.py $(if $(DATA),--data $(DATA))

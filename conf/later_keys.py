@@ -7,12 +7,14 @@ resume.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from conf.problem_sections import CsvSection
+from conf.run_sections import PrefilterSection
 
-__all__ = ["later_values", "without_later_keys"]
+__all__ = ["earlier_values", "later_values", "without_later_keys"]
 
 # By dotted key; a new key with an effect on results belongs here.
 _LATER: Mapping[str, Any] = {
@@ -34,12 +36,15 @@ _LATER: Mapping[str, Any] = {
     "folds.embargo": 0,
     "space.costs": {},
     "space.cost_weight": 0.0,
-    "prefilter": None,
+    "prefilter": PrefilterSection(when="auto").model_dump(mode="json"),
     "warm": None,
     "budget.noise_floor": None,
     "confirm.min_gain": 0.0,
     "ensemble.union_at_most": None,
 }
+# Keys whose default is not what happened before they existed. Tables that are not wide are searched
+# alike with both values, so that neither is part of a hash.
+_BEFORE: Mapping[str, Any] = {"prefilter": None}
 
 
 def without_later_keys(dumped: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,16 +59,28 @@ def without_later_keys(dumped: Mapping[str, Any]) -> dict[str, Any]:
     for path, value in _LATER.items():
         section, _, key = path.rpartition(".")
         inside = kept.get(section) if section else kept
-        if isinstance(inside, Mapping) and key in inside and inside[key] == value:
+        values = (value, _BEFORE.get(path, value))
+        if isinstance(inside, Mapping) and key in inside and inside[key] in values:
             left = {name: each for name, each in inside.items() if name != key}
             kept = {**kept, section: left} if section else left
     return kept
 
 
 def later_values() -> dict[str, Any]:
-    """Return the value of every later key, by dotted key as in :func:`conf.load.flatten`."""
+    """Return what every key meant before it existed, by dotted key as :func:`conf.load.flatten`."""
     values = {}
-    for path, value in _LATER.items():
+    for path, value in {**_LATER, **_BEFORE}.items():
         leaves = value if isinstance(value, dict) and value else {"": value}
         values.update({f"{path}.{name}".rstrip("."): leaf for name, leaf in leaves.items()})
     return values
+
+
+def earlier_values(stored: Mapping[str, Any]) -> list[str]:
+    """Return what to ``--set`` so that a stored configuration means what it meant when it ran.
+
+    Parameters
+    ----------
+    stored : mapping
+        The keys of the configuration as they were written.
+    """
+    return [f"{key}={json.dumps(value)}" for key, value in _BEFORE.items() if key not in stored]

@@ -72,9 +72,10 @@ class SelectConfig(Section):
         " full model; null searches on the full model",
     )
     prefilter: PrefilterSection | None = Field(
-        default=None,
+        default=PrefilterSection(when="auto"),
         description="Rank all units by the importances of the model, and search the first ones,"
-        " as many as have the lowest cost on fresh folds; null searches all",
+        " as many as have the lowest cost on fresh folds; by default for tables of more than 5,000"
+        " columns; null searches all",
     )
     confirm: ConfirmSection | None = Field(
         default=ConfirmSection(),

@@ -183,11 +183,14 @@ def resume(
     """
     with launch_prefect() as server:
         from conf.check import check as check_config
+        from conf.later_keys import earlier_values
         from conf.load import RefreshConfig, from_yaml, only_select
+        from conf.text import parse
 
         text = artifact_of(run_id, "config.yaml", tracking_uri)
         origin = f"the configuration of run {run_id}"
-        loaded = only_select(from_yaml(text, origin, set_ or (), {}), origin, "CONFIG")
+        changes = [*earlier_values(parse(text, origin)), *(set_ or ())]
+        loaded = only_select(from_yaml(text, origin, changes, {}), origin, "CONFIG")
         if isinstance(loaded, RefreshConfig):
             raise ConfigError(
                 f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, which"

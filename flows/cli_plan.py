@@ -70,6 +70,7 @@ def as_dict(found: Plan) -> dict[str, Any]:
 def lines(found: Plan) -> list[str]:
     """Describe the plan, one topic per line."""
     from swarm.planning import Span
+    from swarm.search.prefilter import MANY_COLUMNS
 
     fits, timing, machine = found.fits, found.timing, found.machine
     saved = 1 - fits.typical / fits.high if fits.high else 0.0
@@ -85,7 +86,10 @@ def lines(found: Plan) -> list[str]:
         ("fold costs" if timing.exact else "fits"): _span(fits, _count)
         + f", {_count(fits.typical)} likely ({saved:.0%} saved by pruning and repetition)",
         **(
-            {"prefilter": f"at most {found.prefilter_fits:,} fits to rank and cut the units"}
+            {
+                "prefilter": f"at most {found.prefilter_fits:,} fits to rank and cut the units"
+                f" (by default beyond {MANY_COLUMNS:,} columns; null searches all)"
+            }
             if found.prefilter_fits
             else {}
         ),

@@ -16,7 +16,7 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.search.confirmation import ConfirmationPlan, candidates
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
-from swarm.search.prefilter import Cut, Prefilter, most_cut_fits
+from swarm.search.prefilter import MANY_COLUMNS, Cut, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.search.tuning import Round, Tuning, TuningResult
@@ -88,6 +88,12 @@ def search_as_configured(
 
         def cut(prefilter: Prefilter, evaluator: CrossValidation) -> Cut:
             most = most_cut_fits(prefilter)
+            if config.prefilter is not None and config.prefilter.when == "auto":
+                say(
+                    f"prefilter: on, as the table has more than {MANY_COLUMNS:,} columns; "
+                    "--set prefilter=null searches all",
+                    verbosity,
+                )
             begin(Stage.SEARCH, f"ranking the units with at most {most:,} fits")
             return cut_by_importance(prefilter, evaluator)
 

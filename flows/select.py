@@ -34,6 +34,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError, InputError
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
+from swarm.search.prefilter import MANY_COLUMNS
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchPlan
 from swarm.storage.archive import Archive
@@ -274,7 +275,12 @@ def _open_run(
     text = as_yaml(config)
     if run_id is not None:
         run, earlier = tracking.run(run_id), stored_configuration(tracking, run_id)
-        refuse_another_search(run, earlier, flatten(config), tags, later_values())
+        was: Mapping[str, object] = earlier
+        now: Mapping[str, object] = flatten(config)
+        if data.cut_folds is None:
+            # Nothing is cut, whatever was configured.
+            was, now = _without_prefilter(was), _without_prefilter(now)
+        refuse_another_search(run, was, now, tags, later_values())
         return RunLog.resume(tracking, run_id, tags, text, test=data.test)
     return RunLog.start(
         tracking,
@@ -286,6 +292,10 @@ def _open_run(
         test=data.test,
         description=config.description,
     )
+
+
+def _without_prefilter(values: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in values.items() if key.split(".")[0] != "prefilter"}
 
 
 def _concluded(
@@ -386,7 +396,9 @@ def _concluded(
     earlier = log.earlier_model(answer)
     uri, model_id = earlier or ("", None)
     if earlier is None and is_storable(problem.estimator):
-        example = train.features.head(_EXAMPLE_ROWS)
+        # The signature and the example of a wide table would take many megabytes.
+        wide = len(train.features.columns) > MANY_COLUMNS
+        example = (train.features[used] if wide else train.features).head(_EXAMPLE_ROWS)
         params = _model_params(config, result, judgement, ensemble)
         text = "storing the model" if name is None else Stage.REGISTER.line
         with show_stage(Stage.REGISTER, verbosity, text=text, forecast=forecast):

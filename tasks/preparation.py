@@ -12,7 +12,7 @@ import pandas as pd
 from swarm.findings import Finding, found
 from swarm.findings.table import column_findings, target_findings
 from swarm.problem.folds import Fold, make_folds, repeated_folds
-from swarm.problem.hints import TARGET_HINTS, Hints, prepare_hints
+from swarm.problem.hints import MOST_DENSE_COLUMNS, TARGET_HINTS, Hints, prepare_hints
 from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Importance, Problem
 from swarm.problem.space import SearchSpace
@@ -100,6 +100,9 @@ def prepare(
         weights_in_score=weights_in_score,
     )
     is_cut = prefilter is not None and is_wide(problem.space, prefilter)
+    # The search gets hints of the kept units alone, and the report shows a matrix or nothing.
+    if is_cut and problem.space.n_units > MOST_DENSE_COLUMNS:
+        needs = ()
     hints = prepare_hints(
         problem.features,
         problem.space,

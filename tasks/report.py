@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ def report_data(
     """Collect the data of the report from a search and its evaluation on the test rows."""
     space = result.space
     masks, costs = result.best_members(n_models, union_at_most)
-    finished = [one for one in asked_evaluations(result, known) if one[1].complete]
+    finished, useful = _finished(result, known)
     picks = _picks(result, finished)
     evaluations = pd.DataFrame(
         {
@@ -153,7 +154,7 @@ def report_data(
         evaluations=evaluations,
         figures=judgement.table,
         differences=judgement.differences,
-        importances=_importances(result, finished),
+        importances=_importances(result, useful, known),
         distance=distance,
         cv_cost=judgement.cv_cost,
         test_cost=judgement.costs.get("best_subset"),
@@ -174,12 +175,30 @@ def report_data(
     )
 
 
+def _finished(
+    result: SearchResult, known: KnownEvaluations
+) -> tuple[list[Finished], list[Finished]]:
+    """Return the complete evaluations of a search, and those of them that have importances.
+
+    Their importances are left out, which take most of the memory.
+    """
+    finished, useful, blank = [], [], known.blank
+    for mask, record in asked_evaluations(result, known):
+        if not record.complete:
+            continue
+        kept = mask, replace(record, importances=blank.importances, used=blank.used)
+        finished.append(kept)
+        if record.importance.any():
+            useful.append(kept)
+    return finished, useful
+
+
 def _picks(result: SearchResult, finished: Sequence[Finished]) -> list[Pick]:
     """Pick subsets by each rule among all feasible subsets with a known cost."""
     known = {mask.tobytes() for mask, _ in finished}
     # A shrunk pbest has the fold costs of the subset that it was shrunk from.
     shrunk = [(m, _origin(m, c, finished)) for m, c in zip(*result.best_members(), strict=True)]
-    rows = [*finished, *((m, r) for m, r in shrunk if r is not None and m.tobytes() not in known)]
+    rows = [*finished, *((m, o[1]) for m, o in shrunk if o and m.tobytes() not in known)]
     if not rows:
         return []
     masks = np.array([mask for mask, _ in rows])
@@ -201,7 +220,7 @@ def _agreement(result: SearchResult, finished: Sequence[Finished], high: float) 
     return agreement(space.names, result.best_mask, held, masks[space.obeys(masks)], free)
 
 
-def _origin(mask: Mask, cost: float, finished: Sequence[Finished]) -> Record | None:
+def _origin(mask: Mask, cost: float, finished: Sequence[Finished]) -> Finished | None:
     """Return the evaluation of a subset, or of the subset that it was shrunk from."""
     for wider, record in finished:
         # A penalty that was added and subtracted again changes the last digits.
@@ -209,19 +228,21 @@ def _origin(mask: Mask, cost: float, finished: Sequence[Finished]) -> Record | N
             math.isclose(record.cost, cost, rel_tol=0.0, abs_tol=1e-12)
             and not (mask & ~wider).any()
         ):
-            return record
+            return wider, record
     return None
 
 
-def _importances(result: SearchResult, finished: Sequence[Finished]) -> pd.Series | None:
+def _importances(
+    result: SearchResult, useful: Sequence[Finished], known: KnownEvaluations
+) -> pd.Series | None:
     """Return the importances of the best subset from its evaluation, None if unknown."""
-    useful = [(mask, record) for mask, record in finished if record.importance.any()]
     origin = _origin(result.best_mask, result.cost, useful)
     if origin is None:
         return None
+    record = known.lookup(origin[0][None, :])[0]
     units = np.flatnonzero(result.best_mask)
     names = [result.space.names[unit] for unit in units]
-    return pd.Series(origin.importance[units], index=names)
+    return pd.Series(record.importance[units], index=names)
 
 
 def _confirmation(result: SearchResult) -> dict[str, Any] | None:

@@ -117,6 +117,48 @@ def test_pieces_of_a_mask_are_merged_and_the_first_word_stays(url: str) -> None:
     assert found.complete
 
 
+def wide_piece(n_units: int, folds: list[int], cost: float) -> Record:
+    record = Record.unknown(N_FOLDS, n_units)
+    record.fold_costs[folds] = cost
+    return record
+
+
+def test_a_sparse_mask_of_a_wide_table_is_stored_as_positions_and_a_dense_one_as_bits(
+    url: str,
+) -> None:
+    n_units = 20_001
+    archive = Archive(url)
+    part = open_part(archive, n_units)
+    rng = np.random.default_rng(0)
+    # 2,501 bytes of bits: up to 625 positions of 4 bytes are shorter.
+    masks = np.array([rng.permutation(n_units) < size for size in (1, 50, 625, 626, 9000)])
+    part.add([(mask, wide_piece(n_units, [0, 1, 2], i)) for i, mask in enumerate(masks)])
+    with archive._engine.connect() as connection:
+        query = sa.text("SELECT length(mask) FROM archive_evaluations ORDER BY id")
+        lengths = connection.execute(query)
+        assert list(lengths.scalars()) == [4, 200, 2500, 2501, 2501]
+    again = open_part(Archive(url), n_units)
+    assert [record.cost for record in again.lookup(masks)] == [0, 1, 2, 3, 4]
+    assert [mask.tobytes() for mask, _ in again.all()] == [mask.tobytes() for mask in masks]
+
+
+def test_rows_with_bits_that_would_now_be_positions_are_found_and_merged(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_units = 20_001
+    mask = np.arange(n_units) % 5000 == 7
+    with monkeypatch.context() as patched:
+        patched.setattr("swarm.storage.record_rows._FEW_UNITS", n_units + 1)
+        open_part(Archive(url), n_units).add([(mask, wide_piece(n_units, [0], 0.25))])
+    part = open_part(Archive(url), n_units)
+    part.add([(mask, wide_piece(n_units, [1, 2], 0.5))])
+    (found,) = part.lookup(mask[None])
+    assert found.fold_costs.tolist() == [0.25, 0.5, 0.5]
+    ((listed, record),) = part.all()
+    assert np.array_equal(listed, mask)
+    assert record.fold_costs.tolist() == [0.25, 0.5, 0.5]
+
+
 def test_masks_are_listed_in_the_order_of_their_first_evaluation(url: str) -> None:
     part = open_part(Archive(url))
     masks = np.eye(N_UNITS, dtype=bool)[[5, 2, 9]]

@@ -36,6 +36,8 @@ __all__ = [
 _NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}\n\r\0')
 # Trees compute in float32. Within its range, sums of squares in float64 stay finite.
 _LARGEST = float(np.finfo(np.float32).max)
+# Columns that are checked at once.
+_BLOCK = 512
 _PREDICTS = ("predict", "predict_proba", "decision_function")
 
 
@@ -142,7 +144,8 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
     lightgbm = is_lightgbm(estimator)
     takes_categories = categories or takes_categorical(estimator)
     allows_nan = allows_missing(estimator)
-    for name, column in features.items():
+    suspicious = _may_be_rejected(features, lightgbm, allows_nan)
+    for name, column in features.loc[:, suspicious].items():
         if column.isna().all():
             raise DataError(f"column {name!r} has no values; drop it")
         if lightgbm and set(str(name)) & _NOT_IN_LIGHTGBM_NAMES:
@@ -176,6 +179,32 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
                 f"column {name!r} has {int(column.isna().sum())} missing values, which "
                 f"{type(estimator).__name__} does not support; impute in a Pipeline or use LightGBM"
             )
+
+
+def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -> NDArray[np.bool_]:
+    """Return which columns have to be looked at one by one: bool (n_columns,).
+
+    Those of NumPy floats without any fault are found in blocks: in a table of 100,000 columns,
+    pandas takes most of a minute to return each of them.
+    """
+    suspicious = np.ones(features.shape[1], dtype=bool)
+    floats = np.array([dtype == np.dtype(float) for dtype in features.dtypes], dtype=bool)
+    positions = np.flatnonzero(floats)
+    for start in range(0, len(positions), _BLOCK):
+        block = positions[start : start + _BLOCK]
+        values = features.iloc[:, block].to_numpy()
+        # Any NaN or infinity is left to the closer look.
+        fine = np.isfinite(values).all(axis=0) | (
+            allows_nan & ~np.isnan(values).all(axis=0) & ~np.isinf(values).any(axis=0)
+        )
+        if not lightgbm:
+            with np.errstate(invalid="ignore"):
+                fine &= ~(np.abs(values) > _LARGEST).any(axis=0)
+        suspicious[block] = ~fine
+    if lightgbm:
+        names = [str(name) for name in features.columns]
+        suspicious |= [name == "" or bool(set(name) & _NOT_IN_LIGHTGBM_NAMES) for name in names]
+    return suspicious
 
 
 def _check_range(name: str, values: NDArray[np.float64], lightgbm: bool) -> None:

@@ -20,8 +20,9 @@ __all__ = ["asked_evaluations", "asked_masks", "looked_up", "training_seconds"]
 
 Bool = NDArray[np.bool_]
 
-# Masks per lookup: records take much more memory than what is kept of them.
-_CHUNK = 500
+# Per lookup: records take much more memory than what is kept of them.
+_MOST_MASKS = 500
+_MOST_BYTES = 1 << 26
 
 
 def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
@@ -46,8 +47,9 @@ def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
 
 def looked_up(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[Bool, Record]]:
     """Yield each of the masks (n, n_units) and its record, reading a part of them at a time."""
-    for start in range(0, len(masks), _CHUNK):
-        chunk = masks[start : start + _CHUNK]
+    step = _masks_per_lookup(known)
+    for start in range(0, len(masks), step):
+        chunk = masks[start : start + step]
         yield from zip(chunk, known.lookup(chunk), strict=True)
 
 
@@ -103,12 +105,17 @@ def training_seconds(asked: Mapping[bytes, int], known: KnownEvaluations) -> flo
     """
     keys = list(asked)
     n_units = known.blank.used.shape[1]
-    total = 0.0
-    for start in range(0, len(keys), _CHUNK):
-        some = keys[start : start + _CHUNK]
+    total, step = 0.0, _masks_per_lookup(known)
+    for start in range(0, len(keys), step):
+        some = keys[start : start + step]
         records = known.lookup(unpack_masks(some, n_units))
         for key, record in zip(some, records, strict=True):
             trained = int(record.known.sum())
             if trained:
                 total += record.seconds * min(1.0, asked[key].bit_count() / trained)
     return total
+
+
+def _masks_per_lookup(known: KnownEvaluations) -> int:
+    blank = known.blank
+    return max(1, min(_MOST_MASKS, _MOST_BYTES // (blank.importances.nbytes + blank.used.nbytes)))

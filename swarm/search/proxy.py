@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.search.asked import looked_up
 from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
 from swarm.search.result import ConfirmedSubsets, SearchResult
 from swarm.strategies.operators.memory import shrink
@@ -90,11 +91,14 @@ def best_subsets(
     space, asked = result.space, result.state.asked
     every = pack_folds(np.ones(evaluator.n_folds, dtype=bool))
     masks = unpack_masks((key for key, folds in asked.items() if folds == every), space.n_units)
-    records = evaluator.known.lookup(masks)
-    costs = np.array([record.cost for record in records])
-    if evaluator.problem.exact_shrink and len(masks):
-        used = np.array([record.used.any(axis=0) for record in records])
-        masks = shrink(masks, masks & used, space)
+    exact = evaluator.problem.exact_shrink
+    costs, used = np.zeros(len(masks)), masks.copy() if exact else masks
+    for row, (_, record) in enumerate(looked_up(masks, evaluator.known)):
+        costs[row] = record.cost
+        if exact:
+            used[row] &= record.used.any(axis=0)
+    if exact and len(masks):
+        masks = shrink(masks, used, space)
     allowed = np.isfinite(costs) & space.obeys(masks)
     masks, costs = masks[allowed], costs[allowed]
     rank = space.rank(masks, costs)

@@ -18,13 +18,13 @@ from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.evaluation.workers import Workers
 from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.problem import Problem
-from swarm.search.asked import training_seconds
+from swarm.search.asked import looked_up, training_seconds
 from swarm.search.budget import Budget, Counts
 from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState, run
 from swarm.search.history import EpochRecord
 from swarm.search.narrowed import Narrowed
-from swarm.search.packing import pack_folds, pack_masks
+from swarm.search.packing import first_of_equal, pack_folds, pack_masks
 from swarm.search.prefilter import Cut, Prefilter, cut_units
 from swarm.search.proxy import LOW_CORRELATION, confirm
 from swarm.search.result import SearchResult
@@ -430,10 +430,12 @@ def run_search(
                 result = replace(tuning.interrupted, reason="interrupted")
             else:
                 result = run(
-                    search, callbacks=hooks.epochs, step=lambda state: hooks.step(search, state)
+                    search,
+                    callbacks=(timed.forget, *hooks.epochs),
+                    step=lambda state: hooks.step(search, state),
                 )
         except KeyboardInterrupt:
-            known = _salvaged(search, evaluator) if salvage else None
+            known = _salvaged(search, timed) if salvage else None
             if known is None:
                 raise
             result = known
@@ -499,12 +501,22 @@ def _tuned(
 
 
 class _Timed:
-    """An evaluator that measures the CPU time this thread spends in it."""
+    """An evaluator that measures the CPU time this thread spends in it.
+
+    Attributes
+    ----------
+    n_folds : int
+    seconds : float
+        CPU time.
+    asked : list of bool (n, n_units)
+        Masks of every batch since the last epoch.
+    """
 
     def __init__(self, evaluator: CrossValidation) -> None:
-        self._evaluator = evaluator
+        self.evaluator = evaluator
         self.n_folds = evaluator.n_folds
         self.seconds = 0.0
+        self.asked: list[Bool] = []
 
     def evaluate(
         self,
@@ -514,19 +526,32 @@ class _Timed:
         race: Race | None = None,
     ) -> Evaluations:
         began = time.thread_time()
+        self.asked.append(masks)
         try:
-            return self._evaluator.evaluate(masks, incumbents, fold_order, race)
+            return self.evaluator.evaluate(masks, incumbents, fold_order, race)
         finally:
             self.seconds += time.thread_time() - began
 
+    def forget(self, record: EpochRecord, state: SearchState) -> None:
+        """Drop the masks of a finished epoch."""
+        self.asked.clear()
 
-def _salvaged(search: Search, evaluator: CrossValidation) -> SearchResult | None:
-    """Return the best evaluated subset of an unfinished first epoch, if any."""
+
+def _salvaged(search: Search, timed: _Timed) -> SearchResult | None:
+    """Return the best evaluated subset of an unfinished first epoch, if any.
+
+    Other evaluations in the archive are not read: there may be millions.
+    """
+    evaluator = timed.evaluator
     space, exact = search.space, evaluator.problem.exact_shrink
+    if not timed.asked:
+        return None
+    requested = np.vstack(timed.asked)
+    requested = requested[first_of_equal(requested)]
     masks: list[Bool] = []
     used: list[Bool] = []
     costs: list[float] = []
-    for mask, record in evaluator.known.all():
+    for mask, record in looked_up(requested, evaluator.known):
         if record.complete and not record.failed and space.obeys(mask[None, :])[0]:
             masks.append(mask)
             used.append(mask & record.used.any(axis=0) if exact else mask)

@@ -142,7 +142,7 @@ class SubsetSelector(
         the number of partitions (5), and `goal`, `margin`, `confidence` and `min_gain` of
         :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
         a number of folds or a shuffled splitter.
-    prefilter : bool, "auto" or mapping, default=False
+    prefilter : bool, "auto" or mapping, default="auto"
         Rank all features by the importances of the model, keep the first ones, and search only
         those. Their number is the one with the lowest cost on fresh folds, where possible; see
         :mod:`swarm.search.prefilter`. True: always; ``"auto"``: for more than 5,000 columns. A
@@ -266,7 +266,7 @@ class SubsetSelector(
         param_grid: Any = None,
         proxy: Any = None,
         confirm: bool | Mapping[str, Any] = False,
-        prefilter: bool | str | Mapping[str, Any] = False,
+        prefilter: bool | str | Mapping[str, Any] = "auto",
         racing: float | None = None,
         pruning: bool = True,
         n_jobs: int | None = 1,

@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from swarm.errors import ConfigError, StoreError
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
 from swarm.storage.record_cache import Recall
-from swarm.storage.record_rows import decode, encode
+from swarm.storage.record_rows import decode, encode, former_key, mask_key
 from swarm.storage.records import Record
 
 if TYPE_CHECKING:
@@ -339,20 +339,22 @@ class KnownEvaluations:
 
         The arrays of cached records are read-only.
         """
-        keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
+        keys = [mask_key(mask) for mask in masks]
         known = {key: self._recall.get(key) for key in keys}
         found = {key: record for key, record in known.items() if record is not None}
-        fresh = self._read([key for key, record in known.items() if record is None])
+        missing = {key: mask for key, mask in zip(keys, masks, strict=True) if known[key] is None}
+        fresh = self._read(missing)
         for key, record in fresh.items():
             if self._is_final(record):
                 self._recall.keep(key, record)
         found |= fresh
         return [found.get(key, self.blank) for key in keys]
 
-    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Record]:
+    def _read(self, masks: Mapping[bytes, Bool]) -> dict[bytes, Record]:
+        """Return the records of masks, by their keys."""
         found: dict[bytes, Record] = {}
-        if not keys:
-            return found
+        # Rows of an earlier version may have another key.
+        keys = [each for key, mask in masks.items() for each in {key, former_key(mask)}]
         query = _BY_DIGEST if self._archive._on_server else _BY_MASK
         with self._archive._told("read"), self._archive._engine.connect() as connection:
             for start in range(0, len(keys), _CHUNK):
@@ -360,9 +362,10 @@ class KnownEvaluations:
                 if self._archive._on_server:
                     chunk = [hashlib.sha256(key).digest() for key in chunk]
                 for row in connection.execute(query, {"number": self._number, "keys": chunk}):
-                    _, record = decode(row, self._n_folds, self._n_units)
-                    known = found.get(bytes(row.mask))
-                    found[bytes(row.mask)] = record if known is None else known.merge(record)
+                    mask, record = decode(row, self._n_folds, self._n_units)
+                    key = mask_key(mask)
+                    known = found.get(key)
+                    found[key] = record if known is None else known.merge(record)
         return found
 
     def _is_final(self, record: Record) -> bool:
@@ -393,7 +396,7 @@ class KnownEvaluations:
         with self._archive._told("read"), self._archive._engine.connect() as connection:
             for row in connection.execute(query):
                 mask, record = decode(row, self._n_folds, self._n_units)
-                key = bytes(row.mask)
+                key = mask_key(mask)
                 if key in found:
                     record = found[key][1].merge(record)
                 found[key] = (mask, record)

@@ -1,6 +1,8 @@
-"""Scaling with columns, particles, rows, folds and workers. Takes about three minutes.
+"""Scaling with rows, columns, particles, workers, archived evaluations and epochs.
 
-Prints the tables of docs/scaling.md. Everything but the last table runs on one thread.
+Prints the tables of docs/scaling.md, with the exponent of the growth where it has several sizes,
+and the limit that is hard to beat beside it. All but the table of workers runs on one thread.
+`--long` adds the largest sizes: a million evaluations, 2,000 epochs.
 """
 
 from __future__ import annotations
@@ -8,20 +10,28 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+from filled_archive import fill
 from lightgbm import LGBMClassifier
+from sklearn.base import clone
+from sklearn.naive_bayes import GaussianNB
 from threadpoolctl import threadpool_limits
 
 from swarm import CrossValidation, Problem, SearchSpace, prepare_hints
 from swarm.evaluation.types import Evaluations, Work
 from swarm.problem.hints import Hints
+from swarm.search.budget import Budget
+from swarm.search.driver import Search
+from swarm.storage.archive import Archive
 from swarm.strategies.base import Proposal
 from swarm.strategies.multiswarm import MultiSwarm
 
@@ -31,9 +41,13 @@ ROWS = 2000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--columns", type=int, nargs="+", default=[1000, 5000, 10_000])
-    parser.add_argument("--only", choices=["columns", "particles", "fits", "workers"], default=None)
+    parser.add_argument("--only", default=None, help="the name of one table, e.g. archive")
+    parser.add_argument("--long", action="store_true")
     options = parser.parse_args()
     sections = {
+        "archive": lambda: archived([10_000, 100_000] + [1_000_000] * options.long),
+        "epochs": lambda: epochs(2000 if options.long else 500),
+        "rows": lambda: rows([10_000, 40_000] + [160_000] * options.long),
         "columns": lambda: columns(options.columns),
         "particles": particles,
         "fits": fits,
@@ -42,6 +56,101 @@ def main() -> None:
     for name, section in sections.items():
         if options.only in (None, name):
             section()
+
+
+def archived(counts: list[int]) -> None:
+    """Measure one problem of 60 units: what a search does with an archive that holds much."""
+    print("\narchive (60 units, 5 folds; seconds, the last column bytes)")
+    head("rows", "add 500", "open", "look up", "a row")
+    posed = Problem.build(*labelled(400, 60), GaussianNB(), folds=5)
+    masks = np.random.default_rng(9).random((500, 60)) < 0.5
+    figures = []
+    with TemporaryDirectory() as folder:
+        path, held = Path(folder) / "archive.db", 0
+        archive = Archive(f"sqlite:///{path}")
+        # The first call compiles statements.
+        fill(archive, posed, 500)
+        for count in counts:
+            fill(archive, posed, count - held - 500, seed=count)
+            added = seconds_of(lambda: fill(archive, posed, 500, seed=count + 1))  # noqa: B023
+            held = count
+            archive.close()
+            opened = seconds_of(lambda: Archive(f"sqlite:///{path}").open_problem(posed))
+            archive = Archive(f"sqlite:///{path}")
+            known = archive.open_problem(posed)
+            found = seconds_of(lambda: known.lookup(masks))  # noqa: B023
+            figures.append((count, added, opened, found))
+            line(*figures[-1], path.stat().st_size / count)
+    growth(figures)
+
+
+def epochs(count: int) -> None:
+    """Measure a tenth of the epochs at a time: the time of an epoch should stay the same."""
+    print(f"\nepochs (naive Bayes, 60 units, 16 particles; ms of an epoch, {count} epochs)")
+    head("epoch", "ms")
+    posed = Problem.build(*labelled(400, 60), GaussianNB(), folds=5)
+    needs = MultiSwarm().needs
+    hints = prepare_hints(posed.features, posed.space, posed.target, posed.task, needs=needs)
+    with CrossValidation(posed) as evaluator:
+        search = Search(MultiSwarm(), posed.space, evaluator, hints, 0, Budget(epochs=count))
+        state, figures, part = search.start(), [], count // 10
+        for end in range(part, count + 1, part):
+            started = time.perf_counter()
+            while state.epoch < end:
+                state, _ = search.step(state)
+            figures.append((end, 1000 * (time.perf_counter() - started) / part))
+            line(*figures[-1])
+    growth(figures[1:])
+
+
+def rows(counts: list[int]) -> None:
+    """Measure preparing and one subset, beside reading the file and LightGBM on the same folds."""
+    print("\nrows (100 columns, 2 folds, LightGBM of 20 trees; seconds)")
+    head("rows", "read", "build", "identify", "subset", "LightGBM")
+    figures = []
+    with TemporaryDirectory() as folder, threadpool_limits(1):
+        for count in counts:
+            features, target = labelled(count, 100)
+            path = Path(folder) / "table.parquet"
+            features.to_parquet(path)
+            read = seconds_of(lambda: pd.read_parquet(path))  # noqa: B023
+            model = LGBMClassifier(n_estimators=20, num_leaves=16, verbosity=-1, n_jobs=1)
+            started = time.perf_counter()
+            posed = Problem.build(features, target, model, folds=2)
+            built = time.perf_counter() - started
+            named = seconds_of(posed.fingerprint)
+            everything = np.ones((1, 100), dtype=bool)
+            with CrossValidation(posed, exact=False, backend="sequential") as evaluator:
+                spent = seconds_of(
+                    lambda: evaluator.evaluate(everything, np.full(1, np.inf), np.arange(2))  # noqa: B023
+                )
+            started = time.perf_counter()
+            for train, test in posed.folds:
+                fitted = clone(model).fit(features.iloc[train], target.iloc[train])
+                fitted.predict(features.iloc[test])
+            alone = time.perf_counter() - started
+            figures.append((count, read, built, named, spent, alone))
+            line(*figures[-1])
+    growth(figures)
+
+
+def growth(figures: Sequence[tuple[float, ...]]) -> None:
+    """Print the exponent b of a fit of a * size ** b for each column of seconds."""
+    sizes, *columns = np.array(figures, dtype=float).T
+    slopes = [float(np.polyfit(np.log(sizes), np.log(column), 1)[0]) for column in columns]
+    line("exponent", *slopes)
+
+
+def seconds_of(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def labelled(n_rows: int, n_columns: int) -> tuple[pd.DataFrame, pd.Series]:
+    features = table(n_rows, n_columns)
+    noise = np.random.default_rng(1).normal(size=n_rows)
+    return features, (features.iloc[:, :10].sum(axis=1) + noise > 0).astype(int)
 
 
 def columns(counts: Iterable[int]) -> None:
@@ -131,9 +240,7 @@ def table(n_rows: int, n_columns: int) -> pd.DataFrame:
 
 
 def problem(n_rows: int, n_columns: int, folds: int) -> Problem:
-    features = table(n_rows, n_columns)
-    noise = np.random.default_rng(1).normal(size=n_rows)
-    target = (features.iloc[:, :10].sum(axis=1) + noise > 0).astype(int)
+    features, target = labelled(n_rows, n_columns)
     model = LGBMClassifier(n_estimators=20, num_leaves=16, verbosity=-1)
     return Problem.build(features, target, model, folds=folds)
 
