@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= default
 
-.PHONY: help run test test-slow test-lowest test-pythons check fuzz faults browser docs docs-test install-test bench bench-scale evidence arena ui lock audit clean
+.PHONY: help run test test-slow test-clusters test-lowest test-pythons check fuzz faults browser docs docs-test install-test bench bench-scale evidence arena ui lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -29,7 +29,16 @@ test: $(VENV)/installed  ## Run the test suite (COVERAGE=1 to measure what it co
 		$(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 test-slow: $(VENV)/installed  ## Slow tests, faults in their short form, the browser, the pages, the installation
-	$(BIN)/python -m pytest -m "slow or faults or browser or docs or install"
+	$(BIN)/python -m pytest -m "slow or faults or browser or docs or install" --ignore=tests/test_clusters.py
+
+# Ray and what comes with it are too large for everybody's environment.
+CLUSTER_TESTS := $(addprefix tests/test_,clusters.py workers.py compare_flow.py deploy_clusters.py)
+
+test-clusters: $(VENV)/installed  ## Searches and comparisons on Dask and Ray clusters
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/clusters
+	$(BIN)/uv pip install --quiet --python build/clusters -r requirements.lock
+	$(BIN)/uv pip install --quiet --python build/clusters --constraints requirements.lock -e ".[clusters]"
+	build/clusters/bin/python -m pytest -m "slow or not slow" -k "cluster or ray" $(CLUSTER_TESTS)
 
 # Tests that need the library and nothing around it.
 LIBRARY := $(addprefix tests/test_,picks.py scoring_folds.py search.py selector.py sequential.py space.py)
