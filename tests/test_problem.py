@@ -236,6 +236,23 @@ def test_test_rows_of_one_class_are_refused_only_if_the_scorer_has_no_score_for_
         build(y=y, model=GaussianNB(), folds=sorted_folds, scoring="neg_log_loss")
 
 
+def test_the_relevance_of_a_wide_table_is_estimated_without_neighbours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def slow(*arguments: Any) -> Any:
+        raise AssertionError("neighbours were searched")
+
+    monkeypatch.setattr(relevance_module, "relevance", slow)
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(60, 5001)), columns=[f"c{i:04d}" for i in range(5001)])
+    target = (wide["c0003"] > 0).astype(int)
+    found = Problem.build(wide, target, GaussianNB(), folds=3).relevance
+    assert found is not None
+    assert np.argmax(found) == 3
+    with pytest.raises(AssertionError, match="neighbours"):
+        _ = Problem.build(wide.iloc[:, :5000], target, GaussianNB(), folds=3).relevance
+
+
 def test_mutual_information_is_computed_only_for_strategies_that_read_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
