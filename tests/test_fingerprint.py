@@ -124,11 +124,10 @@ def test_a_scorer_without_a_name_needs_an_archive_that_is_gone_with_the_process(
 def both_fingerprints(model: Any, **options: Any) -> tuple[str, str]:
     """Fingerprint of a problem, and what it would be if no costs had been corrected."""
     X, y = options.pop("X", NUMBERS), options.pop("y", CODES)
-    problem = Problem.build(X, y, model, folds=4, **options)
-    now = problem.fingerprint()
+    now = Problem.build(X, y, model, folds=4, **options).fingerprint()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(revised, "had_wrong_costs", lambda problem: False)
-        return now, problem.fingerprint()
+        return now, Problem.build(X, y, model, folds=4, **options).fingerprint()
 
 
 NUMBERS, CODES = numbers()

@@ -79,7 +79,9 @@ def test_a_shrunk_subset_has_the_folds_of_the_one_it_was_shrunk_from() -> None:
     wider = np.array([True, True, True, False])
     finished = [(other, record(0.1, 0.3)), (wider, record(0.3, 0.1)), (~other, record(0.2, 0.2))]
     shrunk = np.array([True, True, False, False])
-    assert _origin(shrunk, 0.2, finished) is finished[1][1]
+    found = _origin(shrunk, 0.2, finished)
+    assert found is not None
+    assert found[1] is finished[1][1]
     assert _origin(shrunk, 0.25, finished) is None
 
 
