@@ -309,6 +309,7 @@ SELECTORS = {
 }
 
 
+@pytest.mark.slow
 def test_selectors_are_judged_beside_strategies_on_rows_that_none_saw(bench, capsys):
     config = of(bench, strategies=SELECTORS, split={"kind": "stratified"}, resample=True, seeds=3)
     with pytest.MonkeyPatch.context() as patch:

@@ -304,6 +304,7 @@ def test_history_is_the_same_whatever_the_archive_knew(tmp_path: Path) -> None:
     assert replayed.work["fits"].sum() == 0
 
 
+@pytest.mark.slow
 def test_a_tie_with_the_incumbent_is_not_pruned_in_any_order_of_the_folds() -> None:
     X, y = planted(4)
     problem = Problem.build(X, y, GaussianNB(), scoring="neg_log_loss")

@@ -107,6 +107,7 @@ def left_behind(
     return bench, made
 
 
+@pytest.mark.slow
 def test_what_a_run_leaves_behind_holds_no_pickle(left_behind: Any) -> None:
     bench, _ = left_behind
     store = Path(bench.uri.removeprefix("sqlite:///")).parent
@@ -132,6 +133,7 @@ def no_unpickling(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(name, refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_registered_model_loads_without_unpickling_and_its_card_says_how(
     name: str, left_behind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +157,7 @@ class Foreign:
         return os.system, ("true",)
 
 
+@pytest.mark.slow
 def test_a_tampered_skops_file_is_refused(left_behind: Any, tmp_path: Path) -> None:
     bench, made = left_behind
     folder = folder_of(bench, made["tree"].model_uri, tmp_path)

@@ -137,6 +137,7 @@ def nobody_left_behind() -> Iterator[None]:
     assert not children() - before
 
 
+@pytest.mark.slow
 @needs_proc
 @in_processes
 def test_two_workers_are_two_processes_of_one_thread_that_load_the_data_once(
