@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 from mlflow.data.code_dataset_source import CodeDatasetSource
 from mlflow.data.pandas_dataset import PandasDataset
+from mlflow.exceptions import MlflowException
 
 from swarm.errors import InputError, StoreError
 from tasks.tracking import Tracking, open_tracking, runs_page
@@ -99,6 +100,30 @@ def test_a_data_set_is_an_input_of_the_run(tracking: Tracking) -> None:
     assert "postgresql://u:***@h/db" in found["small"].dataset.source
     (tag,) = found["small"].tags
     assert (tag.key, tag.value) == ("mlflow.data.context", "training")
+
+
+def test_a_table_that_another_run_adds_at_the_same_moment_is_attached(
+    tracking: Tracking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = tracking.start_run("together", {}, {})
+    log_inputs, errors = (
+        tracking.client.log_inputs,
+        ["(sqlite3.IntegrityError) UNIQUE", "disk full"],
+    )
+
+    def late(*arguments: object, **named: object) -> None:
+        if errors:
+            raise MlflowException(errors.pop(0))
+        log_inputs(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tracking.client, "log_inputs", late)
+    frame = pd.DataFrame({"a": [1, 2]})
+    with pytest.raises(StoreError, match="disk full"):
+        tracking.log_dataset(run_id, frame, "small", "file:x.csv", "training")
+    errors.append("(sqlite3.IntegrityError) UNIQUE")
+    tracking.log_dataset(run_id, frame, "small", "file:x.csv", "training")
+    (entry,) = tracking.client.get_run(run_id).inputs.dataset_inputs
+    assert entry.dataset.name == "small"
 
 
 def test_the_description_of_a_table_is_that_of_mlflow_without_reading_its_values() -> None:

@@ -417,12 +417,20 @@ class Tracking:
         name, digest : str
             With which metrics refer to the table.
         """
+        from mlflow.exceptions import MlflowException
+
         # Imported here, as it needs pandas, which would slow down `swarm --help`.
         from tasks.tracking.dataset import dataset_input
 
         entry = dataset_input(frame, name, source, context)
         with store_errors(self.uri, f"log the data set {name!r}"):
-            self.client.log_inputs(run_id, datasets=[entry])
+            try:
+                self.client.log_inputs(run_id, datasets=[entry])
+            except MlflowException as error:
+                # Another run has added the same table since MLflow looked for it.
+                if not any(told in str(error) for told in ("IntegrityError", "UniqueViolation")):
+                    raise
+                self.client.log_inputs(run_id, datasets=[entry])
         return entry.dataset.name, entry.dataset.digest
 
     def _found(self, run_id: str) -> Any:
