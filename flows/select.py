@@ -278,7 +278,7 @@ def _open_run(
         was: Mapping[str, object] = earlier
         now: Mapping[str, object] = flatten(config)
         if data.cut_folds is None:
-            # Nothing is cut, whatever was configured.
+            # Without a cut, the prefilter has no effect.
             was, now = _without_prefilter(was), _without_prefilter(now)
         refuse_another_search(run, was, now, tags, later_values())
         return RunLog.resume(tracking, run_id, tags, text, test=data.test)

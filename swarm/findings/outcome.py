@@ -49,9 +49,9 @@ def judgement_findings(judgement: Judgement) -> list[Finding]:
 
 
 def _gain(confirmation: Confirmation | None) -> Finding | None:
-    if confirmation is None or confirmation.gain is None or confirmation.verdict == "better":
+    if confirmation is None or confirmation.gain is None:
         return None
-    if confirmation.declined:
+    if confirmation.declined or confirmation.verdict == "better":
         return None
     gain, n_folds = confirmation.gain, confirmation.fold_costs.shape[1]
     where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"

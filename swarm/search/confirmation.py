@@ -22,6 +22,7 @@ from swarm.errors import ConfigError, InputError, nearest
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import Fold, partition_key
 from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
 from swarm.search.packing import first_of_equal
 from swarm.search.picks import pareto_front
 from swarm.search.proxy import best_subsets
@@ -88,6 +89,11 @@ class ConfirmationPlan:
                 f"{nearest(str(self.goal), GOALS)}"
             )
 
+    def may_keep_all(self, space: SearchSpace) -> bool:
+        """Whether all features are the result if no subset beats them by `min_gain`."""
+        asked = self.goal == "score" and self.min_gain > 0 and space.unit_prices is None
+        return asked and bool(space.obeys(~space.forbidden[None, :])[0])
+
 
 @dataclass(frozen=True, eq=False)
 class Confirmation:
@@ -108,7 +114,7 @@ class Confirmation:
     goal, margin, confidence, min_gain
         See :class:`ConfirmationPlan`.
     everything : int or None
-        Row of all features; None if they are no candidate.
+        Row of all features if they may be kept, see :meth:`ConfirmationPlan.may_keep_all`.
     prices : float64 (m,) or None
         What each subset costs to obtain; None without prices.
     """
@@ -146,15 +152,15 @@ class Confirmation:
     def chosen(self) -> int:
         """Row of the result, by the goal; the lowest cost if no other subset is good enough."""
         if self.goal == "score":
-            return 0 if self.everything is None or not self.declined else self.everything
+            return self.everything if self.everything is not None and self.declined else 0
         reference = self.baseline if self.goal == "size" else self.fold_costs[0]
         row = self.smallest_within_margin(reference)
         return 0 if row is None else row
 
-    @property
+    @cached_property
     def declined(self) -> bool:
         """Whether all features are the result, as no subset beats them by enough."""
-        if self.goal != "score" or self.everything is None or len(self.masks) == 1:
+        if self.everything is None or len(self.masks) == 1:
             return False
         gain = self._gain_of(self._lowest)
         return gain is not None and gain.mean < self.min_gain * gain.error
@@ -326,10 +332,10 @@ def confirm_on_fresh_folds(
 ) -> SearchResult:
     """Evaluate the best subsets of a search on fresh folds, and choose among them.
 
-    Candidates are the subsets with the lowest cost, the subset of the units that at least half of
-    them share, unless the goal is the score, the best of each size on the Pareto front, and all
-    features if `min_gain` makes them a result. A strategy with a rule of its own for its result
-    has that single candidate.
+    Candidates are the subsets with the lowest cost and the subset of the units that at least half
+    of them share. If the goal is not the score, so are the best of each size on the Pareto front;
+    if it is, all features may be one (:meth:`ConfirmationPlan.may_keep_all`). A strategy with a
+    rule of its own for its result has that single candidate.
 
     Parameters
     ----------
@@ -373,7 +379,7 @@ def confirm_on_fresh_folds(
         plan.margin,
         plan.confidence,
         plan.min_gain,
-        int(whole[0]) if plan.min_gain and prices is None and len(whole) else None,
+        int(whole[0]) if len(whole) and plan.may_keep_all(result.space) else None,
         prices,
     )
     return replace(result, confirmation=confirmation)
@@ -407,9 +413,8 @@ def candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirmat
         front = pareto_front(result.space.price(masks), costs)
         spread = np.linspace(0, len(front) - 1, min(plan.n_best, len(front)))
         parts.append(masks[front[np.unique(spread.round().astype(int))]])
-    elif plan.min_gain and result.space.unit_prices is None:
-        everything = ~result.space.forbidden[None, :]
-        parts.append(everything[result.space.obeys(everything)])
+    if plan.may_keep_all(result.space):
+        parts.append(~result.space.forbidden[None, :])
     candidates = np.vstack(parts)
     distinct: Bool = candidates[first_of_equal(candidates)]
     return distinct

@@ -79,11 +79,6 @@ class Tuning:
     problems: tuple[Problem, ...]
     n_grid: int
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parameters, in the order of their first setting."""
-        return tuple(dict.fromkeys(name for setting in self.settings for name in setting))
-
 
 @dataclass(frozen=True)
 class Round:
