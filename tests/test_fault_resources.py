@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import faulthandler
 import os
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,9 @@ from sklearn.naive_bayes import GaussianNB
 from conf.check import check
 from swarm.errors import ConfigError, EvaluationError, StoreError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.deadline import Deadline
+from swarm.evaluation.fitting import Job, fit_mask
+from swarm.evaluation.limit import Limit
 from swarm.problem.hints import prepare_hints
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
@@ -104,9 +110,21 @@ def test_workers_out_of_memory_are_one_sentence_and_blame_no_subset(
     assert not any(known[row].known.any() for row in np.flatnonzero(MASKS[:, 3]))
 
 
-def test_this_process_out_of_memory_is_one_sentence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        RuntimeError("can't start new thread"),
+        ImportError("x.so: cannot allocate memory in static TLS block"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_this_process_out_of_memory_is_one_sentence_too(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: Any, **__: Any) -> None:
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr(GaussianNB, "fit", full)
     archive = Archive()
@@ -114,6 +132,19 @@ def test_this_process_out_of_memory_is_one_sentence_too(monkeypatch: pytest.Monk
     with pytest.raises(EvaluationError, match=r"ran out of memory .* then resume"):
         evaluate(problem, archive, exact=False)
     assert not any(record.known.any() for record in archive.open_problem(problem).lookup(MASKS))
+
+
+def test_a_watchdog_that_no_memory_is_left_for_fails_no_subset(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise RuntimeError("unable to start watchdog thread")
+
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", full)
+    problem = problem_of(GaussianNB())
+    job = Job(0, MASKS[0], np.full(problem.n_folds, np.nan), np.arange(3), Limit())
+    with pytest.raises(MemoryError, match="watchdog"):
+        fit_mask(problem, job, partial(Deadline(1.0, tmp_path, 1).watch, job))
 
 
 @pytest.fixture

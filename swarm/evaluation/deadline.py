@@ -44,7 +44,11 @@ class Deadline:
         """End this process if the fit in this context times out; `fold` may be ``REFIT``."""
         path = self.folder / f"late_{self.batch}_{job.number}_{job.part}_{fold}"
         with open(path, "w") as file:
-            faulthandler.dump_traceback_later(self.seconds, exit=True, file=file)
+            try:
+                faulthandler.dump_traceback_later(self.seconds, exit=True, file=file)
+            except RuntimeError as error:
+                # The watchdog thread starts anew for each fit, and cannot where memory is short.
+                raise MemoryError(str(error)) from error
             try:
                 yield
             finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -114,9 +115,8 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
         try:
             with watch(fold):
                 cost, importances, used = _fit_fold(problem, columns, positions, fold, job.mask)
-        except MemoryError:
-            raise
-        except Exception:
+        except Exception as raised:
+            _reraise_out_of_memory(raised)
             error = traceback.format_exc()
             cost, used = float("inf"), job.mask
         if not cost >= lowest_cost(problem):
@@ -129,11 +129,25 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
         try:
             with watch(REFIT):
                 trained.importances[0] = _refit(problem, columns, positions)
-        except MemoryError:
-            raise
-        except Exception:
+        except Exception as raised:
+            _reraise_out_of_memory(raised)
             error = traceback.format_exc()
     return replace(trained, seconds=time.perf_counter() - started, error=error)
+
+
+def _reraise_out_of_memory(error: Exception) -> None:
+    """Raise MemoryError if a fit failed for lack of memory, whatever the exception it raised.
+
+    Where memory is short, Python and the libraries below it fail to start a thread, to open a
+    file or to load a module, each with an exception of its own.
+    """
+    if isinstance(error, MemoryError):
+        raise error
+    no_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    no_thread = isinstance(error, RuntimeError) and "start new thread" in str(error)
+    no_module = isinstance(error, ImportError) and "allocate memory" in str(error)
+    if no_memory or no_thread or no_module:
+        raise MemoryError(str(error)) from error
 
 
 def _fit_fold(
