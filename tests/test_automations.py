@@ -17,6 +17,7 @@ import pytest
 import yaml
 from prefect import flow
 from prefect.client.orchestration import get_client
+from prefect.events.worker import EventsWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Crashed, Failed
 
@@ -54,6 +55,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         answers_soon(f"{address}/health", process)
         with temporary_settings({PREFECT_API_URL: address}):
             yield address
+            # The events of this process all go to the server of the first one, also later.
+            EventsWorker.drain_all(at_exit=False)
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(60)

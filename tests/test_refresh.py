@@ -64,15 +64,15 @@ class Desk:
         data = {"source": "file", "path": str(self.snapshots / "rows_{date}.parquet")}
         champion = {"name": self.name, "publish": str(self.published), "margin": 0.01}
         sections["champion"] = champion | sections.get("champion", {})
-        mapping = self.bench.mapping(
-            model=BAYES,
-            split={"kind": "time"},
+        defaults = {
+            "model": BAYES,
+            "split": {"kind": "time"},
             # Folds in time would ask what predicts after the relation changed within the rows.
-            folds={"kind": "stratified"},
-            budget={"epochs": 5},
-            test={"bootstrap": 200},
-            **sections,
-        )
+            "folds": {"kind": "stratified"},
+            "budget": {"epochs": 5},
+            "test": {"bootstrap": 200},
+        }
+        mapping = self.bench.mapping(**(defaults | sections))
         mapping["data"] = {**data, "target": "y", "time": "week"}
         config = from_yaml(render(mapping), env={})
         assert isinstance(config, RefreshConfig)
@@ -281,3 +281,24 @@ def test_a_refresh_is_told_from_other_configurations(desk: Desk) -> None:
         desk.config(champion={"margin": -1.0})
     with pytest.raises(ConfigError, match="password or a token"):
         desk.config(champion={"publish": "ftp://me:secret@host/features.json"})
+
+
+@pytest.mark.slow
+def test_a_refresh_chooses_the_setting_anew_and_registers_models_that_have_it(desk: Desk) -> None:
+    model = {**BAYES, "params": {}, "search": {"var_smoothing": [1e-9, 100.0]}}
+    budget = {"epochs": 12}
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    first = desk.refresh(model=model, budget=budget)
+    assert first.outcome is not None
+    assert first.outcome.result.tuning.params == {"var_smoothing": 1e-9}
+    assert {m.var_smoothing for m in first.outcome.ensemble.models_} == {1e-9}
+    again = desk.refresh(model=model, budget=budget)
+    assert (again.decision, again.outcome) == ("unchanged", None)
+    snapshot(desk.snapshots, "2026-01-12", 8, moved=2)
+    second = desk.refresh(model=model, budget=budget)
+    assert (second.decision, second.champion.version) == ("promoted", "2")
+    found = json.loads(desk.artifact(second.run_id, "features.json"))
+    assert found["model"]["setting"] == {"var_smoothing": 1e-9}
+    # Other values are another configuration, which is searched though the rows are the same.
+    wider = {**model, "search": {"var_smoothing": [1e-9, 1e-3, 100.0]}}
+    assert desk.refresh(model=wider, budget={"epochs": 20}).outcome is not None

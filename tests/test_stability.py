@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from sklearn.naive_bayes import GaussianNB
 
 from flows.cli import app
@@ -164,6 +166,24 @@ def test_planted_features_are_core_and_the_archive_answers_the_second_time(
     assert "Over 4 samples of 50% of the rows" in said
     assert "Over 3 seeds on all training rows, the stability index is" in said
     assert "3 are core" in said
+
+
+@pytest.mark.slow
+def test_every_search_of_a_study_chooses_its_setting(prefect_server, bench, planted, capsys):
+    mapping = yaml.safe_load(Path(planted).read_text())
+    mapping["model"] = {**BAYES, "search": {"var_smoothing": [1e-9, 100.0]}}
+    mapping["model"].pop("params", None)
+    Path(planted).write_text(yaml.safe_dump(mapping))
+    swarm("stability", planted, "--seeds", "2", "--resamples", "2", "--json", "-q")
+    told = json.loads(capsys.readouterr().out)
+    assert set(PLANTED) <= set(told["consensus"])
+    searches = pd.read_csv(io.BytesIO(bench.artifact(told["run"], "searches.csv")))
+    assert len(searches) == 4
+    before = bench.paid_for()
+    swarm("stability", planted, "--seeds", "2", "--resamples", "2", "--json", "-q")
+    again = json.loads(capsys.readouterr().out)
+    assert bench.paid_for() == before
+    assert again["features"] == told["features"]
 
 
 def test_groups_are_drawn_whole(bench, planted):
