@@ -20,6 +20,7 @@ from swarm.strategies.memetic import refined, survivors
 from swarm.strategies.mlaco import reinforced
 from swarm.strategies.operators.information_search import Merit, add_one, delete_one, grow
 from swarm.strategies.operators.memory import Memory
+from swarm.strategies.operators.walk import walk
 from swarm.testing.planted import constant, hints_for, make_search, plain_space, planted, spaces
 from swarm.testing.trajectory import drive
 from tests.fakes import calm
@@ -191,6 +192,35 @@ class TestAnts:
         # Attraction is relevance squared, as the first pheromone, by 1 + redundancy: the first
         # goes to the third all the same (0.39 / 2.5 against 0.06), all others to the first.
         assert found == {(1, 0, 1, 0), (1, 1, 0, 0), (1, 0, 0, 1)}
+
+    @calm
+    @given(st.integers(0, 10**6), st.integers(2, 30), st.sampled_from([0.0, 0.7, 1.0]))
+    def test_walks_are_those_of_the_rule_written_with_arrays(
+        self, seed: int, n_units: int, q0: float
+    ) -> None:
+        draw = np.random.default_rng(seed)
+        n_ants, n_steps = 5, n_units
+        allowed = draw.random(n_units) < 0.8
+        allowed[0] = True
+        # Few distinct values: ties are frequent.
+        pheromone = draw.integers(1, 4, n_units) / 2
+        heuristic = draw.integers(1, 4, (n_units, n_units)) / 2
+        greedy, turns = draw.random((n_steps, n_ants)) < q0, draw.random((n_steps, n_ants))
+        size = draw.integers(1, allowed.sum(), n_ants, endpoint=True)
+        masks = np.zeros((n_ants, n_units), dtype=bool)
+        masks[:, 0] = True
+        expected = masks.copy()
+        for ant in range(n_ants):
+            at = 0
+            for step in range(size[ant] - 1):
+                attraction = pheromone * heuristic[at] * (allowed & ~expected[ant])
+                upto = attraction.cumsum()
+                drawn = (upto > turns[step, ant] * upto[-1]).argmax()
+                at = attraction.argmax() if greedy[step, ant] else drawn
+                expected[ant, at] = True
+        here = np.zeros(n_ants, dtype=np.int64)
+        walk(masks, here, size, allowed, pheromone, heuristic, greedy, turns)
+        assert np.array_equal(masks, expected)
 
     def test_a_unit_that_tells_nothing_is_visited_where_nothing_else_is_left(self) -> None:
         space = plain_space(4)

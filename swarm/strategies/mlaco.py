@@ -52,10 +52,10 @@ class MultiLabelAntsState:
 
     Attributes
     ----------
-    relevant : float64 (n_units,)
-        Supervised heuristic: relevance summed over the labels, relative to the highest.
-    apart : float64 (n_units, n_units)
-        Unsupervised heuristic: 1 for units without redundancy, less for redundant ones.
+    heuristic : float64 (n_units, n_units)
+        Relevance of the column's unit (supervised heuristic: summed over the labels, relative to
+        the highest), times 1 for a pair without redundancy and less for a redundant one
+        (unsupervised heuristic), to the power of beta.
     pheromone : float64 (n_units,)
     warm : bool (n, n_units) or None
         Warm-start masks.
@@ -65,14 +65,13 @@ class MultiLabelAntsState:
 
     space: SearchSpace
     epoch: int
-    relevant: Float
-    apart: Float
+    heuristic: Float
     pheromone: Float
     warm: Bool | None
     memory: Memory
 
     def __post_init__(self) -> None:
-        for array in (self.relevant, self.apart, self.pheromone):
+        for array in (self.heuristic, self.pheromone):
             array.setflags(write=False)
 
     @property
@@ -126,16 +125,14 @@ class MultiLabelAnts(Strategy):
         self, space: SearchSpace, hints: Hints, rng: np.random.Generator
     ) -> MultiLabelAntsState:
         """Initialise the pheromone by relevance."""
-        relevance = hints.need("relevance", "mlaco").sum(axis=1)
         redundancy = hints.need("redundancy", "mlaco")
-        relevant = _relative(relevance)
+        relevant = _relative(hints.need("relevance", "mlaco").sum(axis=1))
         blank = space.repair(np.zeros((self.n_ants, space.n_units), dtype=bool), rng)
         return MultiLabelAntsState(
             space,
             0,
+            (relevant * (1.0 / (1.0 + redundancy))) ** self.beta,
             relevant,
-            1.0 / (1.0 + redundancy),
-            relevant.copy(),
             hints.warm,
             Memory.blank(blank),
         )
@@ -164,7 +161,10 @@ class MultiLabelAnts(Strategy):
         )
 
     def _walked(self, state: MultiLabelAntsState, rng: np.random.Generator) -> Bool:
-        """Build all subsets at once, one unit each at a time."""
+        """Build a subset for each ant, one unit at a time."""
+        # Not before: loading the compiler takes longer than listing the strategies.
+        from swarm.strategies.operators.walk import walk
+
         space, ants = state.space, np.arange(self.n_ants)
         size = np.full(self.n_ants, self.size or 0)
         if self.size is None:
@@ -176,13 +176,18 @@ class MultiLabelAnts(Strategy):
             np.tile(space.fixed if masks.any() else ~space.forbidden, (len(ants), 1)), rng
         )
         masks[ants, here] = True
-        while (walking := masks.sum(axis=1) < size).any():
-            attraction = state.pheromone * (state.relevant * state.apart[here]) ** self.beta
-            attraction = np.where(masks | space.forbidden, 0.0, attraction)
-            greedy = rng.random(len(ants)) < self.q0
-            there = np.where(greedy, attraction.argmax(axis=1), _roulette(attraction, rng))
-            here = np.where(walking, there, here)
-            masks[ants, here] = True
+        n_steps = max(0, int((size - masks.sum(axis=1)).max()))
+        draws = rng.random((n_steps, 2, self.n_ants))
+        walk(
+            masks,
+            here,
+            size,
+            ~space.forbidden,
+            state.pheromone,
+            state.heuristic,
+            draws[:, 0] < self.q0,
+            draws[:, 1],
+        )
         return masks
 
 
