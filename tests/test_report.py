@@ -229,7 +229,8 @@ def test_the_most_important_feature_comes_first_and_counts_span_the_subsets(html
     data = plain_report()
     assert data.ranked() == ["column 2", "column 1", "column 0"]
     assert data.frequency() == {"column 2": 2, "column 1": 2, "column 0": 1, "column 3": 1}
-    assert "Keep these 3 of 12 features: column 2, column 1 and column 0." in html
+    assert "<h1>Keep these 3 of 12 features</h1>" in html
+    assert '<p class="kept">column 2, column 1 and column 0</p>' in html
     assert "The ensemble needs 4 features to predict" in html
 
 

@@ -80,8 +80,8 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         data=data,
         light=LIGHT,
         dark=DARK,
-        answer=_answer(data),
         head=data.head(),
+        names=_names(data),
         tiles=_tiles(data),
         chosen=chosen[:_ROWS_MOST],
         others=others[:_ROWS_MOST],
@@ -139,17 +139,15 @@ def template(name: str) -> Template:
 # ---------------------------------------------------------------- the answer
 
 
-def _answer(data: ReportData) -> str:
-    """State in one sentence which features to keep."""
-    head = data.head()
-    if not head.names_features:
-        return f"{head.title}."
-    start = head.title
+def _names(data: ReportData) -> str:
+    """List the features to keep, by importance; empty where all are to be kept."""
+    if not data.head().names_features:
+        return ""
     names = [shortened(name, _NAME_LENGTH) for name in data.ranked()]
     if len(names) > _NAMED_IN_ANSWER:
         rest = len(names) - _NAMED_IN_ANSWER
-        return f"{start}: {', '.join(names[:_NAMED_IN_ANSWER])} and {rest:,} more."
-    return f"{start}: {' and '.join(part for part in (', '.join(names[:-1]), names[-1]) if part)}."
+        return f"{', '.join(names[:_NAMED_IN_ANSWER])} and {rest:,} more"
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def _tiles(data: ReportData) -> list[Tile]:
@@ -179,6 +177,9 @@ def _tiles(data: ReportData) -> list[Tile]:
         for rival in paired_differences(data)
         if rival.is_all_features and not single
     ]
+    if data.head().evidence:
+        # The same comparisons in the metric of the search.
+        return tiles
     if data.confirmation is not None:
         note = f"{cost(data.confirmation['all_features_cost'])} with all features"
         tiles.append((cost(data.confirmation["cost"]), "cost on fresh folds", note))
