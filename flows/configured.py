@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from conf.estimator import build_estimator, build_setting, settings_of
@@ -241,16 +242,8 @@ def _tuning(config: SelectConfig, problem: Problem) -> Tuning | None:
     if not config.model.search:
         return None
     settings, n_grid = settings_of(config.model, config.seed)
-    problems = [
-        problem.with_estimator(
-            build_setting(config.model, setting),
-            importance=config.evaluation.importance,
-            # That of the problem, which nested resampling changes for the search alone.
-            seed=problem.seed,
-        )
-        for setting in settings
-    ]
-    return Tuning(settings, tuple(problems), n_grid)
+    build = partial(build_setting, config.model)
+    return Tuning.of(problem, settings, n_grid, build, config.evaluation.importance)
 
 
 def evaluation_options(section: EvaluationSection) -> dict[str, Any]:

@@ -79,6 +79,26 @@ class Tuning:
     problems: tuple[Problem, ...]
     n_grid: int
 
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        settings: tuple[Setting, ...],
+        n_grid: int,
+        build: Callable[[Setting], Any],
+        importance: Any,
+    ) -> Tuning:
+        """Give the estimator of each setting, which `build` returns, the problem of the search.
+
+        The random state stays that of the problem, which nested resampling changes for the search
+        alone.
+        """
+        problems = tuple(
+            problem.with_estimator(build(setting), importance=importance, seed=problem.seed)
+            for setting in settings
+        )
+        return cls(settings, problems, n_grid)
+
 
 @dataclass(frozen=True)
 class Round:

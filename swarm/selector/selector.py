@@ -31,7 +31,7 @@ from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Prefilter, is_wide
 from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
-from swarm.search.settings import expanded
+from swarm.search.settings import Setting, expanded
 from swarm.search.tuning import Tuning
 from swarm.search.warm import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import check_parameters, prefilter_options
@@ -607,15 +607,11 @@ class SubsetSelector(
         if self.param_grid is None:
             return None
         settings, n_grid = expanded(self.param_grid, self.random_state)
-        problems = [
-            problem.with_estimator(
-                clone(problem.estimator, safe=False).set_params(**setting),
-                importance=self.importance,  # type: ignore[arg-type]
-                seed=self.random_state,
-            )
-            for setting in settings
-        ]
-        return Tuning(settings, tuple(problems), n_grid)
+
+        def build(setting: Setting) -> Any:
+            return clone(problem.estimator, safe=False).set_params(**setting)
+
+        return Tuning.of(problem, settings, n_grid, build, self.importance)
 
     def _confirmation_of(
         self, problem: Problem, folds: Any, groups: Any
