@@ -29,7 +29,8 @@ test: $(VENV)/installed  ## Run the test suite (COVERAGE=1 to measure what it co
 		$(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 test-slow: $(VENV)/installed  ## Slow tests, faults in their short form, the browser, the pages, the installation
-	$(BIN)/python -m pytest -m "slow or faults or browser or docs or install" --ignore=tests/test_clusters.py
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or faults or browser or docs or install" \
+		--ignore=tests/test_clusters.py
 
 # Ray and what comes with it are too large for everybody's environment.
 CLUSTER_TESTS := $(addprefix tests/test_,clusters.py workers.py compare_flow.py deploy_clusters.py)

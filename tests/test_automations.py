@@ -53,9 +53,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     address = f"http://127.0.0.1:{port}/api"
     try:
         answers_soon(f"{address}/health", process)
+        # The events of a process go to the server of the first one until they are drained.
+        EventsWorker.drain_all(at_exit=False)
         with temporary_settings({PREFECT_API_URL: address}):
             yield address
-            # The events of this process all go to the server of the first one, also later.
             EventsWorker.drain_all(at_exit=False)
     finally:
         os.killpg(process.pid, signal.SIGTERM)

@@ -314,7 +314,8 @@ def test_ctrl_c_ends_every_process_that_was_started(backend: str, tmp_path: Path
         time.sleep(0.05)
     os.killpg(running.pid, signal.SIGINT)
     _, said = running.communicate(timeout=60)
-    assert "KeyboardInterrupt" in said.splitlines()[-1]
+    # Not always last: joblib's resource tracker may warn of a folder that is gone.
+    assert any(line.startswith("KeyboardInterrupt") for line in said.splitlines())
     assert said.count("Traceback") <= 2
     for pid, *_ in notes(tmp_path, "fit"):
         assert not Path(f"/proc/{pid}").exists()
