@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
+from lightgbm.basic import LightGBMError
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -78,6 +79,20 @@ def test_a_model_that_needs_its_iterations_is_tried_with_all_of_them(notes: Path
     assert notes.read_text() == "30 a,b,c,d 10\n30 a,b,c,d 1000\n"
     with pytest.raises(ConfigError, match="Noting cannot be fitted on the 30 training rows of "):
         probe(posed(Noting(str(notes), least=5000)))
+
+
+@pytest.mark.parametrize("device", ["cuda", "gpu"])
+def test_a_device_that_is_not_there_is_one_sentence_before_the_search(device: str) -> None:
+    model = LGBMClassifier(n_estimators=2, device_type=device, verbose=-1)
+    problem = posed(model)
+    try:
+        model.fit(problem.features, problem.target)
+    except LightGBMError:
+        with pytest.raises(ConfigError, match="cannot be fitted on .* (CUDA|OpenCL)") as caught:
+            probe(problem)
+        assert "\n" not in str(caught.value)
+    else:
+        pytest.skip(f"this machine has a device of type {device!r}")
 
 
 def test_nothing_is_archived_and_a_problem_that_is_known_is_not_tried(notes: Path) -> None:
