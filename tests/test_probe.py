@@ -88,7 +88,7 @@ def test_a_device_that_is_not_there_is_one_sentence_before_the_search(device: st
     try:
         model.fit(problem.features, problem.target)
     except LightGBMError:
-        with pytest.raises(ConfigError, match="cannot be fitted on .* (CUDA|OpenCL)") as caught:
+        with pytest.raises(ConfigError, match=r"cannot be fitted on .* (CUDA|OpenCL)") as caught:
             probe(problem)
         assert "\n" not in str(caught.value)
     else:
