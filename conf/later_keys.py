@@ -41,6 +41,7 @@ _LATER: Mapping[str, Any] = {
     "budget.noise_floor": None,
     "confirm.min_gain": 0.0,
     "ensemble.union_at_most": None,
+    "test.explain": True,
 }
 # Keys whose default is not what happened before they existed. Tables that are not wide are searched
 # alike with both values, so that neither is part of a hash.

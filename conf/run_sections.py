@@ -235,6 +235,11 @@ class HoldoutSection(Section):
         default=5,
         description="Number of ensembles of random subsets of the same sizes, as a baseline",
     )
+    explain: bool = Field(
+        default=True,
+        description="Whether the report explains the model of the chosen features, by up to 32 more"
+        " models on the test rows",
+    )
 
 
 class TrackingSection(Section):

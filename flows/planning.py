@@ -25,6 +25,7 @@ from swarm.search.runner import SearchPlan
 from swarm.search.tuning import without_rounds
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
+from swarm.validation.diagnostics import FULL_FITS
 from tasks.models.files import is_storable
 
 __all__ = ["estimate_search", "plan_search", "workload_of"]
@@ -127,6 +128,7 @@ def workload_of(config: SelectConfig, planned: SearchPlan) -> Workload:
         ensemble_fits=n_models,
         # All features and random subsets with as many models, and two single models.
         contender_fits=n_models * (1 + config.test.random_subsets) + 2,
+        report_fits=FULL_FITS * config.test.explain,
         has_model=is_storable(planned.problem.estimator),
         workers=n_workers,
         start_seconds=START_SECONDS * are_processes,
@@ -194,8 +196,11 @@ def estimate_search(
             proxy=proxy is not None,
             prefilter_fits=ranking,
             tuning_fits=tune_fits,
-            # The ensemble, its baselines on all features and on random subsets, two single models.
-            models_after=config.ensemble.n_models * (2 + config.test.random_subsets) + 2,
+            # The ensemble, its baselines on all features and on random subsets, two single models,
+            # and those of the report.
+            models_after=config.ensemble.n_models * (2 + config.test.random_subsets)
+            + 2
+            + FULL_FITS * config.test.explain,
         )
 
 

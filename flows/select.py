@@ -376,7 +376,9 @@ def _concluded(
             union_at_most=config.ensemble.union_at_most,
             diagnostics=diagnose_answer(
                 problem, result, train, test, ensemble, config.evaluation.n_jobs
-            ),
+            )
+            if config.test.explain
+            else None,
         )
         log.files(write_report(data))
         log.settle()

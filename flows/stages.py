@@ -44,6 +44,8 @@ class Workload:
         Fold models of the confirmation, on the full model and on fresh folds.
     ensemble_fits, contender_fits : int
         Models on all training rows: those of the ensemble, and those of its baselines.
+    report_fits : int
+        Models on all training rows that take as long as those of the report.
     has_model : bool
         Whether a model is stored.
     workers : int
@@ -55,6 +57,7 @@ class Workload:
     confirm_fits: int = 0
     ensemble_fits: int = 0
     contender_fits: int = 0
+    report_fits: int = 0
     has_model: bool = True
     workers: int = 1
     start_seconds: float = 0.0
@@ -72,12 +75,15 @@ class Workload:
             return self.confirm_fits * per_fit + self.start_seconds * bool(self.confirm_fits)
         if stage is Stage.JUDGE:
             alone = per_fit * self.workers
-            together = _SERIAL + self.start_seconds + self.contender_fits * per_fit
-            contenders = min(self.contender_fits * alone, together)
-            return _JUDGE + self.ensemble_fits * alone + contenders
+            return _JUDGE + self.ensemble_fits * alone + self._trained(self.contender_fits, per_fit)
         if stage is Stage.REPORT:
-            return _REPORT
+            return _REPORT + self._trained(self.report_fits, per_fit)
         return _REGISTER * self.has_model
+
+    def _trained(self, n_fits: int, per_fit: float) -> float:
+        """Return the seconds of models that are trained in parallel where that is faster."""
+        together = _SERIAL + self.start_seconds + n_fits * per_fit
+        return min(n_fits * per_fit * self.workers, together)
 
 
 class Forecast:

@@ -96,8 +96,9 @@ def swarm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the figures out: drawing them takes longer than all the rest of a small run."""
+    """Leave the report and its models out, which take longer than all the rest of a small run."""
     monkeypatch.setattr("flows.select.write_report", lambda data: {})
+    monkeypatch.setattr("flows.select.diagnose_answer", lambda *given: None)
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,10 @@ pytestmark = [
 LONG = os.environ.get("SWARM_FAULTS") == "long"
 KILLS = 100 if LONG else 10
 # Drawing figures is half of so small a run, and nothing that a kill could harm.
-NO_FIGURES = "flows.select.write_report = lambda data: {}"
+NO_FIGURES = (
+    "flows.select.write_report = lambda data: {}; "
+    "flows.select.diagnose_answer = lambda *given: None"
+)
 # A command told so dies while its archive commits: on that commit, so many seconds after its
 # start, which is a moment that a clock outside hardly ever hits.
 COMMIT_KILLER = """

@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from flows.cli import app
 from flows.configured import fetched, plan_as_configured, prepare_as_configured
-from flows.planning import plan_search
+from flows.planning import plan_search, workload_of
 from flows.stages import Stage
 from swarm.errors import DataError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
@@ -26,6 +26,7 @@ from swarm.search.driver import Search
 from swarm.search.runner import run_search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
+from swarm.validation.diagnostics import FULL_FITS
 from tests.small_run import BAYES, Bench
 
 SEARCHES = {
@@ -93,6 +94,16 @@ def test_the_command_says_what_there_is_to_know_and_leaves_nothing_behind(bench:
     assert told["warnings"]
     assert sorted(bench.folder.iterdir()) == before
     assert not bench.made_anything()
+
+
+def test_the_models_of_the_report_are_in_the_plan(bench):
+    seconds = []
+    for explain in (True, False):
+        config = bench.config(test={"explain": explain})
+        planned = plan_as_configured(config, prepare_as_configured(config, fetched(config)))
+        seconds.append(workload_of(config, planned).seconds(Stage.REPORT, 60.0))
+    shown, hidden = seconds
+    assert shown == pytest.approx(hidden + 60.0 * FULL_FITS)
 
 
 def test_a_configuration_for_a_wider_table_has_at_most_a_cluster_for_each_unit(bench, capsys):

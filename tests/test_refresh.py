@@ -103,6 +103,7 @@ def first(
     snapshot(desk.snapshots, "2026-01-05", 3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flows.select.write_report", lambda data: {})
+        patch.setattr("flows.select.diagnose_answer", lambda *given: None)
         return desk, desk.refresh()
 
 

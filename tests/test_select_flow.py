@@ -302,7 +302,7 @@ def bounded(first: tuple[Bench, SelectConfig, Outcome]) -> tuple[SelectConfig, O
     """The same search, with an ensemble of as many columns as its best subset has."""
     bench, _, outcome = first
     ensemble = {"n_models": 4, "union_at_most": len(outcome.result.features)}
-    config = bench.config(name="bounded", ensemble=ensemble)
+    config = bench.config(name="bounded", ensemble=ensemble, test={"explain": False})
     return config, select(config, None, 0)
 
 
@@ -324,6 +324,13 @@ def test_a_bound_on_the_union_keeps_the_ensemble_small_from_file_to_report(first
     assert small.ensemble.subsets_ == [one["features"] for one in answer["subsets"]]
     report = json.loads(bench.artifact(small.run_id, "report.json"))["report"]
     assert f"{len(together)} columns together" in report["facts"]["ensemble"]
+
+
+def test_the_report_explains_the_model_unless_that_is_switched_off(first, bounded):
+    bench, _, outcome = first
+    told = "The model of the chosen features"
+    assert told in bench.artifact(outcome.run_id, "report.html").decode()
+    assert told not in bench.artifact(bounded[1].run_id, "report.html").decode()
 
 
 def test_no_run_registers_a_version_unless_asked(first, bounded, capsys):

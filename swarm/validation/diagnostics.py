@@ -10,6 +10,7 @@ they are trained on as many, spread evenly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -34,6 +35,7 @@ from swarm.validation.answers import Answers
 from swarm.validation.contributions import Contributions, contributions
 
 __all__ = [
+    "FULL_FITS",
     "LEARNING_FITS",
     "MOST_DROPPED",
     "MOST_TRAINING_ROWS",
@@ -50,6 +52,8 @@ MOST_DROPPED = 12
 MOST_TRAINING_ROWS = 100_000
 _SHARES, _DRAWS = (0.125, 0.25, 0.5), 3
 LEARNING_FITS = len(_SHARES) * _DRAWS
+# Time of all models, in that of a model on all training rows.
+FULL_FITS = 2 + MOST_DROPPED + math.ceil(2 * _DRAWS * sum(_SHARES))
 _LEAST_ROWS = 40
 _MOST_POINTS = 150
 _BINS = 10
