@@ -59,6 +59,7 @@ def wide_table() -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("prefect_server", "plain")
 def test_a_run_and_its_resume_read_no_more_of_an_archive_that_holds_much(
     bench: Bench, monkeypatch: pytest.MonkeyPatch

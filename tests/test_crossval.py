@@ -267,6 +267,7 @@ def test_pruning_never_changes_the_trajectory(seed: int, importance: str) -> Non
     assert kept.history["fits"].iloc[-1] < whole.history["fits"].iloc[-1]
 
 
+@pytest.mark.slow
 def test_pruning_never_changes_how_many_fits_failed() -> None:
     failed = 0.0
     for seed in (1, 5, 11):
@@ -277,7 +278,7 @@ def test_pruning_never_changes_how_many_fits_failed() -> None:
     assert failed > 0
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_a_search_resumed_under_another_backend_is_the_uninterrupted_one(
     backend: str, tmp_path: Path
 ) -> None:

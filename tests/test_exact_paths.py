@@ -78,6 +78,7 @@ def test_decisions_that_are_nothing_but_rounding_are_left_to_models() -> None:
     assert_same_costs(problem, masks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [GaussianNB(var_smoothing=0.1), make_pipeline(StandardScaler(), GaussianNB())]
 )

@@ -61,6 +61,7 @@ def test_several_classes_run_and_a_split_that_leaks_groups_is_warned_about(bench
     assert "SWM105" in told
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_many_whole_numbers_are_classes_to_a_classifier(bench):
     frame = table()[[f"x{i}" for i in range(8)]].iloc[:100]

@@ -184,6 +184,7 @@ class TestRouting:
             SubsetSelector(GaussianNB(), **BRIEF).fit(*WINE, wait=1)
 
 
+@pytest.mark.slow
 def test_it_works_without_what_newer_versions_of_scikit_learn_bring() -> None:
     code = """
 import sys

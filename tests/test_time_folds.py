@@ -378,6 +378,7 @@ def test_a_run_notices_a_date_column_without_a_role(bench: Bench) -> None:
     assert "in order of 'day'" in told.text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain", "prefect_server")
 def test_a_run_on_dates_from_init_to_the_result(bench: Bench, swarm: Swarm) -> None:
     file = dated(bench.folder)

@@ -84,7 +84,16 @@ def answer(fitted: SubsetSelector) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize("strategy", ["multiswarm", "bpso", "genetic", "ant_colony", "random"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "multiswarm",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("bpso", "genetic", "ant_colony", "random")
+        ),
+    ],
+)
 def test_the_setting_and_the_columns_are_found_together(strategy: str) -> None:
     X, y = numbers()
     fitted = selector(strategy=strategy, strategy_params=None, fits=900).fit(X, y)
@@ -203,7 +212,9 @@ class Killed(BaseException):
     """Ends a search like the death of its process: nothing handles it."""
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize(
+    "share", [0.3, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.0, 0.6, 0.9))]
+)
 def test_a_search_that_was_killed_at_any_stage_ends_as_if_it_was_not(
     share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +267,7 @@ def test_ctrl_c_in_the_rounds_keeps_the_best_setting_so_far(
     assert fitted.cost_ == np.nanmin(fitted.tuning_.costs)
 
 
+@pytest.mark.slow
 def test_parameters_of_a_step_are_named_as_in_scikit_learn() -> None:
     X, y = numbers()
     model = make_pipeline(StandardScaler(), LogisticRegression())
