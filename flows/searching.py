@@ -146,7 +146,8 @@ def search_as_configured(
             masks = candidates(result, searched, confirmation)
             masks = np.vstack([masks, ~result.space.forbidden])
             text = f"confirming {len(masks) - 1} subsets on {fresh.n_folds} fresh folds"
-            begin(Stage.CONFIRM, text, _missing(fresh, masks))
+            # The baseline and the shared features may not have been searched.
+            begin(Stage.CONFIRM, text, _missing(fresh, masks) + _missing(searched, masks))
             return confirm_fresh(result, searched, fresh, confirmation)
 
         hooks = SearchHooks(

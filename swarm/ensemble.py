@@ -174,11 +174,12 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         model = one_thread(self.estimator)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.models_, names = [], list(X.columns)
+        position = {name: i for i, name in enumerate(names)}
         for member, subset in enumerate(self.subsets_):
             taken = slice(None) if rows is None else rows[member]
             extra = {} if weight is None else {"sample_weight": weight[taken]}
             columns = X[subset] if rows is None else X[subset].iloc[rows[member]]
-            own = for_columns(clone(model), names, [names.index(name) for name in subset])
+            own = for_columns(clone(model), names, [position[name] for name in subset])
             self.models_.append(own.fit(columns, target[taken], **extra))
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = X.shape[1]

@@ -328,7 +328,8 @@ def control_errors(
         masks = _masks(space, results)
         estimated = probe_estimate(masks[:, free], masks[:, noise])
         columns["q_value"] = estimated.q_values
-    order = [assessment.names.index(name) for name in assessment.table["feature"]]
+    place = {name: position for position, name in enumerate(assessment.names)}
+    order = [place[name] for name in assessment.table["feature"]]
     columns = {name: np.asarray(values)[order] for name, values in columns.items()}
 
     def adjusted(found: Sequence[CellResult]) -> float | None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.dummy import DummyClassifier
 from threadpoolctl import threadpool_limits
 
+from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.problem.hints import MOST_DENSE_COLUMNS, prepare_hints
 from swarm.problem.space import SearchSpace
 from swarm.search.driver import run
+from swarm.search.warm import warm_masks
 from swarm.statistics.distances import Distances, as_distances
 from swarm.statistics.lazy_distance import LazyDistances, spread_order
 from swarm.statistics.line_clusters import line_clusters
@@ -181,3 +185,15 @@ def test_hints_of_a_wide_table_never_hold_a_matrix_of_its_columns() -> None:
     state = strategy.start(space, hints, np.random.default_rng(0))
     _, proposal = strategy.propose(state, np.random.default_rng(1))
     assert proposal.masks.shape == (16, d)
+
+
+def test_an_ensemble_and_a_warm_start_of_all_columns_of_a_wide_table_take_seconds() -> None:
+    names = [f"x{i}" for i in range(100_000)]
+    table = pd.DataFrame(np.zeros((4, len(names)), dtype=np.float32), columns=names)
+    space = SearchSpace.build(names, costs=dict.fromkeys(names, 2.0))
+    before = time.process_time()
+    fitted = SubsetEnsemble(DummyClassifier(), [names, names]).fit(table, [0, 1, 0, 1])
+    (mask,) = warm_masks([names], space)
+    assert time.process_time() - before < 20
+    assert [len(subset) for subset in fitted.subsets_] == [len(names)] * 2
+    assert mask.all()

@@ -319,16 +319,16 @@ def _unit_prices(
         return None
     if not isinstance(costs, Mapping):
         raise SpaceError(f"costs must be a mapping of features to numbers, got {costs!r}")
-    prices = np.ones(len(names))
+    prices, place = np.ones(len(names)), {name: position for position, name in enumerate(names)}
     for name, cost in zip(_as_names("costs", list(costs), columns), costs.values(), strict=True):
-        if name not in names and name in columns:
+        if name not in place and name in columns:
             raise SpaceError(
                 f"costs names {name!r}, which is in a group; give the cost of the whole group"
             )
-        if name not in names:
+        if name not in place:
             known = [*columns, *names]
             raise SpaceError(f"costs names an unknown feature {name!r}{nearest(name, known)}")
-        prices[names.index(name)] = _number(f"the cost of {name!r}", cost)
+        prices[place[name]] = _number(f"the cost of {name!r}", cost)
     return prices
 
 

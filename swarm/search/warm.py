@@ -34,7 +34,8 @@ def warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> Bool | N
 
     Columns that no longer exist are ignored, and so are incomplete units and empty subsets.
     """
-    chosen = [{space.columns.index(n) for n in subset if n in space.columns} for subset in subsets]
+    place = {name: position for position, name in enumerate(space.columns)}
+    chosen = [{place[name] for name in subset if name in place} for subset in subsets]
     masks = [[columns.issuperset(unit) for unit in space.units] for columns in chosen]
     kept = [mask for mask in masks if any(mask)]
     return np.array(kept, dtype=bool) if kept else None
