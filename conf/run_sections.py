@@ -72,8 +72,8 @@ class BudgetSection(Section):
     )
     rows: PositiveCount | Literal["auto"] | None = Field(
         default=None,
-        description="Evaluate all subsets of an epoch on this many rows first, a third of them on"
-        " three times the rows, and so on, and only those that survive on all; auto takes 10,000"
+        description="Evaluate all subsets of an epoch on this many rows first, a quarter of them"
+        " on four times the rows, and so on, and only those that survive on all; auto takes 10,000"
         " from 100,000 training rows on; null evaluates all on all rows",
     )
 

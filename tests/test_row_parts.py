@@ -41,7 +41,7 @@ from swarm.testing.planted import Planted, everything, make_search, plain_space,
 from tests.small_run import Bench
 
 OPEN_ENDED = sorted(name for name in registry() if not make(name).ends_by_itself)
-N_ROWS, SMALLEST, FEW = 480, 24, {"n_particles": 12}
+N_ROWS, SMALLEST, FEW = 480, 15, {"n_particles": 20}
 
 
 def table(n_rows: int = N_ROWS) -> tuple[pd.DataFrame, Any]:
@@ -56,7 +56,7 @@ def posed(model: Any = None, **options: Any) -> Problem:
 
 
 def plan(problem: Problem, rows: Any = SMALLEST, **options: Any) -> SearchPlan:
-    options = {"budget": Budget(epochs=4), "parts": row_parts(problem, rows), **options}
+    options = {"budget": Budget(epochs=3), "parts": row_parts(problem, rows), **options}
     strategy = options.pop("strategy", make("bpso", FEW))
     return SearchPlan(problem, strategy, Hints(), **options)
 
@@ -96,7 +96,7 @@ def test_parts_are_nested_and_keep_the_folds_and_the_share_of_every_class(kind: 
     whole = Problem.build(X, target, model, folds=3, weight=weight)
     found = row_parts(whole, 60)
     assert found is not None
-    assert found.rows == (60, 180, 480)
+    assert found.rows == (60, 240, 480)
     kept = set[int]()
     for part in found.problems:
         rows = part.features["row"].to_numpy().astype(int)
@@ -141,16 +141,16 @@ def test_auto_is_off_below_100_000_rows_and_starts_with_10_000() -> None:
     y = rng.integers(2, size=AUTO_ROWS)
     least = Problem.build(X, y, GaussianNB(), folds=2)
     fewer = Problem.build(X[:-1], y[:-1], GaussianNB(), folds=2)
-    assert row_parts(least, "auto").rows == (10_000, 30_000, 100_000)
+    assert row_parts(least, "auto").rows == (10_000, 40_000, 100_000)
     assert row_parts(fewer, "auto") is None
     assert row_parts(least, None) is None
-    assert row_parts(least, 50).rows == (50, 150, 450, 100_000)
+    assert row_parts(least, 50).rows == (50, 200, 800, 100_000)
 
 
 # ---------------------------------------------------------------- an epoch
 
 
-def test_a_third_survives_each_part_and_the_rest_has_no_cost() -> None:
+def test_a_quarter_survives_each_part_and_the_rest_has_no_cost() -> None:
     whole = planted(plain_space(12), 1)
     parts = [blurred(whole, 5, 0.002), blurred(whole, 6, 0.0005)]
     masks = np.random.default_rng(0).random((13, 12)) < 0.5
@@ -159,10 +159,10 @@ def test_a_third_survives_each_part_and_the_rest_has_no_cost() -> None:
     before = {known: 0b111 << 5, pruned: 0b011 << 5}
     order, no_limit = np.arange(3), np.full(13, np.inf)
     found = evaluate_by_rows(parts, whole, masks, no_limit, order, None, before)
-    # Twelve distinct masks, of which one is known: 11, then 4, then 2.
+    # Twelve distinct masks, of which one is known: 11, then 3, then 1.
     competing = [row for row in range(13) if row not in (4, 7)]
-    first = sorted(competing, key=lambda row: parts[0].cost(masks[row]))[:4]
-    second = sorted(first, key=lambda row: parts[1].cost(masks[row]))[:2]
+    first = sorted(competing, key=lambda row: parts[0].cost(masks[row]))[:3]
+    second = sorted(first, key=lambda row: parts[1].cost(masks[row]))[:1]
     through = {4, *second} | ({7} if 2 in second else set())
     assert set(np.flatnonzero(np.isfinite(found.costs)).tolist()) == through
     for row in through:
@@ -174,7 +174,7 @@ def test_a_third_survives_each_part_and_the_rest_has_no_cost() -> None:
     assert found.on_parts is not None
     assert found.on_parts[competing, 0].all()
     assert set(np.flatnonzero(found.on_parts[:, 1].any(axis=1)).tolist()) == set(first)
-    assert (parts[0].fits, parts[1].fits) == (33, 12)
+    assert (parts[0].fits, parts[1].fits) == (33, 9)
 
 
 def test_what_fails_on_a_part_is_a_failure_and_the_others_go_on() -> None:
@@ -244,7 +244,7 @@ def test_the_answer_and_all_that_is_listed_is_measured_on_all_rows(
     assert result.cost == best == costs.min()
     parts = result.parts
     assert parts is not None
-    assert parts.rows == (24, 72, 216, 480)
+    assert parts.rows == (15, 60, 240, 480)
     assert list(parts.subsets) == sorted(parts.subsets, reverse=True)
     assert parts.subsets[0] > 4 * parts.subsets[-1] > 0
     assert parts.n_probes == N_PROBES
@@ -262,7 +262,7 @@ def test_the_budget_counts_a_fit_on_a_part_as_its_share_of_the_rows(
         bits = [bit == "1" for bit in format(packed, "016b")[:9]]
         per_part += np.reshape(bits, (3, 3)).sum(axis=1)
     assert state.counts.on_parts == tuple(per_part)
-    share = (per_part * [24, 72, 216]).sum() / N_ROWS
+    share = (per_part * [15, 60, 240]).sum() / N_ROWS
     assert state.counts.fits == on_all + math.ceil(share)
     assert searched.fits == state.counts.fits
     # The seconds of the parts count as well.

@@ -1,8 +1,8 @@
 """Evaluate masks on parts of the rows first, and only those that survive on all rows.
 
 Successive halving with the number of rows as the resource (Jamieson and Talwalkar 2016; Li et al.
-2018, Hyperband). Our choices: all masks of an epoch compete, a third of them survives each part,
-and each part has three times the rows of the one before. A mask that does not survive is reported
+2018, Hyperband). Our choices: all masks of an epoch compete, a quarter of them survives each part,
+and each part has four times the rows of the one before. A mask that does not survive is reported
 like one that lost its race: censored, without a cost. Parts are nested, and their folds are those
 of the problem restricted to their rows, so that no row changes its fold. Each part is a problem of
 its own, so that the archive keeps its evaluations apart.
@@ -43,7 +43,7 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 # Ratio of the rows of successive parts, and of the masks that are evaluated on them.
-FACTOR = 3
+FACTOR = 4
 
 
 @dataclass(frozen=True, eq=False)

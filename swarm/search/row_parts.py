@@ -27,7 +27,7 @@ Int = NDArray[np.int64]
 AUTO_ROWS = 100_000
 # Rows of the smallest part under "auto".
 _SMALLEST = 10_000
-# With the usual numbers of masks, one is left after three parts.
+# One of up to 64 masks is left after three parts.
 _MOST_PARTS = 3
 # Subsets that are evaluated on all parts and on all rows, to compare their ranks.
 N_PROBES = 12
@@ -46,7 +46,7 @@ def row_parts(problem: Problem, rows: int | Literal["auto"] | None) -> RowParts 
         Its seed draws the rows.
     rows : int, "auto" or None
         Number of rows of the smallest part. ``"auto"``: 10,000, from 100,000 rows on. Up to two
-        further parts are three times as large each, at most half of the rows.
+        further parts are four times as large each, at most half of the rows.
 
     Raises
     ------

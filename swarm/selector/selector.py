@@ -103,7 +103,7 @@ class SubsetSelector(
     distinct, fits, seconds, patience, noise_floor : optional
         Other limits, see :class:`swarm.search.budget.Budget`.
     rows : int or "auto", optional
-        Evaluate all subsets of an epoch on this many rows first, a third of them on three times as
+        Evaluate all subsets of an epoch on this many rows first, a quarter of them on four times as
         many, and so on, and only what survives on all rows. ``"auto"``: 10,000 from 100,000 rows
         on, else all. Only subsets that were evaluated on all rows have a cost; see
         :mod:`swarm.search.fidelity`.
