@@ -16,6 +16,7 @@ from conf.schema import SelectConfig
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.findings.registry import check_mute
 from swarm.problem.time_folds import TIME_KINDS
+from swarm.search.fidelity import check_row_parts
 from swarm.search.rotation import check_rotation
 from swarm.search.settings import check_tuning, described
 from swarm.search.warm import check_warm_start
@@ -88,6 +89,13 @@ def _strategy_can_be_made(config: SelectConfig) -> None:
         check_warm_start(strategy)
     if config.model.search:
         check_tuning(strategy, rotate=config.folds.rotate, proxy=config.proxy is not None)
+    check_row_parts(
+        strategy,
+        config.budget.rows,
+        repeats=config.folds.repeats,
+        proxy=config.proxy is not None,
+        tuning=bool(config.model.search),
+    )
     check_rotation(
         strategy,
         config.folds.rotate,
@@ -138,6 +146,12 @@ def _check_compare(config: CompareConfig) -> None:
                 raise ConfigError(
                     f"space.cost_weight {select.space.cost_weight:g} adds the price of a subset to"
                     " its cost, but comparisons compare costs; set it to 0"
+                )
+            if select.budget.rows is not None:
+                raise ConfigError(
+                    f"budget.rows {select.budget.rows!r} evaluates most subsets on a part of the"
+                    " rows, but comparisons compare evaluations on all of them; set budget.rows to"
+                    " null"
                 )
             _refuse_settings("model", select.model)
             check(select)

@@ -39,6 +39,7 @@ _LATER: Mapping[str, Any] = {
     "prefilter": PrefilterSection(when="auto").model_dump(mode="json"),
     "warm": None,
     "budget.noise_floor": None,
+    "budget.rows": None,
     "confirm.min_gain": 0.0,
     "ensemble.union_at_most": None,
     "test.explain": True,

@@ -22,6 +22,7 @@ from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.prefilter import Prefilter
+from swarm.search.row_parts import row_parts
 from swarm.search.runner import Proxy, SearchPlan
 from swarm.search.tuning import Tuning
 from swarm.storage.archive import Archive
@@ -221,7 +222,7 @@ def plan_as_configured(
         data.problem,
         strategy,
         data.hints,
-        Budget(**config.budget.model_dump()),
+        Budget(**config.budget.model_dump(exclude={"rows"})),
         config.seed if seed is None else seed,
         config.evaluation.racing,
         evaluation_options(config.evaluation),
@@ -230,6 +231,7 @@ def plan_as_configured(
         config.folds.rotate,
         prefilter,
         _tuning(config, data.problem),
+        row_parts(data.problem, config.budget.rows),
     )
 
 

@@ -21,6 +21,7 @@ from flows.configured import (
 from flows.stages import Stage, Workload
 from swarm.planning import START_SECONDS, Plan, Span, make_plan, this_machine, time_subsets
 from swarm.search.prefilter import most_cut_fits
+from swarm.search.row_parts import N_PROBES
 from swarm.search.runner import SearchPlan
 from swarm.search.tuning import without_rounds
 from swarm.storage.archive import Archive
@@ -118,6 +119,8 @@ def workload_of(config: SelectConfig, planned: SearchPlan) -> Workload:
     proxy, confirmation, fits = planned.proxy, planned.confirmation, 0
     if proxy is not None:
         fits += planned.problem.n_folds * (proxy.n_best + proxy.n_probes)
+    if planned.parts is not None:
+        fits += planned.problem.n_folds * N_PROBES
     if confirmation is not None:
         # The best subsets, the features that they share, all features, and the Pareto front.
         subsets = confirmation.n_best + 2 + confirmation.n_best * (confirmation.goal != "score")
@@ -178,7 +181,9 @@ def estimate_search(
             rank = (time.perf_counter() - began) * ranking / 2
     alone, tune_fits = _after_rounds(alone, kept)
     with alone.evaluator(alone.problems[-1], Archive()) as evaluator:
-        search = alone.search(evaluator, kept)
+        n_parts = 0 if alone.parts is None else len(alone.parts.problems)
+        # Only their number counts: costs are simulated.
+        search = alone.search(evaluator, kept, [evaluator] * n_parts)
         timing = time_subsets(search)
         slowest = float(timing.seconds.max()) if per_fold is None else per_fold
         confirm = slowest * workload_of(config, planned).confirm_fits

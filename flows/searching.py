@@ -18,6 +18,7 @@ from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import MANY_COLUMNS, Cut, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
+from swarm.search.row_parts import N_PROBES
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.search.tuning import Round, Tuning, TuningResult
 from swarm.storage.archive import Archive
@@ -129,6 +130,8 @@ def search_as_configured(
                 say("interrupted: continuing with the best subsets so far", verbosity)
             elif plan.rotate:
                 begin(Stage.SEARCH, "evaluating the best subsets on all partitions")
+            elif plan.parts is not None:
+                begin(Stage.SEARCH, f"evaluating {N_PROBES} subsets on all rows and on parts")
             return result
 
         def confirm(
@@ -165,6 +168,7 @@ def search_as_configured(
         )
         finished = run_search(plan, archive, hooks)
     _log_proxy(finished, log, verbosity)
+    _log_parts(finished.result, log, verbosity)
     _log_confirmation(finished.result, log, verbosity)
     return finished
 
@@ -193,6 +197,18 @@ def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:
         f"{correlation:.2f}, best cost {best:.5f}",
         verbosity,
     )
+
+
+def _log_parts(result: SearchResult, log: RunLog, verbosity: int) -> None:
+    """Print and log how well parts of the rows ranked the subsets, if there were any."""
+    parts = result.parts
+    if parts is None:
+        return
+    metrics = {"rows_subsets_on_all": float(parts.subsets[-1])}
+    if parts.correlations[0] == parts.correlations[0]:
+        metrics["rows_rank_correlation"] = parts.correlations[0]
+    log.metrics({result.state.epoch: metrics})
+    say(parts.sentence(), verbosity)
 
 
 def _log_confirmation(result: SearchResult, log: RunLog, verbosity: int) -> None:

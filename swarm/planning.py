@@ -410,7 +410,9 @@ def _simulate(
         noise_floor=None,
         epochs=search.budget.epochs or 10**9,
     )
-    simulated = replace(search, budget=budget, evaluator=_SyntheticCosts(search, costs, *kind))
+    synthetic = _SyntheticCosts(search, costs, *kind)
+    parts = (synthetic,) * len(search.parts)
+    simulated = replace(search, budget=budget, evaluator=synthetic, parts=parts)
     started = time.perf_counter()
     state, complete, own, seconds = simulated.start(), False, 0.0, 0.0
     while not complete and (own < _PATIENCE or state.epoch == 0):

@@ -268,6 +268,7 @@ def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object
         "problem": tags["problem"],
         **prefilter,
         **({} if tuning is None else {"settings": tuning.sentence().partition(": ")[2]}),
+        **({} if result.parts is None else {"rows": result.parts.sentence().partition(": ")[2]}),
         **work_of(result),
         "versions": {key.removeprefix("version."): value for key, value in versions.items()},
     }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -78,6 +78,13 @@ class Pool:
     serve: Callable[[Problem], AbstractContextManager[Pool]] | None = None
 
 
+# Problems that this process has read as a worker, with the sizes of their files.
+_kept: dict[str, tuple[Problem, int]] = {}
+# Their size relative to the largest: a table stays beside parts of its rows, of which all together
+# are smaller, but not beside another of its size.
+_MOST_KEPT = 1.8
+
+
 @contextmanager
 def thread_pool(problem: Problem, n_jobs: int, address: str | None = None) -> Iterator[Pool]:
     """Yield threads; running fits cannot be ended, and their results are dropped."""
@@ -119,12 +126,16 @@ def _in_other_file(pool: Pool, problem: Problem) -> Iterator[Pool]:
         yield replace(pool, send=lambda: partial(_read, folder))
 
 
-@lru_cache(maxsize=1)
 def _read(folder: str) -> Problem:
     import cloudpickle
 
-    problem: Problem = cloudpickle.loads((Path(folder) / "problem").read_bytes())
-    return problem
+    if folder not in _kept:
+        path = Path(folder) / "problem"
+        sizes = [size for _, size in _kept.values()] + [path.stat().st_size]
+        if sum(sizes) > _MOST_KEPT * max(sizes):
+            _kept.clear()
+        _kept[folder] = cloudpickle.loads(path.read_bytes()), sizes[-1]
+    return _kept[folder][0]
 
 
 class Shipment:

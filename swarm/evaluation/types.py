@@ -61,6 +61,8 @@ class Evaluations:
         Worse than the incumbent, or stopped in a race; a fit failed.
     needed : bool (n, n_folds)
         Folds that decided each result.
+    on_parts : bool (n, n_parts, n_folds) or None
+        Folds that were needed on parts of the rows, see :mod:`swarm.search.fidelity`.
     exact_shrink : bool
         Whether units outside `used` can be dropped without changing any fold model.
     work : Work
@@ -76,6 +78,7 @@ class Evaluations:
     exact_shrink: bool
     work: Work
     first_error: str | None = None
+    on_parts: Bool | None = None
 
     def __post_init__(self) -> None:
         for array in (self.costs, self.fold_costs, self.importances, self.used, self.censored):

@@ -97,6 +97,8 @@ class Workers:
         self.backend = "sequential" if alone else backend
         self._host = host
         self._pool: Pool | None = None
+        # That of the host, from which it was made.
+        self._source: Pool | None = None
         self._opened = ExitStack()
         # The file of a fit that timed out outlives the pool, which breaks.
         self._reports = None if timeout is None else tempfile.TemporaryDirectory("-swarm-late")
@@ -133,6 +135,13 @@ class Workers:
         self._opened.close()
 
     def _open(self) -> Pool:
+        if (
+            self._host is not None
+            and self._pool is not None
+            and self._host._pool is not self._source
+        ):
+            # Another user of the host has closed the processes since.
+            self.close()
         if self._pool is None:
             serve = None if self._host is None else self._host._open().serve
             if serve is None:
@@ -140,6 +149,7 @@ class Workers:
                 self._pool = self._opened.enter_context(own)
             else:
                 self._pool = self._opened.enter_context(serve(self.problem))
+                self._source = None if self._host is None else self._host._pool
         return self._pool
 
     def _in_turn(self, jobs: Sequence[Job], n_workers: int) -> list[Job]:

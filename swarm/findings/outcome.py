@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from swarm.findings.registry import Finding, found
 from swarm.search.confirmation import Confirmation
+from swarm.search.fidelity import PartsResult
+from swarm.search.proxy import LOW_CORRELATION
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch
 from swarm.validation.judgement import Judgement
@@ -38,6 +40,7 @@ def search_findings(finished: FinishedSearch, target: NDArray[Any], task: str) -
         _rows(result, target, task),
         _agreement(result),
         _bound(result),
+        _parts(result.parts),
     )
     return [part for part in parts if part is not None]
 
@@ -105,6 +108,16 @@ def _bound(result: SearchResult) -> Finding | None:
     if size == space.min_size and space.min_size > least:
         return found("SWM207", f"the subset has {size:,} units, as few as space.min_size allows")
     return None
+
+
+def _parts(parts: PartsResult | None) -> Finding | None:
+    if parts is None or not parts.correlations[0] < LOW_CORRELATION:
+        return None
+    return found(
+        "SWM208",
+        f"{parts.rows[0]:,} rows rank subsets differently from all {parts.rows[-1]:,}: rank "
+        f"correlation {parts.correlations[0]:.2f} over {parts.n_probes} subsets",
+    )
 
 
 def _optimism(judgement: Judgement) -> Finding | None:

@@ -274,6 +274,15 @@ _ALL = (
         "move the bound, unless it is a requirement",
     ),
     Kind(
+        "SWM208",
+        "Part of the rows unlike all rows",
+        "warning",
+        "The rank correlation between the costs of subsets on the smallest part of the rows and on"
+        " all rows is below 0.8, so that subsets may have been left out that are better than the"
+        " result.",
+        "set budget.rows to a larger number, or to null",
+    ),
+    Kind(
         "SWM301",
         "Drifted columns of the champion",
         "warning",

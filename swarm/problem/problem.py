@@ -30,7 +30,12 @@ from swarm.problem.inputs import (
     checked_weights,
     resolve_repeats,
 )
-from swarm.problem.model_inputs import column_params, with_named_columns, with_names
+from swarm.problem.model_inputs import (
+    column_params,
+    fit_params_of,
+    with_named_columns,
+    with_names,
+)
 from swarm.problem.models import (
     describe,
     has_importances,
@@ -325,6 +330,47 @@ class Problem:
         check_folds(folds, self.target, self.task, self.estimator, self.scoring)
         check_fold_weights(folds, self.weight, scored=self.weights_in_score)
         return replace(self, folds=tuple(folds), importance="none", exact_shrink=False, repeats=1)
+
+    def on_rows(self, rows: NDArray[np.int64]) -> Problem:
+        """Return the problem on some of its rows, without importances.
+
+        Folds are restricted to these rows, in their order, so that no row changes its fold.
+
+        Parameters
+        ----------
+        rows : int (n,)
+            Ascending positions.
+
+        Raises
+        ------
+        DataError
+            If a model cannot be trained or scored on what is left of a fold.
+        """
+        place = np.full(len(self.target), -1, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+
+        def kept(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+            moved = place[positions]
+            return moved[moved >= 0]
+
+        folds = tuple((kept(train), kept(test)) for train, test in self.folds)
+        target = self.target[rows]
+        weight = None if self.weight is None else self.weight[rows]
+        check_folds(folds, target, self.task, self.estimator, self.scoring)
+        check_fold_weights(folds, weight, scored=self.weights_in_score)
+        columns = list(self.features.columns)
+        return replace(
+            self,
+            features=self.features.iloc[rows].reset_index(drop=True),
+            target=target,
+            folds=folds,
+            importance="none",
+            weight=weight,
+            exact_shrink=False,
+            fit_params=fit_params_of(
+                self.fit_params, len(self.target), columns, range(len(columns)), rows
+            ),
+        )
 
     def fingerprint(self) -> str:
         """Return 32 hexadecimal digits that are equal for equal problems, on any machine.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +33,16 @@ class Counts:
         Fold models that were needed; a fold of a mask counts once.
     failed : int
         Evaluations in which a fit raised an exception.
+    on_parts : tuple of int
+        Fold models on each part of the rows, see :mod:`swarm.search.fidelity`; in `fits` they
+        count as their share of the rows, rounded up. Empty without parts.
     """
 
     evaluations: int = 0
     distinct: int = 0
     fits: int = 0
     failed: int = 0
+    on_parts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,8 @@ def charged(
         before = asked.get(key, 0)
         fits += (folds & ~before).bit_count()
         asked[key] = before | folds
-    after = Counts(
+    after = replace(
+        counts,
         evaluations=counts.evaluations + len(masks),
         distinct=len(asked),
         fits=counts.fits + fits,

@@ -21,6 +21,7 @@ from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget, Counts, charged
+from swarm.search.fidelity import charged_on_parts, evaluate_by_rows
 from swarm.search.history import EpochRecord, record_epoch
 from swarm.search.packing import pack_masks
 from swarm.search.priced import priced
@@ -75,6 +76,8 @@ class SearchState:
     best_costs : tuple of float64 (n_folds,)
         Fold costs of the best subset after each of the last epochs, oldest first, from its first
         finite cost on; empty unless the budget has a noise floor.
+    asked_on_parts : mapping of packed mask to packed folds
+        Of the parts of the rows, one after the other, what counts towards the budget.
     """
 
     epoch: int
@@ -90,6 +93,7 @@ class SearchState:
     races: RaceMemory | None = field(default=None, repr=False)
     leaders: tuple[Bool, ...] = field(default=(), repr=False)
     best_costs: tuple[NDArray[np.float64], ...] = field(default=(), repr=False)
+    asked_on_parts: Mapping[bytes, int] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,11 @@ class Search:
         known, see :mod:`swarm.search.repeats`. `racing` is then their probability to be so.
     rotate : int
         Epochs on one partition at a time, see :mod:`swarm.search.rotation`; 0: all the time on all.
+    parts : sequence of Evaluator
+        Evaluators of parts of the rows, the smallest first, see :mod:`swarm.search.fidelity`;
+        empty: all masks are evaluated on all rows.
+    rows : tuple of int
+        With parts: number of rows of each, then of all.
     """
 
     strategy: Strategy
@@ -127,10 +136,14 @@ class Search:
     racing: float | None = None
     repeats: int = 1
     rotate: int = 0
+    parts: Sequence[Evaluator] = ()
+    rows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "strategy", make(self.strategy))
         object.__setattr__(self, "evaluator", priced(self.evaluator, self.space))
+        parts = tuple(priced(each, self.space) for each in self.parts)
+        object.__setattr__(self, "parts", parts)
         if self.racing is not None:
             require("racing", self.racing, above=0, below=0.5)
         require("repeats", self.repeats, at_least=1, whole=True)
@@ -174,7 +187,13 @@ class Search:
         affordable = self._affordable(state, proposal)
         evaluations, races = self._evaluate(proposal, affordable, state)
         observed = self.strategy.observe(moved, proposal, evaluations)
-        asked, counts = charged(state.asked, state.counts, proposal.masks[:affordable], evaluations)
+        requested = proposal.masks[:affordable]
+        asked, counts = charged(state.asked, state.counts, requested, evaluations)
+        asked_on_parts = state.asked_on_parts
+        if evaluations.on_parts is not None:
+            asked_on_parts, counts = charged_on_parts(
+                asked_on_parts, counts, requested, evaluations.on_parts, self.rows
+            )
         first_error = state.first_error or evaluations.first_error
         _refuse_too_many_failures(counts, first_error)
         best_mask, best_cost, row = self._best(state, proposal, evaluations)
@@ -196,6 +215,7 @@ class Search:
             else races.observe(moved.members, observed.members, proposal, evaluations),
             leaders=state.leaders,
             best_costs=self._best_costs(state, evaluations, row),
+            asked_on_parts=asked_on_parts,
         )
         size = 0 if best_mask is None else int(best_mask.sum())
         record = record_epoch(
@@ -298,7 +318,10 @@ class Search:
             race = None
             if races is not None and self.racing is not None:
                 race = races.race(proposal, self.racing)
-            answers = self.evaluator.evaluate(*asked, race)
+            if self.parts:
+                answers = evaluate_by_rows(self.parts, self.evaluator, *asked, race, state.asked)
+            else:
+                answers = self.evaluator.evaluate(*asked, race)
         _refuse_nan(answers.costs, proposal.masks, self.space)
         if affordable < len(proposal.masks):
             answers = _padded(answers, proposal)

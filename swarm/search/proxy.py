@@ -16,7 +16,7 @@ from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
 from swarm.search.result import ConfirmedSubsets, SearchResult
 from swarm.strategies.operators.memory import shrink
 
-__all__ = ["LOW_CORRELATION", "best_subsets", "confirm"]
+__all__ = ["LOW_CORRELATION", "best_subsets", "confirm", "probe_masks", "rank_correlation"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -64,7 +64,7 @@ def confirm(
     require("n_best", n_best, at_least=1, whole=True)
     require("n_probes", n_probes, at_least=0, whole=True)
     best, best_cheap = best_subsets(result, guide, n_best)
-    probes = _probes(result, n_probes)
+    probes = probe_masks(result, n_probes)
     asked = _costs(guide, probes)
     masks, cheap = np.vstack([best, probes]), np.concatenate([best_cheap, asked])
     costs = _costs(evaluator, masks)
@@ -75,7 +75,7 @@ def confirm(
         )
     rank = result.space.rank(masks, cheap)
     kept = rank[first_of_equal(masks[rank])]
-    correlation = _correlation(asked, costs[len(best) :])
+    correlation = rank_correlation(asked, costs[len(best) :])
     return replace(
         result, confirmed=ConfirmedSubsets(masks[kept], costs[kept], cheap[kept], correlation)
     )
@@ -106,8 +106,8 @@ def best_subsets(
     return masks[kept], costs[kept]
 
 
-def _probes(result: SearchResult, count: int) -> Bool:
-    """Return requested subsets within the constraints, evenly spread over the search."""
+def probe_masks(result: SearchResult, count: int) -> Bool:
+    """Return at most `count` requested subsets within the constraints, evenly spread."""
     masks = unpack_masks(result.state.asked, result.space.n_units)
     masks = masks[result.space.obeys(masks)]
     places = np.round(np.linspace(0, len(masks) - 1, min(count, len(masks)))).astype(np.int64)
@@ -122,8 +122,8 @@ def _costs(evaluator: CrossValidation, masks: Bool) -> Float:
     return evaluator.evaluate(masks, no_limit, np.arange(evaluator.n_folds)).costs
 
 
-def _correlation(one: Float, other: Float) -> float:
-    """Rank correlation of the finite pairs; NaN if one side is constant."""
+def rank_correlation(one: Float, other: Float) -> float:
+    """Return Spearman's rank correlation of the finite pairs; NaN if one side is constant."""
     both = np.isfinite(one) & np.isfinite(other)
     if min(len(np.unique(one[both])), len(np.unique(other[both]))) < 2:
         return float("nan")

@@ -19,6 +19,7 @@ from swarm.search.packing import first_of_equal
 if TYPE_CHECKING:
     from swarm.search.confirmation import Confirmation
     from swarm.search.driver import SearchState
+    from swarm.search.fidelity import PartsResult
     from swarm.search.prefilter import Cut
     from swarm.search.rotation import Finalists
     from swarm.search.tuning import TuningResult
@@ -81,6 +82,9 @@ class SearchResult:
     tuning : TuningResult or None
         The setting of the model that was chosen before the search; the search and its costs are
         those of the model with this setting.
+    parts : PartsResult or None
+        How many subsets were evaluated on each part of the rows, and how far its ranks agree with
+        those on all rows.
     """
 
     state: SearchState
@@ -92,6 +96,7 @@ class SearchResult:
     confirmation: Confirmation | None = None
     cut: Cut | None = None
     tuning: TuningResult | None = None
+    parts: PartsResult | None = None
 
     def __str__(self) -> str:
         """Summarise the result in a few lines; ``repr`` shows all fields."""
@@ -105,6 +110,8 @@ class SearchResult:
         if self.tuning is not None:
             told = self.tuning.sentence()
             rows.append(("model", told.removeprefix("model settings: ")))
+        if self.parts is not None:
+            rows.append(("rows", self.parts.sentence().removeprefix("rows: ")))
         rows.append(("search", counts_of(self)))
         rows.append(("ended by", self.reason))
         return aligned(rows)

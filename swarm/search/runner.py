@@ -22,6 +22,7 @@ from swarm.search.asked import looked_up, training_seconds
 from swarm.search.budget import Budget, Counts
 from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState, run
+from swarm.search.fidelity import RowParts, check_row_parts, folds_on_part
 from swarm.search.history import EpochRecord
 from swarm.search.narrowed import Narrowed
 from swarm.search.packing import first_of_equal, pack_folds, pack_masks
@@ -29,6 +30,7 @@ from swarm.search.prefilter import Cut, Prefilter, cut_units
 from swarm.search.proxy import LOW_CORRELATION, confirm
 from swarm.search.result import SearchResult
 from swarm.search.rotation import check_rotation, evaluate_finalists
+from swarm.search.row_parts import measure_parts
 from swarm.search.settings import check_tuning
 from swarm.search.tuning import (
     Round,
@@ -92,6 +94,9 @@ class SearchPlan:
         The settings of the model of which one is chosen before the search, see
         :mod:`swarm.search.tuning`. `problem` is then a stand-in with the settings that the
         estimator has; only its rows, folds, units and scorer are used.
+    parts : RowParts or None
+        Parts of the rows on which the subsets of an epoch are evaluated first, see
+        :mod:`swarm.search.fidelity`.
     """
 
     problem: Problem
@@ -106,8 +111,17 @@ class SearchPlan:
     rotate: int = 0
     prefilter: Prefilter | None = None
     tuning: Tuning | None = None
+    parts: RowParts | None = None
 
     def __post_init__(self) -> None:
+        if self.parts is not None:
+            check_row_parts(
+                self.strategy,
+                self.parts.rows[0],
+                repeats=self.problem.repeats,
+                proxy=self.proxy is not None,
+                tuning=self.tuning is not None,
+            )
         if self.tuning is not None:
             check_tuning(self.strategy, rotate=self.rotate, proxy=self.proxy is not None)
         check_rotation(
@@ -251,8 +265,10 @@ class SearchPlan:
         given = {name: self.evaluation[name] for name in names if name in self.evaluation}
         return Workers(self.problem, **given)
 
-    def search(self, evaluator: Evaluator, kept: Bool | None = None) -> Search:
-        """Create the search with an evaluator, on the units of `kept` (n_units,) if given."""
+    def search(
+        self, evaluator: Evaluator, kept: Bool | None = None, parts: Sequence[Evaluator] = ()
+    ) -> Search:
+        """Create the search with its evaluators, on the units of `kept` (n_units,) if given."""
         return Search(
             self.strategy if kept is None else self.narrowed(kept),
             self.problem.space,
@@ -263,6 +279,8 @@ class SearchPlan:
             self.racing,
             self.problem.repeats,
             self.rotate,
+            parts,
+            self.parts.rows if self.parts is not None and parts else (),
         )
 
 
@@ -281,6 +299,8 @@ class FinishedSearch:
         Evaluations of the problem that the epochs ran on: that of the proxy, if any.
     plan : SearchPlan
         The plan of the epochs: with a tuning, its problem is that of the chosen setting.
+    on_parts : tuple of KnownEvaluations
+        Evaluations of the problem on each part of the rows.
     """
 
     result: SearchResult
@@ -288,6 +308,7 @@ class FinishedSearch:
     algorithm_seconds: float
     searched: KnownEvaluations
     plan: SearchPlan
+    on_parts: tuple[KnownEvaluations, ...] = ()
 
     @property
     def problem(self) -> Problem:
@@ -302,13 +323,21 @@ class FinishedSearch:
 
     @property
     def training_seconds(self) -> float:
-        """Training time of the epochs, and of the choice of a setting of the model.
+        """Training time of the epochs, parts included, and of the choice of a setting of the model.
 
         Reads every record of the search, so the archive must still be open.
         """
         tuning = self.result.tuning
         before = 0.0 if tuning is None else tuning.seconds
-        return before + training_seconds(self.result.state.asked, self.searched)
+        state = self.result.state
+        shape = (len(self.on_parts), self.problem.n_folds)
+        for number, known in enumerate(self.on_parts):
+            asked = {
+                key: pack_folds(folds_on_part(packed, shape)[number])
+                for key, packed in state.asked_on_parts.items()
+            }
+            before += training_seconds(asked, known)
+        return before + training_seconds(state.asked, self.searched)
 
     @property
     def doubt(self) -> str:
@@ -420,9 +449,16 @@ def run_search(
             tuning, plan = _tuned(plan, plan.tuning, kept, archive, hooks)
             hooks.tuned(tuning, plan)
         guide = plan.problem if plan.proxy is None else plan.proxy.problem
-        evaluator = stack.enter_context(plan.evaluator(guide, archive, hooks.fits))
+        host, part_problems = None, () if plan.parts is None else plan.parts.problems
+        if part_problems and plan.evaluation.get("backend", "loky") == "loky":
+            host = stack.enter_context(closing(plan.shared_workers()))
+        evaluator = stack.enter_context(plan.evaluator(guide, archive, hooks.fits, host))
         timed = _Timed(evaluator)
-        search = plan.search(timed, kept)
+        on_parts = [
+            _Timed(stack.enter_context(plan.evaluator(part, archive, hooks.fits, host)))
+            for part in part_problems
+        ]
+        search = plan.search(timed, kept, on_parts)
         hooks.started(evaluator)
         began = time.thread_time()
         try:
@@ -431,7 +467,7 @@ def run_search(
             else:
                 result = run(
                     search,
-                    callbacks=(timed.forget, *hooks.epochs),
+                    callbacks=(*(each.forget for each in (timed, *on_parts)), *hooks.epochs),
                     step=lambda state: hooks.step(search, state),
                 )
         except KeyboardInterrupt:
@@ -439,11 +475,17 @@ def run_search(
             if known is None:
                 raise
             result = known
-        algorithm = max(0.0, time.thread_time() - began - timed.seconds)
+        evaluating = sum(each.seconds for each in (timed, *on_parts))
+        algorithm = max(0.0, time.thread_time() - began - evaluating)
         result = hooks.ended(replace(result, cut=cut, tuning=tuning))
         if plan.rotate and not result.interrupted:
             try:
                 result = evaluate_finalists(result, search.evaluator)
+            except KeyboardInterrupt:
+                result = replace(result, reason="interrupted")
+        if on_parts and not result.interrupted:
+            try:
+                result = measure_parts(result, search)
             except KeyboardInterrupt:
                 result = replace(result, reason="interrupted")
         full = evaluator
@@ -464,7 +506,8 @@ def run_search(
                 result = hooks.confirm_fresh(result, full, fresh, plan.confirmation)
             except KeyboardInterrupt:
                 result = replace(result, reason="interrupted")
-        return FinishedSearch(result, full.known, algorithm, evaluator.known, plan)
+        known_on_parts = tuple(each.evaluator.known for each in on_parts)
+        return FinishedSearch(result, full.known, algorithm, evaluator.known, plan, known_on_parts)
 
 
 def _tuned(

@@ -66,6 +66,12 @@ def check_parameters(selector: Any, y: Any) -> None:
         value = getattr(selector, name)
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    rows = selector.rows
+    is_count = isinstance(rows, (int, np.integer)) and not isinstance(rows, bool) and rows >= 1
+    if rows is not None and rows != "auto" and not is_count:
+        raise ConfigError(
+            f"rows must be a whole number of at least 1, 'auto' or None, got {rows!r}"
+        )
     check_pick(selector.pick)
     if selector.param_grid is not None:
         settings, _ = expanded(selector.param_grid, int(selector.random_state))

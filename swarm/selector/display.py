@@ -292,6 +292,8 @@ def _rows(selector: Any) -> list[tuple[str, str]]:
         rows.append(("model", told.removeprefix("model settings: ")))
     if selector.prefilter_ is not None:
         rows.append(("prefilter", selector.prefilter_.sentence().removeprefix("prefilter: ")))
+    if result.parts is not None:
+        rows.append(("rows", result.parts.sentence().removeprefix("rows: ")))
     work = f"{name_of(selector.strategy)}, seed {selector.random_state}, {counts_of(result)}"
     rows.append(("search", f"{work}; ended by {result.reason}"))
     codes = [f"{each.code} {each.title}" for each in selector.findings_]

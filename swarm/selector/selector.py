@@ -28,8 +28,10 @@ from swarm.problem.problem import Problem
 from swarm.problem.space import Groups, SearchSpace
 from swarm.search.confirmation import ConfirmationPlan, fresh_problem
 from swarm.search.driver import SearchState
+from swarm.search.fidelity import check_row_parts
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Prefilter, is_wide
+from swarm.search.row_parts import row_parts
 from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
 from swarm.search.settings import Setting, expanded
 from swarm.search.tuning import Tuning
@@ -100,6 +102,11 @@ class SubsetSelector(
         strategy terminates by itself.
     distinct, fits, seconds, patience, noise_floor : optional
         Other limits, see :class:`swarm.search.budget.Budget`.
+    rows : int or "auto", optional
+        Evaluate all subsets of an epoch on this many rows first, a quarter of them on four times as
+        many, and so on, and only what survives on all rows. ``"auto"``: 10,000 from 100,000 rows
+        on, else all. Only subsets that were evaluated on all rows have a cost; see
+        :mod:`swarm.search.fidelity`.
     fixed, forbidden, groups, min_size, max_size
         Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
         or by position; columns without names are named ``x0``, ``x1``, ... A group counts once.
@@ -251,6 +258,7 @@ class SubsetSelector(
         seconds: float | None = None,
         patience: int | None = None,
         noise_floor: int | None = None,
+        rows: int | str | None = None,
         fixed: Iterable[str | int] | None = (),
         forbidden: Iterable[str | int] | None = (),
         groups: Groups | None = None,
@@ -291,6 +299,7 @@ class SubsetSelector(
         self.seconds = seconds
         self.patience = patience
         self.noise_floor = noise_floor
+        self.rows = rows
         self.fixed = fixed
         self.forbidden = forbidden
         self.groups = groups
@@ -367,6 +376,14 @@ class SubsetSelector(
         problem, strategy, folds = self._problem(
             table, as_target(y), weight, groups, fit_params, as_array
         )
+        rows: Any = self.rows if self.rows is None or self.rows == "auto" else int(self.rows)
+        check_row_parts(
+            strategy,
+            rows,
+            repeats=int(self.repeats),
+            proxy=self.proxy is not None,
+            tuning=self.param_grid is not None,
+        )
         proxy = self._proxy_of(problem)
         prefilter = self._prefilter_of(problem, proxy, strategy, folds, groups)
         warm = self._warm_of(problem, strategy, table)
@@ -394,6 +411,7 @@ class SubsetSelector(
             int(self.rotate),
             prefilter,
             self._tuning_of(problem),
+            row_parts(problem, rows),
         )
         if plan.tuning is not None:
             # Refuses a budget that is too small before anything is trained.

@@ -33,6 +33,8 @@ _NAMES = {
     "proxy_best_cost": "proxy/best_cost",
     "confirmed_best_cost": "proxy/confirmed_cost",
     "proxy_rank_correlation": "proxy/rank_correlation",
+    "rows_rank_correlation": "rows/rank_correlation",
+    "rows_subsets_on_all": "rows/subsets_on_all",
     "confirmed_cost": "confirm/cost",
     "confirmed_cost_all_features": "confirm/cost_all_features",
     "confirmed_gain": "confirm/gain",
