@@ -11,7 +11,7 @@ import pandas as pd
 from swarm.problem.space import SearchSpace
 from swarm.search.asked import asked_evaluations
 from swarm.search.confirmation import Confirmation
-from swarm.search.prefilter import Cut
+from swarm.search.prefilter import MANY_COLUMNS, Cut
 from swarm.search.result import SearchResult
 from swarm.search.tuning import TuningResult
 from swarm.storage.archive import KnownEvaluations
@@ -119,7 +119,9 @@ def _ranking(cut: Cut, space: SearchSpace) -> bytes:
             "kept": cut.kept[order],
         }
     )
-    return table.to_csv(index=False).encode()
+    # Six digits of each of many thousand units say enough.
+    digits = "%.6g" if len(table) > MANY_COLUMNS else None
+    return table.to_csv(index=False, float_format=digits).encode()
 
 
 def _smallest(confirmation: Confirmation, space: SearchSpace) -> list[str] | None:
@@ -175,7 +177,8 @@ def judgement_files(judgement: Judgement, head: Headline) -> dict[str, bytes]:
 def _subsets(result: SearchResult) -> pd.DataFrame:
     """Return pbest positions and costs, a column of 0 and 1 per unit, best first.
 
-    A unit with the name of one of the first two columns gets the prefix ``feature_``.
+    Of a wide table only the units that are in any of them. A unit with the name of one of the first
+    two columns gets the prefix ``feature_``.
     """
     members = result.state.strategy.members
     # In the order of the search, with costs as in the other files.
@@ -188,7 +191,11 @@ def _subsets(result: SearchResult) -> pd.DataFrame:
             while free in names:
                 free = f"feature_{free}"
             names[place] = free
-    table = pd.DataFrame(members.masks[order].astype(int), columns=names)
+    masks = members.masks[order]
+    if len(names) > MANY_COLUMNS:
+        kept = np.flatnonzero(masks.any(axis=0))
+        masks, names = masks[:, kept], [names[unit] for unit in kept]
+    table = pd.DataFrame(masks.astype(int), columns=names)
     table.insert(0, "cost", costs[order])
     table.insert(1, "group", members.group[order])
     return table

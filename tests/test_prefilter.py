@@ -266,7 +266,10 @@ def test_a_model_that_fails_on_all_features_is_refused_in_one_sentence() -> None
 
 @pytest.mark.slow
 def test_a_run_logs_what_was_cut_and_resumes_to_the_same_bytes(
-    prefect_server: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+    prefect_server: str,
+    bench: Bench,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = bench.config(prefilter={"least": 3}, strategy={"name": "mlaco", "params": {}})
     outcome = select(config)
@@ -286,6 +289,16 @@ def test_a_run_logs_what_was_cut_and_resumes_to_the_same_bytes(
     select(config, run_id=outcome.run_id)
     assert bench.answer(outcome.run_id) == before
     assert bench.paid_for() == paid
+    # The columns of a wide table that no subset has would be zeros.
+    members = outcome.result.state.strategy.members
+    table = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "subsets.csv")))
+    assert table.shape == (len(members.costs), 2 + 8)
+    monkeypatch.setattr("tasks.answer.MANY_COLUMNS", 7)
+    select(config, run_id=outcome.run_id)
+    narrow = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "subsets.csv")))
+    used = [name for name in table if name in ("cost", "group") or table[name].any()]
+    assert len(used) < table.shape[1]
+    pd.testing.assert_frame_equal(narrow, table[used])
 
 
 def test_the_test_rows_are_not_seen(bench: Bench) -> None:
