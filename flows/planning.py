@@ -159,7 +159,7 @@ def estimate_search(
     EvaluationError
         If the model fails on a subset.
     """
-    evaluation, proxy = config.evaluation, planned.proxy
+    evaluation, proxy, work = config.evaluation, planned.proxy, workload_of(config, planned)
     tell("timing a few subsets on one thread")
     alone = replace(planned, evaluation={"pruning": evaluation.pruning, "exact": evaluation.exact})
     rank, per_fold = 0.0, None
@@ -186,7 +186,7 @@ def estimate_search(
         search = alone.search(evaluator, kept, [evaluator] * n_parts)
         timing = time_subsets(search)
         slowest = float(timing.seconds.max()) if per_fold is None else per_fold
-        confirm = slowest * workload_of(config, planned).confirm_fits
+        confirm = slowest * work.confirm_fits
         tell("simulating the search on synthetic costs")
         return make_plan(
             search,
@@ -201,11 +201,7 @@ def estimate_search(
             proxy=proxy is not None,
             prefilter_fits=ranking,
             tuning_fits=tune_fits,
-            # The ensemble, its baselines on all features and on random subsets, two single models,
-            # and those of the report.
-            models_after=config.ensemble.n_models * (2 + config.test.random_subsets)
-            + 2
-            + FULL_FITS * config.test.explain,
+            models_after=work.ensemble_fits + work.contender_fits + work.report_fits,
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.postgres import NoPostgres, Postgres, running
-from tests.small_run import Bench
+from tests.small_run import Bench, leave_report_out
 
 if TYPE_CHECKING:
     from tests.command import Swarm
@@ -97,8 +97,7 @@ def swarm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the report and its models out, which take longer than all the rest of a small run."""
-    monkeypatch.setattr("flows.select.write_report", lambda data: {})
-    monkeypatch.setattr("flows.select.diagnose_answer", lambda *given: None)
+    leave_report_out(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from conf.load import from_yaml
 from conf.schema import SelectConfig
@@ -19,17 +20,39 @@ from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.names import metric_key
 
-__all__ = ["ANSWER", "BAYES", "N_ROWS", "OTHERS", "TAKEN", "Bench", "prepared_by_hand", "table"]
+__all__ = [
+    "ANSWER",
+    "BAYES",
+    "NO_REPORT",
+    "N_ROWS",
+    "OTHERS",
+    "TAKEN",
+    "Bench",
+    "leave_report_out",
+    "prepared_by_hand",
+    "table",
+]
 
 N_ROWS = 120
 # What depends on configuration, seed and data alone.
 ANSWER = ("features.json", "history.parquet", "subsets.csv")
 BAYES = {"estimator": "sklearn.naive_bayes.GaussianNB"}
+# What :func:`leave_report_out` does, as statements for another process.
+NO_REPORT = (
+    "flows.select.write_report = lambda data: {}; "
+    "flows.select.diagnose_answer = lambda *given: None"
+)
 # Columns of the table that are no features.
 OTHERS = ["number", "kind", "who", "when", "side", "fold"]
 
 # The column names of the tables that a search makes of its own, sorted as x0 to x7 are.
 TAKEN = ["cost", "epoch", "feature_cost", "features", "fold_0", "group", "mask", "size"]
+
+
+def leave_report_out(patch: pytest.MonkeyPatch) -> None:
+    """Leave the report and its models out, which take longer than all the rest of a small run."""
+    patch.setattr("flows.select.write_report", lambda data: {})
+    patch.setattr("flows.select.diagnose_answer", lambda *given: None)
 
 
 def table(seed: int = 0) -> pd.DataFrame:

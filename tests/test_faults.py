@@ -17,7 +17,7 @@ import pytest
 
 from swarm.storage.archive import Archive
 from tasks.tracking import RunRecord
-from tests.small_run import Bench
+from tests.small_run import NO_REPORT, Bench
 from tests.warm_swarm import Command, WarmSwarm
 
 pytestmark = [
@@ -27,11 +27,6 @@ pytestmark = [
 
 LONG = os.environ.get("SWARM_FAULTS") == "long"
 KILLS = 100 if LONG else 10
-# Drawing figures is half of so small a run, and nothing that a kill could harm.
-NO_FIGURES = (
-    "flows.select.write_report = lambda data: {}; "
-    "flows.select.diagnose_answer = lambda *given: None"
-)
 # A command told so dies while its archive commits: on that commit, so many seconds after its
 # start, which is a moment that a clock outside hardly ever hits.
 COMMIT_KILLER = """
@@ -95,7 +90,8 @@ def warm(
 ) -> Iterator[WarmSwarm]:
     env = {"PREFECT_API_URL": prefect_server}
     prelude = COMMIT_KILLER.format(order=str(order)) + STORE_AWAY.format(away=str(away))
-    prelude += NO_FIGURES
+    # The report is half of so small a run, and nothing that a kill could harm.
+    prelude += NO_REPORT
     with WarmSwarm(tmp_path_factory.mktemp("said"), env, prelude) as started:
         yield started
 

@@ -25,7 +25,7 @@ from swarm.storage.archive import Archive
 from tasks.sources import fetch
 from tasks.tracking import open_tracking
 from tests.postgres import Postgres
-from tests.small_run import OTHERS, Bench, table
+from tests.small_run import NO_REPORT, OTHERS, Bench, table
 from tests.warm_swarm import WarmSwarm
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -33,10 +33,6 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 LONG = os.environ.get("SWARM_FAULTS") == "long"
 FLOWS = 8 if LONG else 3
 PASSWORD = "SWARM_TEST_PASSWORD"
-NO_FIGURES = (
-    "flows.select.write_report = lambda data: {}; "
-    "flows.select.diagnose_answer = lambda *given: None"
-)
 EPOCHS = 4
 
 
@@ -45,7 +41,7 @@ def warm(
     prefect_server: str, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[WarmSwarm]:
     env = {"PREFECT_API_URL": prefect_server, PASSWORD: postgres.password}
-    with WarmSwarm(tmp_path_factory.mktemp("said"), env, NO_FIGURES) as started:
+    with WarmSwarm(tmp_path_factory.mktemp("said"), env, NO_REPORT) as started:
         yield started
 
 

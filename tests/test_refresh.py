@@ -25,7 +25,7 @@ from swarm.errors import ConfigError, DataError, InputError, StoreError
 from tasks.refresh.champion import ALIAS, Champions
 from tasks.refresh.decision import publish_features
 from tasks.refresh.lock import champion_lock
-from tests.small_run import BAYES, Bench
+from tests.small_run import BAYES, Bench, leave_report_out
 
 pytestmark = pytest.mark.usefixtures("prefect_server", "plain")
 
@@ -102,8 +102,7 @@ def first(
     desk = Desk(Bench(tmp_path_factory.mktemp("first"), tracking_uri))
     snapshot(desk.snapshots, "2026-01-05", 3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flows.select.write_report", lambda data: {})
-        patch.setattr("flows.select.diagnose_answer", lambda *given: None)
+        leave_report_out(patch)
         return desk, desk.refresh()
 
 

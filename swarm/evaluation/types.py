@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
@@ -41,6 +41,13 @@ class Work:
     fallbacks: int = 0
     seconds: float = 0.0
     training_seconds: float = 0.0
+
+    def plus(self, more: Work, *, with_hits: bool) -> Work:
+        """Add the work of another evaluation; without its hits if those masks have been counted."""
+        total = {
+            each.name: getattr(self, each.name) + getattr(more, each.name) for each in fields(Work)
+        }
+        return Work(**{**total, "hits": self.hits + more.hits * with_hits})
 
 
 @dataclass(frozen=True)

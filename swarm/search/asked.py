@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.search.packing import pack_masks, unpack_masks
+from swarm.search.packing import pack_masks, unpack_folds, unpack_masks
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record
 
@@ -38,11 +38,7 @@ def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
         masks = result.confirmed.masks
         return masks, np.ones((len(masks), n_folds), dtype=bool)
     asked = result.state.asked
-    n_bytes = (n_folds + 7) // 8
-    folds = b"".join(number.to_bytes(n_bytes, "big") for number in asked.values())
-    needed = np.frombuffer(folds, dtype=np.uint8).reshape(len(asked), n_bytes)
-    masks = unpack_masks(asked, result.space.n_units)
-    return masks, np.unpackbits(needed, axis=1, count=n_folds).astype(bool)
+    return unpack_masks(asked, result.space.n_units), unpack_folds(asked.values(), n_folds)
 
 
 def looked_up(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[Bool, Record]]:

@@ -10,8 +10,8 @@ its own, so that the archive keeps its evaluations apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ from swarm.errors import ConfigError
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator, Work
 from swarm.search.budget import Counts
-from swarm.search.packing import first_of_equal, pack_folds, pack_masks
+from swarm.search.packing import first_of_equal, pack_folds, pack_masks, unpack_folds
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
 
@@ -35,7 +35,7 @@ __all__ = [
     "charged_on_parts",
     "check_row_parts",
     "evaluate_by_rows",
-    "folds_on_part",
+    "folds_on_parts",
 ]
 
 Bool = NDArray[np.bool_]
@@ -197,7 +197,8 @@ def evaluate_by_rows(
         on_parts[left, number] = found.needed
         failed[left] = found.failed
         error = error or found.first_error
-        work = _added(work, found.work, with_hits=number == 0)
+        # Each mask is a hit once.
+        work = work.plus(found.work, with_hits=number == 0)
         ranked = np.lexsort((size[left], found.costs))
         ranked = ranked[np.isfinite(found.costs[ranked])]
         left = np.sort(left[ranked[:survivors]])
@@ -223,18 +224,10 @@ def evaluate_by_rows(
         failed=spread(whole.failed, failed),
         needed=spread(whole.needed, np.zeros((n, n_folds), dtype=bool)),
         exact_shrink=whole.exact_shrink,
-        work=_added(work, whole.work, with_hits=not on_parts.any()),
+        work=work.plus(whole.work, with_hits=not on_parts.any()),
         first_error=error or whole.first_error,
         on_parts=on_parts,
     )
-
-
-def _added(work: Work, more: Work, *, with_hits: bool) -> Work:
-    """Add the work of another evaluation of the same masks; each of them is a hit once."""
-    total = {
-        each.name: getattr(work, each.name) + getattr(more, each.name) for each in fields(Work)
-    }
-    return Work(**{**total, "hits": work.hits + (more.hits if with_hits else 0)})
 
 
 def charged_on_parts(
@@ -265,13 +258,13 @@ def charged_on_parts(
     """
     n_parts = len(rows) - 1
     asked, before = dict(asked), counts.on_parts or (0,) * n_parts
-    new = np.zeros(n_parts, dtype=np.int64)
+    fresh = list[int]()
     for key, folds in zip(pack_masks(masks), on_parts, strict=False):
         packed, had = pack_folds(folds.reshape(-1)), asked.get(key, 0)
-        if packed & ~had:
-            new += folds_on_part(packed & ~had, folds.shape).sum(axis=1)
+        fresh.append(packed & ~had)
         if packed:
             asked[key] = had | packed
+    new = folds_on_parts(fresh, *on_parts.shape[1:]).sum(axis=(0, 2))
     after = tuple(int(count) for count in new + before)
     extra = _whole_fits(after, rows) - _whole_fits(before, rows)
     return asked, replace(counts, fits=counts.fits + extra, on_parts=after)
@@ -283,8 +276,6 @@ def _whole_fits(on_parts: Sequence[int], rows: Sequence[int]) -> int:
     return -(-total // rows[-1])
 
 
-def folds_on_part(packed: int, shape: tuple[int, ...]) -> Bool:
-    """Return the folds of a key of :func:`charged_on_parts`: bool (n_parts, n_folds)."""
-    count = shape[0] * shape[1]
-    stored = np.frombuffer(packed.to_bytes((count + 7) // 8, "big"), dtype=np.uint8)
-    return np.unpackbits(stored, count=count).astype(bool).reshape(shape)
+def folds_on_parts(packed: Collection[int], n_parts: int, n_folds: int) -> Bool:
+    """Return the folds of values of :func:`charged_on_parts`: bool (n, n_parts, n_folds)."""
+    return unpack_folds(packed, n_parts * n_folds).reshape(len(packed), n_parts, n_folds)

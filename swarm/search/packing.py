@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["first_of_equal", "pack_folds", "pack_masks", "unpack_masks"]
+__all__ = ["first_of_equal", "pack_folds", "pack_masks", "unpack_folds", "unpack_masks"]
 
 Bool = NDArray[np.bool_]
 
@@ -34,3 +34,11 @@ def first_of_equal(masks: Bool) -> NDArray[np.int64]:
 def pack_folds(folds: Bool) -> int:
     """Return a number with a bit for each of the folds (n_folds,), to count and combine them."""
     return int.from_bytes(np.packbits(folds).tobytes(), "big")
+
+
+def unpack_folds(keys: Collection[int], n_folds: int) -> Bool:
+    """Return the folds of the numbers of :func:`pack_folds`: bool (n, n_folds)."""
+    n_bytes = (n_folds + 7) // 8
+    stored = b"".join(key.to_bytes(n_bytes, "big") for key in keys)
+    packed = np.frombuffer(stored, dtype=np.uint8).reshape(len(keys), n_bytes)
+    return np.unpackbits(packed, axis=1, count=n_folds).astype(bool)

@@ -8,7 +8,6 @@ mask keeps an estimate of its cost, so that a swarm can move on.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from statistics import NormalDist
 
 import numpy as np
@@ -197,8 +196,4 @@ class _Race:
         self.fold_costs[rows] = found.fold_costs
         self.importances[rows], self.used[rows] = found.importances, found.used
         self.error = self.error or found.first_error
-        hits = found.work.hits if stage == 1 else 0
-        added = {each.name: getattr(found.work, each.name) for each in fields(Work)} | {
-            "hits": hits
-        }
-        self.work = Work(**{name: getattr(self.work, name) + more for name, more in added.items()})
+        self.work = self.work.plus(found.work, with_hits=stage == 1)

@@ -12,7 +12,7 @@ from swarm.checks import require
 from swarm.errors import ConfigError, DataError
 from swarm.problem.problem import Problem
 from swarm.search.budget import charged
-from swarm.search.fidelity import FACTOR, PartsResult, RowParts, charged_on_parts, folds_on_part
+from swarm.search.fidelity import FACTOR, PartsResult, RowParts, charged_on_parts, folds_on_parts
 from swarm.search.proxy import probe_masks, rank_correlation
 
 if TYPE_CHECKING:
@@ -145,15 +145,14 @@ def measure_parts(result: SearchResult, search: Search) -> SearchResult:
     SearchResult
         With :attr:`SearchResult.parts`.
     """
-    state, space = result.state, result.space
-    shape = (len(search.parts), search.evaluator.n_folds)
-    needed = [folds_on_part(packed, shape).any(axis=1) for packed in state.asked_on_parts.values()]
-    on_parts = np.sum(needed, axis=0) if needed else np.zeros(shape[0], dtype=np.int64)
-    on_all = sum(folds != 0 for folds in state.asked.values())
+    state, space, n_folds = result.state, result.space, search.evaluator.n_folds
     probes = probe_masks(result, N_PROBES)
-    no_limit, order = np.full(len(probes), np.inf), np.arange(shape[1])
     if not len(probes):
         return result
+    needed = folds_on_parts(state.asked_on_parts.values(), len(search.parts), n_folds)
+    on_parts = needed.any(axis=2).sum(axis=0)
+    on_all = sum(folds != 0 for folds in state.asked.values())
+    no_limit, order = np.full(len(probes), np.inf), np.arange(n_folds)
     found = [each.evaluate(probes, no_limit, order) for each in search.parts]
     whole = search.evaluator.evaluate(probes, no_limit, order)
     asked, counts = charged(state.asked, state.counts, probes, whole)

@@ -22,7 +22,7 @@ from swarm.search.asked import looked_up, training_seconds
 from swarm.search.budget import Budget, Counts
 from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState, run
-from swarm.search.fidelity import RowParts, check_row_parts, folds_on_part
+from swarm.search.fidelity import RowParts, check_row_parts, folds_on_parts
 from swarm.search.history import EpochRecord
 from swarm.search.narrowed import Narrowed
 from swarm.search.packing import first_of_equal, pack_folds, pack_masks
@@ -330,13 +330,12 @@ class FinishedSearch:
         tuning = self.result.tuning
         before = 0.0 if tuning is None else tuning.seconds
         state = self.result.state
-        shape = (len(self.on_parts), self.problem.n_folds)
-        for number, known in enumerate(self.on_parts):
-            asked = {
-                key: pack_folds(folds_on_part(packed, shape)[number])
-                for key, packed in state.asked_on_parts.items()
-            }
-            before += training_seconds(asked, known)
+        if self.on_parts:
+            asked, n_parts = state.asked_on_parts, len(self.on_parts)
+            needed = folds_on_parts(asked.values(), n_parts, self.problem.n_folds)
+            for number, known in enumerate(self.on_parts):
+                folds = map(pack_folds, needed[:, number])
+                before += training_seconds(dict(zip(asked, folds, strict=True)), known)
         return before + training_seconds(state.asked, self.searched)
 
     @property
