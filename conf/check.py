@@ -19,6 +19,7 @@ from swarm.problem.time_folds import TIME_KINDS
 from swarm.search.fidelity import check_row_parts
 from swarm.search.rotation import check_rotation
 from swarm.search.settings import check_tuning, described
+from swarm.search.steady import check_asynchronous
 from swarm.search.warm import check_warm_start
 from swarm.strategies.catalogue import make
 
@@ -96,6 +97,13 @@ def _strategy_can_be_made(config: SelectConfig) -> None:
         proxy=config.proxy is not None,
         tuning=bool(config.model.search),
     )
+    check_asynchronous(
+        strategy,
+        config.evaluation.asynchronous,
+        racing=config.evaluation.racing,
+        repeats=config.folds.repeats,
+        rows=config.budget.rows,
+    )
     check_rotation(
         strategy,
         config.folds.rotate,
@@ -152,6 +160,11 @@ def _check_compare(config: CompareConfig) -> None:
                     f"budget.rows {select.budget.rows!r} evaluates most subsets on a part of the"
                     " rows, but comparisons compare evaluations on all of them; set budget.rows to"
                     " null"
+                )
+            if select.evaluation.asynchronous:
+                raise ConfigError(
+                    "evaluation.asynchronous lets the result depend on the speed of the workers,"
+                    " but comparisons compare strategies alone; set it to false"
                 )
             _refuse_settings("model", select.model)
             check(select)

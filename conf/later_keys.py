@@ -38,6 +38,7 @@ _LATER: Mapping[str, Any] = {
     "space.cost_weight": 0.0,
     "prefilter": PrefilterSection(when="auto").model_dump(mode="json"),
     "warm": None,
+    "evaluation.asynchronous": False,
     "budget.noise_floor": None,
     "budget.rows": None,
     "confirm.min_gain": 0.0,

@@ -111,6 +111,11 @@ class EvaluationSection(Section):
         description="Use a fast path that computes costs without fitting models, where there is one"
         " (such as for nearest neighbours and Gaussian naive Bayes); the costs are the same",
     )
+    asynchronous: bool = Field(
+        default=False,
+        description="Give a worker that is idle the next subset without waiting for the epoch; the"
+        " result depends on the order of answers, which the archive records for a replay",
+    )
     n_jobs: Workers = Field(default=-1, description="Number of workers; -1 for one per core")
     backend: Literal["loky", "threading", "sequential", "dask", "ray"] = Field(
         default="loky",

@@ -232,6 +232,7 @@ def plan_as_configured(
         prefilter,
         _tuning(config, data.problem),
         row_parts(data.problem, config.budget.rows),
+        config.evaluation.asynchronous,
     )
 
 

@@ -20,14 +20,14 @@ from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record, costs_of
 
-__all__ = ["CrossValidation"]
+__all__ = ["COMMIT_SECONDS", "CrossValidation"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 # Interval between commits of finished evaluations.
-_COMMIT_SECONDS = 0.2
+COMMIT_SECONDS = 0.2
 _AS_CONFIGURED = "models are fitted: as configured"
 
 
@@ -81,7 +81,7 @@ class CrossValidation:
         # Without a lower bound on fold costs, a later fold could compensate for the others.
         self.pruning = pruning and problem.scoring.bounded
         self.workers = Workers(problem, n_jobs, backend, address, timeout, host)
-        self._on_fit = on_fit
+        self.on_fit = on_fit
         self._importances = problem.importance != "none" and (
             importances or problem.importance != "mutual_information"
         )
@@ -129,12 +129,7 @@ class CrossValidation:
         distinct = np.zeros((len(unique), masks.shape[1]), dtype=bool)
         distinct[row_of] = masks
         records = self.known.lookup(distinct)
-        _, is_open = settle(records, fold_order, loosest)
-        jobs = [
-            Job(i, distinct[i], records[i].fold_costs, fold_order, loosest[i])
-            for i in range(len(unique))
-            if is_open[i] or self._wants_refit(records[i], loosest[i])
-        ]
+        jobs = self._open_jobs(distinct, records, fold_order, loosest)
         left, computed = self._compute(jobs, records)
         computing = time.perf_counter() - started if computed else 0.0
         fits, training = self._train(left, records)
@@ -147,6 +142,35 @@ class CrossValidation:
         )
         rows = [records[i] for i in row_of]
         return self._answer(masks, incumbents, limits, fold_order, rows, work, race)
+
+    def jobs_of(self, masks: Bool, incumbents: Float, fold_order: Int) -> tuple[list[Job], Work]:
+        """Return what :meth:`evaluate` would train, once the archive and fast paths are used.
+
+        Parameters
+        ----------
+        masks : bool (n, n_units)
+            All different.
+        incumbents : float64 (n,)
+        fold_order : int (m,)
+
+        Returns
+        -------
+        list of Job
+            Their numbers are rows.
+        Work
+            That of the fast path.
+        """
+        started = time.perf_counter()
+        limits = self._limits(incumbents, self.pruning, fold_order, None)
+        records = self.known.lookup(masks)
+        jobs = self._open_jobs(masks, records, fold_order, limits)
+        left, computed = self._compute(jobs, records)
+        return left, Work(
+            fits=computed,
+            hits=len(masks) - len(jobs),
+            fallbacks=len(left) if self._paths else 0,
+            training_seconds=time.perf_counter() - started if computed else 0.0,
+        )
 
     def fold_costs(self, masks: Bool, folds: Int) -> Float:
         """Evaluate each mask on a single fold, for masks that differ from fold to fold.
@@ -182,6 +206,17 @@ class CrossValidation:
         self._train(single, records)
         costs: Float = np.array([record.fold_costs[folds[i]] for i, record in enumerate(records)])
         return costs
+
+    def _open_jobs(
+        self, masks: Bool, records: list[Record], fold_order: Int, limits: list[Limit]
+    ) -> list[Job]:
+        """Return the jobs of masks whose records do not decide their costs."""
+        _, is_open = settle(records, fold_order, limits)
+        return [
+            Job(i, masks[i], records[i].fold_costs, fold_order, limits[i])
+            for i in range(len(masks))
+            if is_open[i] or self._wants_refit(records[i], limits[i])
+        ]
 
     def _wants_refit(self, record: Record, limit: Limit) -> bool:
         return (
@@ -253,23 +288,26 @@ class CrossValidation:
                     continue
                 records[job.number] = records[job.number].merge(trained)
                 waiting.append((job.mask, trained))
-                fits += int(trained.known.sum())
-                if self.problem.importance == "refit":
-                    fits += not np.isnan(trained.importances[0]).any()
+                fits += self.fits_in(trained)
                 seconds += trained.seconds
-                if self._on_fit is not None:
-                    self._on_fit(trained)
-                if time.monotonic() - committed > _COMMIT_SECONDS:
+                if self.on_fit is not None:
+                    self.on_fit(trained)
+                if time.monotonic() - committed > COMMIT_SECONDS:
                     self.known.add(waiting)
                     waiting, committed = [], time.monotonic()
             for job, found in invalid:
-                self._refuse_if_needed(job, records[job.number], found)
+                self.refuse_if_needed(job, records[job.number], found)
         finally:
             # Also after SIGINT or an error, so that no evaluation is lost.
             self.known.add(waiting)
         return fits, seconds
 
-    def _refuse_if_needed(self, job: Job, record: Record, found: InvalidCost) -> None:
+    def fits_in(self, trained: Record) -> int:
+        """Return the number of models of the result of a job."""
+        refits = self.problem.importance == "refit" and not np.isnan(trained.importances[0]).any()
+        return int(trained.known.sum()) + int(refits)
+
+    def refuse_if_needed(self, job: Job, record: Record, found: InvalidCost) -> None:
         """Raise EvaluationError for an invalid cost, unless pruning would skip its fold.
 
         A fold that was trained separately may be one that pruning would not have reached: the

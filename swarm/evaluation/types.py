@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swarm.evaluation.limit import Race
 
-__all__ = ["Evaluations", "Evaluator", "Work"]
+__all__ = ["Evaluations", "Evaluator", "Work", "stacked"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -90,6 +92,20 @@ class Evaluations:
     def __post_init__(self) -> None:
         for array in (self.costs, self.fold_costs, self.importances, self.used, self.censored):
             array.setflags(write=False)
+
+
+def stacked(parts: Sequence[Evaluations]) -> Evaluations:
+    """Join the rows of at least one evaluation of other masks of the same problem."""
+    arrays = ("costs", "fold_costs", "importances", "used", "censored", "failed", "needed")
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays
+    }
+    return replace(
+        parts[0],
+        **joined,
+        work=reduce(lambda total, part: total.plus(part.work, with_hits=True), parts, Work()),
+        first_error=next((part.first_error for part in parts if part.first_error), None),
+    )
 
 
 class Evaluator(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -34,6 +34,8 @@ BACKENDS = ("loky", "threading", "sequential", "dask", "ray")
 _DEATHS = 3
 # Submitted jobs per worker, one running and one queued, where a retry should not wait for all.
 _AHEAD = 2
+# A stream of jobs keeps one in so many workers a job ahead.
+_SPARE = 4
 # Seconds without a result after which a pool is checked.
 _POLL = 0.5
 
@@ -106,12 +108,27 @@ class Workers:
         if address is not None:
             self._open()
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Fit]:
+    @property
+    def capacity(self) -> int:
+        """Jobs to keep in flight so that no worker waits: one each, and a few that are queued."""
+        if self.backend == "sequential":
+            return 1
+        width = self._open().width()
+        return width + max(1, width // _SPARE)
+
+    def run(self, jobs: Sequence[Job], more: deque[Job] | None = None) -> Iterator[Fit]:
         """Train every job and yield it with its result, in any order.
 
         A mask whose worker died is trained again; finished results are kept. Three deaths in a
         batch, or on a cluster with the same mask, raise an error. A worker that runs out of memory
         counts as dead; a worker that timed out does not.
+
+        Parameters
+        ----------
+        jobs : sequence of Job
+        more : deque of Job, optional
+            Jobs that the caller adds between results, with further numbers; they are taken from it.
+            The iterator ends when no job is left.
 
         Raises
         ------
@@ -121,8 +138,10 @@ class Workers:
         try:
             if self.backend == "sequential":
                 yield from self._in_process(jobs)
-            elif jobs:
-                yield from self._in_rounds(jobs)
+                while more:
+                    yield from self._in_process([more.popleft()])
+            elif jobs or more:
+                yield from self._in_rounds(jobs, deque() if more is None else more)
         except MemoryError as error:
             raise EvaluationError(
                 f"training ran out of memory with {self.n_jobs} workers of kind {self.backend!r}; "
@@ -171,16 +190,16 @@ class Workers:
                 result = fit_mask(self.problem, job)
             yield job, result
 
-    def _in_rounds(self, jobs: Sequence[Job]) -> Iterator[Fit]:
+    def _in_rounds(self, jobs: Sequence[Job], more: deque[Job]) -> Iterator[Fit]:
         """Train all jobs, with a new pool for those that are left when one breaks."""
         self._batches += 1
         deadline = None
         if self._reports is not None:
             deadline = Deadline(self.timeout or 0.0, Path(self._reports.name), self._batches)
         left = {(job.number, job.part): job for job in self._in_turn(jobs, self._open().width())}
-        deaths = 0
-        while left:
-            error = yield from self._round(left, deadline)
+        deaths = Counter[Key]()
+        while left or more:
+            error = yield from self._round(left, more, deadline)
             reports = deadline.late().items() if deadline else ()
             late = {key: fold for key, fold in reports if key in left}
             for key, fold in late.items():
@@ -189,29 +208,37 @@ class Workers:
                 if rest is not None:
                     left[key] = rest
                 yield job, failed
-            deaths += not late
-            if left and deaths == _DEATHS:
+            if not late:
+                deaths.update(left.keys())
+            if any(deaths[key] == _DEATHS for key in left):
                 raise _too_many_deaths(left, error) from error
 
     def _round(
-        self, left: dict[Key, Job], deadline: Deadline | None
+        self, left: dict[Key, Job], more: deque[Job], deadline: Deadline | None
     ) -> Generator[Fit, None, BaseException | None]:
-        """Train jobs and remove them, until none is left or the pool breaks; return the reason."""
+        """Train jobs and remove them, until none is left or the pool breaks; return the reason.
+
+        Those of `more` are moved to `left` first.
+        """
         pool = self._open()
         finished: SimpleQueue[Future[Record | InvalidCost]] = SimpleQueue()
-        waiting, running = list(reversed(left)), dict[Future[Record | InvalidCost], Key]()
+        waiting, running = deque(left), dict[Future[Record | InvalidCost], Key]()
         died = Counter[Key]()
         broken: BaseException | None = None
         with _quiet() if pool.is_local else nullcontext(), silence_pool_thread():
             try:
-                while waiting or running:
+                while waiting or running or (more and broken is None):
+                    while more and broken is None:
+                        job = more.popleft()
+                        left[job.number, job.part] = job
+                        waiting.append((job.number, job.part))
                     while waiting and (not pool.deaths or len(running) < _AHEAD * pool.width()):
-                        job = left[waiting[-1]]
+                        job = left[waiting[0]]
                         with children_ignore_sigint():
                             future = pool.executor.submit(
                                 _fit, pool.send(), job, deadline, not pool.is_local
                             )
-                        running[future] = waiting.pop()
+                        running[future] = waiting.popleft()
                         future.add_done_callback(finished.put)
                     try:
                         future = finished.get(timeout=_POLL)
@@ -226,7 +253,7 @@ class Workers:
                         died[key] += 1
                         if died[key] == _DEATHS:
                             raise _too_many_deaths(left, error) from error
-                        waiting.append(key)
+                        waiting.appendleft(key)
                     except (BrokenExecutor, MemoryError) as error:
                         # Others may finish; what does not is left to the next round.
                         broken = error

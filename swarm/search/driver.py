@@ -29,6 +29,7 @@ from swarm.search.racing import RaceMemory
 from swarm.search.repeats import evaluate_by_partition
 from swarm.search.result import SearchResult
 from swarm.search.rotation import leaders_of
+from swarm.search.steady import Steady, Unanswered
 from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.catalogue import make
 from swarm.strategies.operators.memory import shrink
@@ -78,6 +79,8 @@ class SearchState:
         finite cost on; empty unless the budget has a noise floor.
     asked_on_parts : mapping of packed mask to packed folds
         Of the parts of the rows, one after the other, what counts towards the budget.
+    unanswered : Unanswered or None
+        With asynchronous epochs: masks that are asked for and not observed.
     """
 
     epoch: int
@@ -94,6 +97,7 @@ class SearchState:
     leaders: tuple[Bool, ...] = field(default=(), repr=False)
     best_costs: tuple[NDArray[np.float64], ...] = field(default=(), repr=False)
     asked_on_parts: Mapping[bytes, int] = field(default_factory=dict, repr=False)
+    unanswered: Unanswered | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,8 @@ class Search:
         empty: all masks are evaluated on all rows.
     rows : tuple of int
         With parts: number of rows of each, then of all.
+    steady : Steady or None
+        Asynchronous epochs, see :mod:`swarm.search.steady`; None: an epoch waits for all answers.
     """
 
     strategy: Strategy
@@ -138,6 +144,7 @@ class Search:
     rotate: int = 0
     parts: Sequence[Evaluator] = ()
     rows: tuple[int, ...] = ()
+    steady: Steady | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "strategy", make(self.strategy))
@@ -168,12 +175,16 @@ class Search:
         races = self.racing is not None or self._by_partition
         memory = RaceMemory.blank(n_folds) if races else None
         sums = np.zeros(n_folds)
-        return SearchState(0, state, None, float("inf"), 0, Counts(), {}, sums, races=memory)
+        none = None if self.steady is None else Unanswered.none(self.space.n_units, n_folds)
+        return SearchState(
+            0, state, None, float("inf"), 0, Counts(), {}, sums, races=memory, unanswered=none
+        )
 
     def step(self, state: SearchState) -> tuple[SearchState, EpochRecord]:
         """Run one epoch: propose, evaluate, observe.
 
-        The next state depends only on `state`, so that an epoch can be retried.
+        The next state depends only on `state`, so that an epoch can be retried; with asynchronous
+        epochs also on the recorded order of answers.
 
         Raises
         ------
@@ -185,9 +196,16 @@ class Search:
             state = self._on_next_partition(state)
         moved, proposal = self.strategy.propose(state.strategy, self._generator(epoch))
         affordable = self._affordable(state, proposal)
-        evaluations, races = self._evaluate(proposal, affordable, state)
+        if state.unanswered is None:
+            answers, races = self._evaluate(proposal, affordable, state)
+            left = None
+        else:
+            proposal, answers, left = self._answered(proposal, affordable, state, state.unanswered)
+            races = None
+        _refuse_nan(answers.costs, proposal.masks, self.space)
+        evaluations = _padded(answers, proposal)
         observed = self.strategy.observe(moved, proposal, evaluations)
-        requested = proposal.masks[:affordable]
+        requested = proposal.masks[: len(answers.costs)]
         asked, counts = charged(state.asked, state.counts, requested, evaluations)
         asked_on_parts = state.asked_on_parts
         if evaluations.on_parts is not None:
@@ -216,7 +234,11 @@ class Search:
             leaders=state.leaders,
             best_costs=self._best_costs(state, evaluations, row),
             asked_on_parts=asked_on_parts,
+            unanswered=left,
         )
+        if left is not None:
+            # Masks that are not answered are part of a later record.
+            proposal, evaluations = proposal.rows(np.arange(len(requested))), answers
         size = 0 if best_mask is None else int(best_mask.sum())
         record = record_epoch(
             epoch, proposal, evaluations, observed.members, (best_cost, size), counts
@@ -281,9 +303,9 @@ class Search:
         """Number of rows of the proposal that are within the budget."""
         count = len(proposal.masks)
         if self.budget.evaluations is not None:
-            count = min(count, self.budget.evaluations - state.counts.evaluations)
+            count = min(count, self.budget.evaluations - _requested(state).evaluations)
         if self.budget.distinct is not None:
-            seen = set(state.asked)
+            seen = _seen(state.asked, state.unanswered)
             for row, key in enumerate(pack_masks(proposal.masks[:count])):
                 if key not in seen and len(seen) == self.budget.distinct:
                     return row
@@ -301,12 +323,7 @@ class Search:
     def _evaluate(
         self, proposal: Proposal, affordable: int, state: SearchState
     ) -> tuple[Evaluations, RaceMemory | None]:
-        folds = np.arange(self.evaluator.n_folds)
-        per_partition = len(folds) // self.repeats
-        order = np.lexsort((-state.fold_sums, folds // per_partition))
-        if self.rotate:
-            first = state.epoch // self.rotate % self.repeats * per_partition
-            order = order[first : first + per_partition]
+        order = self._fold_order(state)
         asked = (proposal.masks[:affordable], proposal.incumbents[:affordable], order)
         races = state.races
         if races is not None and self._by_partition:
@@ -322,10 +339,36 @@ class Search:
                 answers = evaluate_by_rows(self.parts, self.evaluator, *asked, race, state.asked)
             else:
                 answers = self.evaluator.evaluate(*asked, race)
-        _refuse_nan(answers.costs, proposal.masks, self.space)
-        if affordable < len(proposal.masks):
-            answers = _padded(answers, proposal)
         return answers, races
+
+    def _answered(
+        self, proposal: Proposal, affordable: int, state: SearchState, before: Unanswered
+    ) -> tuple[Proposal, Evaluations, Unanswered]:
+        """Return what an asynchronous epoch observes, evaluations of its first rows, and the rest.
+
+        The first rows were answered, in the order of asking; the others are those of `proposal`
+        that were not.
+        """
+        assert self.steady is not None
+        rows = np.arange(len(proposal.masks))
+        asked = before.plus(proposal.rows(rows[:affordable]), self._fold_order(state))
+        requested = _requested(replace(state, unanswered=asked))
+        is_last = self.budget.reached(state.epoch + 1, requested, 0.0, 0) is not None
+        found, answers, left = self.steady.answers(
+            self.evaluator, self.space, state.epoch + 1, asked, is_last=is_last
+        )
+        is_missing = ~np.isin(before.n_asked + rows, found.numbers)
+        return found.proposal.plus(proposal.rows(is_missing)), answers, left
+
+    def _fold_order(self, state: SearchState) -> NDArray[np.int64]:
+        """Return the folds of an epoch, in the order in which they are trained."""
+        folds = np.arange(self.evaluator.n_folds)
+        per_partition = len(folds) // self.repeats
+        order = np.lexsort((-state.fold_sums, folds // per_partition))
+        if self.rotate:
+            first = state.epoch // self.rotate % self.repeats * per_partition
+            order = order[first : first + per_partition]
+        return order
 
     def _best(
         self, state: SearchState, proposal: Proposal, evaluations: Evaluations
@@ -386,6 +429,23 @@ def run(
     return SearchResult(state, tuple(records), reason, search.space)
 
 
+def _seen(asked: Mapping[bytes, int], unanswered: Unanswered | None) -> set[bytes]:
+    """Return the packed masks that were requested, answered or not."""
+    waiting = [] if unanswered is None else pack_masks(unanswered.proposal.masks)
+    return {*asked, *waiting}
+
+
+def _requested(state: SearchState) -> Counts:
+    """Return the counts with the masks that are not answered."""
+    if state.unanswered is None:
+        return state.counts
+    return replace(
+        state.counts,
+        evaluations=state.counts.evaluations + len(state.unanswered.numbers),
+        distinct=len(_seen(state.asked, state.unanswered)),
+    )
+
+
 def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> NDArray[np.float64]:
     """Sum the fold costs of rows that reached their incumbents, which pruning does not change."""
     reached = evaluations.costs <= proposal.incumbents
@@ -394,8 +454,10 @@ def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> NDArray[np.float
 
 
 def _padded(answers: Evaluations, proposal: Proposal) -> Evaluations:
-    """Add rows beyond the budget, censored as if worse than their incumbents."""
+    """Add rows without an answer, censored as if worse than their incumbents."""
     n, given = len(proposal.masks), len(answers.costs)
+    if given == n:
+        return answers
 
     def fill(array: NDArray[Any], value: object) -> NDArray[Any]:
         rest = np.full((n - given, *array.shape[1:]), value, dtype=array.dtype)

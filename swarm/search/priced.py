@@ -11,7 +11,7 @@ from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.problem.space import SearchSpace
 
-__all__ = ["Priced", "priced"]
+__all__ = ["Priced", "limits_without_prices", "priced"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -41,9 +41,10 @@ class Priced:
     ) -> Evaluations:
         """Evaluate a batch; see :class:`swarm.evaluation.types.Evaluator`."""
         penalty = self._space.penalty(masks)
+        limits = limits_without_prices(incumbents, masks, self._space)
         if race is not None:
             race = replace(race, rivals=race.rivals - penalty[:, None])
-        found = self._evaluator.evaluate(masks, incumbents - penalty + _MARGIN, fold_order, race)
+        found = self._evaluator.evaluate(masks, limits, fold_order, race)
         return replace(
             found,
             costs=found.costs + penalty,
@@ -51,6 +52,14 @@ class Priced:
             # The cost of a subset without its unused units is lower by their price.
             exact_shrink=False,
         )
+
+
+def limits_without_prices(incumbents: Float, masks: Bool, space: SearchSpace) -> Float:
+    """Return the cost (n,) that each mask has to reach before its price is added."""
+    if not space.cost_weight:
+        return incumbents
+    limits: Float = incumbents - space.penalty(masks) + _MARGIN
+    return limits
 
 
 def priced(evaluator: Evaluator, space: SearchSpace) -> Evaluator:

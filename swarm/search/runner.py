@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
-from swarm.evaluation.types import Evaluations, Evaluator
+from swarm.evaluation.stream import MaskStream, Stream
+from swarm.evaluation.types import Evaluations, Evaluator, Work
 from swarm.evaluation.workers import Workers
 from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.problem import Problem
@@ -32,6 +33,7 @@ from swarm.search.result import SearchResult
 from swarm.search.rotation import check_rotation, evaluate_finalists
 from swarm.search.row_parts import measure_parts
 from swarm.search.settings import check_tuning
+from swarm.search.steady import Steady, check_asynchronous, search_name
 from swarm.search.tuning import (
     Round,
     Tuning,
@@ -42,6 +44,7 @@ from swarm.search.tuning import (
     subsets_in,
     without_rounds,
 )
+from swarm.storage.answer_order import AnswerOrder
 from swarm.storage.archive import Archive, KnownEvaluations
 from swarm.strategies.base import Strategy
 from swarm.strategies.operators.memory import shrink
@@ -49,6 +52,8 @@ from swarm.strategies.operators.memory import shrink
 __all__ = ["FinishedSearch", "Proxy", "SearchHooks", "SearchPlan", "run_search"]
 
 Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +102,9 @@ class SearchPlan:
     parts : RowParts or None
         Parts of the rows on which the subsets of an epoch are evaluated first, see
         :mod:`swarm.search.fidelity`.
+    asynchronous : bool
+        Whether a worker that is idle gets the next subset without waiting for the epoch, see
+        :mod:`swarm.search.steady`.
     """
 
     problem: Problem
@@ -112,8 +120,16 @@ class SearchPlan:
     prefilter: Prefilter | None = None
     tuning: Tuning | None = None
     parts: RowParts | None = None
+    asynchronous: bool = False
 
     def __post_init__(self) -> None:
+        check_asynchronous(
+            self.strategy,
+            self.asynchronous,
+            racing=self.racing,
+            repeats=self.problem.repeats,
+            rows=None if self.parts is None else self.parts.rows[0],
+        )
         if self.parts is not None:
             check_row_parts(
                 self.strategy,
@@ -265,8 +281,30 @@ class SearchPlan:
         given = {name: self.evaluation[name] for name in names if name in self.evaluation}
         return Workers(self.problem, **given)
 
+    def steady(self, evaluator: CrossValidation, timed: _Timed, kept: Bool | None) -> Steady | None:
+        """Create what asynchronous epochs need, on workers of `evaluator`; None without them."""
+        if not self.asynchronous:
+            return None
+        name = search_name(
+            evaluator.archive.fingerprint(evaluator.problem),
+            self.strategy,
+            self.problem.space,
+            self.hints,
+            self.seed,
+            pruning=evaluator.pruning,
+            kept=None if kept is None else np.flatnonzero(kept).tolist(),
+            n_clusters=None if self.prefilter is None else self.prefilter.n_clusters,
+        )
+        return Steady(
+            _TimedStream(MaskStream(evaluator), timed), AnswerOrder(evaluator.archive, name)
+        )
+
     def search(
-        self, evaluator: Evaluator, kept: Bool | None = None, parts: Sequence[Evaluator] = ()
+        self,
+        evaluator: Evaluator,
+        kept: Bool | None = None,
+        parts: Sequence[Evaluator] = (),
+        steady: Steady | None = None,
     ) -> Search:
         """Create the search with its evaluators, on the units of `kept` (n_units,) if given."""
         return Search(
@@ -281,6 +319,7 @@ class SearchPlan:
             self.rotate,
             parts,
             self.parts.rows if self.parts is not None and parts else (),
+            steady,
         )
 
 
@@ -457,7 +496,8 @@ def run_search(
             _Timed(stack.enter_context(plan.evaluator(part, archive, hooks.fits, host)))
             for part in part_problems
         ]
-        search = plan.search(timed, kept, on_parts)
+        steady = plan.steady(evaluator, timed, kept)
+        search = plan.search(timed, kept, on_parts, steady)
         hooks.started(evaluator)
         began = time.thread_time()
         try:
@@ -474,6 +514,9 @@ def run_search(
             if known is None:
                 raise
             result = known
+        finally:
+            if steady is not None:
+                steady.close()
         evaluating = sum(each.seconds for each in (timed, *on_parts))
         algorithm = max(0.0, time.thread_time() - began - evaluating)
         result = hooks.ended(replace(result, cut=cut, tuning=tuning))
@@ -567,16 +610,49 @@ class _Timed:
         fold_order: NDArray[np.int64],
         race: Race | None = None,
     ) -> Evaluations:
-        began = time.thread_time()
         self.asked.append(masks)
-        try:
+        with self.clock():
             return self.evaluator.evaluate(masks, incumbents, fold_order, race)
+
+    @contextmanager
+    def clock(self) -> Iterator[None]:
+        """Measure the CPU time of this context."""
+        began = time.thread_time()
+        try:
+            yield
         finally:
             self.seconds += time.thread_time() - began
 
     def forget(self, record: EpochRecord, state: SearchState) -> None:
         """Drop the masks of a finished epoch."""
         self.asked.clear()
+
+
+class _TimedStream:
+    """A stream whose CPU time in this thread, and whose masks, count as those of `timed`."""
+
+    def __init__(self, stream: Stream, timed: _Timed) -> None:
+        self._stream, self._timed = stream, timed
+
+    def ask(self, numbers: Int, masks: Bool, incumbents: Float, fold_order: Int) -> None:
+        self._timed.asked.append(masks)
+        with self._timed.clock():
+            self._stream.ask(numbers, masks, incumbents, fold_order)
+
+    @property
+    def has_idle_worker(self) -> bool:
+        return self._stream.has_idle_worker
+
+    def finished(self) -> list[int]:
+        with self._timed.clock():
+            return self._stream.finished()
+
+    def save(self) -> Work:
+        with self._timed.clock():
+            return self._stream.save()
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 def _salvaged(search: Search, timed: _Timed) -> SearchResult | None:

@@ -66,6 +66,8 @@ def check_parameters(selector: Any, y: Any) -> None:
         value = getattr(selector, name)
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    if not isinstance(selector.asynchronous, (bool, np.bool_)):
+        raise ConfigError(f"asynchronous must be True or False, got {selector.asynchronous!r}")
     rows = selector.rows
     is_count = isinstance(rows, (int, np.integer)) and not isinstance(rows, bool) and rows >= 1
     if rows is not None and rows != "auto" and not is_count:

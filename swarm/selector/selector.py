@@ -34,6 +34,7 @@ from swarm.search.prefilter import Prefilter, is_wide
 from swarm.search.row_parts import row_parts
 from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
 from swarm.search.settings import Setting, expanded
+from swarm.search.steady import check_asynchronous
 from swarm.search.tuning import Tuning
 from swarm.search.warm import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import check_parameters, prefilter_options
@@ -161,6 +162,11 @@ class SubsetSelector(
     pruning : bool
         Stop training subsets that cannot win any more. Does not change the selected subset; without
         pruning `results_` has every cost.
+    asynchronous : bool
+        Whether a worker that is idle gets the next subset without waiting for the epoch; see
+        :mod:`swarm.search.steady`. The result then depends on the speed of the workers, unless an
+        `archive` has recorded the order of answers: a second fit repeats it. Not with `racing`,
+        `repeats`, `rows`, and strategies that compare all subsets of an epoch.
     n_jobs : int, optional
         Number of workers; -1 for one per core.
     random_state : int
@@ -277,6 +283,7 @@ class SubsetSelector(
         prefilter: bool | str | Mapping[str, Any] = "auto",
         racing: float | None = None,
         pruning: bool = True,
+        asynchronous: bool = False,
         n_jobs: int | None = 1,
         random_state: int = 0,
         archive: str | None = None,
@@ -318,6 +325,7 @@ class SubsetSelector(
         self.prefilter = prefilter
         self.racing = racing
         self.pruning = pruning
+        self.asynchronous = asynchronous
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.archive = archive
@@ -384,6 +392,13 @@ class SubsetSelector(
             proxy=self.proxy is not None,
             tuning=self.param_grid is not None,
         )
+        check_asynchronous(
+            strategy,
+            self.asynchronous,
+            racing=self.racing,
+            repeats=int(self.repeats),
+            rows=rows,
+        )
         proxy = self._proxy_of(problem)
         prefilter = self._prefilter_of(problem, proxy, strategy, folds, groups)
         warm = self._warm_of(problem, strategy, table)
@@ -412,6 +427,7 @@ class SubsetSelector(
             prefilter,
             self._tuning_of(problem),
             row_parts(problem, rows),
+            self.asynchronous,
         )
         if plan.tuning is not None:
             # Refuses a budget that is too small before anything is trained.

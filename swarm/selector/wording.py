@@ -61,6 +61,7 @@ _CLAUSES = {
 _KEYS = {
     "budget.distinct": "distinct",
     "budget.rows": "rows",
+    "evaluation.asynchronous": "asynchronous",
     "space.max_size": "max_size",
     "space.min_size": "min_size",
     "strategy.params": "strategy_params",

@@ -147,7 +147,7 @@ class Archive:
             "importance": problem.importance,
         }
         row = {
-            "fingerprint": self._fingerprint(problem),
+            "fingerprint": self.fingerprint(problem),
             "created": time.time(),
             "about": json.dumps(about),
         }
@@ -168,12 +168,29 @@ class Archive:
         found = (
             sa.select(_EVALUATIONS.c.id)
             .join(_PROBLEMS, _PROBLEMS.c.id == _EVALUATIONS.c.problem)
-            .where(_PROBLEMS.c.fingerprint == self._fingerprint(problem))
+            .where(_PROBLEMS.c.fingerprint == self.fingerprint(problem))
             .where(_EVALUATIONS.c.error.is_(None))
             .limit(1)
         )
         with self._told("read"), self._engine.connect() as connection:
             return connection.execute(found).first() is not None
+
+    def add_table(self, table: sa.Table) -> None:
+        """Create a table of another module, unless it exists."""
+        with self._told("write to"), self._engine.begin() as connection:
+            if self._on_server:
+                self._wait_for_turn(connection, 0)
+            connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+
+    def insert(self, table: sa.Table, row: Mapping[str, object]) -> None:
+        """Add a row to a table, unless there is one with its key."""
+        with self._told("write to"), self._engine.begin() as connection:
+            connection.execute(self._insert(table).on_conflict_do_nothing(), row)
+
+    def select(self, query: sa.Select[Any]) -> list[Any]:
+        """Return the rows of a query."""
+        with self._told("read"), self._engine.connect() as connection:
+            return list(connection.execute(query))
 
     def check(self) -> None:
         """Raise StoreError if the integrity check of a SQLite database fails."""
@@ -209,7 +226,8 @@ class Archive:
         sqlite = self._url.get_backend_name() == "sqlite"
         return sqlite and self._url.database in (None, "", ":memory:")
 
-    def _fingerprint(self, problem: Problem) -> str:
+    def fingerprint(self, problem: Problem) -> str:
+        """Return the name of a problem; a random one in memory if it has no stable name."""
         try:
             return problem.fingerprint()
         except ConfigError:

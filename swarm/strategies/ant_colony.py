@@ -90,6 +90,7 @@ class AntColony(Strategy):
         require("trail_max", self.trail_max, above=self.trail_min)
 
     uses_importances: ClassVar[bool] = False
+    takes_late_answers: ClassVar[bool] = True
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> AntColonyState:
         """Start with a uniform trail."""

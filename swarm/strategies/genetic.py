@@ -91,6 +91,7 @@ class Genetic(Strategy):
         require("generation_gap", self.generation_gap, above=0, at_most=1)
 
     uses_importances: ClassVar[bool] = False
+    takes_late_answers: ClassVar[bool] = True
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Population:
         """Draw the first generation; warm-start masks, if any, come first."""

@@ -114,6 +114,7 @@ class MultiLabelAnts(Strategy):
             require("size", self.size, at_least=1, whole=True)
 
     uses_importances: ClassVar[bool] = False
+    takes_late_answers: ClassVar[bool] = True
     size_parameter: ClassVar[str | None] = "size"
 
     @property

@@ -16,7 +16,7 @@ half of the particles start from the units of highest relevance.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,6 +166,8 @@ class MultiSwarm(Strategy):
         require("init", self.init, one_of=("ranked", "clusters", "bernoulli"))
         require("addition_bound", self.addition_bound, one_of=("min", "max"))
         check_step(self, self.step)
+
+    takes_late_answers: ClassVar[bool] = True
 
     @property
     def needs(self) -> tuple[str, ...]:

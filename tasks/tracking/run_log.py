@@ -427,6 +427,7 @@ _SEARCH = (
     "space.",
     "prepare.",
     "evaluation.racing",
+    "evaluation.asynchronous",
     "model.search",
     "folds.rotate",
     "proxy",

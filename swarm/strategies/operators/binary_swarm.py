@@ -93,6 +93,7 @@ class BinarySwarmStrategy(Strategy):
         require("init", self.init, one_of=("bernoulli", "clusters", "ranked"))
 
     uses_importances: ClassVar[bool] = False
+    takes_late_answers: ClassVar[bool] = True
 
     @property
     def needs(self) -> tuple[str, ...]:
