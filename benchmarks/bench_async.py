@@ -124,7 +124,7 @@ def measured(case: dict[str, Any]) -> dict[str, Any]:
     else:
         search, unseen = on_data(case["data"], seed)
     result, figures = searched(search, case["workers"], seed, is_asynchronous)
-    figures = {name: round(value, 4) for name, value in figures.items()}
+    figures = {name: round(float(value), 4) for name, value in figures.items()}
     figures |= {
         "subsets": result.state.counts.distinct,
         "ran_epochs": result.state.epoch,

@@ -188,7 +188,7 @@ def estimate_search(
         slowest = float(timing.seconds.max()) if per_fold is None else per_fold
         confirm = slowest * work.confirm_fits
         tell("simulating the search on synthetic costs")
-        return make_plan(
+        found = make_plan(
             search,
             timing,
             this_machine(),
@@ -203,6 +203,8 @@ def estimate_search(
             tuning_fits=tune_fits,
             models_after=work.ensemble_fits + work.contender_fits + work.report_fits,
         )
+    note = "estimated for epochs that wait for their slowest subset; asynchronous ones do not"
+    return replace(found, notes=(*found.notes, note)) if planned.asynchronous else found
 
 
 def _after_rounds(plan: SearchPlan, kept: NDArray[np.bool_] | None) -> tuple[SearchPlan, int]:

@@ -62,7 +62,13 @@ _TELLING = (
     "ensemble",
     "test",
 )
-_DECIDING = ("champion.metric", "champion.margin", "champion.confidence", "evaluation.racing")
+_DECIDING = (
+    "champion.metric",
+    "champion.margin",
+    "champion.confidence",
+    "evaluation.racing",
+    "evaluation.asynchronous",
+)
 
 
 @dataclass(frozen=True)

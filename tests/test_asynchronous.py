@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from conf.check import check
 from conf.compare_schema import CompareConfig
+from flows.planning import plan_search
 from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, EvaluationError, StoreError
@@ -43,6 +45,7 @@ from swarm.testing.planted import (
 )
 from swarm.testing.simulated import SimulatedBatches, SimulatedStream, heavy_tailed
 from swarm.testing.trajectory import snapshot
+from tasks.tracking.names import metric_key
 from tests.fakes import calm, failing
 from tests.moody import Moody
 from tests.small_run import NO_REPORT, Bench
@@ -348,6 +351,15 @@ def test_a_selector_with_workers_repeats_itself_from_its_archive(
     assert once.result_.state.counts.evaluations == 6 * 8
 
 
+def test_the_columns_that_a_prefilter_keeps_are_searched_and_replayed(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"asynchronous": True, "prefilter": {"least": 4}}
+    once = selector(tmp_path / "a.db", n_jobs=2, **given).fit(*table())
+    again = selector(tmp_path / "a.db", **given).fit(*table())
+    assert once.prefilter_ is not None
+    assert again.history_.equals(once.history_)
+    assert again.result_.work["fits"].sum() == 0
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the cheaper model ranks subsets differently")
 def test_a_proxy_a_choice_of_settings_and_a_confirmation_go_together_with_it() -> None:
@@ -367,6 +379,13 @@ def plan_of(model: Any, **evaluation: Any) -> SearchPlan:
     strategy, budget = make("bpso", {"n_particles": 8}), Budget(epochs=5)
     hints = hints_for(problem.space)
     return SearchPlan(problem, strategy, hints, budget, evaluation=evaluation, asynchronous=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("distributed") is None, reason="no extra dask")
+def test_a_cluster_answers_too() -> None:
+    plan = plan_of(DecisionTreeClassifier(max_depth=2), n_jobs=2, backend="dask")
+    assert run_search(plan, Archive()).result.state.counts.evaluations == 40
 
 
 @pytest.mark.slow
@@ -448,6 +467,13 @@ def test_comparisons_refuse_it() -> None:
         check(config)
 
 
+def test_a_plan_says_that_it_estimates_epochs_that_wait(bench: Bench) -> None:
+    config = bench.config(evaluation={"asynchronous": True})
+    assert any("asynchronous ones do not" in note for note in plan_search(config).notes)
+    waiting = plan_search(bench.config())
+    assert not any("asynchronous" in note for note in waiting.notes)
+
+
 # ---------------------------------------------------------------- runs
 
 
@@ -465,6 +491,12 @@ def warm(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
     env = {"PREFECT_API_URL": prefect_server}
     with WarmSwarm(tmp_path_factory.mktemp("said"), env, NO_REPORT) as started:
         yield started
+
+
+def costs(bench: Bench, run_id: str) -> dict[int, float]:
+    """The mean cost of the pbests in every epoch that MLflow has."""
+    points = bench.tracking.client.get_metric_history(run_id, metric_key("pbest_cost_mean"))
+    return {point.step: point.value for point in points}
 
 
 @pytest.mark.slow
@@ -485,16 +517,16 @@ def test_a_run_killed_at_random_moments_goes_on_from_the_recorded_order(
         evaluation={"asynchronous": True, "n_jobs": 2},
     )
     command = warm.start("select", path, "-v")
-    resumed, seen = [], 0
+    logged: list[dict[int, float]] = []
+    seen = 0
     for number in range(4):
         command.wait_for(f"epoch {seen + 2}/")
         time.sleep(rng.uniform(0, 0.3))
         command.signal(signal.SIGKILL)
         assert command.wait() == -signal.SIGKILL, command.said()
         (found,) = bench.runs()
-        logged = bench.steps(found.info.run_id)
-        resumed.append(logged)
-        seen = max(logged, default=seen)
+        logged.append(costs(bench, found.info.run_id))
+        seen = max(logged[-1], default=seen)
         last = number == 3
         options = ("--tracking-uri", bench.uri, *(() if last else ("-v",)))
         command = warm.start("resume", found.info.run_id, *options)
@@ -502,6 +534,10 @@ def test_a_run_killed_at_random_moments_goes_on_from_the_recorded_order(
     assert "Traceback" not in command.said()
     (found,) = bench.runs()
     assert bench.steps(found.info.run_id) == list(range(1, epochs + 1))
+    # No epoch that was logged before a kill has changed.
+    assert 0 < len(logged[-1]) < epochs
+    final = costs(bench, found.info.run_id)
+    assert all(earlier.items() <= final.items() for earlier in logged)
     answer = bench.answer(found.info.run_id)
     # The same search on one worker, from the archive alone.
     replay = bench.file(model=model, budget={"epochs": epochs}, evaluation={"asynchronous": True})

@@ -25,7 +25,7 @@ from swarm.problem.problem import Problem
 from swarm.storage.records import Record
 from swarm.threads import one_thread
 
-__all__ = ["BACKENDS", "Workers"]
+__all__ = ["BACKENDS", "Workers", "kept_in_flight"]
 
 _POOLS = {"loky": process_pool, "threading": thread_pool, "dask": dask_pool, "ray": ray_pool}
 # Backends on several machines: the module and the extra that each needs.
@@ -34,8 +34,8 @@ BACKENDS = ("loky", "threading", "sequential", "dask", "ray")
 _DEATHS = 3
 # Submitted jobs per worker, one running and one queued, where a retry should not wait for all.
 _AHEAD = 2
-# A stream of jobs keeps one in so many workers a job ahead.
-_SPARE = 4
+# A stream keeps one job queued for so many workers: what is queued was proposed with fewer answers.
+_PER_SPARE = 16
 # Seconds without a result after which a pool is checked.
 _POLL = 0.5
 
@@ -113,8 +113,7 @@ class Workers:
         """Jobs to keep in flight so that no worker waits: one each, and a few that are queued."""
         if self.backend == "sequential":
             return 1
-        width = self._open().width()
-        return width + max(1, width // _SPARE)
+        return kept_in_flight(self._open().width())
 
     def run(self, jobs: Sequence[Job], more: deque[Job] | None = None) -> Iterator[Fit]:
         """Train every job and yield it with its result, in any order.
@@ -270,6 +269,11 @@ class Workers:
                         # The executor is replaced.
                         self._host.close()
         return broken
+
+
+def kept_in_flight(n_workers: int) -> int:
+    """Return the number of jobs with which no worker waits for the next one."""
+    return n_workers + max(1, n_workers // _PER_SPARE)
 
 
 def _too_many_deaths(left: Collection[Key], error: BaseException | None) -> EvaluationError:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator, Work
+from swarm.evaluation.workers import kept_in_flight
 
 __all__ = ["SimulatedBatches", "SimulatedStream", "heavy_tailed"]
 
@@ -58,7 +59,7 @@ class SimulatedStream:
         self, n_workers: int, seconds: Callable[[Bool], float], capacity: int | None = None
     ) -> None:
         self.n_workers, self._seconds = n_workers, seconds
-        self._capacity = n_workers + max(1, n_workers // 4) if capacity is None else capacity
+        self._capacity = kept_in_flight(n_workers) if capacity is None else capacity
         self.clock, self.spans, self.asked = 0.0, list[tuple[float, float]](), list[bytes]()
         self._known = set[bytes]()
         self._drop()
