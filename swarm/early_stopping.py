@@ -6,7 +6,7 @@ from inspect import signature
 from typing import Any, Self
 
 import numpy as np
-from lightgbm import LGBMClassifier, LGBMRegressor
+from lightgbm import LGBMClassifier, LGBMModel, LGBMRegressor
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
@@ -15,7 +15,27 @@ __all__ = ["EarlyStoppingLGBMClassifier", "EarlyStoppingLGBMRegressor", "held_ou
 Int = NDArray[np.int64]
 
 
-class EarlyStoppingLGBMClassifier(LGBMClassifier):
+class _StopsEarly(LGBMModel):
+    """Training of both models; `__init__` is their own, as scikit-learn reads its signature."""
+
+    validation_fraction: float
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
+    ) -> Self:
+        """Fit on most of the rows, until the others no longer improve."""
+        classes = isinstance(self, LGBMClassifier)
+        rows = held_out(y, self.validation_fraction, self.random_state, classes=classes)
+        super().fit(*_divided(X, y, sample_weight, rows, params), **params)
+        return self
+
+    def _process_params(self, stage: str) -> dict[str, Any]:
+        # Without the parameter that LightGBM does not know, and warns of.
+        known: dict[str, Any] = super()._process_params(stage)
+        return {name: value for name, value in known.items() if name != "validation_fraction"}
+
+
+class EarlyStoppingLGBMClassifier(_StopsEarly, LGBMClassifier):  # type: ignore[misc]
     """LightGBM classifier with early stopping on rows that it holds out in `fit`.
 
     The rows are drawn from `random_state`, in proportion to the classes. They depend on the number
@@ -39,19 +59,8 @@ class EarlyStoppingLGBMClassifier(LGBMClassifier):
         self.early_stopping_rounds = early_stopping_rounds
         self.validation_fraction = validation_fraction
 
-    def fit(  # type: ignore[override]
-        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
-    ) -> Self:
-        """Fit on most of the rows, until the others no longer improve."""
-        rows = held_out(y, self.validation_fraction, self.random_state, classes=True)
-        super().fit(*_divided(X, y, sample_weight, rows, params), **params)
-        return self
 
-    def _process_params(self, stage: str) -> dict[str, Any]:
-        return _known(super()._process_params(stage))
-
-
-class EarlyStoppingLGBMRegressor(LGBMRegressor):
+class EarlyStoppingLGBMRegressor(_StopsEarly, LGBMRegressor):  # type: ignore[misc]
     """LightGBM regressor with early stopping on rows that it holds out in `fit`.
 
     See :class:`EarlyStoppingLGBMClassifier`; the rows are drawn at random.
@@ -72,17 +81,6 @@ class EarlyStoppingLGBMRegressor(LGBMRegressor):
         super().__init__(**kwargs)
         self.early_stopping_rounds = early_stopping_rounds
         self.validation_fraction = validation_fraction
-
-    def fit(  # type: ignore[override]
-        self, X: Any, y: Any, sample_weight: Any = None, **params: Any
-    ) -> Self:
-        """Fit on most of the rows, until the others no longer improve."""
-        rows = held_out(y, self.validation_fraction, self.random_state, classes=False)
-        super().fit(*_divided(X, y, sample_weight, rows, params), **params)
-        return self
-
-    def _process_params(self, stage: str) -> dict[str, Any]:
-        return _known(super()._process_params(stage))
 
 
 def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
@@ -125,8 +123,3 @@ def _divided(X: Any, y: Any, weight: Any, rows: Int, params: dict[str, Any]) -> 
         params["eval_sample_weight"] = [_safe_indexing(weight, rows)]
         weight = _safe_indexing(weight, kept)
     return _safe_indexing(X, kept), _safe_indexing(y, kept), weight
-
-
-def _known(params: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the parameter that LightGBM does not know, and warns of."""
-    return {name: value for name, value in params.items() if name != "validation_fraction"}

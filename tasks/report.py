@@ -255,20 +255,12 @@ def _confirmation(result: SearchResult) -> dict[str, Any] | None:
 def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object]:
     """Return the facts of the report: what was searched, and the work that it needed."""
     versions = {key: value for key, value in tags.items() if key.startswith("version.")}
-    cut, tuning = result.cut, result.tuning
-    prefilter = (
-        {}
-        if cut is None
-        else {"prefilter": f"{cut.n_kept:,} of {len(cut.kept):,} units, {cut.n_fits} fits"}
-    )
     return {
         "data": tags["data"],
         "estimator": tags["estimator"],
         "scorer": tags["scoring"],
         "problem": tags["problem"],
-        **prefilter,
-        **({} if tuning is None else {"settings": tuning.sentence().partition(": ")[2]}),
-        **({} if result.parts is None else {"rows": result.parts.sentence().partition(": ")[2]}),
+        **dict(result.outcomes),
         **work_of(result),
         "versions": {key.removeprefix("version."): value for key, value in versions.items()},
     }

@@ -102,7 +102,7 @@ def report(
     size = rng.integers(1, len(names) + 1, 200)
     return ReportData(
         title="a run",
-        verdict="On 100 unseen rows the ensemble scores f1 0.950.",
+        verdict="On 100 unseen rows the ensemble scores F1 0.950.",
         features=chosen,
         n_available=len(names),
         subsets=subsets,

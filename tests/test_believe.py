@@ -329,7 +329,7 @@ def test_the_verdict_is_one_sentence(small: Any) -> None:
     judged = judge(KNN, *small, CHOSEN, vote="hard", n_random=1, n_resamples=200)
     sentence = judged.verdict("f1", against="all_features_ensemble")
     assert sentence.startswith("On 171 unseen rows the ensemble of 3 subsets (4 columns together) ")
-    assert " scores f1 0." in sentence
+    assert " scores F1 0." in sentence
     assert " for all features with the same vote: a difference of 0." in sentence
     with pytest.raises(InputError, match="did you mean 'accuracy'"):
         judged.verdict("acuracy")

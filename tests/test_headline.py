@@ -51,7 +51,8 @@ def told(
     ("evidence", "gain", "title", "first"),
     [
         (unseen(0.01, 0.05), 0.1, "Keep these 4 of 6 features", "90 unseen rows"),
-        (unseen(-0.01, 0.05), 0.1, "Keep these 4 of 6 features", "10 fresh folds"),
+        (unseen(-0.01, 0.05), 0.1, "No clear difference: 4 of 6 features do", "90 unseen rows"),
+        (None, 0.1, "Keep these 4 of 6 features", "10 fresh folds"),
         (unseen(-0.01, 0.05), 0.0, "No clear difference: 4 of 6 features do", "90 unseen rows"),
         (unseen(-0.23, -0.07), 0.1, "Keep all 6 features", "90 unseen rows"),
         (unseen(-0.01, 0.05), -0.1, "Keep all 6 features", "10 fresh folds"),

@@ -229,19 +229,19 @@ def judgement(value: float, other: float, gap: tuple[float, float, float], **kno
 def test_the_verdict_tells_numbers_intervals_and_whom_they_favour() -> None:
     told = judgement(0.75, 0.5, (0.25, 0.1, 0.4), favours="ensemble").verdict()
     assert told == (
-        "On 1,234 unseen rows the ensemble of 3 subsets (4 columns together) scores f1 0.750 "
+        "On 1,234 unseen rows the ensemble of 3 subsets (4 columns together) scores F1 0.750 "
         "[0.650, 0.850] against 0.500 for all features with the same vote: a difference of 0.250 "
         "[0.100, 0.400], which favours the ensemble."
     )
     one = judgement(0.5, 0.5, (0.0, np.nan, np.nan), n_models=1, n_groups=1, n_rows=9).verdict()
     assert one == (
-        "On 9 unseen rows of 1 group the ensemble of 1 subset (4 columns together) scores f1 0.500 "
+        "On 9 unseen rows of 1 group the ensemble of 1 subset (4 columns together) scores F1 0.500 "
         "against 0.500 for all features with the same vote: a difference of 0.000, which has no "
         "interval, as all rows belong to one group."
     )
     large = judgement(-1234.5, -99.5, (-1135.0, -2000.0, 100.0), n_groups=5000).verdict()
     assert "of 5,000 groups" in large
-    assert "f1 -1,234 [-1,235, -1,234] against -99.500 for" in large
+    assert "F1 -1,234 [-1,235, -1,234] against -99.500 for" in large
     assert "-1,135 [-2,000, 100], which is not distinguishable from none." in large
 
 

@@ -222,6 +222,19 @@ class TestAnts:
         walk(masks, here, size, allowed, pheromone, heuristic, greedy, turns)
         assert np.array_equal(masks, expected)
 
+    @pytest.mark.parametrize("greedy", [True, False])
+    def test_walks_reach_their_size_where_attractions_are_rounded_to_zero(
+        self, greedy: bool
+    ) -> None:
+        masks, size = np.zeros((3, 6), dtype=bool), np.array([2, 5, 9])
+        masks[:, 1] = True
+        allowed = np.arange(6) != 4
+        least, nothing = np.full(6, 1e-6), np.full((6, 6), 1e-320)
+        steps = (np.full((6, 3), greedy), np.full((6, 3), 0.5))
+        walk(masks, np.ones(3, dtype=np.int64), size, allowed, least, nothing, *steps)
+        assert masks.sum(axis=1).tolist() == [2, 5, 5]
+        assert not masks[:, 4].any()
+
     def test_a_unit_that_tells_nothing_is_visited_where_nothing_else_is_left(self) -> None:
         space = plain_space(4)
         blank = Hints(relevance=np.zeros((4, 2)), redundancy=np.eye(4))

@@ -91,6 +91,6 @@ def test_a_challenger_wins_above_the_margin_and_at_the_confidence(
     met = PairedComparison("f1", 0.8, 0.83, gain, 0.0, 0.1, chance, 0.02, 0.95, 1200, None)
     assert met.won is won
     assert met.verdict() == (
-        f"f1 0.8300 against 0.8000 on 1200 rows: gain {gain:+.4f}, above the margin in "
+        f"F1 0.8300 against 0.8000 on 1200 rows: gain {gain:+.4f}, above the margin in "
         f"{chance:.0%} of resamples; required: a gain above 0.02 at 95%"
     )

@@ -111,7 +111,7 @@ def test_subsets_that_a_fast_path_left_to_fitted_models_are_counted_where_there_
 
 def test_the_test_figures_are_those_of_the_judgement(text: str) -> None:
     data = plain_report()
-    table = text[text.index("contender f1 recall features models") :]
+    table = text[text.index("contender F1 recall features models") :]
     for row in data.figures.to_dict("records"):
         assert f"{number(row['value'])} {interval(row['low'], row['high'])}" in table
     for row in data.differences.to_dict("records"):

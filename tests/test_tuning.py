@@ -415,7 +415,7 @@ def test_a_run_tells_and_stores_the_setting_and_resumes_to_the_same_bytes(
     assert table.loc[table["chosen"], list(SEARCH)].iloc[0].to_dict() == tuning.params
     assert table["cost_round_1"].notna().all()
     page = bench.artifact(outcome.run_id, "report.html").decode()
-    assert tuning.sentence().partition(": ")[2] in page
+    assert tuning.outcome() in page
     before, paid = bench.answer(outcome.run_id), bench.paid_for()
     select(config, run_id=outcome.run_id)
     assert bench.answer(outcome.run_id) == before

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from data import MOST_TEST_ROWS, MOST_TRAINING_ROWS, TUNED_ON
 from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import DescrStatsW
 
 from swarm.validation.comparison import friedman_of_blocks
 from swarm.validation.location import signed_rank
@@ -25,6 +26,13 @@ ALL = "all features"
 TIE = 0.002
 # A method is in the main table if it has scores on this share of the sets.
 COMPLETE = 0.9
+# What the groups of sets are called; those whose informative columns are known are one table.
+TITLES = {
+    "keel": "keel sets",
+    "semi": "sets of known columns",
+    "noise": "sets of known columns",
+    "file": "sets of a folder",
+}
 # With fewer sets no difference can be significant after Holm's correction.
 FEWEST_SETS = 8
 EVIDENCE = Path("docs/evidence")
@@ -104,10 +112,11 @@ def report(rows: pd.DataFrame) -> Iterator[str]:
     for model, of_model in rows.groupby("model", sort=False):
         for budget in budgets:
             own = of_model[of_model["budget"].isin([0, budget])]
-            for group, part in own.groupby(own["set"].str.split(":").str[0], sort=False):
+            groups = own["set"].str.split(":").str[0].map(TITLES)
+            for sets, part in own.groupby(groups, sort=False):
                 if budget in set(part["budget"]):
-                    yield from _section(f"{model}, {budget} evaluations, {group} sets", part)
-                    if group == "keel":
+                    yield from _section(f"{model}, {budget} evaluations, {sets}", part)
+                    if sets == TITLES["keel"]:
                         seen = part["set"].isin([f"keel:{name}" for name in TUNED_ON])
                         title = f"{model}, {budget} evaluations, keel sets that nobody tuned on"
                         yield from _section(title, part[~seen])
@@ -131,11 +140,24 @@ def _section(title: str, rows: pd.DataFrame) -> Iterator[str]:
     ).round({"rank": 2, "score": 4, "gain": 2, "low": 2, "high": 2, "p_holm": 3, "size": 1})
     shown = shown.round({"fits": 0, "seconds": 2, "share": 2, "stability": 2})
     yield _markdown(shown.reset_index(names="method"))
-    real = whole[whole["real_share"].notna()].groupby("method")[["real_share", "found_share"]]
-    if len(real):
-        yield _markdown(real.mean().round(2).reset_index())
+    if whole["real_share"].notna().any():
+        yield "Share of the selected columns that carry information, and share of those found:\n"
+        yield _markdown(_shares(whole))
     if left:
         yield from _incomplete(rows, left)
+
+
+def _shares(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return how many selected columns are informative, with 95 % t-intervals over the sets."""
+    means = rows.groupby(["method", "set"])[["real_share", "found_share"]].mean()
+    lines = []
+    for method, own in means.groupby("method"):
+        shares = DescrStatsW(own["real_share"])
+        low, high = shares.tconfint_mean()
+        found = own["found_share"].mean()
+        lines.append([method, *np.round([shares.mean, low, high, found], 2).tolist()])
+    table = pd.DataFrame(lines, columns=["method", "informative", "low", "high", "found"])
+    return table.sort_values("informative", ascending=False)
 
 
 def _incomplete(rows: pd.DataFrame, methods: list[str]) -> Iterator[str]:

@@ -84,7 +84,7 @@ class PartsResult:
     correlations: tuple[float, ...]
     n_probes: int
 
-    def sentence(self) -> str:
+    def outcome(self) -> str:
         """State on how many rows how many subsets were evaluated, and how far ranks agree."""
         steps = [
             f"{count:,} subsets on {rows:,} rows"
@@ -92,9 +92,13 @@ class PartsResult:
         ]
         agreement = ", ".join(f"{value:.2f}" for value in self.correlations)
         return (
-            f"rows: {', '.join(steps)}; rank correlation of each part with all rows {agreement} "
-            f"over {self.n_probes} subsets"
+            f"{', '.join(steps)}; rank correlation of each part with all rows {agreement} over "
+            f"{self.n_probes} subsets"
         )
+
+    def sentence(self) -> str:
+        """State the outcome behind its name."""
+        return f"rows: {self.outcome()}"
 
 
 def check_row_parts(

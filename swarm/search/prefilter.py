@@ -155,13 +155,17 @@ class Cut:
         """Cost of the units that are kept, on the fresh folds."""
         return float(self.costs[np.flatnonzero(self.sizes == self.n_kept)[0]])
 
-    def sentence(self) -> str:
+    def outcome(self) -> str:
         """State what was kept, and by which costs."""
         return (
-            f"prefilter: the search runs on {self.n_kept:,} of {len(self.kept):,} units, ranked by "
+            f"the search runs on {self.n_kept:,} of {len(self.kept):,} units, ranked by "
             f"{self.source}: cost {self.cost:.4f} on {self.n_folds} fresh folds, "
             f"{self.costs[-1]:.4f} with all; {self.n_fits} fits"
         )
+
+    def sentence(self) -> str:
+        """State the outcome behind its name."""
+        return f"prefilter: {self.outcome()}"
 
 
 def is_wide(space: SearchSpace, when: When) -> bool:

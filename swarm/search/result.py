@@ -105,16 +105,16 @@ class SearchResult:
         rows.append(("cost", f"{self.cost:.4g} on the folds of the search"))
         if self.confirmation is not None:
             rows.append(("fresh folds", self.confirmation.sentence()))
-        if self.cut is not None:
-            rows.append(("prefilter", self.cut.sentence().removeprefix("prefilter: ")))
-        if self.tuning is not None:
-            told = self.tuning.sentence()
-            rows.append(("model", told.removeprefix("model settings: ")))
-        if self.parts is not None:
-            rows.append(("rows", self.parts.sentence().removeprefix("rows: ")))
+        rows += self.outcomes
         rows.append(("search", counts_of(self)))
         rows.append(("ended by", self.reason))
         return aligned(rows)
+
+    @property
+    def outcomes(self) -> list[tuple[str, str]]:
+        """Name and outcome of each option that the search ran with beside its epochs."""
+        found = {"prefilter": self.cut, "settings": self.tuning, "rows": self.parts}
+        return [(name, each.outcome()) for name, each in found.items() if each is not None]
 
     @property
     def best_mask(self) -> Bool:

@@ -162,13 +162,17 @@ class TuningResult:
         """The chosen setting."""
         return dict(self.settings[self.chosen])
 
-    def sentence(self) -> str:
+    def outcome(self) -> str:
         """State what was chosen, among how many, and what it took."""
         sampled = f" (of {self.n_grid:,})" if self.n_grid > len(self.settings) else ""
         return (
-            f"model settings: {described(self.params)}, chosen among {len(self.settings)}{sampled} "
-            f"in {len(self.rounds)} rounds; {self.fits:,} fits"
+            f"{described(self.params)}, chosen among {len(self.settings)}{sampled} in "
+            f"{len(self.rounds)} rounds; {self.fits:,} fits"
         )
+
+    def sentence(self) -> str:
+        """State the outcome behind its name."""
+        return f"model settings: {self.outcome()}"
 
 
 def subsets_in(budget: Budget, n_folds: int, per_epoch: int) -> int | None:

@@ -287,13 +287,7 @@ def _rows(selector: Any) -> list[tuple[str, str]]:
         rows.append(("confirmed", "no; confirm=True evaluates the best subsets on fresh folds"))
     others = [f"{rule}, {size} features, {name} {value}" for rule, size, value in _picks(selector)]
     rows += [("repick", other) for other in others]
-    if selector.tuning_ is not None:
-        told = selector.tuning_.sentence()
-        rows.append(("model", told.removeprefix("model settings: ")))
-    if selector.prefilter_ is not None:
-        rows.append(("prefilter", selector.prefilter_.sentence().removeprefix("prefilter: ")))
-    if result.parts is not None:
-        rows.append(("rows", result.parts.sentence().removeprefix("rows: ")))
+    rows += result.outcomes
     work = f"{name_of(selector.strategy)}, seed {selector.random_state}, {counts_of(result)}"
     rows.append(("search", f"{work}; ended by {result.reason}"))
     codes = [f"{each.code} {each.title}" for each in selector.findings_]

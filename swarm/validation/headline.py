@@ -30,7 +30,8 @@ class Headline:
     ----------
     verdict : {"better", "no clear difference", "worse"}
         ``worse`` if either comparison is significantly worse or the confirmation declined all
-        subsets, ``better`` if one is significantly better and none worse.
+        subsets; else that of the test rows, and that of the fresh folds where none were compared:
+        the search chose on the rows of these folds.
     n_features, n_available : int
     evidence : tuple of Evidence
         That which supports the verdict first, the test rows before the fresh folds.
@@ -161,9 +162,10 @@ def _searched(result: SearchResult, scoring: Scoring) -> str:
 
 
 def _combined(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the first of the verdicts, which weighs most, unless one of them is ``worse``."""
     if "worse" in verdicts:
         return "worse"
-    return "better" if "better" in verdicts else "no clear difference"
+    return verdicts[0] if verdicts else "no clear difference"
 
 
 def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Evidence:

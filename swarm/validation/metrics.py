@@ -65,11 +65,20 @@ def natural_name(scorer: str) -> str:
 
 
 _DISPLAY = {
+    "f1": "F1",
+    "f1_macro": "macro F1",
+    "f1_micro": "micro F1",
+    "f1_samples": "samples F1",
+    "f1_weighted": "weighted F1",
+    "matthews_corrcoef": "MCC",
     "mean_absolute_error": "MAE",
     "mean_absolute_percentage_error": "MAPE",
     "mean_squared_error": "MSE",
+    "r2": "R2",
     "root_mean_squared_error": "RMSE",
     "roc_auc": "ROC AUC",
+    "roc_auc_ovo": "ROC AUC (one vs. one)",
+    "roc_auc_ovr": "ROC AUC (one vs. rest)",
 }
 
 

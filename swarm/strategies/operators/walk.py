@@ -14,6 +14,24 @@ Int = NDArray[np.int64]
 
 
 @njit(nogil=True, cache=True)
+def _first_of_highest(values: Float) -> int:  # pragma: no cover
+    """Return where the highest of the values is, the first of equal ones."""
+    a = b = c = d = values[0]
+    fourths = len(values) // 4
+    # Four at a time, as each comparison of a single chain would wait for the one before.
+    for i in range(0, 4 * fourths, 4):
+        a, b = max(a, values[i]), max(b, values[i + 1])
+        c, d = max(c, values[i + 2]), max(d, values[i + 3])
+    for i in range(4 * fourths, len(values)):
+        a = max(a, values[i])
+    highest = max(max(a, b), max(c, d))
+    first = 0
+    while values[first] != highest:
+        first += 1
+    return first
+
+
+@njit(nogil=True, cache=True)
 def walk(
     masks: Bool,
     here: Int,
@@ -36,9 +54,10 @@ def walk(
     here : int64 (n_ants,)
         Unit where each ant is.
     size : int64 (n_ants,)
-        At most the number of allowed units.
+        Beyond the number of allowed units, all of them are visited.
     allowed : bool (n_units,)
     pheromone : float64 (n_units,)
+        Positive.
     heuristic : float64 (n_units, n_units)
         Row: where an ant is; column: where it may go.
     greedy : bool (n_steps, n_ants)
@@ -46,45 +65,33 @@ def walk(
         Of [0, 1): which unit is drawn.
     """
     n_units = masks.shape[1]
-    left = np.empty(n_units, np.int64)
-    upto = np.empty(n_units, np.float64)
+    # All units in their order, with zeros for those that are out of reach: faster than a list of
+    # the others, whose positions would have to be looked up.
+    open_pheromone = np.empty(n_units, np.float64)
+    attraction = np.empty(n_units, np.float64)
     for ant in range(masks.shape[0]):
-        n_left, n_visited = 0, 0
+        n_visited, n_open = 0, 0
         for unit in range(n_units):
-            if masks[ant, unit]:
-                n_visited += 1
-            elif allowed[unit]:
-                left[n_left] = unit
-                n_left += 1
-        at, step = here[ant], 0
-        while n_visited < size[ant] and n_left > 0:
-            chosen = n_left - 1
+            is_open = allowed[unit] and not masks[ant, unit]
+            n_visited += masks[ant, unit]
+            n_open += is_open
+            open_pheromone[unit] = pheromone[unit] if is_open else 0.0
+        at = here[ant]
+        for step in range(min(size[ant] - n_visited, n_open)):
             if greedy[step, ant]:
-                highest = -1.0
-                for i in range(n_left):
-                    attraction = pheromone[left[i]] * heuristic[at, left[i]]
-                    if attraction > highest:
-                        highest, chosen = attraction, i
+                for unit in range(n_units):
+                    attraction[unit] = open_pheromone[unit] * heuristic[at, unit]
+                at = _first_of_highest(attraction)
             else:
-                total = 0.0
-                for i in range(n_left):
-                    total += pheromone[left[i]] * heuristic[at, left[i]]
-                    upto[i] = total
-                turn = turns[step, ant] * total
+                upto = 0.0
+                for unit in range(n_units):
+                    upto += open_pheromone[unit] * heuristic[at, unit]
+                    attraction[unit] = upto
+                turn = turns[step, ant] * upto
                 # The cumulative sum is not decreasing: the first one above the turn.
-                low, high = 0, n_left - 1
-                while low < high:
-                    middle = (low + high) // 2
-                    if upto[middle] > turn:
-                        high = middle
-                    else:
-                        low = middle + 1
-                chosen = low
-            at = left[chosen]
+                at = np.searchsorted(attraction, turn, side="right")
+            if at == n_units or open_pheromone[at] == 0.0:
+                # All attractions are rounded to zero, or the turn to the sum of all.
+                at = np.flatnonzero(open_pheromone)[0]
             masks[ant, at] = True
-            # The order stays, as ties go to the first unit.
-            for i in range(chosen, n_left - 1):
-                left[i] = left[i + 1]
-            n_left -= 1
-            n_visited += 1
-            step += 1
+            open_pheromone[at] = 0.0
