@@ -182,6 +182,8 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         table = fetched(config)
     with show_stage(Stage.PREPARE, verbosity):
         started = start(config, table, run_id)
+    # Its training and test rows are copies.
+    del table
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
         return replace(outcome, unsent=log.close())

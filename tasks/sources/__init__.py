@@ -11,7 +11,7 @@ from typing import Any
 
 from swarm.errors import DataError, nearest
 from tasks.sources._assemble import assemble
-from tasks.sources._raw import Raw, name_list
+from tasks.sources._raw import Raw, name_list, release_arrow_memory
 from tasks.sources._snapshot import newest
 from tasks.table import Table
 
@@ -85,9 +85,8 @@ def fetch(
     DataError
         If the source cannot be read or the table cannot be used.
     """
-    raw = read_raw(source, name=name, id=id, path=path, url=url, query=query, csv=csv)
-    return assemble(
-        raw,
+    table = assemble(
+        read_raw(source, name=name, id=id, path=path, url=url, query=query, csv=csv),
         target=target,
         drop=name_list(drop),
         categorical=name_list(categorical),
@@ -101,6 +100,8 @@ def fetch(
         },
         dates=dates or {},
     )
+    release_arrow_memory()
+    return table
 
 
 def read_raw(source: str, *, csv: Mapping[str, Any] | None = None, **given: Any) -> Raw:

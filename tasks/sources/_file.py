@@ -7,6 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ import pandas as pd
 
 from swarm.errors import DataError
 from tasks.secrets import expand, reason
-from tasks.sources._raw import Raw, some
+from tasks.sources._raw import Raw, release_arrow_memory, some
 from tasks.sources._snapshot import newest
 
 __all__ = ["read_file"]
@@ -161,7 +162,11 @@ def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
 
     if Path(full).is_file():
         _refuse_repeated(pq.read_schema(full).names, full)
-    frame = pd.read_parquet(full, engine="pyarrow")
+    # Arrow's copy of a column is freed once it is in the frame (from pandas 3 on).
+    frugal = "to_pandas_kwargs" in signature(pd.read_parquet).parameters
+    given: dict[str, Any] = {"to_pandas_kwargs": {"self_destruct": True}} if frugal else {}
+    frame = pd.read_parquet(full, engine="pyarrow", **given)
+    release_arrow_memory()
     columns = set(frame.columns)
     saved = [n for n in frame.index.names if n is not None and n not in columns]
     frame = frame.reset_index(level=saved) if saved else frame

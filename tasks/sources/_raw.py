@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-__all__ = ["Raw", "name_list", "some"]
+__all__ = ["Raw", "name_list", "release_arrow_memory", "some"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,12 @@ def name_list(names: str | Sequence[str] | None) -> list[str]:
     if names is None:
         return []
     return [names] if isinstance(names, str) else list(names)
+
+
+def release_arrow_memory() -> None:
+    """Return what Arrow's pool keeps for later, up to twice the size of a table."""
+    if arrow := sys.modules.get("pyarrow"):
+        arrow.default_memory_pool().release_unused()
 
 
 def some(names: Iterable[str], limit: int = 5) -> str:
