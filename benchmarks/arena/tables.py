@@ -114,6 +114,7 @@ def report(rows: pd.DataFrame) -> Iterator[str]:
     for model, of_model in rows.groupby("model", sort=False):
         for budget in budgets:
             own = of_model[of_model["budget"].isin([0, budget])]
+            own = own[own["resample"].isin(_shared_resamples(own))]
             groups = own["set"].str.split(":").str[0].map(TITLES)
             for sets, part in own.groupby(groups, sort=False):
                 if budget in set(part["budget"]):
@@ -122,6 +123,12 @@ def report(rows: pd.DataFrame) -> Iterator[str]:
                         seen = part["set"].isin([f"keel:{name}" for name in TUNED_ON])
                         title = f"{model}, {budget} evaluations, keel sets that nobody tuned on"
                         yield from _section(title, part[~seen])
+
+
+def _shared_resamples(rows: pd.DataFrame) -> list[int]:
+    """Return the resamples on which at least half of the methods have scores."""
+    counts = rows[rows["score"].notna()].groupby("resample")["method"].nunique()
+    return counts[counts >= rows["method"].nunique() / 2].index.tolist()
 
 
 def _section(title: str, rows: pd.DataFrame) -> Iterator[str]:
@@ -209,7 +216,7 @@ def page(rows: pd.DataFrame) -> str:
     notes = missing["note"].str.split("(").str[0].str.strip()
     failures = missing.assign(note=notes).groupby(["method", "note"])["set"].nunique()
     counts = rows.groupby(["model", "budget"])["set"].nunique()
-    there = ", ".join(f"{m} ({n} sets)" for (m, b), n in counts.items() if b)
+    there = ", ".join(f"{m} at {b:,} ({n} sets)" for (m, b), n in counts.items() if b)
     parts = [
         HEAD.read_text(encoding="utf-8").format(
             most=MOST_TRAINING_ROWS, test=MOST_TEST_ROWS, tie=100 * TIE
