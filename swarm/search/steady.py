@@ -20,20 +20,23 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, StoreError
-from swarm.evaluation.stream import Stream
 from swarm.evaluation.types import Evaluations, Evaluator, stacked
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.search.priced import limits_without_prices
-from swarm.storage.answer_order import AnswerOrder
 from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.catalogue import STRATEGIES, name_of, strategy_class
+
+if TYPE_CHECKING:
+    # A configuration is checked without what evaluates and stores.
+    from swarm.evaluation.stream import Stream
+    from swarm.storage.answer_order import AnswerOrder
 
 __all__ = ["Steady", "Unanswered", "check_asynchronous", "search_name"]
 
