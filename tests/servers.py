@@ -1,4 +1,4 @@
-"""Ports for the servers of tests, and waiting until one answers."""
+"""Ports and processes of the servers of tests, and waiting until one answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from urllib.request import urlopen
 
-__all__ = ["answers_soon", "free_port", "happens"]
+import psutil
+
+__all__ = ["answers_soon", "free_port", "happens", "is_gone"]
 
 
 def free_port() -> int:
@@ -38,3 +40,12 @@ def answers_soon(address: str, server: subprocess.Popen[bytes], seconds: float =
             return False
 
     assert happens(answers, seconds), f"no answer in {seconds:.0f} s"
+
+
+def is_gone(process: psutil.Process) -> bool:
+    """Whether a process has ended."""
+    try:
+        # A zombie has ended; whoever adopted it has not looked yet.
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

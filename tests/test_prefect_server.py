@@ -20,7 +20,7 @@ import pytest
 from flows import cli_servers, server_process
 from flows.prefect_server import answers, launch_prefect
 from swarm.errors import StoreError
-from tests.servers import free_port, happens
+from tests.servers import free_port, happens, is_gone
 
 SMALL = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
 SMALL += ["model.params.n_estimators=5", "test.random_subsets=1", "test.bootstrap=50"]
@@ -52,14 +52,6 @@ def servers_of(pid: int) -> list[psutil.Process]:
     """Servers among the children of a process."""
     children = psutil.Process(pid).children()
     return [child for child in children if str(PROCESS) in child.cmdline()]
-
-
-def is_gone(process: psutil.Process) -> bool:
-    try:
-        # A zombie has ended; whoever adopted it has not looked yet.
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def run(arguments: list[str], folder: Path, environment: Environment) -> CompletedProcess[str]:
