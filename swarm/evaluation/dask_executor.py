@@ -58,7 +58,7 @@ def dask_pool(problem: Problem, n_jobs: int, address: str | None) -> Iterator[Po
         yield Pool(
             executor,
             _scattering(client, problem),
-            lambda: max(1, sum(client.nthreads().values())),
+            lambda: max(1, _threads(client)),
             # Cancelled if the worker died before its result was fetched, or with the problem.
             (distributed.KilledWorker, distributed.CancelledError),
             executor.check,
@@ -83,25 +83,48 @@ class _DaskExecutor(Executor):
         def resolve(task: Any) -> None:
             self._no_workers_since = None
             try:
-                future.set_result(task.result())
+                with _scheduler_answers():
+                    result = task.result()
+                future.set_result(result)
             except BaseException as error:
                 future.set_exception(error)
 
-        self._client.submit(fn, *args, **kwargs, pure=False).add_done_callback(resolve)
+        with _scheduler_answers():
+            self._client.submit(fn, *args, **kwargs, pure=False).add_done_callback(resolve)
         return future
 
     def check(self) -> None:
         """Raise EvaluationError if the scheduler, or all workers, are gone."""
         if self._client.status != "running":
-            raise EvaluationError(
-                "the connection to the Dask scheduler is lost; restart the scheduler and resume"
-            )
-        if self._client.nthreads():
+            raise _no_scheduler()
+        if _threads(self._client):
             self._no_workers_since = None
             return
         since = self._no_workers_since = self._no_workers_since or time.monotonic()
         if time.monotonic() - since > CLUSTER_TIMEOUT:
             raise _no_workers()
+
+
+@contextmanager
+def _scheduler_answers() -> Iterator[None]:
+    """Raise EvaluationError if the scheduler ends before it answers."""
+    distributed: Any = importlib.import_module("distributed")
+    try:
+        yield
+    except distributed.comm.CommClosedError as error:
+        raise _no_scheduler() from error
+
+
+def _threads(client: Any) -> int:
+    """Return the number of threads of all workers."""
+    with _scheduler_answers():
+        return int(sum(client.nthreads().values()))
+
+
+def _no_scheduler() -> EvaluationError:
+    return EvaluationError(
+        "the connection to the Dask scheduler is lost; restart the scheduler and resume"
+    )
 
 
 def _no_workers() -> EvaluationError:
@@ -119,7 +142,8 @@ def _scattering(client: Any, problem: Problem) -> Callable[[], Any]:
         nonlocal sent
         if sent is None or sent.status != "finished":
             try:
-                sent = client.scatter(Shipment(problem), broadcast=True, hash=False)
+                with _scheduler_answers():
+                    sent = client.scatter(Shipment(problem), broadcast=True, hash=False)
             except TimeoutError as error:
                 raise _no_workers() from error
         return sent
