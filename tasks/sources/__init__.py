@@ -100,6 +100,7 @@ def fetch(
         },
         dates=dates or {},
     )
+    # Columns of the frame as read lay in Arrow's memory.
     release_arrow_memory()
     return table
 

@@ -166,6 +166,7 @@ def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     frugal = "to_pandas_kwargs" in signature(pd.read_parquet).parameters
     given: dict[str, Any] = {"to_pandas_kwargs": {"self_destruct": True}} if frugal else {}
     frame = pd.read_parquet(full, engine="pyarrow", **given)
+    # Now, as the table is copied next; its frame is released after that.
     release_arrow_memory()
     columns = set(frame.columns)
     saved = [n for n in frame.index.names if n is not None and n not in columns]
