@@ -29,7 +29,12 @@ from flows.planning import workload_of
 from flows.progress import show_stage
 from flows.searching import search_as_configured
 from flows.stages import Forecast, Stage
-from flows.tracking import logged_parameters, stored_configuration, tracking_as_configured
+from flows.tracking import (
+    logged_parameters,
+    stored_configuration,
+    tracking_as_configured,
+    wait_for_log,
+)
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError, InputError
 from swarm.findings import Finding, as_file, codes_of, unmuted
@@ -383,7 +388,7 @@ def _concluded(
             else None,
         )
         log.files(write_report(data))
-        log.settle()
+    wait_for_log(log, verbosity)
     # A resumed run of a version whose auto vote was hard has another model.
     soft = config.ensemble.vote == "auto" and ensemble.vote_ == "soft"
     parts: list[object] = [subsets, *(["soft"] if soft else [])]

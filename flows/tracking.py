@@ -10,14 +10,23 @@ from pydantic import JsonValue
 from conf.load import AnyConfig, flatten
 from conf.run_sections import TrackingSection
 from conf.text import parse
+from flows.progress import say
 from tasks.secrets import expand
 from tasks.tracking import Tracking, open_tracking
+from tasks.tracking.run_log import RunLog
 from tasks.tracking.system_metrics import wants_system_metrics
 
-__all__ = ["logged_parameters", "stored_configuration", "tracking_as_configured"]
+__all__ = [
+    "logged_parameters",
+    "stored_configuration",
+    "tracking_as_configured",
+    "wait_for_log",
+]
 
 # Logged even at their defaults, as runs are filtered and compared by them.
 _ALWAYS = ("seed", "strategy.name", "model.estimator", "folds.n_folds", "budget.epochs")
+# Messages that MLflow stores in about eight seconds.
+_LONG_QUEUE = 200
 # Where a run is kept and what it is for, not what it does.
 _NEVER = ("description", "tracking", "archive", "retries", "schedule", "mute")
 
@@ -55,3 +64,16 @@ def stored_configuration(tracking: Tracking, run_id: str) -> Mapping[str, JsonVa
     """
     text = tracking.download(run_id, "config.yaml").read_text(encoding="utf-8")
     return flatten(parse(text, f"the configuration of run {run_id}"))
+
+
+def wait_for_log(log: RunLog, verbosity: int) -> None:
+    """Wait until MLflow has stored everything, and say so where that takes more than a moment.
+
+    Raises
+    ------
+    StoreError
+        If it accepted no message for the patience of the log.
+    """
+    if log.waiting >= _LONG_QUEUE:
+        say(f"waiting until MLflow has stored {log.waiting:,} messages", verbosity)
+    log.settle()

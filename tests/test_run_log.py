@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.tracking import wait_for_log
 from swarm.errors import EvaluationError, StoreError
 from swarm.evaluation.types import Work
 from swarm.search.history import EpochRecord
@@ -166,6 +167,22 @@ def test_a_store_that_is_away_for_hours_costs_hardly_any_memory(store: Store, lo
     log.settle()
     written = [len(what[1]) for kind, what in store.calls if kind == "artifact"]
     assert sum(written) > 300 * 24_000, "the artifacts are small enough to be kept"
+
+
+def test_a_run_that_waits_for_a_slow_store_says_how_many_messages_are_left(
+    store: Store, log: RunLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.away.set()
+    for step in range(250):
+        log.metrics({step: {"cost": 0.1}})
+    back = threading.Timer(0.2, store.away.clear)
+    back.start()
+    wait_for_log(log, verbosity=1)
+    assert capsys.readouterr().err == "waiting until MLflow has stored 250 messages\n"
+    assert len(store.calls) == 250
+    log.metrics({250: {"cost": 0.1}})
+    wait_for_log(log, verbosity=1)
+    assert capsys.readouterr().err == "", "a moment is not worth a line"
 
 
 def test_an_answer_that_gets_lost_doubles_no_metric(tracking: Tracking) -> None:
