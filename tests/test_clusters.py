@@ -104,6 +104,7 @@ def test_a_ray_node_killed_in_mid_batch_changes_nothing(tmp_path: Path, plain: E
 
 # In a process of its own, which Ray would end without an exception.
 RAY_HEAD = """
+import os
 import sys
 from pathlib import Path
 from ray.cluster_utils import Cluster
@@ -113,6 +114,8 @@ from tests.test_clusters import evaluated, in_mid_batch
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
+    # The batch lasts longer than a head may be out of reach.
+    os.environ["NOTED_FIT_SECONDS"] = "0.15"
     head = {"num_cpus": 2, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
 

@@ -70,7 +70,8 @@ class Noted(GaussianNB):
                 flag.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
         warnings.warn("nobody reads this", UserWarning, stacklevel=1)
-        time.sleep(0.005)
+        # Not a parameter, so that slow and fast fits are of the same problem.
+        time.sleep(float(os.environ.get("NOTED_FIT_SECONDS", "0.005")))
         return super().fit(X, y, **options)
 
     def _note(self, what: str, detail: str) -> None:
