@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -41,6 +42,18 @@ def test_complete_numbers_give_the_distance_of_scipy(numbers: pd.DataFrame) -> N
     assert not np.diag(distance).any()
     with pytest.raises(ValueError, match="read-only"):
         distance[0, 1] = 0.5
+
+
+def test_ranks_of_a_long_table_take_little_more_than_its_numbers_and_their_ranks() -> None:
+    table = pd.DataFrame(np.random.default_rng(0).random((100_000, 40), dtype=np.float32))
+    tracemalloc.start()
+    try:
+        spearman_distance(table)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Numbers, ranks and a panel; all columns at once took ten times the numbers.
+    assert peak < 4 * 8 * table.size
 
 
 def test_nan_correlations_of_constant_columns_become_distance_one(numbers: pd.DataFrame) -> None:

@@ -17,8 +17,8 @@ __all__ = ["centred_ranks", "spearman_distance", "unit_distance"]
 
 FloatArray = NDArray[np.float64]
 
-# Columns that are ranked together.
-_PANEL = 512
+# Cells that are ranked together, as ranking takes several copies of them.
+_PANEL_CELLS = 2**20
 
 
 def spearman_distance(features: pd.DataFrame) -> FloatArray:
@@ -110,9 +110,10 @@ def centred_ranks(values: FloatArray) -> FloatArray:
     Integers from ``1 - n_rows`` to ``n_rows - 1``; products of two columns are exact sums.
     """
     ranks = np.empty_like(values)
-    for start in range(0, values.shape[1], _PANEL):
+    width = max(1, _PANEL_CELLS // max(1, len(values)))
+    for start in range(0, values.shape[1], width):
         # Contiguous columns are sorted faster.
-        panel = np.ascontiguousarray(values[:, start : start + _PANEL].T)
+        panel = np.ascontiguousarray(values[:, start : start + width].T)
         missing = np.isnan(panel)
         complete = ~missing.any(axis=1)
         found = np.zeros_like(panel)
@@ -121,5 +122,5 @@ def centred_ranks(values: FloatArray) -> FloatArray:
             present = ~missing[position]
             among = stats.rankdata(panel[position, present])
             found[position, present] = 2.0 * among - (int(present.sum()) + 1)
-        ranks[:, start : start + _PANEL] = found.T
+        ranks[:, start : start + width] = found.T
     return ranks
