@@ -43,7 +43,7 @@ from flows.findings import tell
 from flows.flow_runs import run_name, tag_run
 from flows.progress import say, show_stage
 from flows.stages import Stage
-from flows.tracking import logged_parameters, tracking_as_configured
+from flows.tracking import logged_parameters, tracking_as_configured, wait_for_log
 from swarm.errors import EvaluationError, InputError
 from swarm.findings import Finding, codes_of, unmuted
 from swarm.report.comparison import sentences
@@ -191,7 +191,9 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
             found |= _searched(config, left, prepared, url, runs, shown, stop)
         results = [found[cell] for cell in _in_table_order(config, cells)]
         with show_stage(Stage.REPORT, verbosity):
-            return _concluded(config, results, prepared, everything, log, read_back, told)
+            run = _concluded(config, results, prepared, everything, log, read_back, told)
+        wait_for_log(log, verbosity)
+    return run
 
 
 def _in_table_order(config: CompareConfig, cells: Sequence[Cell]) -> list[Cell]:
@@ -482,7 +484,6 @@ def _concluded(
     links = {"report": "comparison.html", "summary": "summary.csv", "all searches": "cells.csv"}
     more += [config.description] if config.description else []
     log.tag(note(log.tracking, log.run_id, answer, links, more))
-    log.settle()
     return ComparisonRun(
         log.run_id, comparison, cells, everything, read_back, told, test_everything
     )

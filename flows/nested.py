@@ -30,7 +30,7 @@ from flows.flow_runs import run_name, tag_run
 from flows.planning import estimate_search
 from flows.progress import plain_seconds, say, show_stage
 from flows.stages import Stage
-from flows.tracking import logged_parameters, tracking_as_configured
+from flows.tracking import logged_parameters, tracking_as_configured, wait_for_log
 from swarm.errors import ConfigError
 from swarm.search.runner import SearchPlan
 from swarm.statistics.resampled import CorrectedTTest
@@ -250,7 +250,9 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         except SearchInterrupted:
             raise KeyboardInterrupt from None
         with show_stage(Stage.REPORT, verbosity):
-            return _concluded(config, results, whole, log, scheme)
+            run = _concluded(config, results, whole, log, scheme)
+        wait_for_log(log, verbosity)
+    return run
 
 
 def _projection(config: SelectConfig, first: SearchPlan, n_folds: int) -> str:
@@ -382,7 +384,6 @@ def _concluded(
     log.files(nested_files(results, run.estimate, run.stability, run.as_dict()))
     log.metrics({0: _metrics(run)})
     log.tag({"verdict": run.sentence()})
-    log.settle()
     return run
 
 

@@ -28,7 +28,7 @@ from flows.findings import tell
 from flows.flow_runs import run_name, tag_run
 from flows.progress import say, show_stage
 from flows.stages import Stage
-from flows.tracking import logged_parameters, tracking_as_configured
+from flows.tracking import logged_parameters, tracking_as_configured, wait_for_log
 from swarm.errors import ConfigError
 from swarm.findings import as_file, codes_of
 from swarm.storage.archive import Archive
@@ -233,7 +233,7 @@ def stability(
         )
         log.files(assessment_files(assessment))
         log.metrics({0: _metrics(assessment)})
-        log.settle()
+        wait_for_log(log, verbosity)
     return StabilityRun(log.run_id, assessment, scheme)
 
 

@@ -25,10 +25,10 @@ __all__ = [
 
 # Logged even at their defaults, as runs are filtered and compared by them.
 _ALWAYS = ("seed", "strategy.name", "model.estimator", "folds.n_folds", "budget.epochs")
-# Messages that MLflow stores in about eight seconds.
-_LONG_QUEUE = 200
 # Where a run is kept and what it is for, not what it does.
 _NEVER = ("description", "tracking", "archive", "retries", "schedule", "mute")
+# Messages that MLflow stores in about eight seconds.
+_LONG_QUEUE = 200
 
 
 def tracking_as_configured(section: TrackingSection) -> Tracking:
@@ -74,6 +74,7 @@ def wait_for_log(log: RunLog, verbosity: int) -> None:
     StoreError
         If it accepted no message for the patience of the log.
     """
-    if log.waiting >= _LONG_QUEUE:
-        say(f"waiting until MLflow has stored {log.waiting:,} messages", verbosity)
+    waiting = log.outbox.waiting
+    if waiting >= _LONG_QUEUE:
+        say(f"waiting until MLflow has stored {waiting:,} messages", verbosity)
     log.settle()

@@ -264,11 +264,6 @@ class RunLog:
             _require_inside(path)
             self._put(f"the artifact {path!r}", self._sends_file(path, content))
 
-    @property
-    def waiting(self) -> int:
-        """Number of messages that the store has not accepted yet."""
-        return self.outbox.waiting
-
     def settle(self) -> None:
         """Wait until the store has accepted everything logged so far.
 
