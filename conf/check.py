@@ -397,6 +397,17 @@ def _workers_can_be_reached(config: SelectConfig) -> Iterator[str]:
             f"evaluation.backend {backend!r} needs a package that is not installed;"
             f" install swarmselect[{backend}]"
         )
+    device = config.evaluation.device
+    if device != "cpu" and not config.evaluation.exact:
+        yield (
+            f"evaluation.device {device!r} computes without models, which evaluation.exact turns"
+            " off; remove one of them"
+        )
+    if device != "cpu" and find_spec("array_api_compat") is None:
+        yield (
+            f"evaluation.device {device!r} needs a package that is not installed;"
+            " install swarmselect[gpu], and PyTorch or CuPy"
+        )
 
 
 def _scorers_exist(config: SelectConfig) -> Iterator[str]:

@@ -39,6 +39,7 @@ _LATER: Mapping[str, Any] = {
     "prefilter": PrefilterSection(when="auto").model_dump(mode="json"),
     "warm": None,
     "evaluation.asynchronous": False,
+    "evaluation.device": "cpu",
     "budget.noise_floor": None,
     "budget.rows": None,
     "confirm.min_gain": 0.0,

@@ -111,6 +111,11 @@ class EvaluationSection(Section):
         description="Use a fast path that computes costs without fitting models, where there is one"
         " (such as for nearest neighbours and Gaussian naive Bayes); the costs are the same",
     )
+    device: Literal["cpu", "cuda"] = Field(
+        default="cpu",
+        description="Where fast paths compute matrix products; cuda needs PyTorch or CuPy and the"
+        " extra gpu; the costs are the same",
+    )
     asynchronous: bool = Field(
         default=False,
         description="Give a worker that is idle the next subset without waiting for the epoch; the"

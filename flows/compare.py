@@ -293,7 +293,7 @@ def _needs(config: CompareConfig) -> tuple[str, ...]:
 def _fingerprint(config: CompareConfig) -> str:
     """Hash what is compared, but not where and on how many workers it runs."""
     dumped = config.model_dump(mode="json", by_alias=True, exclude=set(_ELSEWHERE))
-    for key in ("n_jobs", "backend", "address", "exact"):
+    for key in ("n_jobs", "backend", "address", "exact", "device"):
         dumped["evaluation"].pop(key, None)
     # An unfinished comparison of a version without these keys and values is continued.
     for section in (dumped, *dumped["datasets"].values()):

@@ -15,6 +15,7 @@ from conf.schema import SelectConfig
 from flows.tracking import tracking_as_configured
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.probe import probe
+from swarm.fastpaths import require_device
 from swarm.findings import Finding, unmuted
 from swarm.problem.folds import Fold
 from swarm.problem.hints import Hints
@@ -259,6 +260,7 @@ def evaluation_options(section: EvaluationSection) -> dict[str, Any]:
         "backend": section.backend,
         "pruning": section.pruning,
         "exact": section.exact,
+        "device": section.device,
         "address": section.address,
         "timeout": section.timeout_seconds,
     }
@@ -269,5 +271,6 @@ def probe_as_configured(config: SelectConfig, plan: SearchPlan, archive: Archive
 
     See :func:`swarm.evaluation.probe.probe`.
     """
+    require_device(plan.problems[0], config.evaluation.device)
     for problem in plan.problems:
         probe(problem, archive, config.evaluation.timeout_seconds)

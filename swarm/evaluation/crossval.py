@@ -15,7 +15,7 @@ from swarm.evaluation.fitting import InvalidCost, Job, lowest_cost
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of, settle
 from swarm.evaluation.types import Evaluations, Work
 from swarm.evaluation.workers import Workers
-from swarm.fastpaths import ExactPath, evaluate_masks, exact_path
+from swarm.fastpaths import ExactPath, evaluate_masks, exact_path, open_device
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record, costs_of
@@ -51,6 +51,9 @@ class CrossValidation:
         :class:`swarm.strategies.base.Strategy`; if not, mutual information is not computed.
     exact : bool
         Use a fast path if there is one, see :mod:`swarm.fastpaths`.
+    device : str
+        Where a fast path computes matrix products, see :mod:`swarm.fastpaths.device`. The costs
+        are the same.
 
     Attributes
     ----------
@@ -71,6 +74,7 @@ class CrossValidation:
         on_fit: Callable[[Record], None] | None = None,
         importances: bool = True,
         exact: bool = True,
+        device: str = "cpu",
         address: str | None = None,
         timeout: float | None = None,
         host: Workers | None = None,
@@ -85,7 +89,12 @@ class CrossValidation:
         self._importances = problem.importance != "none" and (
             importances or problem.importance != "mutual_information"
         )
-        self._paths, self.way = _fast_paths(problem) if exact else ([], _AS_CONFIGURED)
+        self._paths: list[ExactPath | None] = []
+        self.way = _AS_CONFIGURED
+        if exact:
+            self._paths, self.way = _fast_paths(problem, device)
+        # On a device several threads would only wait for one another.
+        self._n_threads = self.workers.n_jobs if device == "cpu" else 1
         self.known = self.archive.open_problem(problem)
 
     @property
@@ -247,7 +256,7 @@ class CrossValidation:
         """Compute the folds of a partition, archive them, and return how many were missing."""
         started = time.perf_counter()
         masks = np.stack([job.mask for job in jobs])
-        answers = evaluate_masks(path, masks, self.workers.n_jobs)
+        answers = evaluate_masks(path, masks, self._n_threads)
         costs = np.full((len(jobs), self.n_folds), np.nan)
         costs[:, folds] = answers.costs
         # A cost below its bound has to be confirmed by a fitted model.
@@ -388,9 +397,11 @@ class CrossValidation:
         return values, mask & record.used.any(axis=0)
 
 
-def _fast_paths(problem: Problem) -> tuple[list[ExactPath | None], str]:
+def _fast_paths(problem: Problem, device: str) -> tuple[list[ExactPath | None], str]:
     """Return the fast path of each partition, or none, and a sentence that explains the choice."""
-    paths, ways = zip(*map(exact_path, problem.partitions), strict=True)
+    opened = open_device(device)
+    found = [exact_path(partition, opened) for partition in problem.partitions]
+    paths, ways = zip(*found, strict=True)
     return ([] if paths[0] is None else list(paths)), ways[0]
 
 

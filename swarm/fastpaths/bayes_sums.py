@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from swarm.fastpaths.bayes_moments import Moments
 from swarm.fastpaths.pairwise import pairwise_sum
 
-__all__ = ["Kept", "SmoothedVariances", "exact_joints", "exact_sums", "smoothed"]
+__all__ = ["FARTHEST", "Kept", "SmoothedVariances", "exact_joints", "exact_sums", "smoothed"]
 
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
@@ -19,7 +19,7 @@ Int = NDArray[np.int64]
 
 # In a column farther from zero than this many standard deviations, distances from the mean have
 # lost their digits, and sums depend on the order.
-_FARTHEST = 1e7
+FARTHEST = 1e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class SmoothedVariances:
 def smoothed(learned: Moments, smoothing: Float) -> SmoothedVariances:
     """Add `smoothing` (n_folds,) to the variances of each fold."""
     width = learned.variance + smoothing[:, None, None]
-    far: Bool = np.any(np.abs(learned.mean) >= _FARTHEST * np.sqrt(width), axis=1)
+    far: Bool = np.any(np.abs(learned.mean) >= FARTHEST * np.sqrt(width), axis=1)
     with np.errstate(divide="ignore"):
         logs = np.log(2.0 * np.pi * width)
     return SmoothedVariances(width, logs, far if far.any() else None)

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas.api import types
 
+from swarm.errors import ConfigError
+from swarm.fastpaths.device import Device, open_device
 from swarm.fastpaths.metrics import takes_labels, takes_probabilities
 from swarm.fastpaths.path_result import PathResult
 from swarm.problem.models import is_short_float, last_step, steps_before
 from swarm.problem.problem import Problem
 
-__all__ = ["ExactPath", "exact_path"]
+__all__ = ["ExactPath", "exact_path", "require_device"]
 
 
 class ExactPath(Protocol):
@@ -27,8 +29,18 @@ class ExactPath(Protocol):
         """
 
 
-def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
-    """Return the fast path of a problem or None, and a sentence that explains the choice."""
+_Choice = tuple[ExactPath | None, str]
+
+
+def exact_path(problem: Problem, device: Device | None = None) -> tuple[ExactPath | None, str]:
+    """Return the fast path of a problem or None, and a sentence that explains the choice.
+
+    Parameters
+    ----------
+    problem : Problem
+    device : Device, optional
+        Where matrix products run if that cannot change a cost. Default: the CPU.
+    """
     last = last_step(problem.estimator)
     kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
     if kind not in _PATHS:
@@ -36,10 +48,51 @@ def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
     reason = _unfit(problem, steps_before(problem.estimator), _PATHS[kind])
     if reason:
         return None, f"models are fitted: {reason}"
-    path, reason = _PATHS[kind](problem, last)
+    off_device = None if device is None else _off_device(problem, last)
+    path, reason = _PATHS[kind](problem, last, None if off_device else device)
     if path is None:
         return None, f"models are fitted: {reason}"
+    if device is not None:
+        reason += f"; on the CPU, as {off_device}" if off_device else f", on {device.label}"
     return path, f"no models are fitted: {reason}"
+
+
+def require_device(problem: Problem, name: str) -> None:
+    """Raise :class:`swarm.errors.ConfigError` unless a device computes the costs of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    name : str
+        See :func:`.device.open_device`.
+    """
+    if open_device(name) is None:
+        return
+    path, reason = exact_path(problem)
+    if path is not None:
+        reason = _off_device(problem, last_step(problem.estimator))
+    if reason:
+        raise ConfigError(
+            f"evaluation.device is {name!r}, which would have nothing to do: {reason}; set it to"
+            " 'cpu'"
+        )
+
+
+def _off_device(problem: Problem, model: Any) -> str:
+    """Return why a device could change the last bits of a cost or an importance, or ""."""
+    name, scoring = type(model).__name__, problem.scoring
+    if name not in _ON_DEVICE:
+        return f"only {', '.join(_ON_DEVICE)} run on a device"
+    if name == "GaussianNB" and not takes_labels(scoring):
+        return f"{scoring.name!r} depends on the last bits of probabilities"
+    if getattr(model, "weights", "uniform") != "uniform":
+        return f"{name} has weights"
+    if problem.importance == "fold":
+        return (
+            f"importances that are coefficients of {name} would differ in their last bits"
+            " (evaluation.importance 'mutual_information' or 'none' has no coefficients)"
+        )
+    return ""
 
 
 def _unfit(problem: Problem, before: list[Any], made: Any) -> str:
@@ -69,31 +122,33 @@ def _unfit(problem: Problem, before: list[Any], made: Any) -> str:
     return ""
 
 
-def _nearest(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+def _nearest(problem: Problem, model: Any, device: Device | None) -> _Choice:
     from swarm.fastpaths.nearest_path import nearest_path
 
-    return nearest_path(problem, model)
+    return nearest_path(problem, model, device)
 
 
-def _naive_bayes(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+def _naive_bayes(problem: Problem, model: Any, device: Device | None) -> _Choice:
     from swarm.fastpaths.naive_bayes import naive_bayes_path
 
-    return naive_bayes_path(problem, model)
+    return naive_bayes_path(problem, model, device)
 
 
-def _linear(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+def _linear(problem: Problem, model: Any, device: Device | None) -> _Choice:
     from swarm.fastpaths.linear_path import linear_path
 
-    return linear_path(problem, model)
+    return linear_path(problem, model, device)
 
 
-def _multilabel(problem: Problem, model: Any) -> tuple[ExactPath | None, str]:
+def _multilabel(problem: Problem, model: Any, _device: Device | None) -> _Choice:
     from swarm.fastpaths.multilabel_path import multilabel_path
 
     return multilabel_path(problem, model)
 
 
-_PATHS: dict[str, Callable[[Problem, Any], tuple[ExactPath | None, str]]] = {
+# Models whose costs a device cannot change, as they depend on labels or votes alone.
+_ON_DEVICE = ("GaussianNB", "KNeighborsClassifier", "RidgeClassifier", "LinearDiscriminantAnalysis")
+_PATHS: dict[str, Callable[[Problem, Any, Device | None], _Choice]] = {
     "sklearn.KNeighborsClassifier": _nearest,
     "sklearn.KNeighborsRegressor": _nearest,
     "sklearn.GaussianNB": _naive_bayes,

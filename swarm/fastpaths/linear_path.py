@@ -15,6 +15,7 @@ from swarm.fastpaths.costs import (
     magnifies_rounding,
     scores_numbers,
 )
+from swarm.fastpaths.device import Device, LinearOnDevice
 from swarm.fastpaths.linear_folds import (
     System,
     discriminant_system,
@@ -80,6 +81,8 @@ class LinearPath:
     rule : _Rule
     belongs : bool (n_units, n_columns)
     fold_costs : FoldCosts
+    on_device : list of LinearOnDevice, or None
+        What solves and predicts, for each fold; None for the CPU.
     """
 
     problem: Problem
@@ -87,6 +90,7 @@ class LinearPath:
     rule: _Rule
     belongs: Bool
     fold_costs: FoldCosts
+    on_device: list[LinearOnDevice] | None = None
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
@@ -97,8 +101,9 @@ class LinearPath:
         importances = np.full((*shape, self.belongs.shape[0]), np.nan) if explains else None
         for fold, system in enumerate(self.systems):
             train, test = self.problem.folds[fold]
-            sure, found = self._solved(masks, chosen, system, len(train))
-            predicted, decided = self._predicted(chosen, system, found)
+            on_device = None if self.on_device is None else self.on_device[fold]
+            sure, found = self._solved(masks, chosen, system, len(train), on_device)
+            predicted, decided = self._predicted(chosen, system, found, on_device)
             sure &= decided
             if system.classes is None:
                 sure &= ~errors_are_rounding(predicted, self.problem.target[test])
@@ -115,14 +120,23 @@ class LinearPath:
         return PathResult(costs, importances)
 
     def _solved(
-        self, masks: Bool, chosen: Chosen, system: System, n_train: int
+        self,
+        masks: Bool,
+        chosen: Chosen,
+        system: System,
+        n_train: int,
+        on_device: LinearOnDevice | None,
     ) -> tuple[Bool, Float]:
         """Return which masks have a well-conditioned system, and the weights (n, t, d)."""
-        found = np.zeros((len(masks), *system.right.shape))
-        bounds = np.empty((len(masks), 3))
         rule = self.rule
-        given = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
-        solve_masks(system.gram, system.right, *given, found, bounds)
+        if on_device is None:
+            found = np.zeros((len(masks), *system.right.shape))
+            bounds = np.empty((len(masks), 3))
+            given = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
+            solve_masks(system.gram, system.right, *given, found, bounds)
+        else:
+            flags = chosen.flags(len(system.gram))
+            found, bounds = on_device.solve(flags, rule.added, rule.shrinkage)
         # With fewer rows than columns, Ridge solves the dual, which depends on the units.
         wide = np.diff(chosen.pointers) > n_train
         worst_given = np.where(wide, min(_WORST, rule.worst_given), rule.worst_given)
@@ -145,7 +159,9 @@ class LinearPath:
         far_apart: Bool = last > 4.0 * self.rule.smallest**2 * lengths[:, 0]
         return far_apart
 
-    def _predicted(self, chosen: Chosen, system: System, found: Float) -> tuple[NDArray[Any], Bool]:
+    def _predicted(
+        self, chosen: Chosen, system: System, found: Float, on_device: LinearOnDevice | None
+    ) -> tuple[NDArray[Any], Bool]:
         """Return predictions (n, n_test), and which masks have no doubtful prediction.
 
         Classes are positions among all classes of the target.
@@ -158,8 +174,11 @@ class LinearPath:
             aside = system.right - prior @ system.right
             constant = system.constant - 0.5 * np.einsum("mkd,kd->mk", weights, aside)
         n, n_sides = found.shape[:2]
-        decision = np.empty((n, n_sides, system.test.shape[1]))
-        predict_masks(system.test, weights, chosen.pointers, chosen.columns, decision)
+        if on_device is None:
+            decision = np.empty((n, n_sides, system.test.shape[1]))
+            predict_masks(system.test, weights, chosen.pointers, chosen.columns, decision)
+        else:
+            decision = on_device.predict(weights)
         decision += constant[..., None]
         if system.classes is None:
             return decision[:, 0], np.ones(n, dtype=bool)
@@ -206,7 +225,9 @@ class LinearPath:
         return np.stack([size[:, list(unit)].sum(axis=1) for unit in units], axis=1)
 
 
-def linear_path(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:
+def linear_path(
+    problem: Problem, model: Any, device: Device | None
+) -> tuple[LinearPath | None, str]:
     """Compute the systems of all folds, or return the reason why models are fitted."""
     from threadpoolctl import threadpool_limits
 
@@ -238,7 +259,10 @@ def linear_path(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:
         )
     classes = None if systems[0].classes is None else np.unique(problem.target)
     found = FoldCosts(problem, classes)
-    path = LinearPath(problem, systems, _rule(model), membership(problem), found)
+    on_device = None
+    if device is not None:
+        on_device = [LinearOnDevice(device, one.gram, one.right, one.test) for one in systems]
+    path = LinearPath(problem, systems, _rule(model), membership(problem), found, on_device)
     return path, f"{name} solves a sub-block of one matrix per fold"
 
 

@@ -17,6 +17,7 @@ from swarm.fastpaths.bayes_sums import (
     exact_sums,
 )
 from swarm.fastpaths.costs import FoldCosts, is_accuracy
+from swarm.fastpaths.device import BayesOnDevice, Device
 from swarm.fastpaths.metrics import takes_labels
 from swarm.fastpaths.path_result import PathResult
 from swarm.fastpaths.tables import columns_of, fold_tables, membership
@@ -51,12 +52,15 @@ class _Block:
         See :meth:`.bayes_moments.Moments.squares`; None if they exceed the cache.
     kept : Kept
         Cache of variances.
+    on_device : BayesOnDevice or None
+        What classifies, up to rounding; None for the CPU.
     """
 
     first: int
     moments: Moments
     squares: Float | None = field(repr=False)
     kept: Kept = field(repr=False)
+    on_device: BayesOnDevice | None = field(default=None, repr=False)
 
 
 @dataclass
@@ -101,25 +105,24 @@ class NaiveBayesPath:
         costs = np.full(smoothing.shape, np.nan)
         for start in range(0, len(columns), step):
             part = slice(start, start + step)
-            made = [block.kept.get(learned, one) for one in smoothing[part]]
             find = self._costs_by if by_labels else self._costs_by_shares
-            costs[part] = find(made, columns[part], block, squares)
+            costs[part] = find(smoothing[part], columns[part], block, squares)
         return costs
 
-    def _costs_by(
-        self, made: list[SmoothedVariances], columns: Bool, block: _Block, squares: Float
-    ) -> Float:
+    def _costs_by(self, smoothing: Float, columns: Bool, block: _Block, squares: Float) -> Float:
         learned = block.moments
-        labels, doubtful = _labels(_joint(made, columns, learned, squares), learned)
-        for row, one in enumerate(made):
-            if one.far is not None:
-                doubtful[:, row] |= (one.far & columns[row]).any(axis=1)
+        if block.on_device is None:
+            made = [block.kept.get(learned, one) for one in smoothing]
+            labels, doubtful = _labels(made, columns, learned, squares)
+        else:
+            labels, doubtful = block.on_device.labels(columns, smoothing)
         if doubtful.any() and self.exact is not False:
             for row in np.flatnonzero(doubtful.any(axis=0)).tolist():
                 chosen = np.flatnonzero(columns[row])
                 open_ = doubtful[:, row] & (learned.sizes >= 2)
                 if len(chosen) >= 2 and open_.any():
-                    joint = exact_sums(learned, squares, made[row], chosen)
+                    made_of_row = block.kept.get(learned, smoothing[row])
+                    joint = exact_sums(learned, squares, made_of_row, chosen)
                     settled = self._told(joint, chosen, open_, block)
                     labels[settled, row] = joint[settled].argmax(axis=1)
                     doubtful[settled, row] = False
@@ -142,13 +145,14 @@ class NaiveBayesPath:
         return np.stack(found, axis=1)
 
     def _costs_by_shares(
-        self, made: list[SmoothedVariances], columns: Bool, block: _Block, squares: Float
+        self, smoothing: Float, columns: Bool, block: _Block, squares: Float
     ) -> Float:
         """Return the costs of probabilities: float64 (n, n_folds).
 
         Scores depend on the last bits of probabilities, as those close to 1 are ties or not.
         """
         learned = block.moments
+        made = [block.kept.get(learned, one) for one in smoothing]
         costs = np.full((len(columns), len(learned.sizes)), np.nan)
         joint = np.empty((*squares.shape[:2], len(columns), squares.shape[3]))
         width, logs = np.stack([one.width for one in made]), np.stack([one.logs for one in made])
@@ -225,8 +229,11 @@ def _finite(logs: Float) -> Float:
     return np.where(np.isfinite(logs), logs, 0.0)
 
 
-def _labels(joint: Float, learned: Moments) -> tuple[Int, Bool]:
+def _labels(
+    made: list[SmoothedVariances], columns: Bool, learned: Moments, squares: Float
+) -> tuple[Int, Bool]:
     """Return classes (n_folds, n, n_test), and which masks have a doubtful one (n_folds, n)."""
+    joint = _joint(made, columns, learned, squares)
     best = joint[:, 0].copy()
     labels, second = np.zeros(best.shape, dtype=np.int64), np.full(best.shape, -np.inf)
     for label in range(1, joint.shape[1]):
@@ -238,10 +245,16 @@ def _labels(joint: Float, learned: Moments) -> tuple[Int, Bool]:
         unsure = best - second <= _MARGIN * (1.0 + np.abs(best))
     unsure |= ~np.isfinite(best)
     unsure &= learned.truth[:, None] >= 0
-    return labels, unsure.any(axis=2)
+    doubtful = unsure.any(axis=2)
+    for row, one in enumerate(made):
+        if one.far is not None:
+            doubtful[:, row] |= (one.far & columns[row]).any(axis=1)
+    return labels, doubtful
 
 
-def naive_bayes_path(problem: Problem, model: Any) -> tuple[NaiveBayesPath | None, str]:
+def naive_bayes_path(
+    problem: Problem, model: Any, device: Device | None
+) -> tuple[NaiveBayesPath | None, str]:
     """Compute the moments of every fold, or return the reason why models are fitted."""
     if model.priors is not None:
         return None, "GaussianNB has given priors"
@@ -257,7 +270,9 @@ def naive_bayes_path(problem: Problem, model: Any) -> tuple[NaiveBayesPath | Non
     for first in range(0, len(tables), together):
         learned = moments_of(problem, tables[first : first + together], first)
         kept = Kept(_KEPT // (len(tables) // together))
-        blocks.append(_Block(first, learned, learned.squares() if keep else None, kept))
+        squares = learned.squares() if keep else None
+        on_device = None if device is None else BayesOnDevice(device, learned, _MARGIN)
+        blocks.append(_Block(first, learned, squares, kept, on_device))
     exact = None if moments_are_exact(problem) else False
     costs = FoldCosts(problem, np.unique(problem.target))
     given = (membership(problem), float(model.var_smoothing), exact, costs)

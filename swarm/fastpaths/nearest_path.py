@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.fastpaths.costs import FoldCosts, errors_are_rounding, magnifies_rounding
+from swarm.fastpaths.device import Device, NeighboursOnDevice
 from swarm.fastpaths.metrics import takes_labels
 from swarm.fastpaths.neighbours import largest_squares, rounding_of, widened
 from swarm.fastpaths.path_result import PathResult
@@ -56,6 +57,8 @@ class NearestPath:
         Whether neighbours are weighted by the inverse of their distance.
     ties : Ties
     fold_costs : FoldCosts
+    on_device : list of NeighboursOnDevice, or None
+        What counts votes, up to rounding, for each fold; None for the CPU.
     """
 
     problem: Problem
@@ -69,6 +72,7 @@ class NearestPath:
     weighted: bool
     ties: Ties
     fold_costs: FoldCosts
+    on_device: list[NeighboursOnDevice] | None = None
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
@@ -91,11 +95,17 @@ class NearestPath:
         """Return classes (n, n_test), and which masks have no doubtful one: bool (n,)."""
         assert self.classes is not None
         table, n = self.tables[fold], len(chosen.pointers) - 1
-        labels = np.empty((n, table.test.shape[1]), dtype=np.int64)
+        labels = np.full((n, table.test.shape[1]), -1)
+        if self.on_device is not None:
+            votes = self._votes_on_device(chosen, fold)
+            labels = np.where(votes[0] < 0, -1, votes.argmax(axis=0))
+        left = np.flatnonzero((labels < 0).any(axis=1))
+        part, found_here = chosen.some(left), labels[left]
         decide = weighted_vote if self.weighted else vote
         rows = (table.test, table.train, self.largest[fold])
         given = (self.codes[fold], len(self.classes))
-        decide(*rows, *given, chosen.pointers, chosen.columns, self.k, labels)
+        decide(*rows, *given, part.pointers, part.columns, self.k, found_here)
+        labels[left] = found_here
         for m in np.flatnonzero((labels < 0).any(axis=1)).tolist():
             open_ = np.flatnonzero(labels[m] < 0)
             if (found := self.ties.neighbours(table, fold, chosen.of(m), open_)) is not None:
@@ -111,9 +121,14 @@ class NearestPath:
         """
         assert self.classes is not None
         table, n, n_classes = self.tables[fold], len(chosen.pointers) - 1, len(self.classes)
-        votes = np.empty((n_classes, n, table.test.shape[1]), dtype=np.int64)
+        votes = np.full((n_classes, n, table.test.shape[1]), -1)
+        if self.on_device is not None:
+            votes = self._votes_on_device(chosen, fold)
+        left = np.flatnonzero((votes[0] < 0).any(axis=1))
+        part, found_here = chosen.some(left), np.ascontiguousarray(votes[:, left])
         rows = (table.test, table.train, self.largest[fold], self.codes[fold])
-        count_votes(*rows, chosen.pointers, chosen.columns, self.k, votes)
+        count_votes(*rows, part.pointers, part.columns, self.k, found_here)
+        votes[:, left] = found_here
         for m in np.flatnonzero((votes[0] < 0).any(axis=1)).tolist():
             open_ = np.flatnonzero(votes[0, m] < 0)
             if (found := self.ties.neighbours(table, fold, chosen.of(m), open_)) is not None:
@@ -122,6 +137,11 @@ class NearestPath:
                     votes[label, m, open_] = (near == label).sum(axis=1)
         sure: Bool = np.all(votes[0] >= 0, axis=1)
         return votes / self.k, sure
+
+    def _votes_on_device(self, chosen: Chosen, fold: int) -> Int:
+        """Return the votes for each class: int (n_classes, n, n_test), -1 where doubtful."""
+        assert self.on_device is not None
+        return self.on_device[fold].votes(chosen.flags(len(self.largest[fold])))
 
     def _numbers(self, chosen: Chosen, fold: int) -> tuple[Float, Bool]:
         table, n = self.tables[fold], len(chosen.pointers) - 1
@@ -159,7 +179,9 @@ class NearestPath:
         return sure
 
 
-def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]:
+def nearest_path(
+    problem: Problem, model: Any, device: Device | None
+) -> tuple[NearestPath | None, str]:
     """Prepare the folds, or return the reason why models are fitted."""
     name = type(model).__name__
     euclidean = model.metric == "euclidean" or (model.metric == "minkowski" and model.p == 2)
@@ -190,5 +212,11 @@ def nearest_path(problem: Problem, model: Any) -> tuple[NearestPath | None, str]
     ties = ties_of(problem, model, tables, largest)
     costs = FoldCosts(problem, classes)
     given = (tables, largest, belongs, classes, codes, k, weighted, ties, costs)
-    path = NearestPath(problem, model, *given)
+    on_device = None
+    if device is not None and classes is not None:
+        on_device = [
+            NeighboursOnDevice(device, table.test, table.train, own, len(classes), k, bound)
+            for table, own, bound in zip(tables, codes, largest, strict=True)
+        ]
+    path = NearestPath(problem, model, *given, on_device)
     return path, "squared distances of nearest neighbours are sums over features"

@@ -46,6 +46,20 @@ class Chosen:
         """Return the columns of one mask."""
         return self.columns[self.pointers[mask] : self.pointers[mask + 1]]
 
+    def some(self, masks: Int) -> Chosen:
+        """Return the columns of some masks."""
+        if len(masks) == len(self.pointers) - 1:
+            return self
+        parts = [self.of(mask) for mask in masks.tolist()]
+        pointers = np.cumsum([0, *map(len, parts)])
+        return Chosen(pointers, np.concatenate([np.empty(0, dtype=np.int64), *parts]))
+
+    def flags(self, n_columns: int) -> Bool:
+        """Return the columns as flags: bool (n, n_columns)."""
+        found = np.zeros((len(self.pointers) - 1, n_columns), dtype=bool)
+        found[np.repeat(np.arange(len(found)), np.diff(self.pointers)), self.columns] = True
+        return found
+
 
 @dataclass(frozen=True)
 class FoldTable:

@@ -88,7 +88,7 @@ class SearchPlan:
         See :class:`swarm.search.driver.Search`.
     evaluation : mapping
         Options of :class:`swarm.evaluation.crossval.CrossValidation`: `n_jobs`, `backend`,
-        `pruning`, `exact`, `address`, `timeout`.
+        `pruning`, `exact`, `device`, `address`, `timeout`.
     proxy : Proxy or None
     confirmation : ConfirmationPlan or None
     rotate : int

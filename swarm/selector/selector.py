@@ -18,6 +18,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from swarm.errors import ConfigError, DataError
+from swarm.fastpaths import require_device
 from swarm.findings import Finding, unmuted
 from swarm.findings.outcome import search_findings
 from swarm.findings.table import column_findings, target_findings
@@ -167,6 +168,10 @@ class SubsetSelector(
         :mod:`swarm.search.steady`. The result then depends on the speed of the workers, unless an
         `archive` has recorded the order of answers: a second fit repeats it. Not with `racing`,
         `repeats`, `rows`, and strategies that compare all subsets of an epoch.
+    device : str
+        ``"cpu"``, or ``"cuda"`` to compute costs on a GPU where no models are fitted; they are the
+        same. Naive Bayes, nearest neighbours, ridge classifiers and linear discriminants, with
+        PyTorch or CuPy and the extra ``gpu``; see :mod:`swarm.fastpaths.device`.
     n_jobs : int, optional
         Number of workers; -1 for one per core.
     random_state : int
@@ -284,6 +289,7 @@ class SubsetSelector(
         racing: float | None = None,
         pruning: bool = True,
         asynchronous: bool = False,
+        device: str = "cpu",
         n_jobs: int | None = 1,
         random_state: int = 0,
         archive: str | None = None,
@@ -326,6 +332,7 @@ class SubsetSelector(
         self.racing = racing
         self.pruning = pruning
         self.asynchronous = asynchronous
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.archive = archive
@@ -420,7 +427,11 @@ class SubsetSelector(
             budget,
             self.random_state,
             self.racing,
-            {"n_jobs": 1 if self.n_jobs is None else self.n_jobs, "pruning": self.pruning},
+            {
+                "n_jobs": 1 if self.n_jobs is None else self.n_jobs,
+                "pruning": self.pruning,
+                "device": self.device,
+            },
             proxy,
             self._confirmation_of(problem, folds, groups),
             int(self.rotate),
@@ -429,6 +440,7 @@ class SubsetSelector(
             row_parts(problem, rows),
             self.asynchronous,
         )
+        require_device(plan.problems[0], self.device)
         if plan.tuning is not None:
             # Refuses a budget that is too small before anything is trained.
             plan.check()

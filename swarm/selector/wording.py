@@ -62,6 +62,8 @@ _KEYS = {
     "budget.distinct": "distinct",
     "budget.rows": "rows",
     "evaluation.asynchronous": "asynchronous",
+    "evaluation.device": "device",
+    "evaluation.importance": "importance",
     "space.max_size": "max_size",
     "space.min_size": "min_size",
     "strategy.params": "strategy_params",
