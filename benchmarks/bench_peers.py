@@ -70,7 +70,8 @@ class Task:
             self.X, problem.space, self.y, n_clusters=len(problem.space.names) // 3,
             needs=made.needs,
         )  # fmt: skip
-        with CrossValidation(problem, n_jobs=1) as evaluator:
+        options = {"n_jobs": 1, "importances": made.uses_importances}
+        with CrossValidation(problem, **options) as evaluator:
             return run(Search(made, problem.space, evaluator, hints, seed, budget))
 
 
