@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +23,7 @@ from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.executors import _read
+from swarm.evaluation.shipping import read_problem, write_problem
 from swarm.multilabel import MLkNN
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
@@ -415,7 +414,7 @@ def test_a_run_logs_the_rank_correlation_and_resumes_without_training(bench: Ben
 def test_a_worker_keeps_a_table_beside_parts_of_its_rows_but_not_beside_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swarm.evaluation.executors._kept", {})
+    monkeypatch.setattr("swarm.evaluation.shipping._kept", {})
     problem = posed()
     found = row_parts(problem, SMALLEST)
     assert found is not None
@@ -423,9 +422,9 @@ def test_a_worker_keeps_a_table_beside_parts_of_its_rows_but_not_beside_another(
     for number, each in enumerate((*found.problems, problem, posed(GaussianNB()))):
         folders.append(str(tmp_path / str(number)))
         Path(folders[-1]).mkdir()
-        (Path(folders[-1]) / "problem").write_bytes(cloudpickle.dumps(each))
+        write_problem(each, Path(folders[-1]))
     *parts, whole, other = folders
-    first = [_read(folder) for folder in (*parts, whole)]
-    assert [_read(folder) for folder in (*parts, whole)] == first
-    assert _read(other).fingerprint() != first[-1].fingerprint()
-    assert _read(whole) is not first[-1]
+    first = [read_problem(folder) for folder in (*parts, whole)]
+    assert [read_problem(folder) for folder in (*parts, whole)] == first
+    assert read_problem(other).fingerprint() != first[-1].fingerprint()
+    assert read_problem(whole) is not first[-1]

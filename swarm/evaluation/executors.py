@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from swarm.evaluation.shipping import read_problem, write_problem
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 
 __all__ = [
     "CLUSTER_TIMEOUT",
     "Pool",
-    "Shipment",
     "is_reachable",
     "process_pool",
     "thread_pool",
@@ -78,13 +78,6 @@ class Pool:
     serve: Callable[[Problem], AbstractContextManager[Pool]] | None = None
 
 
-# Problems that this process has read as a worker, with the sizes of their files.
-_kept: dict[str, tuple[Problem, int]] = {}
-# Their size relative to the largest: a table stays beside parts of its rows, of which all together
-# are smaller, but not beside another of its size.
-_MOST_KEPT = 1.8
-
-
 @contextmanager
 def thread_pool(problem: Problem, n_jobs: int, address: str | None = None) -> Iterator[Pool]:
     """Yield threads; running fits cannot be ended, and their results are dropped."""
@@ -100,15 +93,13 @@ def thread_pool(problem: Problem, n_jobs: int, address: str | None = None) -> It
 
 @contextmanager
 def process_pool(problem: Problem, n_jobs: int, address: str | None = None) -> Iterator[Pool]:
-    """Yield processes, which read the problem from a private file once each."""
-    import cloudpickle
+    """Yield processes, which read the problem from private files once each."""
     from joblib.externals.loky import ProcessPoolExecutor
 
     with tempfile.TemporaryDirectory(prefix="swarm-problem-") as folder:
-        # cloudpickle supports classes defined in a notebook.
-        (Path(folder) / "problem").write_bytes(cloudpickle.dumps(problem))
+        write_problem(problem, Path(folder))
         executor = ProcessPoolExecutor(n_jobs, timeout=_IDLE_SECONDS, env=_ONE_THREAD)
-        pool = Pool(executor, lambda: partial(_read, folder), lambda: n_jobs)
+        pool = Pool(executor, lambda: partial(read_problem, folder), lambda: n_jobs)
         try:
             yield replace(pool, serve=partial(_in_other_file, pool))
         finally:
@@ -119,40 +110,9 @@ def process_pool(problem: Problem, n_jobs: int, address: str | None = None) -> I
 @contextmanager
 def _in_other_file(pool: Pool, problem: Problem) -> Iterator[Pool]:
     """Yield the processes of a pool with another problem, which they read when it changes."""
-    import cloudpickle
-
     with tempfile.TemporaryDirectory(prefix="swarm-problem-") as folder:
-        (Path(folder) / "problem").write_bytes(cloudpickle.dumps(problem))
-        yield replace(pool, send=lambda: partial(_read, folder))
-
-
-def _read(folder: str) -> Problem:
-    import cloudpickle
-
-    if folder not in _kept:
-        path = Path(folder) / "problem"
-        sizes = [size for _, size in _kept.values()] + [path.stat().st_size]
-        if sum(sizes) > _MOST_KEPT * max(sizes):
-            _kept.clear()
-        _kept[folder] = cloudpickle.loads(path.read_bytes()), sizes[-1]
-    return _kept[folder][0]
-
-
-class Shipment:
-    """A problem that is serialized once and deserialized once per worker of a cluster."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-
-    def __call__(self) -> Problem:
-        """Return the problem."""
-        return self.problem
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Serialize by cloudpickle, which supports classes defined in a notebook."""
-        import cloudpickle
-
-        return _unpacked, (cloudpickle.dumps(self.problem),)
+        write_problem(problem, Path(folder))
+        yield replace(pool, send=lambda: partial(read_problem, folder))
 
 
 def is_reachable(address: str, port: int, timeout: float) -> bool:
@@ -177,9 +137,3 @@ def is_reachable(address: str, port: int, timeout: float) -> bool:
             return True
     except (OSError, ValueError):
         return False
-
-
-def _unpacked(content: bytes) -> Shipment:
-    import cloudpickle
-
-    return Shipment(cloudpickle.loads(content))

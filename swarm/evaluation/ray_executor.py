@@ -12,7 +12,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 from swarm.errors import ConfigError, EvaluationError
-from swarm.evaluation.executors import CLUSTER_TIMEOUT, Pool, Shipment, is_reachable
+from swarm.evaluation.executors import CLUSTER_TIMEOUT, Pool, is_reachable
+from swarm.evaluation.shipping import Shipment
 from swarm.interrupts import children_ignore_sigint
 from swarm.problem.problem import Problem
 

@@ -1,0 +1,85 @@
+"""How a problem reaches the worker processes of a machine."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from sklearn.naive_bayes import GaussianNB
+
+from swarm.evaluation import shipping
+from swarm.evaluation.shipping import read_problem, write_problem
+from swarm.problem.problem import Problem
+
+_ROLLUP = Path("/proc/self/smaps_rollup")
+# 32 MiB of float32.
+_N_ROWS, _N_COLUMNS = 1 << 17, 64
+
+
+@pytest.fixture
+def problem(monkeypatch: pytest.MonkeyPatch) -> Problem:
+    monkeypatch.setattr(shipping, "_kept", {})
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.random((_N_ROWS, _N_COLUMNS), dtype=np.float32)).add_prefix("x")
+    return Problem.build(features, rng.integers(0, 2, _N_ROWS), GaussianNB(), folds=2)
+
+
+def values(problem: Problem) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = problem.features.to_numpy()
+    return found
+
+
+def test_a_worker_reads_what_was_written_to_the_bit(problem: Problem, tmp_path: Path) -> None:
+    write_problem(problem, tmp_path)
+    read = read_problem(str(tmp_path))
+    assert read.fingerprint() == problem.fingerprint()
+    pd.testing.assert_frame_equal(read.features, problem.features)
+    assert values(read).strides == values(problem).strides
+    assert all(np.array_equal(a, b) for a, b in zip(read.folds[1], problem.folds[1], strict=True))
+    assert read_problem(str(tmp_path)) is read
+
+
+def test_what_a_worker_writes_reaches_neither_the_file_nor_another_worker(
+    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_problem(problem, tmp_path)
+    read_problem(str(tmp_path)).target[:] = -1
+    monkeypatch.setattr(shipping, "_kept", {})
+    assert np.array_equal(read_problem(str(tmp_path)).target, problem.target)
+
+
+def test_a_problem_is_written_without_a_copy_of_its_data(problem: Problem, tmp_path: Path) -> None:
+    tracemalloc.start()
+    write_problem(problem, tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < values(problem).nbytes / 16
+    assert (tmp_path / "arrays").stat().st_size > values(problem).nbytes
+
+
+@pytest.mark.skipif(not _ROLLUP.exists(), reason="needs the memory maps of Linux")
+def test_a_worker_has_no_copy_of_the_data_of_its_own(problem: Problem, tmp_path: Path) -> None:
+    def anonymous() -> int:
+        """Bytes of this process that no file backs."""
+        told = next(line for line in _ROLLUP.read_text().splitlines() if "Anonymous:" in line)
+        return int(told.split()[1]) * 1024
+
+    write_problem(problem, tmp_path)
+    before = anonymous()
+    read = read_problem(str(tmp_path))
+    assert values(read).sum(dtype=np.float64) > 0
+    assert anonymous() - before < values(problem).nbytes / 8
+
+
+def test_a_problem_without_large_arrays_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping, "_kept", {})
+    words = pd.DataFrame({"a": ["x", "y"] * 10, "b": [1, 2] * 10}).astype({"a": "category"})
+    small = Problem.build(words[["b"]], np.array([0, 1] * 10), GaussianNB(), folds=2)
+    write_problem(small, tmp_path)
+    assert read_problem(str(tmp_path)).fingerprint() == small.fingerprint()
