@@ -436,3 +436,20 @@ def test_the_last_mask_is_handed_out_fold_by_fold_to_keep_both_workers_busy() ->
     assert turns[:5] == [(row, 0, 1, 2) for row in (5, 4, 3, 2, 1)]
     assert turns[5:] == [(0, 0), (0, 2)]
     assert len(workers._in_turn(jobs, 1)) == 6
+
+
+def test_a_mask_as_large_as_all_others_is_handed_out_fold_by_fold_first() -> None:
+    masks = np.array([[1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 0, 0]], dtype=bool)
+    known, order = np.full(3, np.nan), np.arange(3)
+    workers = Workers(problem_of(GaussianNB()), 2)
+
+    def turns(limit: Limit, rows: list[int]) -> list[tuple[int, ...]]:
+        jobs = [Job(row, masks[row], known, order, limit) for row in rows]
+        return [(job.number, *job.fold_order) for job in workers._in_turn(jobs, 2)]
+
+    parts = [(1, 0), (1, 1), (1, 2)]
+    assert turns(Limit(), [0, 1, 2]) == [*parts, (2, 0, 1, 2), (0, 0, 1, 2)]
+    assert turns(Limit(), [1]) == parts
+    # Its later folds may never be trained.
+    assert turns(Limit(0.5), [1]) == [(1, 0, 1, 2)]
+    assert turns(Limit(), [1, 1]) == [(1, 0, 1, 2), (1, 0, 1, 2)]

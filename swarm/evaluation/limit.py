@@ -70,6 +70,11 @@ class Limit:
     spread: float = 0.0
     chance: float = 0.0
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether training may stop before all folds are trained."""
+        return self.cost < np.inf or self.rivals is not None
+
     def passed(self, total: float, n_folds: int) -> bool:
         """Whether costs with the sum `total` exceed the limit, or a fit has failed."""
         return total / n_folds > self.cost or bool(np.isinf(total))

@@ -173,15 +173,25 @@ class Workers:
     def _in_turn(self, jobs: Sequence[Job], n_workers: int) -> list[Job]:
         """Order jobs to balance the load of the workers at the end of a batch.
 
-        Largest first: a large mask that starts last would keep a single core busy. The last
-        masks, one fewer than there are workers, are split into folds. These are trained in
-        parallel, so that pruning cannot skip any of them, which is a small cost.
+        Largest first: a large mask that starts last would keep a single core busy. Masks with more
+        than a worker's share of all units, such as all units of a wide table, are split into
+        folds unless some of these may be pruned. So are the last masks, one fewer than there are
+        workers: pruning then cannot skip any of their folds, which is a small cost.
         """
         ordered = sorted(jobs, key=lambda job: -int(job.mask.sum()))
-        whole = len(ordered) - n_workers + 1
-        if whole < n_workers or self.problem.importance == "refit":
+        if n_workers == 1 or self.problem.importance == "refit":
             return ordered
-        return ordered[:whole] + [part for job in ordered[whole:] for part in job.by_fold()]
+        share = sum(int(job.mask.sum()) for job in jobs) / n_workers
+        large = [job for job in ordered if job.mask.sum() > share and not job.limit.is_finite]
+        others = [job for job in ordered if not any(job is each for each in large)]
+        whole = len(others) - n_workers + 1
+        if whole < n_workers:
+            whole = len(others)
+        return [
+            *(part for job in large for part in job.by_fold()),
+            *others[:whole],
+            *(part for job in others[whole:] for part in job.by_fold()),
+        ]
 
     def _in_process(self, jobs: Sequence[Job]) -> Iterator[Fit]:
         for job in self._in_turn(jobs, 1):
