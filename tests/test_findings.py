@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,16 @@ def test_equal_columns_are_equal_with_their_gaps() -> None:
     gaps = np.where(np.arange(N) % 3 == 0, np.nan, NOISE["n0"])
     frame = pd.DataFrame({"x": gaps, "y": NOISE["n0"], "z": gaps.copy(), "c": 1.0, "d": 1.0})
     assert duplicate_columns(frame) == [("z", "x")]
+
+
+def test_duplicates_of_a_long_table_are_found_without_a_copy_of_it() -> None:
+    long = pd.DataFrame(RNG.random((200_000, 64), dtype=np.float32)).add_prefix("x")
+    long["again"] = long["x3"]
+    tracemalloc.start()
+    assert duplicate_columns(long) == [("again", "x3")]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < long.to_numpy().nbytes
 
 
 def test_a_date_has_the_first_format_that_all_its_values_fit() -> None:

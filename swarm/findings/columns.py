@@ -30,8 +30,9 @@ __all__ = [
 _FEWEST_ROWS = 50
 # Rows that are looked at before all are.
 _HEAD = 1000
-# Columns that are converted at once.
+# Columns, and cells, that are converted at once.
 _BLOCK = 512
+_CELLS = 1 << 22
 _SHARE_DISTINCT = 0.95
 _WORDS_IN_TEXT = 3.0
 _ID_NAME = re.compile(
@@ -100,11 +101,11 @@ def duplicate_columns(frame: pd.DataFrame) -> list[tuple[str, str]]:
         if values.dtype.kind == "f":
             # Missing values count as equal, and so do -0.0 and 0.0.
             values = np.where(np.isnan(values), np.nan, values) + 0.0
-        for name, column in zip(names, np.ascontiguousarray(values.T), strict=True):
-            same.setdefault(_digest(values.dtype.kind, column.tobytes()), []).append(name)
+        for name, column in zip(names, values.T, strict=True):
+            same.setdefault(_digest(values.dtype.kind, column), []).append(name)
     for name, other in _others(frame):
         hashes = pd.util.hash_pandas_object(other.astype(object), index=False)
-        same.setdefault(_digest("O", hashes.to_numpy().tobytes()), []).append(name)
+        same.setdefault(_digest("O", hashes.to_numpy()), []).append(name)
     constant = set(constant_columns(frame)) if any(len(each) > 1 for each in same.values()) else ()
     first = {
         name: each[0]
@@ -197,15 +198,16 @@ def _is_plain(dtype: Any) -> bool:
 def _plain_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[str], NDArray[Any]]]:
     """Yield names and values (n_rows, n_block) of the columns of NumPy numbers, by dtype.
 
-    All at once, as a wide table takes seconds column by column.
+    Many at once, as a wide table takes seconds column by column, but not a copy of a long one.
     """
     by_kind: dict[str, list[int]] = {}
     for at, dtype in enumerate(frame.dtypes):
         if _is_plain(dtype):
             by_kind.setdefault(dtype.str, []).append(at)
     for places in by_kind.values():
-        for start in range(0, len(places), _BLOCK):
-            part = frame.iloc[:, places[start : start + _BLOCK]]
+        width = max(1, min(_BLOCK, _CELLS // max(1, len(frame))))
+        for start in range(0, len(places), width):
+            part = frame.iloc[:, places[start : start + width]]
             yield [str(name) for name in part.columns], part.to_numpy()
 
 
@@ -234,8 +236,10 @@ def _in_order(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
     return [str(name) for name in frame.columns if str(name) in wanted] if wanted else []
 
 
-def _digest(kind: str, data: bytes) -> bytes:
-    return hashlib.blake2b(kind.encode() + data, digest_size=16).digest()
+def _digest(kind: str, values: NDArray[Any]) -> bytes:
+    found = hashlib.blake2b(kind.encode(), digest_size=16)
+    found.update(np.ascontiguousarray(values).data)
+    return found.digest()
 
 
 def _whole(column: pd.Series) -> NDArray[Any] | None:
