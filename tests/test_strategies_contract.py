@@ -48,6 +48,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "multiswarm-bpso": ("multiswarm", {"step": "bpso", "init": "clusters"}),
     "multiswarm-clusters": ("multiswarm", {"init": "clusters"}),
     "multiswarm-ranked": ("multiswarm", {"step": "bpso"}),
+    "multiswarm-thompson": ("multiswarm", {"local_search": "thompson"}),
     "multiswarm-sticky": ("multiswarm", {"step": "sticky", "init": "clusters"}),
     "multiswarm-v_shaped": ("multiswarm", {"step": "v_shaped", "init": "clusters"}),
 }

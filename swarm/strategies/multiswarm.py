@@ -2,8 +2,9 @@
 
 Subswarms search independently and are regrouped at random every few epochs. The leader of each,
 and with some probability the next ones, search locally around their pbest by importances and
-distances; the others take a step of the binary PSO, or another one
-(:mod:`swarm.strategies.operators.steps`). A pbest keeps only the units that the models used.
+distances, or by a linear model of the cost (:mod:`swarm.strategies.operators.cost_model`); the
+others take a step of the binary PSO, or another one (:mod:`swarm.strategies.operators.steps`). A
+pbest keeps only the units that the models used.
 
 Source: the description of multi-swarm BPSO in docs/sources.md; Liang and Suganthan (2005), Dynamic
 multi-swarm particle swarm optimizer. Our choices where they are silent: initial velocities are
@@ -27,6 +28,7 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.statistics.distances import Distances, as_distances
 from swarm.strategies.base import Members, Proposal, Strategy
+from swarm.strategies.operators.cost_model import Told, draw_effects, flip_by_gain
 from swarm.strategies.operators.initialise import hints_to_place, place
 from swarm.strategies.operators.local_search import search_locally
 from swarm.strategies.operators.memory import Memory, remember, shrink
@@ -66,7 +68,9 @@ class MultiSwarmState:
     group : int (n_particles,)
         Subswarm of each particle.
     distances : Distances or None
-        None without local search.
+        None unless the local search reads them.
+    told : Told
+        What the model of the cost is fitted on; no masks without it.
     pending : bool (n_pending, n_units)
         Pbests without their unused units, which have to be evaluated first.
     pending_owner : int (n_pending,)
@@ -79,6 +83,7 @@ class MultiSwarmState:
     memory: Memory
     group: Int
     distances: Distances | None
+    told: Told
     pending: Bool
     pending_owner: Int
 
@@ -112,7 +117,10 @@ class MultiSwarm(Strategy):
     n_extra, local_search_prob
         How many particles besides the leader may search locally, each with this probability.
     local_search
-        Whether to use the local search.
+        True: by importances and distances, as in the source. ``"thompson"``: one unit of the pbest
+        is dropped and one added on average, in proportion to what a linear model expects of each
+        flip. The model is fitted on the latest 256 subsets of the search and their costs. False:
+        all particles take the step.
     init
         ``"ranked"``: every other particle starts with one unit of every cluster, the others with
         the units of highest mutual information with the target, their numbers in geometric
@@ -133,7 +141,7 @@ class MultiSwarm(Strategy):
     References
     ----------
     Steps: Kennedy and Eberhart (1997); Nezamabadi-pour et al. (2008); Nguyen et al. (2021);
-    Syswerda (1989).
+    Syswerda (1989). Local search by a model: Thompson (1933).
     """
 
     n_particles: int = 16
@@ -145,7 +153,7 @@ class MultiSwarm(Strategy):
     regroup_every: int = 10
     n_extra: int = 1
     local_search_prob: float = 0.5
-    local_search: bool = True
+    local_search: bool | Literal["thompson"] = True
     init: Literal["ranked", "clusters", "bernoulli"] = "ranked"
     shrink: bool = True
     addition_bound: Literal["min", "max"] = "min"
@@ -161,7 +169,10 @@ class MultiSwarm(Strategy):
         require("regroup_every", self.regroup_every, at_least=0, whole=True)
         require("n_extra", self.n_extra, at_least=0, at_most=MAX_POPULATION, whole=True)
         require("local_search_prob", self.local_search_prob, at_least=0, at_most=1)
-        require("local_search", self.local_search, truth=True)
+        if not isinstance(self.local_search, bool) and self.local_search != "thompson":
+            raise ValueError(
+                f"local_search must be true, false or 'thompson', got {self.local_search!r}"
+            )
         require("shrink", self.shrink, truth=True)
         require("init", self.init, one_of=("ranked", "clusters", "bernoulli"))
         require("addition_bound", self.addition_bound, one_of=("min", "max"))
@@ -172,7 +183,7 @@ class MultiSwarm(Strategy):
     @property
     def needs(self) -> tuple[str, ...]:
         """What the first positions are drawn from, and distances for the local search."""
-        return hints_to_place(self.init) + (("distance",) if self.local_search else ())
+        return hints_to_place(self.init) + (("distance",) if self.local_search is True else ())
 
     def without_target(self) -> MultiSwarm:
         """Start from clusters, as there is nothing to rank the units by."""
@@ -182,7 +193,7 @@ class MultiSwarm(Strategy):
         """Place the particles; warm-start masks, if any, come first."""
         position = place(self.n_particles, self.init, space, hints, rng, strategy="multiswarm")
         distances = None
-        if self.local_search:
+        if self.local_search is True:
             distances = as_distances(hints.need("distance", "multiswarm"))
         return MultiSwarmState(
             space=space,
@@ -192,6 +203,7 @@ class MultiSwarm(Strategy):
             memory=Memory.blank(position),
             group=split_evenly(self.n_particles, self.n_swarms),
             distances=distances,
+            told=Told.nothing(space.n_units),
             pending=np.zeros((0, space.n_units), dtype=bool),
             pending_owner=np.zeros(0, dtype=np.int64),
         )
@@ -227,6 +239,17 @@ class MultiSwarm(Strategy):
             again = held & (state.memory.masks[owner] == masks).all(axis=1)
             won = (memory.masks[owner] == masks).all(axis=1) & np.isfinite(evaluations.costs)
             waiting = won & ~again & (smaller != masks).any(axis=1)
+        if self.local_search == "thompson":
+            # Rows that no fold was needed for are not answered yet, and may be better.
+            known = evaluations.needed.any(axis=1) & ~evaluations.failed
+            # A subset that was pruned has no used units.
+            reached = (evaluations.costs <= proposal.incumbents)[:, None]
+            told = state.told.plus(
+                np.where(reached, believed, masks)[known],
+                evaluations.costs[known],
+                proposal.incumbents[known],
+            )
+            state = replace(state, told=told)
         return replace(state, memory=memory, pending=smaller[waiting], pending_owner=owner[waiting])
 
     def _regrouped(self, state: MultiSwarmState, rng: np.random.Generator) -> MultiSwarmState:
@@ -246,17 +269,9 @@ class MultiSwarm(Strategy):
         )
         position, velocity = STEPS[self.step](particles, VelocityWeights.of(self), rng)
         searching = np.zeros(self.n_particles, dtype=bool)
-        if state.distances is not None:
+        if self.local_search:
             searching = local_searchers(rank, self.n_extra, self.local_search_prob, rng)
-            position[searching] = search_locally(
-                memory.masks[searching],
-                memory.importances[searching],
-                state.distances,
-                rng,
-                fixed=state.space.fixed,
-                forbidden=state.space.forbidden,
-                addition_bound=self.addition_bound,
-            )
+            position[searching] = self._near(state, searching, rng)
             velocity[searching] = state.velocity[searching]
         role = tuple(
             ("leader" if first else "local") if local else "bpso"
@@ -264,3 +279,20 @@ class MultiSwarm(Strategy):
         )
         moved = replace(state, position=state.space.repair(position, rng), velocity=velocity)
         return moved, role
+
+    def _near(self, state: MultiSwarmState, searching: Bool, rng: np.random.Generator) -> Bool:
+        """Search locally around the pbests of the particles that do: bool (n, n_units)."""
+        memory, space = state.memory, state.space
+        pbest = memory.masks[searching]
+        if state.distances is None:
+            effects = draw_effects(state.told, len(pbest), rng)
+            return flip_by_gain(pbest, effects, rng, fixed=space.fixed, forbidden=space.forbidden)
+        return search_locally(
+            pbest,
+            memory.importances[searching],
+            state.distances,
+            rng,
+            fixed=space.fixed,
+            forbidden=space.forbidden,
+            addition_bound=self.addition_bound,
+        )
