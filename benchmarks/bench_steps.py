@@ -35,6 +35,7 @@ from swarm import Budget, CrossValidation, Evaluations, Problem, Search, make, p
 from swarm.evaluation.limit import limit_of
 from swarm.evaluation.types import Work
 from swarm.problem.space import canonical_order
+from swarm.strategies.base import Strategy
 
 ROWS = RESULTS / "steps.csv"
 EVALUATIONS = 320
@@ -103,9 +104,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Trace:
-    """A search epoch by epoch: fits so far, the lowest cost, and its subset."""
+    """A search epoch by epoch: fits and evaluations so far, the lowest cost, and its subset."""
 
     fits: np.ndarray
+    evaluations: np.ndarray
     costs: np.ndarray
     masks: np.ndarray
 
@@ -196,17 +198,31 @@ class Sums:
         )
 
 
-class Cell:
-    """A data set, a model and a split of the rows."""
+@dataclass(frozen=True)
+class Table:
+    """Features, classes from 0, and groups of rows, if there are any."""
 
-    def __init__(self, folder: Path, data: str, model: str, seed: int) -> None:
-        table = pd.read_parquet(folder / f"{data}.parquet")
-        groups = table.pop("group") if "group" in table else None
-        self.y = np.unique(table.pop("target"), return_inverse=True)[1]
+    X: pd.DataFrame
+    y: np.ndarray
+    groups: pd.Series | None = None
+
+
+def read(folder: Path, data: str) -> Table:
+    """Read a data set."""
+    table = pd.read_parquet(folder / f"{data}.parquet")
+    groups = table.pop("group") if "group" in table else None
+    y = np.unique(table.pop("target"), return_inverse=True)[1]
+    # Five cells of lung_cancer are missing.
+    return Table(table.astype(float).fillna(table.median()), y, groups)
+
+
+class Cell:
+    """A data set, a model and a split of the rows, of which at most `most_rows` are searched."""
+
+    def __init__(self, table: Table, model: str, seed: int, most_rows: int | None = None) -> None:
+        self.y, groups = table.y, table.groups
         # As a problem orders them, so that masks are over these columns.
-        table = table.iloc[:, canonical_order(table.columns)]
-        # Five cells of lung_cancer are missing.
-        self.X = table.astype(float).fillna(table.median())
+        self.X = table.X.iloc[:, canonical_order(table.X.columns)]
         searched, unseen = train_test_split(
             np.arange(len(self.X)), test_size=0.4, stratify=self.y, random_state=seed
         )
@@ -215,6 +231,15 @@ class Cell:
             splitter = StratifiedGroupKFold(5, shuffle=True, random_state=seed)
             parts = [test for _, test in splitter.split(self.X, self.y, groups)]
             searched, unseen = np.concatenate(parts[2:]), np.concatenate(parts[:2])
+        if most_rows is not None and len(searched) > most_rows:
+            if groups is None:
+                y = self.y[searched]
+                searched, _ = train_test_split(
+                    searched, train_size=most_rows, stratify=y, random_state=seed
+                )
+            else:
+                searched = np.random.default_rng(seed).permutation(searched)[:most_rows]
+        if groups is not None:
             groups = groups.iloc[searched].reset_index(drop=True)
         self.searched, self.unseen, self.model = searched, unseen, MODELS[model]
         inside, target = self.X.iloc[searched].reset_index(drop=True), self.y[searched]
@@ -226,20 +251,19 @@ class Cell:
         needs = ("distance", "clusters", "relevance")
         self.hints = prepare_hints(inside, self.problem.space, target, needs=needs)
 
-    def search(self, strategy: str, params: dict, evaluations: int, seed: int) -> Trace:
+    def search(self, strategy: Strategy, evaluations: int, seed: int) -> Trace:
         """Run one search."""
         kept: list[tuple] = []
 
         def note(record, state) -> None:
-            kept.append((state.counts.fits, state.best_cost, state.best_mask))
+            counts = state.counts
+            kept.append((counts.fits, counts.evaluations, state.best_cost, state.best_mask))
 
         budget, space = Budget(evaluations=evaluations), self.problem.space
-        made = make(strategy, params)
         with ExitStack() as stack:
             evaluator = self.sums or stack.enter_context(CrossValidation(self.problem, n_jobs=1))
-            run(Search(made, space, evaluator, self.hints, seed, budget), callbacks=[note])
-        fits, costs, masks = zip(*kept, strict=True)
-        return Trace(np.array(fits), np.array(costs), np.array(masks))
+            run(Search(strategy, space, evaluator, self.hints, seed, budget), callbacks=[note])
+        return Trace(*map(np.array, zip(*kept, strict=True)))
 
     def score(self, mask: np.ndarray) -> float:
         """Balanced accuracy on the rows that were not searched."""
@@ -260,15 +284,15 @@ class Cell:
 
 def measured(folder: Path, data: str, model: str, seed: int, variants: list[str]) -> Iterator[Row]:
     """Run some variants on one cell."""
-    cell = Cell(folder, data, model, seed)
+    cell = Cell(read(folder, data), model, seed)
     # Equal distances are ordered in another way than by scikit-learn.
     if (gap := cell.gap()) > 0.05:
         raise SystemExit(f"{data}, {model}: costs differ by {gap:.4f} from those of fitted models")
-    first = cell.search("multiswarm", {"step": "bpso"}, EVALUATIONS, seed)
+    first = cell.search(make("multiswarm", {"step": "bpso"}), EVALUATIONS, seed)
     target, target_fits = float(first.costs[-1]), int(first.fits[-1])
     for variant in variants:
         started = time.perf_counter()
-        trace = cell.search(*VARIANTS[variant], 2 * EVALUATIONS, seed + 1000)
+        trace = cell.search(make(*VARIANTS[variant]), 2 * EVALUATIONS, seed + 1000)
         there = trace.after(target_fits)
         if variant == "ranked":
             # Its answer is that at the end, which takes about as many evaluations as features.
@@ -307,11 +331,11 @@ def fill(
                     # A class may be missing from the test rows of a fold.
                     warnings.simplefilter("ignore")
                     for row in measured(folder, data, model, seed, missing):
-                        csv.writer(out).writerow(_rounded(value) for value in asdict(row).values())
+                        csv.writer(out).writerow(rounded(value) for value in asdict(row).values())
                 print(f"{model}, seed {seed}: {data}", flush=True)
 
 
-def _rounded(value: object) -> object:
+def rounded(value: object) -> object:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
@@ -359,14 +383,14 @@ def _line(cells: pd.DataFrame, variant: str) -> list[str]:
         str(len(cells)),
         f"{reached.notna().mean():.0%}",
         f"{share.median():.2f}",
-        _interval((reached / usual).fillna(np.inf), np.median, "{:.2f}"),
-        _interval(cost, np.mean, "{:+.2f}"),
-        _interval(unseen, np.mean, "{:+.2f}"),
+        interval((reached / usual).fillna(np.inf), np.median, "{:.2f}"),
+        interval(cost, np.mean, "{:+.2f}"),
+        interval(unseen, np.mean, "{:+.2f}"),
         f"{size.mean():.1f}",
     ]
 
 
-def _interval(
+def interval(
     values: pd.Series, statistic: Callable[[np.ndarray], float], form: str, n: int = 4000
 ) -> str:
     """Mean or median with a bootstrap interval over data sets and seeds within them."""
