@@ -21,6 +21,7 @@ from conf.run_sections import StrategySection
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.evaluation.probe import probe
+from swarm.fastpaths import require_device
 from swarm.findings import Finding, found, unmuted
 from swarm.findings.columns import (
     date_format,
@@ -156,6 +157,7 @@ def _of_data(config: SelectConfig, split_rows: bool = True) -> list[Finding]:
         prepared = attempt(lambda: _prepared(_with_known_roles(config, train), train, estimator))
     if prepared is None:
         return [*told, *_of_rows(config, train)]
+    attempt(lambda: require_device(prepared.problem, config.evaluation.device))
     attempt(lambda: _probed(prepared))
     return [*told, *prepared.findings]
 

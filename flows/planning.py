@@ -161,7 +161,8 @@ def estimate_search(
     """
     evaluation, proxy, work = config.evaluation, planned.proxy, workload_of(config, planned)
     tell("timing a few subsets on one thread")
-    alone = replace(planned, evaluation={"pruning": evaluation.pruning, "exact": evaluation.exact})
+    named = ("pruning", "exact", "device")
+    alone = replace(planned, evaluation={name: getattr(evaluation, name) for name in named})
     rank, per_fold = 0.0, None
     if proxy is not None:
         with alone.evaluator(alone.problem, Archive()) as full:

@@ -214,6 +214,9 @@ def test_the_command_refuses_a_device_before_it_opens_a_run(swarm: Swarm, bench:
     config = bench.file(model=BAYES, evaluation={"device": "cuda"})
     assert "needs PyTorch or CuPy" in swarm("select", config).sentence
     assert not bench.made_anything()
+    checked = swarm("check", config)
+    assert checked.status
+    assert "needs PyTorch or CuPy" in " ".join((checked.out + checked.err).split())
     both = bench.file(model=BAYES, evaluation={"device": "cuda", "exact": False})
     assert "which evaluation.exact turns off" in swarm("config", "check", both).sentence
 

@@ -182,8 +182,9 @@ class Workers:
         if n_workers == 1 or self.problem.importance == "refit":
             return ordered
         share = sum(int(job.mask.sum()) for job in jobs) / n_workers
-        large = [job for job in ordered if job.mask.sum() > share and not job.limit.is_finite]
-        others = [job for job in ordered if not any(job is each for each in large)]
+        n_large = sum(int(job.mask.sum()) > share for job in ordered)
+        large = [job for job in ordered[:n_large] if not job.limit.is_finite]
+        others = [job for job in ordered[:n_large] if job.limit.is_finite] + ordered[n_large:]
         whole = len(others) - n_workers + 1
         if whole < n_workers:
             whole = len(others)
