@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -83,3 +88,36 @@ def test_a_problem_without_large_arrays_is_read(
     small = Problem.build(words[["b"]], np.array([0, 1] * 10), GaussianNB(), folds=2)
     write_problem(small, tmp_path)
     assert read_problem(str(tmp_path)).fingerprint() == small.fingerprint()
+
+
+_KILLED = """
+import os, signal
+import numpy as np, pandas as pd
+from sklearn.naive_bayes import GaussianNB
+from swarm.evaluation.executors import process_pool
+from swarm.problem.problem import Problem
+
+X = pd.DataFrame({"a": range(20), "b": range(20)})
+problem = Problem.build(X, np.array([0, 1] * 10), GaussianNB(), folds=2)
+with process_pool(problem, 1) as pool:
+    assert pool.executor.submit(len, [1]).result() == 1
+    print(*os.listdir(os.environ["TMPDIR"]), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_process_leaves_no_copy_of_the_data_behind(tmp_path: Path) -> None:
+    """A copy is as large as the table, and most kills are for a lack of memory."""
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert "swarm-problem-" in killed.stdout
+    until = time.monotonic() + 30
+    while left := list(tmp_path.glob("swarm-problem-*")):
+        assert time.monotonic() < until, left
+        time.sleep(0.1)

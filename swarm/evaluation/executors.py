@@ -6,8 +6,11 @@ sent to its workers once. :mod:`swarm.evaluation.workers` lists the backends and
 
 from __future__ import annotations
 
+import os
 import socket
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager
@@ -33,6 +36,8 @@ __all__ = [
 CLUSTER_TIMEOUT = 10.0
 # Seconds after which idle processes exit and free their copy of the data.
 _IDLE_SECONDS = 300
+# Interval at which a process looks whether its parent still runs.
+_WATCH_SECONDS = 1.0
 # Environment of the workers, as set by joblib for its own pools.
 _ONE_THREAD = {
     f"{library}_NUM_THREADS": "1"
@@ -96,9 +101,14 @@ def process_pool(problem: Problem, n_jobs: int, address: str | None = None) -> I
     """Yield processes, which read the problem from private files once each."""
     from joblib.externals.loky import ProcessPoolExecutor
 
-    with tempfile.TemporaryDirectory(prefix="swarm-problem-") as folder:
-        write_problem(problem, Path(folder))
-        executor = ProcessPoolExecutor(n_jobs, timeout=_IDLE_SECONDS, env=_ONE_THREAD)
+    with _written(problem) as folder:
+        executor = ProcessPoolExecutor(
+            n_jobs,
+            timeout=_IDLE_SECONDS,
+            initializer=_exit_with_parent,
+            initargs=(os.getpid(),),
+            env=_ONE_THREAD,
+        )
         pool = Pool(executor, lambda: partial(read_problem, folder), lambda: n_jobs)
         try:
             yield replace(pool, serve=partial(_in_other_file, pool))
@@ -110,9 +120,33 @@ def process_pool(problem: Problem, n_jobs: int, address: str | None = None) -> I
 @contextmanager
 def _in_other_file(pool: Pool, problem: Problem) -> Iterator[Pool]:
     """Yield the processes of a pool with another problem, which they read when it changes."""
-    with tempfile.TemporaryDirectory(prefix="swarm-problem-") as folder:
-        write_problem(problem, Path(folder))
+    with _written(problem) as folder:
         yield replace(pool, send=lambda: partial(read_problem, folder))
+
+
+@contextmanager
+def _written(problem: Problem) -> Iterator[str]:
+    """Yield a private folder with the problem, removed even if this process is killed."""
+    from joblib.externals.loky.backend import resource_tracker
+
+    with tempfile.TemporaryDirectory(prefix="swarm-problem-") as folder:
+        resource_tracker.register(folder, "folder")
+        try:
+            write_problem(problem, Path(folder))
+            yield folder
+        finally:
+            resource_tracker.unregister(folder, "folder")
+
+
+def _exit_with_parent(parent: int) -> None:
+    """End this worker soon after its parent, even if that is killed during a fit."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def is_reachable(address: str, port: int, timeout: float) -> bool:
