@@ -1,5 +1,8 @@
 """Cells of a comparison on two workers against one, and against two independent processes.
 
+A cell takes some seconds, as short ones of real comparisons do; the Prefect task around it takes a
+tenth to a quarter of one, whatever its size.
+
 Usage: ``python benchmarks/bench_throughput.py [--kinds processes dask]``. Rounds alternate between
 the ways, so that a busy machine slows all of them; ratios are the medians over the rounds. Workers
 are started and warmed before the clock, as a comparison starts them once.
@@ -12,12 +15,13 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from bench_scaling import head, line, table
+from bench_scale import head, line, table
 from lightgbm import LGBMClassifier
 from prefect import flow
 from prefect.testing.utilities import prefect_test_harness
@@ -32,8 +36,8 @@ from swarm.strategies.catalogue import make
 from tasks.search_cell import Cell, run_cell, search_cell
 
 MODELS = {
-    "naive Bayes": (GaussianNB(), 4000, 60, 400),
-    "LightGBM": (LGBMClassifier(n_estimators=20, verbosity=-1, n_jobs=1), 2000, 50, 24),
+    "naive Bayes": (GaussianNB(), 20_000, 60, 1200),
+    "LightGBM": (LGBMClassifier(n_estimators=20, verbosity=-1, n_jobs=1), 2000, 50, 96),
 }
 CELLS = 4
 
@@ -50,6 +54,9 @@ def main() -> None:
     head("one", "two", "apart", "two x", "apart x", "share")
     with prefect_test_harness(server_startup_timeout=120):
         for name, kind in product(options.models, options.kinds):
+            if kind == "dask" and find_spec("prefect_dask") is None:
+                print(f"{name:>12}{kind:>10}  not installed")
+                continue
             with threadpool_limits(1), connected(kind, 2, None):
                 rounds = compared.with_options(task_runner=task_runner(kind, 2))(
                     name, options.rounds
