@@ -42,6 +42,7 @@ from swarm.validation.paired_comparison import PairedComparison
 from tasks.refresh.champion import Champion, Champions
 from tasks.refresh.decision import announce, decision_files, measure, publish_features
 from tasks.refresh.lock import champion_lock
+from tasks.refresh.trained_rows import find_trained_rows, record_of_rows
 from tasks.secrets import expand
 from tasks.table import Table
 
@@ -69,6 +70,8 @@ _DECIDING = (
     "evaluation.racing",
     "evaluation.asynchronous",
 )
+# Champion and challenger are compared on at least so many rows that neither was trained on.
+_FEWEST_ROWS = 30
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class RefreshRun:
     drift : DataFrame
         See :func:`swarm.validation.drift.drift_table`.
     findings : tuple of Finding
-        Those about drift; `outcome` has those of the search.
+        Those about drift and the comparison; `outcome` has those of the search.
     """
 
     decision: Decision
@@ -181,7 +184,9 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
         with show_stage(Stage.REGISTER, verbosity, text="comparing with the champion"):
-            done = _decided(config, started, outcome, champions, champion, gone, drift, findings)
+            done = _decided(
+                config, started, outcome, champions, champion, gone, drift, findings, verbosity
+            )
         unsent = log.close()
     return replace(done, outcome=replace(outcome, unsent=unsent))
 
@@ -195,8 +200,11 @@ def _decided(
     gone: list[str],
     drift: pd.DataFrame,
     findings: tuple[Finding, ...],
+    verbosity: int,
 ) -> RefreshRun:
     """Compare challenger and champion on the test rows, and promote or keep."""
+    # Before a promotion, as every later refresh needs it.
+    started.log.files({"trained_rows.npz": record_of_rows(started.train)})
     duel = None
     decision: Decision
     if champion is None:
@@ -205,8 +213,14 @@ def _decided(
         decision = "replaced"
         why = f"the table lacks {', '.join(map(repr, gone))}, which the champion needs"
     else:
-        duel = _met(config, started, outcome, champions, champion)
+        test, doubts = _unseen(champions, champion, started)
+        doubts = unmuted(doubts, config.mute)
+        tell(doubts, verbosity)
+        findings = (*findings, *doubts)
+        duel = _met(config, started, outcome, champions, champion, test)
         decision, why = ("promoted" if duel.won else "kept"), duel.verdict()
+        if seen := len(started.test.features) - len(test.features):
+            why = f"{why}; {seen} test rows are left out, as the champion was trained on them"
     version = outcome.model_uri.rpartition("/")[2]
     if config.champion.approve and decision in ("promoted", "replaced"):
         # Meanwhile the store should have the report, which a person may want to read.
@@ -247,14 +261,40 @@ def _decided(
     return RefreshRun(decision, why, now, outcome.run_id, outcome, duel, drift, findings)
 
 
+def _unseen(
+    champions: Champions, champion: Champion, started: Started
+) -> tuple[Table, tuple[Finding, ...]]:
+    """Return the test rows that the champion was not trained on.
+
+    If they are too few for a comparison, all test rows and a finding.
+    """
+    test = started.test
+    record = champions.trained_rows(champion)
+    seen = None if record is None else find_trained_rows(record, test)
+    if seen is None or not seen.any():
+        return test, ()
+    rest = test.take(~seen)
+    lost = started.plan.problem.task in ("binary", "multiclass") and set(rest.target) != set(
+        test.target
+    )
+    if len(rest.features) >= _FEWEST_ROWS and not lost:
+        return rest, ()
+    text = (
+        f"the champion {champion.uri} was trained on {seen.sum():,} of the {len(seen):,} test "
+        "rows, and the others are too few to compare on"
+    )
+    return test, (found("SWM303", text),)
+
+
 def _met(
     config: RefreshConfig,
     started: Started,
     outcome: Outcome,
     champions: Champions,
     champion: Champion,
+    test: Table,
 ) -> PairedComparison:
-    test, task = started.test, started.plan.problem.task
+    task = started.plan.problem.task
     now = answers_of(outcome.ensemble, test.features)
     before = champions.answers(champion, test.features, now.classes)
     metric = natural_name(_metric(config, started.plan.problem))

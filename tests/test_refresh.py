@@ -219,6 +219,28 @@ def test_a_challenger_that_is_no_better_changes_nothing(desk: Desk) -> None:
     assert json.loads(desk.artifact(kept.run_id, "decision.json"))["decision"] == "kept"
 
 
+def test_test_rows_that_the_champion_was_trained_on_are_left_out(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A random split of a table that grows puts them there, and they favour the champion."""
+    leave_report_out(monkeypatch)
+    split = {"kind": "random", "test_size": 0.4}
+    snapshot(desk.snapshots, "2026-01-05", 5)
+    desk.refresh(split=split)
+    # The same rows in another split: of 120 test rows some were test rows before, too.
+    moved = desk.refresh(split=split | {"seed": 1})
+    assert moved.duel is not None
+    assert 30 <= moved.duel.n_rows < 120
+    assert moved.why.endswith(
+        f"; {120 - moved.duel.n_rows} test rows are left out, as the champion was trained on them"
+    )
+    # Of 30 test rows too few are left: all are compared, with a warning.
+    few = desk.refresh(split=split | {"seed": 1, "test_size": 0.1})
+    assert few.duel is not None
+    assert few.duel.n_rows == 30
+    assert [finding.code for finding in few.findings] == ["SWM303"]
+
+
 @pytest.mark.slow
 def test_a_column_of_the_champion_that_is_gone_is_named_before_any_training(desk: Desk) -> None:
     frame = snapshot(desk.snapshots, "2026-01-05", 3)

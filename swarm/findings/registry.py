@@ -296,6 +296,15 @@ _ALL = (
         "The champion has no record of its training rows to compare with, so drift is unknown.",
         "promote a model of a newer run",
     ),
+    Kind(
+        "SWM303",
+        "Champion trained on the test rows",
+        "warning",
+        "Most test rows of the challenger are training rows of the champion, as a random split of a"
+        " table that grows draws them anew. Such rows favour the champion, and are left out of the"
+        " comparison as long as enough others remain.",
+        "set split.kind to time, or refresh when there are more new rows",
+    ),
 )
 
 KINDS = MappingProxyType({kind.code: kind for kind in _ALL})

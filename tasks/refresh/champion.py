@@ -150,6 +150,12 @@ class Champions:
         path = self.tracking.download(champion.run_id, "reference.json")
         return dict(json.loads(path.read_text(encoding="utf-8")))
 
+    def trained_rows(self, champion: Champion) -> bytes | None:
+        """Return the record of its training rows, None for a run of an older version."""
+        if not self.tracking.find_artifact(champion.run_id, "trained_rows.npz"):
+            return None
+        return self.tracking.download(champion.run_id, "trained_rows.npz").read_bytes()
+
     def answers(self, champion: Champion, features: pd.DataFrame, classes: Any = None) -> Answers:
         """Predict with the registered model, loaded as a consumer would load it.
 
