@@ -138,7 +138,7 @@ _ALL = (
         "The rows have a time column, or are sorted by a column of dates, but the test rows are"
         " drawn at random. A model that will predict later rows is then tested on rows between"
         " those it was trained on.",
-        "set data.time to the column, and split.kind and folds.kind to 'time'",
+        "set split.kind and folds.kind to 'time', with the column as data.time",
     ),
     Kind(
         "SWM108",

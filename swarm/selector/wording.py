@@ -40,7 +40,7 @@ _CLAUSES = {
     "set folds.kind to 'group' or 'stratified_group'": (
         "pass cv=GroupKFold() or cv=StratifiedGroupKFold()"
     ),
-    "set data.time to the column, and split.kind and folds.kind to 'time'": (
+    "set split.kind and folds.kind to 'time', with the column as data.time": (
         "sort the rows by the column, and pass cv=TimeSeriesSplit()"
     ),
     "set pos_label to": "pass scoring=make_scorer(..., pos_label=...) with",
