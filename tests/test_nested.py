@@ -226,7 +226,7 @@ def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
     [
         (["--folds", "1"], "folds must be at least 2"),
         (["--repeats", "0"], "repeats must be at least 1"),
-        (["--set", "folds.n_folds=30", "--folds", "2"], "fewer than the 30 folds"),
+        (["--set", "folds.n_folds=30", "--folds", "2"], "than there are folds .30."),
     ],
 )
 def test_bad_outer_folds_are_refused_before_anything_is_searched(

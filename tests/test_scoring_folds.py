@@ -172,7 +172,7 @@ def test_stratified_folds_are_those_of_scikit_learn() -> None:
         (ConfigError, {"kind": "grup"}, "did you mean 'group'"),
         (ConfigError, {"n_folds": 1}, "at least 2 folds, got 1"),
         (DataError, {"n_folds": 41}, "40 rows cannot make 41 folds"),
-        (DataError, {"n_folds": 21}, "class 0 has 20 rows, fewer than the 21 folds"),
+        (DataError, {"n_folds": 21}, "class 0 has fewer rows .20. than there are folds .21."),
         (ConfigError, {"task": "regression"}, "stratified folds need classes"),
         (ConfigError, {"kind": "group"}, "name a group column"),
         (DataError, {"kind": "group", "groups": BINARY}, "2 groups cannot make 5 folds"),

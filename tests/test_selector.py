@@ -44,6 +44,7 @@ def test_the_cost_is_the_cross_validated_cost_of_the_chosen_features(
 
 def test_it_transforms_like_a_selector(fitted: SubsetSelector) -> None:
     support = fitted.get_support()
+    assert np.array_equal(support, fitted.support_)
     assert list(X.columns[support]) == fitted.subset_
     assert fitted.get_feature_names_out().tolist() == fitted.subset_
     assert fitted.n_features_in_ == X.shape[1]

@@ -106,8 +106,8 @@ def _by_row(
     classes, counts = np.unique(target, return_counts=True)
     if counts.min() < n_folds:
         raise DataError(
-            f"class {classes.tolist()[counts.argmin()]!r} has {counts.min()} rows, fewer than the "
-            f"{n_folds} folds; use fewer folds or drop the class"
+            f"class {classes.tolist()[counts.argmin()]!r} has fewer rows ({counts.min()}) than "
+            f"there are folds ({n_folds}); use fewer folds or drop the class"
         )
     stratified = StratifiedKFold(n_folds, shuffle=shuffle, random_state=state)
     return list(stratified.split(target, target))

@@ -193,6 +193,8 @@ class SubsetSelector(
     subset_ : list of str
         Names of the selected features, in the order of X. Models are trained on them sorted by
         name (`result_.features`), so that the search does not depend on the order of columns.
+    support_ : bool (n_features_in_,)
+        Whether each column of X is selected, as from ``get_support()``.
     cost_ : float
         Cost of the selected subset on the folds of the search.
     best_params_ : dict
@@ -459,7 +461,7 @@ class SubsetSelector(
             self._warn_without_error(stacklevel=5)
         if self.interrupted_:
             self._warn_of_interrupt()
-        tasks.end({name: getattr(self, name) for name in ("subset_", "cost_", "_support")})
+        tasks.end({name: getattr(self, name) for name in ("subset_", "cost_", "support_")})
         return self
 
     def repick(self, pick: str) -> Self:
@@ -547,7 +549,7 @@ class SubsetSelector(
             names = pd.DataFrame(columns=X.columns)
             validate_data(self, names, reset=False, skip_check_array=True)
             if wants_polars(self):
-                return select_columns(X, self._support)
+                return select_columns(X, self.support_)
             X = X.to_pandas()
         return super().transform(X)
 
@@ -737,7 +739,7 @@ class SubsetSelector(
             subset, support = selected(problem.space, problem.order, state.best_mask)
             mask, cost = state.best_mask[None, :], np.array([state.best_cost])
             plain = float(problem.space.without_penalty(mask, cost)[0])
-            return {"subset_": subset, "cost_": plain, "_support": support}
+            return {"subset_": subset, "cost_": plain, "support_": support}
 
         return fitted
 
@@ -755,7 +757,7 @@ class SubsetSelector(
         self.prefilter_ = result.cut
         self.tuning_ = result.tuning
         self.best_params_ = {} if result.tuning is None else result.tuning.params
-        self.subset_, self._support = selected(space, found.order, mask)
+        self.subset_, self.support_ = selected(space, found.order, mask)
         self.cost_ = result.cost if row is None or pick == "best" else found.cost(row)
         self.importances_ = found.importance_of(mask, row)
 
@@ -795,7 +797,7 @@ class SubsetSelector(
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self, "subset_")
-        support: NDArray[np.bool_] = self._support
+        support: NDArray[np.bool_] = self.support_
         return support
 
 
