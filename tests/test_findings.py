@@ -22,6 +22,7 @@ from swarm.errors import ConfigError
 from swarm.findings import KINDS, Finding, codes_of, found, unmuted
 from swarm.findings.columns import date_format, duplicate_columns, group_columns, id_columns
 from swarm.findings.leaks import leak_columns
+from swarm.findings.rows import repeated_rows
 from swarm.findings.table import column_findings, target_findings
 from swarm.report import render
 from swarm.report.serialization import report_of, report_text
@@ -71,6 +72,28 @@ def test_an_odd_column_is_found_by_its_code_and_named(code: str) -> None:
 def test_ordinary_tables_have_no_findings(load: Any, task: str) -> None:
     X, y = load(return_X_y=True, as_frame=True)
     assert column_findings(X, y.to_numpy(), task) == []
+
+
+def test_copies_of_rows_are_counted_whatever_their_index_and_identifier() -> None:
+    """As oversampling before the search makes them, with a new identifier each."""
+    rows = np.r_[np.arange(N), np.flatnonzero(TARGET)[:40]]
+    features = pd.DataFrame(NOISE).iloc[rows].assign(number=np.arange(len(rows)))
+    named = column_findings(features, TARGET[rows], "binary")
+    assert codes(named) == ["SWM111", "SWM118"]
+    assert "40 of 340 training rows" in named[1].text
+    # Copies that share a group are on one side of every division.
+    assert codes(column_findings(features, TARGET[rows], "binary", grouped=True)) == ["SWM111"]
+
+
+def test_rows_that_are_equal_by_chance_or_in_a_part_are_no_copies() -> None:
+    counts = pd.DataFrame(RNG.integers(0, 3, (N, 4)))
+    assert not repeated_rows(counts, TARGET).any()
+    wide = pd.DataFrame(np.zeros((N, 300))).assign(last=NOISE["n0"])
+    assert not repeated_rows(wide, TARGET).any()
+    twice = pd.concat([wide, wide.head(3)])
+    copies = repeated_rows(twice, np.r_[TARGET, TARGET[:3]])
+    assert np.flatnonzero(copies).tolist() == [N, N + 1, N + 2]
+    assert not repeated_rows(twice, np.r_[TARGET, 1 - TARGET[:3]]).any()
 
 
 def test_whole_numbers_that_happen_to_differ_are_no_identifiers() -> None:

@@ -216,6 +216,18 @@ _ALL = (
         "list it in data.categorical, data.dates or data.drop",
     ),
     Kind(
+        "SWM118",
+        "Repeated rows",
+        "warning",
+        "At least 1 % of the training rows are copies of others, features and target alike, and one"
+        " of the columns has values that hardly repeat by chance. They come from a join, from"
+        " oversampling, or from one object that is in the table several times. A model that was"
+        " trained on a copy knows the answer of the row it is tested on, so costs and test scores"
+        " are too good.",
+        "remove the copies (instead of oversampling, weight the classes in the model), or name"
+        " what they share in data.group",
+    ),
+    Kind(
         "SWM201",
         "Proxy unlike the model",
         "warning",

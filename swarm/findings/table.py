@@ -20,6 +20,7 @@ from swarm.findings.columns import (
 )
 from swarm.findings.leaks import leak_columns
 from swarm.findings.registry import Finding, found
+from swarm.findings.rows import repeated_rows
 from swarm.problem.scoring import rarer_class
 
 __all__ = ["column_findings", "some", "target_findings"]
@@ -27,6 +28,8 @@ __all__ = ["column_findings", "some", "target_findings"]
 # Scorers that count rows, so that a rare class hardly matters.
 _COUNTS_ROWS = ("accuracy", "top_k_accuracy")
 _RARE = 0.1
+# Share of the rows.
+_COPIES = 0.01
 # Pairs of classes of which the second is positive by convention.
 _PLAIN_PAIRS = ((0, 1), (-1, 1), (False, True))
 
@@ -69,6 +72,10 @@ def column_findings(
         pairs = [f"{name!r} equals {other!r}" for name, other in equal[:3]]
         more = f" and {len(equal) - 3} more" if len(equal) > 3 else ""
         told.append(found("SWM113", f"{', '.join(pairs)}{more}", [name for name, _ in equal]))
+    copies = 0 if grouped else int(repeated_rows(features.drop(columns=ids), target).sum())
+    if copies and copies >= _COPIES * n_rows:
+        text = f"{copies:,} of {n_rows:,} training rows repeat another one in all columns"
+        told.append(found("SWM118", text))
     for leak in leak_columns(features, target, task):
         text = f"{leak.column!r} alone predicts the target with {leak.metric} {leak.score:.3f}"
         told.append(found("SWM114", text, [leak.column]))

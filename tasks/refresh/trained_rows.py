@@ -7,13 +7,11 @@ import io
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
+from swarm.findings.rows import hash_rows
 from tasks.table import Table
 
 __all__ = ["find_trained_rows", "record_of_rows"]
-
-_PRIME = np.uint64(1_099_511_628_211)
 
 
 def record_of_rows(train: Table) -> bytes:
@@ -52,15 +50,7 @@ def find_trained_rows(record: bytes, table: Table) -> NDArray[np.bool_] | None:
 
 
 def _hashes(table: Table, names: list[str]) -> NDArray[np.uint32]:
-    """Hash features and target of each row, one column at a time."""
-    total = np.zeros(len(table.features), dtype=np.uint64)
-    targets = table.target.to_frame() if isinstance(table.target, pd.Series) else table.target
-    for part, columns in ((table.features, names), (targets, list(targets))):
-        for name in columns:
-            column = part[name]
-            if is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype):
-                # A column of integers may be one of floats in the next table.
-                column = pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan))
-            total *= _PRIME
-            total += pd.util.hash_pandas_object(column, index=False).to_numpy()
-    return (total >> np.uint64(32)).astype(np.uint32)
+    """Hash features and target of each row."""
+    target = table.target.to_frame() if isinstance(table.target, pd.Series) else table.target
+    both = pd.concat([table.features[names], target], axis=1)
+    return (hash_rows(both) >> np.uint64(32)).astype(np.uint32)

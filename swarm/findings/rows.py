@@ -1,0 +1,74 @@
+"""Hashes of rows, and rows that occur several times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+from swarm.findings.columns import hashable
+
+__all__ = ["hash_rows", "repeated_rows"]
+
+_PRIME = np.uint64(1_099_511_628_211)
+# Rows are told apart by so many columns first; only those that these leave equal are compared in
+# all of them.
+_FIRST_COLUMNS = 200
+# A column tells rows apart if it has at least so many values, and one for every two distinct rows.
+_FEWEST_VALUES, _SHARE = 50, 0.5
+
+
+def hash_rows(frame: pd.DataFrame) -> NDArray[np.uint64]:
+    """Hash each row by its values, whatever the types that hold them.
+
+    Parameters
+    ----------
+    frame : DataFrame (n_rows, n_columns)
+
+    Returns
+    -------
+    uint64 (n_rows,)
+        Equal for equal values in the same order of columns. Missing values are equal to one
+        another, and whole numbers to the same numbers of a column of floats.
+    """
+    total = np.zeros(len(frame), dtype=np.uint64)
+    for place in range(frame.shape[1]):
+        column = hashable(frame.iloc[:, place])
+        if is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype):
+            column = pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0)
+        total *= _PRIME
+        total += pd.util.hash_pandas_object(column, index=False).to_numpy()
+    return total
+
+
+def repeated_rows(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.bool_]:
+    """Find rows that equal an earlier one, where they hardly do by chance.
+
+    In a few columns of categories or counts many rows are equal by chance. Copies are those of
+    rows that a single column mostly tells apart.
+
+    Parameters
+    ----------
+    features : DataFrame (n_rows, n_columns)
+    target : (n_rows,) or (n_rows, n_labels)
+
+    Returns
+    -------
+    bool (n_rows,)
+        All False if no column tells the distinct rows apart.
+    """
+    hashes = hash_rows(features.iloc[:, :_FIRST_COLUMNS])
+    hashes += _PRIME * hash_rows(pd.DataFrame(target))
+    alike = np.flatnonzero(pd.Series(hashes).duplicated(keep=False))
+    rest = hash_rows(features.iloc[alike, _FIRST_COLUMNS:])
+    again = pd.DataFrame({"first": hashes[alike], "rest": rest}).duplicated()
+    repeated = np.zeros(len(features), dtype=np.bool_)
+    repeated[alike[again]] = True
+    needed = max(_FEWEST_VALUES, _SHARE * int((~repeated).sum()))
+    distinct = (hashable(features.iloc[:, at]).nunique() for at in range(features.shape[1]))
+    if repeated.any() and any(count >= needed for count in distinct):
+        return repeated
+    return np.zeros_like(repeated)
