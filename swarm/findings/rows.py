@@ -14,10 +14,10 @@ from swarm.findings.columns import hashable
 __all__ = ["hash_rows", "repeated_rows"]
 
 _PRIME = np.uint64(1_099_511_628_211)
-# Rows are told apart by so many columns first; only those that these leave equal are compared in
+# Rows are distinguished by so many columns first; only those that these leave equal are compared in
 # all of them.
 _FIRST_COLUMNS = 200
-# A column tells rows apart if it has at least so many values, and one for every two distinct rows.
+# A column distinguishes rows if it has at least so many values, and one for every two distinct rows.
 _FEWEST_VALUES, _SHARE = 50, 0.5
 
 
@@ -48,7 +48,7 @@ def repeated_rows(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.bo
     """Find rows that equal an earlier one, where they hardly do by chance.
 
     In a few columns of categories or counts many rows are equal by chance. Copies are those of
-    rows that a single column mostly tells apart.
+    rows that a single column mostly distinguishes.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def repeated_rows(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.bo
     Returns
     -------
     bool (n_rows,)
-        All False if no column tells the distinct rows apart.
+        All False if no column distinguishes the distinct rows.
     """
     hashes = hash_rows(features.iloc[:, :_FIRST_COLUMNS])
     hashes += _PRIME * hash_rows(pd.DataFrame(target))
