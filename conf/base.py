@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, JsonValue
 from pydantic_core import PydanticCustomError
@@ -29,10 +29,26 @@ __all__ = [
 ]
 
 
-class Section(BaseModel):
-    """A frozen group of keys: unknown keys are refused, and values are never converted."""
+def _unwrapped(schema: dict[str, Any]) -> None:
+    """Join the lines of the descriptions of keys."""
+    for key in schema.get("properties", {}).values():
+        if "description" in key:
+            key["description"] = " ".join(key["description"].split())
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+class Section(BaseModel):
+    """A frozen group of keys: unknown keys are refused, and values are never converted.
+
+    The text below a key is its description, in the JSON schema and in the documentation.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        use_attribute_docstrings=True,
+        json_schema_extra=_unwrapped,
+    )
 
 
 def sentence(text: str) -> PydanticCustomError:

@@ -56,54 +56,38 @@ Label = bool | int | str
 class DatasetSection(Section):
     """One data set; a section set here replaces the top-level section as a whole."""
 
-    data: DataSection = Field(description="Where the table comes from, and what its columns are")
-    split: SplitSection | None = Field(
-        default=None, description="Test rows; null uses the top-level section"
-    )
-    model: ModelSection | None = Field(
-        default=None,
-        description="Model that evaluates the subsets; null uses the top-level section",
-    )
-    scoring: Scorer | None = Field(
-        default=None, description="Scorer whose cost is minimised; null uses the top-level one"
-    )
-    pos_label: Label | None = Field(
-        default=None, description="Positive label; null uses the top-level one"
-    )
-    folds: FoldsSection | None = Field(
-        default=None, description="Folds of the cross-validation; null uses the top-level section"
-    )
-    space: SpaceSection | None = Field(
-        default=None, description="Constraints on the subsets; null uses the top-level section"
-    )
-    prepare: PrepareSection | None = Field(
-        default=None, description="Preparation of the searches; null uses the top-level section"
-    )
+    data: DataSection
+    """Where the table comes from, and what its columns are"""
+    split: SplitSection | None = None
+    """Test rows; null uses the top-level section"""
+    model: ModelSection | None = None
+    """Model that evaluates the subsets; null uses the top-level section"""
+    scoring: Scorer | None = None
+    """Scorer whose cost is minimised; null uses the top-level one"""
+    pos_label: Label | None = None
+    """Positive label; null uses the top-level one"""
+    folds: FoldsSection | None = None
+    """Folds of the cross-validation; null uses the top-level section"""
+    space: SpaceSection | None = None
+    """Constraints on the subsets; null uses the top-level section"""
+    prepare: PrepareSection | None = None
+    """Preparation of the searches; null uses the top-level section"""
 
 
 class ComparedStrategySection(Section):
     """One of the compared strategies, or a feature selector compared with them."""
 
-    name: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Name of a registered strategy; null uses the label"
-    )
-    selector: ClassPath | None = Field(
-        default=None,
-        description="Import path of a feature selector that follows scikit-learn, compared in place"
-        " of a strategy, under sklearn, lightgbm, swarm or a prefix in allow",
-    )
-    params: Params = Field(
-        default={},
-        description="Parameters of the strategy or the selector; others keep their defaults",
-    )
-    estimator: ModelSection | None = Field(
-        default=None,
-        description="Model inside the selector; null uses the model of the data set",
-    )
-    allow: list[Prefix] = Field(
-        default=[],
-        description="Additional packages or modules from which the selector may be imported",
-    )
+    name: Annotated[str, Field(min_length=1)] | None = None
+    """Name of a registered strategy; null uses the label"""
+    selector: ClassPath | None = None
+    """Import path of a feature selector that follows scikit-learn, compared in place of a strategy,
+    under sklearn, lightgbm, swarm or a prefix in allow"""
+    params: Params = {}
+    """Parameters of the strategy or the selector; others keep their defaults"""
+    estimator: ModelSection | None = None
+    """Model inside the selector; null uses the model of the data set"""
+    allow: list[Prefix] = []
+    """Additional packages or modules from which the selector may be imported"""
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
@@ -121,92 +105,75 @@ class ComparedStrategySection(Section):
 class CompareBudgetSection(BudgetSection):
     """When each search ends: at the first limit that is reached, equal for all searches."""
 
-    epochs: PositiveCount | None = Field(default=None, description="Maximum number of epochs")
-    distinct: PositiveCount | None = Field(
-        default=600, description="Maximum number of distinct evaluations"
-    )
+    epochs: PositiveCount | None = None
+    """Maximum number of epochs"""
+    distinct: PositiveCount | None = 600
+    """Maximum number of distinct evaluations"""
 
 
 class CompareEvaluationSection(EvaluationSection):
     """How subsets are evaluated; searches run in parallel, so each has one worker by default."""
 
-    n_jobs: Workers = Field(default=1, description="Workers of each search; -1 for one per core")
+    n_jobs: Workers = 1
+    """Workers of each search; -1 for one per core"""
 
 
 class RunnerSection(Section):
     """The task runner, which runs searches in parallel."""
 
-    kind: Literal["threads", "processes", "dask", "ray"] = Field(
-        default="threads",
-        description="Prefect task runner; dask needs the package prefect-dask, ray prefect-ray",
-    )
-    workers: PositiveCount = Field(default=2, description="Number of searches that run at once")
-    address: str | None = Field(
-        default=None,
-        description="Address of the Dask or Ray scheduler; null starts local processes",
-    )
+    kind: Literal["threads", "processes", "dask", "ray"] = "threads"
+    """Prefect task runner; dask needs the package prefect-dask, ray prefect-ray"""
+    workers: PositiveCount = 2
+    """Number of searches that run at once"""
+    address: str | None = None
+    """Address of the Dask or Ray scheduler; null starts local processes"""
 
 
 class CompareConfig(Section):
     """The configuration of one comparison."""
 
-    name: Name = Field(
-        description="Name of the comparison: letters, digits, dots, underscores and hyphens",
-    )
-    description: str | None = Field(
-        default=None, description="Purpose of the comparison, stored with the run"
-    )
-    datasets: dict[str, DatasetSection] = Field(description="Data sets by name")
-    strategies: dict[str, ComparedStrategySection] = Field(description="Strategies by label")
-    seeds: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = (
-        Field(default=3, description="Seeds of the searches: a list, or a number n for 0 to n - 1")
-    )
-    reference: str | None = Field(
-        default=None,
-        description="Label of the strategy that all others are tested against; null tests all"
-        " pairs",
-    )
-    resample: bool = Field(
-        default=False,
-        description="Whether each seed has its own test rows: seed s draws them by split.seed + s",
-    )
-    alpha: Fraction = Field(default=0.05, description="Significance level of the tests")
-    split: SplitSection | None = Field(
-        default=None,
-        description="Test rows, for a test cost; null searches on all rows",
-    )
-    model: ModelSection = Field(
-        default=ModelSection(), description="Model that evaluates the subsets"
-    )
+    name: Name
+    """Name of the comparison: letters, digits, dots, underscores and hyphens"""
+    description: str | None = None
+    """Purpose of the comparison, stored with the run"""
+    datasets: dict[str, DatasetSection]
+    """Data sets by name"""
+    strategies: dict[str, ComparedStrategySection]
+    """Strategies by label"""
+    seeds: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = 3
+    """Seeds of the searches: a list, or a number n for 0 to n - 1"""
+    reference: str | None = None
+    """Label of the strategy that all others are tested against; null tests all pairs"""
+    resample: bool = False
+    """Whether each seed has its own test rows: seed s draws them by split.seed + s"""
+    alpha: Fraction = 0.05
+    """Significance level of the tests"""
+    split: SplitSection | None = None
+    """Test rows, for a test cost; null searches on all rows"""
+    model: ModelSection = ModelSection()
+    """Model that evaluates the subsets"""
     scoring: Scoring = None
     pos_label: PosLabel = None
-    folds: FoldsSection = Field(
-        default=FoldsSection(),
-        description="Folds of the cross-validation, the same for all searches",
-    )
-    space: SpaceSection = Field(default=SpaceSection(), description="Constraints on the subsets")
-    prepare: PrepareSection = Field(
-        default=PrepareSection(), description="Preparation of the searches"
-    )
-    budget: CompareBudgetSection = Field(
-        default=CompareBudgetSection(), description="When each search ends"
-    )
-    evaluation: CompareEvaluationSection = Field(
-        default=CompareEvaluationSection(), description="How subsets are evaluated"
-    )
-    runner: RunnerSection = Field(
-        default=RunnerSection(), description="Task runner of the searches"
-    )
-    tracking: TrackingSection = Field(
-        default=TrackingSection(), description="MLflow tracking store"
-    )
-    archive: ArchiveSection = Field(
-        default=ArchiveSection(), description="Cache of evaluations, shared by all searches"
-    )
-    retries: RetriesSection = Field(default=RetriesSection(), description="Retries of a search")
-    mute: list[FindingCode] = Field(
-        default=[], description="Codes of findings that are not reported, such as SWM112"
-    )
+    folds: FoldsSection = FoldsSection()
+    """Folds of the cross-validation, the same for all searches"""
+    space: SpaceSection = SpaceSection()
+    """Constraints on the subsets"""
+    prepare: PrepareSection = PrepareSection()
+    """Preparation of the searches"""
+    budget: CompareBudgetSection = CompareBudgetSection()
+    """When each search ends"""
+    evaluation: CompareEvaluationSection = CompareEvaluationSection()
+    """How subsets are evaluated"""
+    runner: RunnerSection = RunnerSection()
+    """Task runner of the searches"""
+    tracking: TrackingSection = TrackingSection()
+    """MLflow tracking store"""
+    archive: ArchiveSection = ArchiveSection()
+    """Cache of evaluations, shared by all searches"""
+    retries: RetriesSection = RetriesSection()
+    """Retries of a search"""
+    mute: list[FindingCode] = []
+    """Codes of findings that are not reported, such as SWM112"""
     schedule: Schedule = None
 
     @field_validator("strategies", mode="before")

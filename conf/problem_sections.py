@@ -39,89 +39,66 @@ Values = Annotated[list[JsonValue], Field(min_length=1)]
 class CsvSection(Section):
     """How a CSV file is written."""
 
-    separator: Annotated[str, Field(min_length=1, max_length=1)] = Field(
-        default=",", description="Character between two columns"
-    )
-    decimal: Literal[".", ","] = Field(default=".", description="Decimal mark of numbers")
-    encoding: Annotated[str, Field(min_length=1)] = Field(
-        default="utf-8", description="Encoding of the file, such as utf-8, cp1252 or utf-16"
-    )
-    na_values: list[str] = Field(
-        default=[], description="Further marks of missing values, besides empty cells, NA and null"
-    )
+    separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    """Character between two columns"""
+    decimal: Literal[".", ","] = "."
+    """Decimal mark of numbers"""
+    encoding: Annotated[str, Field(min_length=1)] = "utf-8"
+    """Encoding of the file, such as utf-8, cp1252 or utf-16"""
+    na_values: list[str] = []
+    """Further marks of missing values, besides empty cells, NA and null"""
 
 
 class DataSection(Section):
     """The table and the roles of its columns."""
 
-    source: Literal["bundled", "file", "uci", "sql"] = Field(
-        description="Source of the table: a data set bundled with scikit-learn, a file,"
-        " the UCI repository or an SQL query"
-    )
-    name: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None,
-        description="Name of the bundled data set, or of the UCI data set if id is not set",
-    )
-    id: PositiveCount | None = Field(default=None, description="Id of the UCI data set")
-    path: Location | None = Field(
-        default=None,
-        description="CSV or Parquet file or fsspec URL for source file, relative to the current"
-        " directory; ${NAME} is replaced by an environment variable when the file is read",
-    )
-    url: Location | None = Field(
-        default=None,
-        description="SQLAlchemy URL for source sql; ${NAME} is replaced by an environment variable"
-        " when the connection is made",
-    )
-    query: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="SQL query that returns the table; it must be read-only"
-    )
-    target: Column | Annotated[list[Column], Field(min_length=1)] | None = Field(
-        default=None,
-        description="Column to predict, or a list of 0/1 label columns; null uses the target of the"
-        " data set, for bundled and uci only",
-    )
-    drop: list[Column] = Field(default=[], description="Columns to ignore")
-    categorical: list[Column] = Field(
-        default=[], description="Columns passed to the model as categories"
-    )
-    dates: dict[Column, str | None] = Field(
-        default={},
-        description="Columns of dates and their format, such as %d.%m.%Y; null for ISO 8601. Each"
-        " is replaced by the features NAME_year, NAME_month, NAME_day and NAME_weekday, and"
-        " NAME_hour if the format has hours",
-    )
-    csv: CsvSection = Field(default=CsvSection(), description="How a CSV file is written")
-    categorical_support: bool = Field(
-        default=False,
-        description="Whether the model supports categories although neither its tags nor its"
-        " parameters declare it; not needed for LightGBM, CatBoost and XGBoost",
-    )
-    group: Column | None = Field(
-        default=None,
-        description="Column of group ids, for rows that belong together; never a feature",
-    )
-    time: Column | None = Field(
-        default=None, description="Column that orders the rows in time; never a feature"
-    )
-    horizon: PositiveCount | Column | None = Field(
-        default=None,
-        description="How far the target of a row looks ahead, such as the sales of the next week: a"
-        " number of rows, or a column with durations, in the unit of data.time or for dates in"
-        " days or as text such as 36h; null if it is known at once. Splits and folds in time leave"
-        " out training rows whose target is not known before the test rows; never a feature",
-    )
-    weight: Column | None = Field(
-        default=None, description="Column of sample weights; never a feature"
-    )
-    weights_in_score: bool = Field(
-        default=False,
-        description="Whether the sample weights count in the scores of folds and test rows too, not"
-        " in training alone; needs data.weight and a scorer that takes weights",
-    )
-    part: Column | None = Field(
-        default=None, description="Column with train or test for each row; never a feature"
-    )
+    source: Literal["bundled", "file", "uci", "sql"]
+    """Source of the table: a data set bundled with scikit-learn, a file, the UCI repository or an
+    SQL query"""
+    name: Annotated[str, Field(min_length=1)] | None = None
+    """Name of the bundled data set, or of the UCI data set if id is not set"""
+    id: PositiveCount | None = None
+    """Id of the UCI data set"""
+    path: Location | None = None
+    """CSV or Parquet file or fsspec URL for source file, relative to the current directory; ${NAME}
+    is replaced by an environment variable when the file is read"""
+    url: Location | None = None
+    """SQLAlchemy URL for source sql; ${NAME} is replaced by an environment variable when the
+    connection is made"""
+    query: Annotated[str, Field(min_length=1)] | None = None
+    """SQL query that returns the table; it must be read-only"""
+    target: Column | Annotated[list[Column], Field(min_length=1)] | None = None
+    """Column to predict, or a list of 0/1 label columns; null uses the target of the data set, for
+    bundled and uci only"""
+    drop: list[Column] = []
+    """Columns to ignore"""
+    categorical: list[Column] = []
+    """Columns passed to the model as categories"""
+    dates: dict[Column, str | None] = {}
+    """Columns of dates and their format, such as %d.%m.%Y; null for ISO 8601. Each is replaced by
+    the features NAME_year, NAME_month, NAME_day and NAME_weekday, and NAME_hour if the format has
+    hours"""
+    csv: CsvSection = CsvSection()
+    """How a CSV file is written"""
+    categorical_support: bool = False
+    """Whether the model supports categories although neither its tags nor its parameters declare
+    it; not needed for LightGBM, CatBoost and XGBoost"""
+    group: Column | None = None
+    """Column of group ids, for rows that belong together; never a feature"""
+    time: Column | None = None
+    """Column that orders the rows in time; never a feature"""
+    horizon: PositiveCount | Column | None = None
+    """How far the target of a row looks ahead, such as the sales of the next week: a number of
+    rows, or a column with durations, in the unit of data.time or for dates in days or as text such
+    as 36h; null if it is known at once. Splits and folds in time leave out training rows whose
+    target is not known before the test rows; never a feature"""
+    weight: Column | None = None
+    """Column of sample weights; never a feature"""
+    weights_in_score: bool = False
+    """Whether the sample weights count in the scores of folds and test rows too, not in training
+    alone; needs data.weight and a scorer that takes weights"""
+    part: Column | None = None
+    """Column with train or test for each row; never a feature"""
 
     @model_validator(mode="after")
     def _horizon_has_times(self) -> Self:
@@ -160,91 +137,66 @@ class DataSection(Section):
 class SplitSection(Section):
     """The test rows, which no search sees."""
 
-    kind: Literal["random", "stratified", "group", "time", "column"] = Field(
-        default="random",
-        description="How the test rows are chosen: at random, stratified by class, by whole groups"
-        " (data.group), the latest ones (data.time) or by the column data.part",
-    )
-    test_size: Fraction = Field(
-        default=0.3, description="Share of the rows, or of the groups, in the test set"
-    )
-    seed: Seed | None = Field(
-        default=None, description="Seed of the split; null uses the top-level seed"
-    )
-    gap: Count = Field(
-        default=0,
-        description="Rows left out between the training rows and the test rows, for kind time",
-    )
-    max_train_size: PositiveCount | None = Field(
-        default=None,
-        description="Maximum number of training rows, the latest ones, for kind time; null uses all"
-        " earlier rows",
-    )
+    kind: Literal["random", "stratified", "group", "time", "column"] = "random"
+    """How the test rows are chosen: at random, stratified by class, by whole groups (data.group),
+    the latest ones (data.time) or by the column data.part"""
+    test_size: Fraction = 0.3
+    """Share of the rows, or of the groups, in the test set"""
+    seed: Seed | None = None
+    """Seed of the split; null uses the top-level seed"""
+    gap: Count = 0
+    """Rows left out between the training rows and the test rows, for kind time"""
+    max_train_size: PositiveCount | None = None
+    """Maximum number of training rows, the latest ones, for kind time; null uses all earlier
+    rows"""
 
 
 class StepSection(Section):
     """A transformer before the model, fitted on the training rows of each fold."""
 
-    transformer: ClassPath = Field(
-        description="Import path of an imputer, encoder or scaler of scikit-learn, such as"
-        " sklearn.impute.SimpleImputer",
-    )
-    params: Params = Field(default={}, description="Arguments of the transformer")
-    columns: Literal["numbers", "categories"] | None = Field(
-        default=None,
-        description="Columns that it transforms: numbers or categories; null is categories for"
-        " encoders, and numbers for others",
-    )
+    transformer: ClassPath
+    """Import path of an imputer, encoder or scaler of scikit-learn, such as
+    sklearn.impute.SimpleImputer"""
+    params: Params = {}
+    """Arguments of the transformer"""
+    columns: Literal["numbers", "categories"] | None = None
+    """Columns that it transforms: numbers or categories; null is categories for encoders, and
+    numbers for others"""
 
 
 class EarlyStoppingSection(Section):
     """When a boosted model has enough trees."""
 
-    rounds: PositiveCount = Field(
-        default=20, description="Number of trees without an improvement after which training ends"
-    )
-    share: Fraction = Field(
-        default=0.2,
-        description="Share of the training rows of each model that are held out to measure it",
-    )
+    rounds: PositiveCount = 20
+    """Number of trees without an improvement after which training ends"""
+    share: Fraction = 0.2
+    """Share of the training rows of each model that are held out to measure it"""
 
 
 class ModelSection(Section):
     """The model that evaluates every subset."""
 
-    estimator: ClassPath = Field(
-        default="lightgbm.LGBMClassifier",
-        description="Import path of a scikit-learn compatible classifier or regressor, under"
-        " sklearn, lightgbm, swarm or a prefix in model.allow",
-    )
-    params: Params = Field(default={}, description="Arguments of the estimator")
-    search: dict[str, Values] = Field(
-        default={},
-        description="Values of further arguments of the estimator, a list each, such as"
-        " num_leaves: [8, 31]; one combination is chosen before the search, with subsets that are"
-        " searched in rounds for all of them (a sample of more than 32), in about half of the"
-        " budget",
-    )
-    steps: list[StepSection] = Field(
-        default=[],
-        description="Imputers, encoders and scalers before the model, in this order, fitted on the"
-        " training rows of each fold, so that models take missing values and categories",
-    )
-    early_stopping: EarlyStoppingSection | None = Field(
-        default=None,
-        description="End the training of a boosted model on rows that it holds out, in the folds"
-        " and in the ensemble alike; its number of trees is then the maximum; null trains all",
-    )
-    scaling: Literal["none", "standard", "minmax"] = Field(
-        default="none",
-        description="Scaling of the features, fitted on the training rows of each fold: none,"
-        " standard (mean 0, standard deviation 1) or minmax (range 0 to 1); recommended for models"
-        " that depend on distances; after the steps",
-    )
-    allow: list[Prefix] = Field(
-        default=[],
-        description="Additional packages or modules from which the estimator may be imported",
-    )
+    estimator: ClassPath = "lightgbm.LGBMClassifier"
+    """Import path of a scikit-learn compatible classifier or regressor, under sklearn, lightgbm,
+    swarm or a prefix in model.allow"""
+    params: Params = {}
+    """Arguments of the estimator"""
+    search: dict[str, Values] = {}
+    """Values of further arguments of the estimator, a list each, such as num_leaves: [8, 31]; one
+    combination is chosen before the search, with subsets that are searched in rounds for all of
+    them (a sample of more than 32), in about half of the budget"""
+    steps: list[StepSection] = []
+    """Imputers, encoders and scalers before the model, in this order, fitted on the training rows
+    of each fold, so that models take missing values and categories"""
+    early_stopping: EarlyStoppingSection | None = None
+    """End the training of a boosted model on rows that it holds out, in the folds and in the
+    ensemble alike; its number of trees is then the maximum; null trains all"""
+    scaling: Literal["none", "standard", "minmax"] = "none"
+    """Scaling of the features, fitted on the training rows of each fold: none, standard (mean 0,
+    standard deviation 1) or minmax (range 0 to 1); recommended for models that depend on distances;
+    after the steps"""
+    allow: list[Prefix] = []
+    """Additional packages or modules from which the estimator may be imported"""
 
 
 class FoldsSection(Section):
@@ -252,54 +204,35 @@ class FoldsSection(Section):
 
     kind: Literal[
         "auto", "stratified", "random", "group", "stratified_group", "time", "purged", "column"
-    ] = Field(
-        default="auto",
-        description="How the training rows are divided into folds; auto is time if split.kind is"
-        " time, else purged with data.horizon, else by group with data.group, else stratified for"
-        " classifiers and random for regressors; group and stratified_group need data.group, time"
-        " (trained on earlier rows) and purged (on both sides) need data.time, column needs"
-        " folds.column",
-    )
-    n_folds: Annotated[int, Field(ge=2)] = Field(default=5, description="Number of folds")
-    repeats: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=1,
-        description="Number of fold partitions; the cost of a subset is its mean over the folds of"
-        " all, but only subsets that may be the best are evaluated on more than the first",
-    )
-    rotate: Count = Field(
-        default=0,
-        description="With repeats: search on one partition at a time and change it every so many"
-        " epochs, then evaluate the best subsets of each on all; 0 uses all partitions together",
-    )
-    shuffle: bool = Field(
-        default=True, description="Whether to shuffle the rows before the division"
-    )
-    seed: Seed | None = Field(
-        default=None, description="Seed of the shuffle; null uses the top-level seed"
-    )
-    column: Column | None = Field(
-        default=None,
-        description="Column with the fold in which each row is tested, for kind column; rows"
-        " without a value are always trained on, so a single fold is a hold-out; never a feature",
-    )
-    gap: Count = Field(
-        default=0,
-        description="Rows left out between training and test rows, for kind time",
-    )
-    max_train_size: PositiveCount | None = Field(
-        default=None,
-        description="Maximum number of training rows of a fold, the latest ones (a rolling window),"
-        " for kind time; null uses all earlier rows (an expanding window)",
-    )
-    test_size: PositiveCount | None = Field(
-        default=None,
-        description="Number of test rows of a fold, for kind time; null divides the rows by"
-        " folds.n_folds + 1",
-    )
-    embargo: Count = Field(
-        default=0,
-        description="Rows left out after the test rows and their targets, for kind purged",
-    )
+    ] = "auto"
+    """How the training rows are divided into folds; auto is time if split.kind is time, else purged
+    with data.horizon, else by group with data.group, else stratified for classifiers and random for
+    regressors; group and stratified_group need data.group, time (trained on earlier rows) and
+    purged (on both sides) need data.time, column needs folds.column"""
+    n_folds: Annotated[int, Field(ge=2)] = 5
+    """Number of folds"""
+    repeats: Annotated[int, Field(ge=1, le=100)] = 1
+    """Number of fold partitions; the cost of a subset is its mean over the folds of all, but only
+    subsets that may be the best are evaluated on more than the first"""
+    rotate: Count = 0
+    """With repeats: search on one partition at a time and change it every so many epochs, then
+    evaluate the best subsets of each on all; 0 uses all partitions together"""
+    shuffle: bool = True
+    """Whether to shuffle the rows before the division"""
+    seed: Seed | None = None
+    """Seed of the shuffle; null uses the top-level seed"""
+    column: Column | None = None
+    """Column with the fold in which each row is tested, for kind column; rows without a value are
+    always trained on, so a single fold is a hold-out; never a feature"""
+    gap: Count = 0
+    """Rows left out between training and test rows, for kind time"""
+    max_train_size: PositiveCount | None = None
+    """Maximum number of training rows of a fold, the latest ones (a rolling window), for kind time;
+    null uses all earlier rows (an expanding window)"""
+    test_size: PositiveCount | None = None
+    """Number of test rows of a fold, for kind time; null divides the rows by folds.n_folds + 1"""
+    embargo: Count = 0
+    """Rows left out after the test rows and their targets, for kind purged"""
 
     @model_validator(mode="after")
     def _partitions_can_be_drawn(self) -> Self:
@@ -328,28 +261,24 @@ class FoldsSection(Section):
 class SpaceSection(Section):
     """Constraints on the subsets."""
 
-    fixed: list[Column] = Field(default=[], description="Features or groups in every subset")
-    forbidden: list[Column] = Field(default=[], description="Features or groups in no subset")
-    groups: dict[Column, Annotated[list[Column], Field(min_length=1)]] = Field(
-        default={},
-        description="Columns of each group by name; they are selected together or not at all",
-    )
-    min_size: PositiveCount = Field(default=1, description="Minimum number of units in a subset")
-    max_size: PositiveCount | None = Field(
-        default=None, description="Maximum number of units in a subset; null for no limit"
-    )
+    fixed: list[Column] = []
+    """Features or groups in every subset"""
+    forbidden: list[Column] = []
+    """Features or groups in no subset"""
+    groups: dict[Column, Annotated[list[Column], Field(min_length=1)]] = {}
+    """Columns of each group by name; they are selected together or not at all"""
+    min_size: PositiveCount = 1
+    """Minimum number of units in a subset"""
+    max_size: PositiveCount | None = None
+    """Maximum number of units in a subset; null for no limit"""
 
-    costs: dict[Column, Annotated[FiniteFloat, Field(ge=0)]] = Field(
-        default={},
-        description="What a feature, or a group as a whole, costs to obtain, such as money or time;"
-        " 1 for all others; of subsets that are equally good the cheapest wins, where it is the"
-        " smallest without costs",
-    )
-    cost_weight: Annotated[FiniteFloat, Field(ge=0)] = Field(
-        default=0.0,
-        description="How much worse a subset may be for each unit of cost that it saves: the search"
-        " minimises the cross-validated cost plus this times the cost of the features",
-    )
+    costs: dict[Column, Annotated[FiniteFloat, Field(ge=0)]] = {}
+    """What a feature, or a group as a whole, costs to obtain, such as money or time; 1 for all
+    others; of subsets that are equally good the cheapest wins, where it is the smallest without
+    costs"""
+    cost_weight: Annotated[FiniteFloat, Field(ge=0)] = 0.0
+    """How much worse a subset may be for each unit of cost that it saves: the search minimises the
+    cross-validated cost plus this times the cost of the features"""
 
     @model_validator(mode="after")
     def _sizes_are_in_order(self) -> Self:
@@ -364,9 +293,7 @@ class SpaceSection(Section):
 class PrepareSection(Section):
     """What is computed before the search."""
 
-    n_clusters: PositiveCount | None = Field(
-        default=None,
-        description="Number of clusters of similar features from which the initial positions are"
-        " drawn, at most the number of units; null uses twice the square root of the number of"
-        " units, rounded up, and at most 50",
-    )
+    n_clusters: PositiveCount | None = None
+    """Number of clusters of similar features from which the initial positions are drawn, at most
+    the number of units; null uses twice the square root of the number of units, rounded up, and at
+    most 50"""

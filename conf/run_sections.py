@@ -40,42 +40,34 @@ Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information
 class StrategySection(Section):
     """The search algorithm."""
 
-    name: Annotated[str, Field(min_length=1)] = Field(
-        default="multiswarm", description="Name of a registered strategy"
-    )
-    params: Params = Field(
-        default={}, description="Parameters of the strategy; others keep their defaults"
-    )
+    name: Annotated[str, Field(min_length=1)] = "multiswarm"
+    """Name of a registered strategy"""
+    params: Params = {}
+    """Parameters of the strategy; others keep their defaults"""
 
 
 class BudgetSection(Section):
     """When a search ends: at the first limit that is reached."""
 
-    epochs: PositiveCount | None = Field(default=30, description="Maximum number of epochs")
-    evaluations: PositiveCount | None = Field(
-        default=None, description="Maximum number of evaluations; repeated masks count"
-    )
-    distinct: PositiveCount | None = Field(
-        default=None, description="Maximum number of distinct evaluations"
-    )
-    fits: PositiveCount | None = Field(default=None, description="Maximum number of fitted models")
-    seconds: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
-        default=None, description="Maximum duration of the search in seconds"
-    )
-    patience: PositiveCount | None = Field(
-        default=None, description="Early stopping: end after this many epochs without a better cost"
-    )
-    noise_floor: PositiveCount | None = Field(
-        default=None,
-        description="Early stopping: end when the gain of the best subset over this many epochs is"
-        " within its standard error over the folds",
-    )
-    rows: PositiveCount | Literal["auto"] | None = Field(
-        default=None,
-        description="Evaluate all subsets of an epoch on this many rows first, a quarter of them"
-        " on four times the rows, and so on, and only those that survive on all; auto takes 10,000"
-        " from 100,000 training rows on; null evaluates all on all rows",
-    )
+    epochs: PositiveCount | None = 30
+    """Maximum number of epochs"""
+    evaluations: PositiveCount | None = None
+    """Maximum number of evaluations; repeated masks count"""
+    distinct: PositiveCount | None = None
+    """Maximum number of distinct evaluations"""
+    fits: PositiveCount | None = None
+    """Maximum number of fitted models"""
+    seconds: Annotated[FiniteFloat, Field(gt=0)] | None = None
+    """Maximum duration of the search in seconds"""
+    patience: PositiveCount | None = None
+    """Early stopping: end after this many epochs without a better cost"""
+    noise_floor: PositiveCount | None = None
+    """Early stopping: end when the gain of the best subset over this many epochs is within its
+    standard error over the folds"""
+    rows: PositiveCount | Literal["auto"] | None = None
+    """Evaluate all subsets of an epoch on this many rows first, a quarter of them on four times the
+    rows, and so on, and only those that survive on all; auto takes 10,000 from 100,000 training
+    rows on; null evaluates all on all rows"""
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> Self:
@@ -91,81 +83,55 @@ class BudgetSection(Section):
 class EvaluationSection(Section):
     """How subsets are evaluated."""
 
-    importance: Importance = Field(
-        default="auto",
-        description="Source of feature importances: the fold models, a refit on all training rows,"
-        " permutation, mutual information or none; auto uses the fold models if they have"
-        " importances",
-    )
-    pruning: bool = Field(
-        default=True,
-        description="Skip the remaining folds of a subset that cannot win; the result is unchanged",
-    )
-    racing: Annotated[float, Field(gt=0, lt=0.5)] | None = Field(
-        default=None,
-        description="Discard a subset once its probability of winning, given the folds so far, is"
-        " below this; faster, but may discard a subset that would have won; null disables racing",
-    )
-    exact: bool = Field(
-        default=True,
-        description="Use a fast path that computes costs without fitting models, where there is one"
-        " (such as for nearest neighbours and Gaussian naive Bayes); the costs are the same",
-    )
-    device: Literal["cpu", "cuda"] = Field(
-        default="cpu",
-        description="Where fast paths compute matrix products; cuda needs PyTorch or CuPy and the"
-        " extra gpu; the costs are the same",
-    )
-    asynchronous: bool = Field(
-        default=False,
-        description="Give a worker that is idle the next subset without waiting for the epoch; the"
-        " result depends on the order of answers, which the archive records for a replay",
-    )
-    n_jobs: Workers = Field(default=-1, description="Number of workers; -1 for one per core")
-    backend: Literal["loky", "threading", "sequential", "dask", "ray"] = Field(
-        default="loky",
-        description="Workers: processes, threads, none, or those of a Dask or Ray cluster",
-    )
-    address: Location | None = Field(
-        default=None,
-        description="Address of the Dask or Ray scheduler; null starts n_jobs local processes",
-    )
-    timeout_seconds: Annotated[FiniteFloat, Field(gt=0, le=604_800)] | None = Field(
-        default=None,
-        description="Timeout of one fit in seconds; a fit that exceeds it counts as failed and its"
-        " worker is replaced; needs the backend loky; null for no timeout",
-    )
+    importance: Importance = "auto"
+    """Source of feature importances: the fold models, a refit on all training rows, permutation,
+    mutual information or none; auto uses the fold models if they have importances"""
+    pruning: bool = True
+    """Skip the remaining folds of a subset that cannot win; the result is unchanged"""
+    racing: Annotated[float, Field(gt=0, lt=0.5)] | None = None
+    """Discard a subset once its probability of winning, given the folds so far, is below this;
+    faster, but may discard a subset that would have won; null disables racing"""
+    exact: bool = True
+    """Use a fast path that computes costs without fitting models, where there is one (such as for
+    nearest neighbours and Gaussian naive Bayes); the costs are the same"""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where fast paths compute matrix products; cuda needs PyTorch or CuPy and the extra gpu; the
+    costs are the same"""
+    asynchronous: bool = False
+    """Give a worker that is idle the next subset without waiting for the epoch; the result depends
+    on the order of answers, which the archive records for a replay"""
+    n_jobs: Workers = -1
+    """Number of workers; -1 for one per core"""
+    backend: Literal["loky", "threading", "sequential", "dask", "ray"] = "loky"
+    """Workers: processes, threads, none, or those of a Dask or Ray cluster"""
+    address: Location | None = None
+    """Address of the Dask or Ray scheduler; null starts n_jobs local processes"""
+    timeout_seconds: Annotated[FiniteFloat, Field(gt=0, le=604_800)] | None = None
+    """Timeout of one fit in seconds; a fit that exceeds it counts as failed and its worker is
+    replaced; needs the backend loky; null for no timeout"""
 
 
 class ProxySection(Section):
     """A cheaper model that guides the search."""
 
-    params: Params = Field(
-        description="Arguments of the estimator that differ from model.params, such as fewer trees"
-    )
-    best: PositiveCount = Field(
-        default=16, description="Number of best subsets that are evaluated on the full model"
-    )
-    probes: Count = Field(
-        default=12,
-        description="Number of subsets, good and bad, that are evaluated on both models to measure"
-        " their rank correlation",
-    )
+    params: Params
+    """Arguments of the estimator that differ from model.params, such as fewer trees"""
+    best: PositiveCount = 16
+    """Number of best subsets that are evaluated on the full model"""
+    probes: Count = 12
+    """Number of subsets, good and bad, that are evaluated on both models to measure their rank
+    correlation"""
 
 
 class WarmSection(Section):
     """Saved subsets that a search starts from."""
 
-    subsets: list[Annotated[list[Column], Field(min_length=1)]] = Field(
-        default=[], description="Subsets of columns, the best first"
-    )
-    file: Location | None = Field(
-        default=None,
-        description="Path or fsspec URL of a features.json, published by a refresh or of a run",
-    )
-    run: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Id of a run in the tracking store, whose subsets are used"
-    )
+    subsets: list[Annotated[list[Column], Field(min_length=1)]] = []
+    """Subsets of columns, the best first"""
+    file: Location | None = None
+    """Path or fsspec URL of a features.json, published by a refresh or of a run"""
+    run: Annotated[str, Field(min_length=1)] | None = None
+    """Id of a run in the tracking store, whose subsets are used"""
 
     @model_validator(mode="after")
     def _has_subsets(self) -> Self:
@@ -180,82 +146,62 @@ class WarmSection(Section):
 class PrefilterSection(Section):
     """Units that are left out before the search."""
 
-    when: Literal["always", "auto"] = Field(
-        default="always", description="Which tables are cut: always, or auto, from 5,001 columns on"
-    )
-    least: PositiveCount = Field(default=20, description="Smallest number of units to keep")
+    when: Literal["always", "auto"] = "always"
+    """Which tables are cut: always, or auto, from 5,001 columns on"""
+    least: PositiveCount = 20
+    """Smallest number of units to keep"""
 
 
 class ConfirmSection(Section):
     """Evaluation of the best subsets on folds that the search did not use."""
 
-    best: PositiveCount = Field(
-        default=20, description="Number of best subsets that are evaluated on fresh folds"
-    )
-    repeats: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=5, description="Number of fresh fold partitions"
-    )
-    goal: Literal["score", "balanced", "size"] = Field(
-        default="score",
-        description="Which of them is the result: score, the lowest cost; balanced, the smallest"
-        " that is not worse than the lowest cost by more than margin; size, the smallest that is"
-        " not worse than all features by more than margin",
-    )
-    margin: Annotated[FiniteFloat, Field(ge=0)] = Field(
-        default=0.005, description="Difference in cost that does not matter"
-    )
-    confidence: Annotated[FiniteFloat, Field(gt=0.5, lt=1)] = Field(
-        default=0.95,
-        description="Confidence with which a subset is within the margin, and level of the"
-        " interval of the gain over all features",
-    )
-    min_gain: Annotated[FiniteFloat, Field(ge=0)] = Field(
-        default=0.0,
-        description="With the goal score: standard errors by which the result has to beat all"
-        " features on fresh folds; otherwise all features are the result. 0: no condition",
-    )
+    best: PositiveCount = 20
+    """Number of best subsets that are evaluated on fresh folds"""
+    repeats: Annotated[int, Field(ge=1, le=100)] = 5
+    """Number of fresh fold partitions"""
+    goal: Literal["score", "balanced", "size"] = "score"
+    """Which of them is the result: score, the lowest cost; balanced, the smallest that is not worse
+    than the lowest cost by more than margin; size, the smallest that is not worse than all features
+    by more than margin"""
+    margin: Annotated[FiniteFloat, Field(ge=0)] = 0.005
+    """Difference in cost that does not matter"""
+    confidence: Annotated[FiniteFloat, Field(gt=0.5, lt=1)] = 0.95
+    """Confidence with which a subset is within the margin, and level of the interval of the gain
+    over all features"""
+    min_gain: Annotated[FiniteFloat, Field(ge=0)] = 0.0
+    """With the goal score: standard errors by which the result has to beat all features on fresh
+    folds; otherwise all features are the result. 0: no condition"""
 
 
 class EnsembleSection(Section):
     """The ensemble of models of the best subsets."""
 
-    n_models: PositiveCount = Field(
-        default=8, description="Number of best subsets, with one model each"
-    )
-    union_at_most: PositiveCount | Fraction | None = Field(
-        default=None,
-        description="Maximum number of columns, or share of all columns, that the subsets use"
-        " together: the best subset, then each next one that stays within it; null for no limit",
-    )
-    vote: Literal["hard", "soft", "any", "mean", "auto"] = Field(
-        default="auto",
-        description="How predictions are combined: hard (majority), soft (mean probability), any"
-        " (positive if any model predicts it) or mean; auto is soft for classifiers with"
-        " probabilities, hard for others, and mean for regressors",
-    )
+    n_models: PositiveCount = 8
+    """Number of best subsets, with one model each"""
+    union_at_most: PositiveCount | Fraction | None = None
+    """Maximum number of columns, or share of all columns, that the subsets use together: the best
+    subset, then each next one that stays within it; null for no limit"""
+    vote: Literal["hard", "soft", "any", "mean", "auto"] = "auto"
+    """How predictions are combined: hard (majority), soft (mean probability), any (positive if any
+    model predicts it) or mean; auto is soft for classifiers with probabilities, hard for others,
+    and mean for regressors"""
 
 
 class HoldoutSection(Section):
     """How the result is evaluated on the test rows."""
 
-    metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
-        default=None,
-        description="Metrics on the test rows: names of metrics or scikit-learn scorers; null uses"
-        " the defaults of the task; that of the search always comes first",
-    )
-    bootstrap: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1000, description="Number of bootstrap resamples of each confidence interval"
-    )
-    confidence: Fraction = Field(default=0.95, description="Level of the confidence intervals")
-    random_subsets: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=5,
-        description="Number of ensembles of random subsets of the same sizes, as a baseline",
-    )
-    explain: bool = Field(
-        default=True,
-        description="Whether the report explains the model of the chosen features, by up to 32 more"
-        " models on the test rows",
-    )
+    metrics: Annotated[list[str], Field(min_length=1)] | None = None
+    """Metrics on the test rows: names of metrics or scikit-learn scorers; null uses the defaults of
+    the task; that of the search always comes first"""
+    bootstrap: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    """Number of bootstrap resamples of each confidence interval"""
+    confidence: Fraction = 0.95
+    """Level of the confidence intervals"""
+    random_subsets: Annotated[int, Field(ge=1, le=1000)] = 5
+    """Number of ensembles of random subsets of the same sizes, as a baseline"""
+    explain: bool = True
+    """Whether the report explains the model of the chosen features, by up to 32 more models on the
+    test rows"""
 
 
 class TrackingSection(Section):
@@ -264,31 +210,20 @@ class TrackingSection(Section):
     # pydantic's metaclass already defines `register`.
     model_config = ConfigDict(serialize_by_alias=True)
 
-    uri: Location = Field(
-        default="sqlite:///mlruns/mlflow.db",
-        description="MLflow tracking URI; ${NAME} is replaced by an environment variable when used",
-    )
-    artifacts: Location = Field(
-        default="mlruns/artifacts",
-        description="Folder or URL for the artifacts of a new experiment",
-    )
-    experiment: Annotated[str, Field(min_length=1)] = Field(
-        default="swarm", description="MLflow experiment"
-    )
-    spool: Annotated[str, Field(min_length=1)] = Field(
-        default="mlruns/spool", description="Ignored: earlier versions kept a queue here"
-    )
-    register_model: bool | Literal["auto"] = Field(
-        default=False,
-        alias="register",
-        description="Register the ensemble under the name of the run; auto does so unless all"
-        " features are better; a refresh always registers its own",
-    )
-    system_metrics: bool = Field(
-        default=False,
-        description="Log the use of processor, memory, disk and network of this machine every ten"
-        " seconds; MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=true does so for every run",
-    )
+    uri: Location = "sqlite:///mlruns/mlflow.db"
+    """MLflow tracking URI; ${NAME} is replaced by an environment variable when used"""
+    artifacts: Location = "mlruns/artifacts"
+    """Folder or URL for the artifacts of a new experiment"""
+    experiment: Annotated[str, Field(min_length=1)] = "swarm"
+    """MLflow experiment"""
+    spool: Annotated[str, Field(min_length=1)] = "mlruns/spool"
+    """Ignored: earlier versions kept a queue here"""
+    register_model: bool | Literal["auto"] = Field(default=False, alias="register")
+    """Register the ensemble under the name of the run; auto does so unless all features are better;
+    a refresh always registers its own"""
+    system_metrics: bool = False
+    """Log the use of processor, memory, disk and network of this machine every ten seconds;
+    MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=true does so for every run"""
 
     @property
     def register(self) -> bool:
@@ -304,19 +239,14 @@ class TrackingSection(Section):
 class ArchiveSection(Section):
     """The cache of evaluations."""
 
-    url: Location = Field(
-        default="sqlite:///mlruns/archive.db",
-        description="SQLAlchemy URL of the archive; ${NAME} is replaced by an environment variable"
-        " when used",
-    )
+    url: Location = "sqlite:///mlruns/archive.db"
+    """SQLAlchemy URL of the archive; ${NAME} is replaced by an environment variable when used"""
 
 
 class RetriesSection(Section):
     """Retries of an epoch."""
 
-    attempts: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=3, description="Attempts per epoch before the run fails"
-    )
-    delay_seconds: Annotated[FiniteFloat, Field(ge=0, le=3600)] = Field(
-        default=1.0, description="Seconds between attempts"
-    )
+    attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    """Attempts per epoch before the run fails"""
+    delay_seconds: Annotated[FiniteFloat, Field(ge=0, le=3600)] = 1.0
+    """Seconds between attempts"""

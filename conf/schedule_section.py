@@ -15,13 +15,11 @@ __all__ = ["Schedule", "ScheduleSection"]
 class ScheduleSection(Section):
     """When ``swarm serve`` runs this configuration."""
 
-    cron: Annotated[str, Field(min_length=1)] = Field(
-        description="Cron expression: minute, hour, day of month, month and day of week;"
-        " '0 4 * * 1' is every Monday at 4"
-    )
-    timezone: Annotated[str, Field(min_length=1)] = Field(
-        default="UTC", description="Time zone of the cron expression, such as Europe/Berlin"
-    )
+    cron: Annotated[str, Field(min_length=1)]
+    """Cron expression: minute, hour, day of month, month and day of week; '0 4 * * 1' is every
+    Monday at 4"""
+    timezone: Annotated[str, Field(min_length=1)] = "UTC"
+    """Time zone of the cron expression, such as Europe/Berlin"""
 
     @field_validator("cron")
     @classmethod

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from conf.base import FindingCode, Name, PosLabel, Scoring, Section, Seed
 from conf.problem_sections import (
     DataSection,
@@ -35,67 +33,57 @@ __all__ = ["SelectConfig"]
 class SelectConfig(Section):
     """The configuration of one run; only `name` and `data` are required."""
 
-    name: Name = Field(
-        description="Name of the run and of the registered model: letters, digits, dots,"
-        " underscores and hyphens",
-    )
-    description: str | None = Field(
-        default=None, description="Purpose of the run, stored with the run"
-    )
-    seed: Seed = Field(default=0, description="Seed of everything that has no seed of its own")
-    data: DataSection = Field(description="The table and the roles of its columns")
-    split: SplitSection = Field(
-        default=SplitSection(), description="The test rows, which no search sees"
-    )
-    model: ModelSection = Field(
-        default=ModelSection(), description="Model that evaluates the subsets"
-    )
+    name: Name
+    """Name of the run and of the registered model: letters, digits, dots, underscores and
+    hyphens"""
+    description: str | None = None
+    """Purpose of the run, stored with the run"""
+    seed: Seed = 0
+    """Seed of everything that has no seed of its own"""
+    data: DataSection
+    """The table and the roles of its columns"""
+    split: SplitSection = SplitSection()
+    """The test rows, which no search sees"""
+    model: ModelSection = ModelSection()
+    """Model that evaluates the subsets"""
     scoring: Scoring = None
     pos_label: PosLabel = None
-    folds: FoldsSection = Field(default=FoldsSection(), description="Folds of the cross-validation")
-    space: SpaceSection = Field(default=SpaceSection(), description="Constraints on the subsets")
-    prepare: PrepareSection = Field(
-        default=PrepareSection(), description="Preparation of the search"
-    )
-    strategy: StrategySection = Field(default=StrategySection(), description="Search algorithm")
-    warm: WarmSection | None = Field(
-        default=None,
-        description="Saved subsets that the strategy evaluates first; null starts without",
-    )
-    budget: BudgetSection = Field(default=BudgetSection(), description="When the search ends")
-    evaluation: EvaluationSection = Field(
-        default=EvaluationSection(), description="How subsets are evaluated"
-    )
-    proxy: ProxySection | None = Field(
-        default=None,
-        description="Cheaper model that guides the search; the best subsets are evaluated on the"
-        " full model; null searches on the full model",
-    )
-    prefilter: PrefilterSection | None = Field(
-        default=PrefilterSection(when="auto"),
-        description="Rank all units by the importances of the model, and search the first ones,"
-        " as many as have the lowest cost on fresh folds; by default for tables of more than 5,000"
-        " columns; null searches all",
-    )
-    confirm: ConfirmSection | None = Field(
-        default=ConfirmSection(),
-        description="Evaluation of the best subsets on fresh folds, which selects among them; null"
-        " takes the lowest cost on the folds of the search",
-    )
-    ensemble: EnsembleSection = Field(
-        default=EnsembleSection(), description="Ensemble of models of the best subsets"
-    )
-    test: HoldoutSection = Field(
-        default=HoldoutSection(), description="How the result is evaluated on the test rows"
-    )
-    tracking: TrackingSection = Field(
-        default=TrackingSection(), description="MLflow tracking store"
-    )
-    archive: ArchiveSection = Field(default=ArchiveSection(), description="Cache of evaluations")
-    retries: RetriesSection = Field(default=RetriesSection(), description="Retries of an epoch")
-    mute: list[FindingCode] = Field(
-        default=[], description="Codes of findings that are not reported, such as SWM112"
-    )
+    folds: FoldsSection = FoldsSection()
+    """Folds of the cross-validation"""
+    space: SpaceSection = SpaceSection()
+    """Constraints on the subsets"""
+    prepare: PrepareSection = PrepareSection()
+    """Preparation of the search"""
+    strategy: StrategySection = StrategySection()
+    """Search algorithm"""
+    warm: WarmSection | None = None
+    """Saved subsets that the strategy evaluates first; null starts without"""
+    budget: BudgetSection = BudgetSection()
+    """When the search ends"""
+    evaluation: EvaluationSection = EvaluationSection()
+    """How subsets are evaluated"""
+    proxy: ProxySection | None = None
+    """Cheaper model that guides the search; the best subsets are evaluated on the full model; null
+    searches on the full model"""
+    prefilter: PrefilterSection | None = PrefilterSection(when="auto")
+    """Rank all units by the importances of the model, and search the first ones, as many as have
+    the lowest cost on fresh folds; by default for tables of more than 5,000 columns; null searches
+    all"""
+    confirm: ConfirmSection | None = ConfirmSection()
+    """Evaluation of the best subsets on fresh folds, which selects among them; null takes the
+    lowest cost on the folds of the search"""
+    ensemble: EnsembleSection = EnsembleSection()
+    """Ensemble of models of the best subsets"""
+    test: HoldoutSection = HoldoutSection()
+    """How the result is evaluated on the test rows"""
+    tracking: TrackingSection = TrackingSection()
+    """MLflow tracking store"""
+    archive: ArchiveSection = ArchiveSection()
+    """Cache of evaluations"""
+    retries: RetriesSection = RetriesSection()
+    """Retries of an epoch"""
+    mute: list[FindingCode] = []
+    """Codes of findings that are not reported, such as SWM112"""
     schedule: Schedule = None
 
     @property
