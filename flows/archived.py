@@ -7,11 +7,10 @@ from contextlib import closing
 import numpy as np
 
 from conf.schema import SelectConfig
-from flows.configured import fetched, prepare_as_configured
+from flows.configured import archive_url, fetched, prepare_as_configured
 from swarm.errors import ConfigError, DataError
 from swarm.storage.archive import Archive
 from swarm.validation.archived import ArchivedEvidence, archived_evidence
-from tasks.secrets import expand
 
 __all__ = ["evidence_of"]
 
@@ -38,7 +37,7 @@ def evidence_of(config: SelectConfig) -> ArchivedEvidence:
         )
     data = prepare_as_configured(config, fetched(config), needs=())
     problem = data.problem
-    with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:
+    with closing(Archive(archive_url(config.archive))) as archive:
         if not archive.has_evaluations(problem):
             raise DataError(
                 "the archive has no evaluations of this problem; run `swarm select` with this "

@@ -34,13 +34,14 @@ from flows.compare_runner import (
 )
 from flows.configured import (
     PreparedData,
+    archive_url,
     fetched,
     plan_as_configured,
     prepare_as_configured,
     probe_as_configured,
 )
 from flows.findings import tell
-from flows.flow_runs import run_name, tag_run
+from flows.flow_runs import COMMAND_FLOW
 from flows.progress import say, show_stage
 from flows.stages import Stage
 from flows.tracking import logged_parameters, tracking_as_configured, wait_for_log
@@ -58,11 +59,9 @@ from tasks.search_cell import (
     ConfiguredSelector,
     cost_of_all,
     cost_on_test_rows,
-    is_search_retryable,
     run_cell,
     run_selector,
 )
-from tasks.secrets import expand
 from tasks.steps import positive_of
 from tasks.tracking import Tracking
 from tasks.tracking.comparison import SearchRuns, unfinished
@@ -147,19 +146,13 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
         return with_runner(config, new, verbosity, Path(folder) / "stop")
 
 
-@flow(
-    name="compare",
-    flow_run_name=run_name,
-    on_running=[tag_run],
-    validate_parameters=False,
-    persist_result=False,
-)
+@flow(name="compare", **COMMAND_FLOW)
 def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> ComparisonRun:
     text = f"reading and preparing {len(config.datasets)} data set"
     text += "s" * (len(config.datasets) != 1)
     with show_stage(Stage.PREPARE, verbosity, text=text):
         prepared, told = _prepared(config)
-        url = expand(config.archive.url, "address of the archive")
+        url = archive_url(config.archive)
         Archive(url).close()
         tracking = tracking_as_configured(config.tracking)
         _probe(config, prepared, url)
@@ -393,11 +386,7 @@ def _submitter(
     tags: Mapping[_Key, Mapping[str, str]],
 ) -> Callable[[Cell], PrefectFuture[Any]]:
     """Return a function that submits a search to the task runner and opens its run."""
-    retries: Any = {
-        "retries": config.retries.attempts - 1,
-        "retry_delay_seconds": config.retries.delay_seconds,
-        "retry_condition_fn": is_search_retryable,
-    }
+    retries = config.retries.attempts, config.retries.delay_seconds
 
     def submit(cell: Cell) -> PrefectFuture[Any]:
         key = _key(config, cell.dataset, cell.seed)
@@ -407,16 +396,16 @@ def _submitter(
         known = {"dataset": cell.dataset, f"{kind}.name": name, "seed": cell.seed}
         known |= {f"{kind}.params.{own}": value for own, value in section.params.items()}
         runs.begin(cell, {**tags[key], "strategy": name, "seed": str(cell.seed)}, known)
-        options = {**retries, "task_run_name": cell.name}
         if kind == "selector":
             # The check of the configuration requires a split.
             assert data.test is not None
             chosen = _selector(config, cell)
-            selecting = run_selector.with_options(**options)
+            selecting = run_selector.retried(*retries).with_options(task_run_name=cell.name)
             return selecting.submit(cell, chosen, data.problem, archive, stop, data.test)
         select = config.as_select(cell.dataset, cell.strategy, cell.seed)
         plan = plan_as_configured(select, data, cell.seed)
-        return run_cell.with_options(**options).submit(cell, plan, archive, stop, data.test)
+        searching = run_cell.retried(*retries).with_options(task_run_name=cell.name)
+        return searching.submit(cell, plan, archive, stop, data.test)
 
     return submit
 

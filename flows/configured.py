@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from conf.estimator import build_estimator, build_setting, settings_of
 from conf.resolve import fold_kind, problem_options, split_options
-from conf.run_sections import EvaluationSection, WarmSection
+from conf.run_sections import ArchiveSection, EvaluationSection, WarmSection
 from conf.schema import SelectConfig
 from flows.tracking import tracking_as_configured
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.probe import probe
 from swarm.fastpaths import require_device
 from swarm.findings import Finding, unmuted
-from swarm.problem.folds import Fold
-from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
@@ -29,6 +28,7 @@ from swarm.search.tuning import Tuning
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
+from tasks.preparation import Prepared
 from tasks.secrets import expand
 from tasks.split import horizon_findings, time_findings
 from tasks.steps import fetch_data, prepare_search, split_rows
@@ -37,6 +37,8 @@ from tasks.tracking import Tracking
 
 __all__ = [
     "PreparedData",
+    "archive_url",
+    "checked_plan",
     "evaluation_options",
     "fetched",
     "plan_as_configured",
@@ -51,33 +53,19 @@ _Config = TypeVar("_Config", bound=SelectConfig)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedData:
-    """A table that is ready to be searched.
+class PreparedData(Prepared):
+    """A table that is ready to be searched; its findings are without those that are muted.
 
     Attributes
     ----------
-    problem : Problem
-        On the training rows.
-    hints : Hints
     train : Table
-        Training rows.
+        Training rows, those of the problem.
     test : Table or None
         Test rows.
-    findings : tuple of Finding
-        Reasons to doubt costs or test scores, without those that are muted.
-    fresh : Problem or None
-        The problem on fresh folds, to confirm the best subsets.
-    cut_folds : tuple of (train, test) or None
-        The folds on which a prefilter ranks and cuts the units, if one applies.
     """
 
-    problem: Problem
-    hints: Hints
     train: Table
-    test: Table | None = None
-    findings: tuple[Finding, ...] = ()
-    fresh: Problem | None = None
-    cut_folds: tuple[Fold, ...] | None = None
+    test: Table | None
 
 
 def fetched(config: SelectConfig) -> Table:
@@ -150,15 +138,7 @@ def prepare_as_configured(
             " table, or set warm to null"
         )
     told = unmuted([*findings, *prepared.findings], config.mute)
-    return PreparedData(
-        prepared.problem,
-        prepared.hints,
-        train,
-        test,
-        told,
-        prepared.fresh,
-        prepared.cut_folds,
-    )
+    return PreparedData(**{**vars(prepared), "findings": told}, train=train, test=test)
 
 
 def with_warm_subsets(config: _Config, tracking: Tracking | None = None) -> _Config:
@@ -183,6 +163,11 @@ def with_warm_subsets(config: _Config, tracking: Tracking | None = None) -> _Con
         path = store.download(config.warm.run, "features.json")
         subsets += subsets_of(json.loads(path.read_text(encoding="utf-8")))
     return config.model_copy(update={"warm": WarmSection(subsets=subsets)})
+
+
+def archive_url(section: ArchiveSection) -> str:
+    """Return the URL of the archive, with secrets."""
+    return expand(section.url, "address of the archive")
 
 
 def refuse_warm_start(config: SelectConfig, command: str) -> None:
@@ -235,6 +220,15 @@ def plan_as_configured(
         row_parts(data.problem, config.budget.rows),
         config.evaluation.asynchronous,
     )
+
+
+def checked_plan(config: SelectConfig, data: PreparedData) -> SearchPlan:
+    """Return the plan of a search that can be run, with a model that works."""
+    plan = plan_as_configured(config, data)
+    plan.check()
+    with closing(Archive(archive_url(config.archive))) as archive:
+        probe_as_configured(config, plan, archive)
+    return plan
 
 
 def _tuning(config: SelectConfig, problem: Problem) -> Tuning | None:

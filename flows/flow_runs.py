@@ -22,7 +22,15 @@ from tasks.flow_run import FLOW_RUN_TAG
 from tasks.secrets import expand
 from tasks.sources import newest
 
-__all__ = ["configuration_of", "end_crashed", "flow_name", "run_name", "tag_run", "tags_of"]
+__all__ = [
+    "COMMAND_FLOW",
+    "configuration_of",
+    "end_crashed",
+    "flow_name",
+    "run_name",
+    "tag_run",
+    "tags_of",
+]
 
 # Names listed in the name of a run; longer lists are counted.
 _MOST_NAMES = 3
@@ -115,3 +123,12 @@ def _data_name(data: DataSection) -> str:
         with contextlib.suppress(Exception):
             path = newest(os.path.expandvars(os.path.expanduser(expand(path, "path"))))
     return PurePath(path).stem
+
+
+# Options of the flows that commands run.
+COMMAND_FLOW: dict[str, Any] = {
+    "flow_run_name": run_name,
+    "on_running": [tag_run],
+    "validate_parameters": False,
+    "persist_result": False,
+}

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from prefect import flow
 
 from conf.check import check
 from conf.estimator import build_estimator
-from conf.load import as_yaml
 from conf.resolve import fold_kind, outer_windows, split_options
 from conf.schema import SelectConfig
 from flows.compare_progress import CellDisplay, cell_display
 from flows.configured import (
     PreparedData,
+    archive_url,
+    checked_plan,
     fetched,
     plan_as_configured,
     prepare_as_configured,
-    probe_as_configured,
     refuse_warm_start,
 )
 from flows.findings import tell
-from flows.flow_runs import run_name, tag_run
+from flows.flow_runs import COMMAND_FLOW
 from flows.planning import estimate_search
 from flows.progress import plain_seconds, say, show_stage
 from flows.stages import Stage
-from flows.tracking import logged_parameters, tracking_as_configured, wait_for_log
+from flows.tracking import start_repeated, wait_for_log
 from swarm.errors import ConfigError
 from swarm.search.runner import SearchPlan
 from swarm.statistics.resampled import CorrectedTTest
-from swarm.storage.archive import Archive
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.nested import NestedEstimate, estimate
 from swarm.validation.stability import CORE, NOISE
@@ -47,9 +43,9 @@ from tasks.nested import (
     outer_kind,
     run_outer_fold,
 )
-from tasks.search_cell import Cell, SearchInterrupted, is_search_retryable
-from tasks.secrets import expand
-from tasks.stability import Assessment, assess
+from tasks.search_cell import Cell
+from tasks.stability import Assessment, assess, index_as_dict, stability_metrics
+from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
 from tasks.table import Table
 from tasks.tracking.run_log import RunLog, describe_run, failure
@@ -138,10 +134,7 @@ class NestedRun:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as JSON types; undefined values are null."""
-        found, index = self.estimate, self.stability.by_rows
-        assert index is not None
-        names = ("index", "low", "high", "level", "n_subsets", "mean_size")
-        defined = index.index == index.index
+        found = self.estimate
         return {
             "run": self.run_id,
             "outer_folds": self.scheme,
@@ -155,7 +148,7 @@ class NestedRun:
             "metrics": _records(found.metrics),
             "optimism": _test(found.optimism),
             "optimism_confirmed": _test(found.optimism_confirmed),
-            "stability": {name: getattr(index, name) for name in names} if defined else None,
+            "stability": index_as_dict(self.stability.by_rows),
             "fits": self.totals("fits"),
             "seconds": self.totals("seconds"),
             "folds": [
@@ -173,13 +166,7 @@ class NestedRun:
         }
 
 
-@flow(
-    name="nested",
-    flow_run_name=run_name,
-    on_running=[tag_run],
-    validate_parameters=False,
-    persist_result=False,
-)
+@flow(name="nested", **COMMAND_FLOW)
 def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int = 1) -> NestedRun:
     """Repeat search, confirmation and ensemble in outer folds, and score them on their test rows.
 
@@ -219,20 +206,24 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         outer_windows(config, kind),
     )
     scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
-    url = expand(config.archive.url, "address of the archive")
     with show_stage(Stage.PREPARE, verbosity):
         whole = prepare_as_configured(config, table, needs=(), split=False)
         for part in parts:
             # Report outer folds that are too small for the search before any of them is run.
             prepare_as_configured(config, table.take(part.train), needs=(), split=False)
-        first = plan_as_configured(
+        first = checked_plan(
             config, prepare_as_configured(config, table.take(parts[0].train), split=False)
         )
-        first.check()
-        with closing(Archive(url)) as archive:
-            probe_as_configured(config, first, archive)
-        log = _open_log(config, outer, whole, table, scheme)
-    with log, tempfile.TemporaryDirectory(prefix="swarm-nested-") as folder:
+        log = start_repeated(
+            config,
+            "nested",
+            vars(outer),
+            outer.folds * outer.repeats,
+            whole.problem,
+            table,
+            {"outer_folds": scheme},
+        )
+    with log:
         tell(whole.findings, verbosity)
         say(f"outer folds: {scheme}", verbosity)
         if verbosity > 0:
@@ -240,11 +231,10 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
                 projection = _projection(config, first, len(parts))
             say(projection, verbosity)
         say(f"{Stage.SEARCH.line}: run {log.run_id} in {log.tracking.label}", verbosity)
-        stop = Path(folder) / "stop"
         try:
             with cell_display(len(parts), 0, verbosity) as shown:
                 results = [
-                    _run_fold(config, number, part, table, url, log, stop, shown)
+                    _run_fold(config, number, part, table, log, shown)
                     for number, part in enumerate(parts)
                 ]
         except SearchInterrupted:
@@ -269,35 +259,12 @@ def _projection(config: SelectConfig, first: SearchPlan, n_folds: int) -> str:
     )
 
 
-def _open_log(
-    config: SelectConfig, outer: OuterPlan, whole: PreparedData, table: Table, scheme: str
-) -> RunLog:
-    tags = describe_run(whole.problem, table.source, config.strategy.name, config.seed)
-    # A range rather than a seed, so that this run cannot be resumed as a search.
-    last = config.seed + outer.folds * outer.repeats - 1
-    tags |= {"kind": "nested", "seed": f"{config.seed} to {last}", "outer_folds": scheme}
-    params = logged_parameters(config) | {
-        f"nested.{key}": value for key, value in vars(outer).items()
-    }
-    return RunLog.start(
-        tracking_as_configured(config.tracking),
-        f"{config.name}-{config.strategy.name}-nested",
-        params,
-        tags,
-        as_yaml(config),
-        table=table,
-        description=config.description,
-    )
-
-
 def _run_fold(
     config: SelectConfig,
     number: int,
     part: OuterFold,
     table: Table,
-    url: str,
     log: RunLog,
-    stop: Path,
     shown: CellDisplay,
 ) -> FoldResult:
     """Run one outer fold as a task, and log it as a child run."""
@@ -307,23 +274,16 @@ def _run_fold(
     tags = describe_run(data.problem, table.source, cell.strategy, cell.seed)
     tags |= {"kind": "outer-fold", "dataset": table.name, "outer_fold": part.name}
     child = log.child(cell.name, {"outer_fold": part.name, "seed": cell.seed}, tags)
-    running = run_outer_fold.with_options(
-        task_run_name=f"{part.name}, seed {cell.seed}",
-        retries=config.retries.attempts - 1,
-        retry_delay_seconds=config.retries.delay_seconds,
-        retry_condition_fn=is_search_retryable,
-    )
+    running = run_outer_fold.retried(config.retries.attempts, config.retries.delay_seconds)
+    running = running.with_options(task_run_name=f"{part.name}, seed {cell.seed}")
     try:
         result = running(
             cell,
             plan_as_configured(config, data, cell.seed),
-            url,
-            stop,
+            archive_url(config.archive),
             train,
             test,
-            n_models=config.ensemble.n_models,
-            union_at_most=config.ensemble.union_at_most,
-            vote=config.ensemble.vote,
+            **config.ensemble.model_dump(),
             metrics=config.test.metrics,
         )
     except Exception as error:
@@ -399,14 +359,9 @@ def _metrics(run: NestedRun) -> dict[str, float | None]:
     figures["nested/optimism"] = run.estimate.optimism.mean
     if run.estimate.optimism_confirmed is not None:
         figures["nested/optimism_confirmed"] = run.estimate.optimism_confirmed.mean
-    index = run.stability.by_rows
-    assert index is not None
-    figures |= {"stability_rows": index.index}
-    figures |= {"stability_rows_low": index.low, "stability_rows_high": index.high}
-    for kind in ("fits", "seconds"):
-        prefix = "spent/fits" if kind == "fits" else "work_seconds"
-        totals = run.totals("fits" if kind == "fits" else "seconds")
-        figures |= {f"{prefix}_{stage}": float(value) for stage, value in totals.items()}
+    figures |= stability_metrics(run.stability)
+    figures |= {f"spent/fits_{stage}": float(n) for stage, n in run.totals("fits").items()}
+    figures |= {f"work_seconds_{stage}": s for stage, s in run.totals("seconds").items()}
     return {name: _plain(value) for name, value in figures.items()}
 
 

@@ -23,9 +23,9 @@ from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
 from conf.resolve import fold_kind
 from flows.approval import ask
-from flows.configured import fetched, with_warm_subsets
+from flows.configured import archive_url, fetched, with_warm_subsets
 from flows.findings import tell
-from flows.flow_runs import run_name, tag_run
+from flows.flow_runs import COMMAND_FLOW
 from flows.progress import show_stage
 from flows.select import Outcome, Started, carry_out, start
 from flows.stages import Stage
@@ -43,7 +43,6 @@ from tasks.refresh.champion import Champion, Champions
 from tasks.refresh.decision import announce, decision_files, measure, publish_features
 from tasks.refresh.lock import champion_lock
 from tasks.refresh.trained_rows import find_trained_rows, record_of_rows
-from tasks.secrets import expand
 from tasks.table import Table
 
 __all__ = ["RefreshRun", "refresh"]
@@ -114,13 +113,7 @@ class RefreshRun:
         return tuple(map(str, self.findings))
 
 
-@flow(
-    name="refresh",
-    flow_run_name=run_name,
-    on_running=[tag_run],
-    validate_parameters=False,
-    persist_result=False,
-)
+@flow(name="refresh", **COMMAND_FLOW)
 def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> RefreshRun:
     """Search the newest table, and promote the result if it beats the champion on the test rows.
 
@@ -140,7 +133,7 @@ def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> R
         If another refresh of this champion is running, or a store is unavailable.
     """
     check(config)
-    url = expand(config.archive.url, "address of the archive")
+    url = archive_url(config.archive)
     # Opened first, so that the archive reports its own errors before it is locked.
     Archive(url).close()
     name = config.champion_name

@@ -29,7 +29,6 @@ from tasks.steps import (
     confirm_best,
     confirm_fresh,
     cut_by_importance,
-    is_retryable,
     run_epoch,
 )
 from tasks.tracking.run_log import RunLog
@@ -50,11 +49,7 @@ def search_as_configured(
     Ctrl-C ends the search, not the run. The forecast of the stages after the search learns the
     pace of its fits.
     """
-    epoch = run_epoch.with_options(
-        retries=config.retries.attempts - 1,
-        retry_delay_seconds=config.retries.delay_seconds,
-        retry_condition_fn=is_retryable,
-    )
+    epoch = run_epoch.retried(config.retries.attempts, config.retries.delay_seconds)
 
     def step(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
         named = epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")

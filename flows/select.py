@@ -17,6 +17,7 @@ from conf.resolve import fold_kind
 from conf.schema import SelectConfig
 from flows.configured import (
     PreparedData,
+    archive_url,
     fetched,
     plan_as_configured,
     prepare_as_configured,
@@ -24,7 +25,7 @@ from flows.configured import (
     with_warm_subsets,
 )
 from flows.findings import tell
-from flows.flow_runs import run_name, tag_run
+from flows.flow_runs import COMMAND_FLOW
 from flows.planning import workload_of
 from flows.progress import show_stage
 from flows.searching import search_as_configured
@@ -63,7 +64,6 @@ from tasks.report import (
     run_facts,
     write_report,
 )
-from tasks.secrets import expand
 from tasks.steps import (
     fit_ensemble,
     judge_answer,
@@ -132,39 +132,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Started:
-    """An open MLflow run and its prepared search.
-
-    Attributes
-    ----------
-    config : SelectConfig
-    plan : SearchPlan
-    train, test : Table
-    archive : Archive
-    tracking : Tracking
-    log : RunLog
-    registered : str or None
-        Name of the model in the registry.
-    findings : tuple of Finding
-    """
+    """An open MLflow run and its prepared search; `registered` is the name of the model, if any."""
 
     config: SelectConfig
     plan: SearchPlan
     train: Table
     test: Table
     archive: Archive
-    tracking: Tracking
     log: RunLog
     registered: str | None
     findings: tuple[Finding, ...]
 
 
-@flow(
-    name="select",
-    flow_run_name=run_name,
-    on_running=[tag_run],
-    validate_parameters=False,
-    persist_result=False,
-)
+@flow(name="select", **COMMAND_FLOW)
 def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) -> Outcome:
     """Search the features of a table, and evaluate the result on rows that no search has seen.
 
@@ -233,7 +213,7 @@ def start(
             " not allowed; set tracking.register to false, or use an estimator of scikit-learn or"
             " LightGBM"
         )
-    archive = Archive(expand(config.archive.url, "address of the archive"))
+    archive = Archive(archive_url(config.archive))
     with ExitStack() as opened:
         opened.callback(archive.close)
         tracking = tracking or tracking_as_configured(config.tracking)
@@ -241,7 +221,7 @@ def start(
         _refuse_metrics(config, data)
         log = _open_run(config, run_id, tracking, data, tags or {})
         opened.pop_all()
-    return Started(config, plan, data.train, data.test, archive, tracking, log, name, data.findings)
+    return Started(config, plan, data.train, data.test, archive, log, name, data.findings)
 
 
 def _refuse_metrics(config: SelectConfig, data: PreparedData) -> None:

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from prefect import flow
 
 from conf.check import check
 from conf.estimator import build_estimator
-from conf.load import as_yaml
 from conf.resolve import split_options
 from conf.schema import SelectConfig
 from flows.compare_progress import CellDisplay, cell_display
 from flows.configured import (
     PreparedData,
+    archive_url,
+    checked_plan,
     fetched,
     plan_as_configured,
     prepare_as_configured,
-    probe_as_configured,
     refuse_warm_start,
 )
 from flows.findings import tell
-from flows.flow_runs import run_name, tag_run
+from flows.flow_runs import COMMAND_FLOW
 from flows.progress import say, show_stage
 from flows.stages import Stage
-from flows.tracking import logged_parameters, tracking_as_configured, wait_for_log
+from flows.tracking import start_repeated, wait_for_log
 from swarm.errors import ConfigError
 from swarm.findings import as_file, codes_of
-from swarm.storage.archive import Archive
 from swarm.validation.stability import CORE, NOISE, classify
-from tasks.search_cell import (
-    Cell,
-    CellResult,
-    SearchInterrupted,
-    is_search_retryable,
-    run_cell,
-)
-from tasks.secrets import expand
+from tasks.search_cell import Cell, CellResult, run_cell
 from tasks.stability import (
     Assessment,
     assess,
@@ -49,11 +38,12 @@ from tasks.stability import (
     draw_sample,
     scheme_of,
     similarity_of,
+    stability_metrics,
     with_probes,
 )
+from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
 from tasks.table import Table
-from tasks.tracking.run_log import RunLog, describe_run
 
 __all__ = ["Repetitions", "StabilityRun", "stability"]
 
@@ -143,13 +133,7 @@ class StabilityRun:
     scheme: str
 
 
-@flow(
-    name="stability",
-    flow_run_name=run_name,
-    on_running=[tag_run],
-    validate_parameters=False,
-    persist_result=False,
-)
+@flow(name="stability", **COMMAND_FLOW)
 def stability(
     config: SelectConfig, repetitions: Repetitions | None = None, verbosity: int = 1
 ) -> StabilityRun:
@@ -186,26 +170,30 @@ def stability(
     with show_stage(Stage.PREPARE, verbosity):
         config, train, probes = _probed(config, train, plan.probes)
         whole = prepare_as_configured(config, train, split=False)
-        search = plan_as_configured(config, whole)
-        search.check()
         if plan.resamples:
             # Report a sample that is impossible, or too small for the folds, before any search.
             prepare_as_configured(config, sample(0), split=False)
-        with closing(Archive(expand(config.archive.url, "address of the archive"))) as archive:
-            probe_as_configured(config, search, archive)
+        checked_plan(config, whole)
         drawn = "in complementary pairs" if plan.paired else "without replacement"
         scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train, estimator)]}, {drawn}"
-        log = _open_log(logged, plan, whole, train, scheme)
-    with log, tempfile.TemporaryDirectory(prefix="swarm-stability-") as folder:
+        log = start_repeated(
+            logged,
+            "stability",
+            vars(plan),
+            max(plan.seeds, plan.resamples),
+            whole.problem,
+            train,
+            {"draws": scheme},
+        )
+    with log:
         tell(whole.findings, verbosity)
         say(f"{Stage.SEARCH.line}: run {log.run_id} in {log.tracking.label}", verbosity)
         log.files({"findings.json": as_file(whole.findings, config.mute)})
         log.tag({"findings": codes_of(whole.findings)})
-        stop = Path(folder) / "stop"
         try:
             with cell_display(plan.seeds + plan.resamples, 0, verbosity) as shown:
                 by_seed = [
-                    _searched(config, _cell(config, "all rows", i), whole, stop, shown)
+                    _searched(config, _cell(config, "all rows", i), whole, shown)
                     for i in range(plan.seeds)
                 ]
                 by_rows = [
@@ -213,7 +201,6 @@ def stability(
                         config,
                         _cell(config, f"draw {i + 1}", i),
                         prepare_as_configured(config, sample(i), split=False),
-                        stop,
                         shown,
                     )
                     for i in range(plan.resamples)
@@ -254,40 +241,14 @@ def _cell(config: SelectConfig, rows: str, number: int) -> Cell:
     return Cell(rows, config.strategy.name, config.seed + number)
 
 
-def _open_log(
-    config: SelectConfig, plan: Repetitions, whole: PreparedData, train: Table, scheme: str
-) -> RunLog:
-    tracking = tracking_as_configured(config.tracking)
-    tags = describe_run(whole.problem, train.source, config.strategy.name, config.seed)
-    # A range rather than a seed, so that this run cannot be resumed as a search.
-    last = config.seed + max(plan.seeds, plan.resamples) - 1
-    tags |= {"kind": "stability", "seed": f"{config.seed} to {last}", "draws": scheme}
-    params = logged_parameters(config) | {
-        f"stability.{key}": value for key, value in vars(plan).items()
-    }
-    return RunLog.start(
-        tracking,
-        f"{config.name}-{config.strategy.name}-stability",
-        params,
-        tags,
-        as_yaml(config),
-        table=train,
-        description=config.description,
-    )
-
-
 def _searched(
-    config: SelectConfig, cell: Cell, prepared: PreparedData, stop: Path, shown: CellDisplay
+    config: SelectConfig, cell: Cell, prepared: PreparedData, shown: CellDisplay
 ) -> CellResult:
     """Run one search as a task; all workers evaluate its subsets."""
-    searching = run_cell.with_options(
-        task_run_name=f"{cell.dataset}, seed {cell.seed}",
-        retries=config.retries.attempts - 1,
-        retry_delay_seconds=config.retries.delay_seconds,
-        retry_condition_fn=is_search_retryable,
-    )
-    url = expand(config.archive.url, "address of the archive")
-    result = searching(cell, plan_as_configured(config, prepared, cell.seed), url, stop)
+    searching = run_cell.retried(config.retries.attempts, config.retries.delay_seconds)
+    named = searching.with_options(task_run_name=f"{cell.dataset}, seed {cell.seed}")
+    searched = plan_as_configured(config, prepared, cell.seed)
+    result = named(cell, searched, archive_url(config.archive))
     shown.finished(result)
     return result
 
@@ -299,19 +260,7 @@ def _metrics(assessment: Assessment) -> dict[str, float]:
         for name in ("core", "optional", "noise")
     }
     figures["consensus_size"] = float(len(assessment.consensus))
-    for part, found in (("seeds", assessment.by_seed), ("rows", assessment.by_rows)):
-        if found is not None and found.index == found.index:
-            figures |= {
-                f"stability_{part}": found.index,
-                f"stability_{part}_low": found.low,
-                f"stability_{part}_high": found.high,
-            }
-    for part, adjusted in (
-        ("seeds", assessment.adjusted_by_seed),
-        ("rows", assessment.adjusted_by_rows),
-    ):
-        if adjusted is not None and adjusted == adjusted:
-            figures[f"stability_{part}_adjusted"] = adjusted
+    figures |= stability_metrics(assessment)
     if assessment.control is not None:
         figures["features_stable"] = float(assessment.control.stable.sum())
         figures["false_selections_lowest_bound"] = assessment.control.lowest

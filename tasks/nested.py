@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -184,7 +183,6 @@ def run_outer_fold(
     cell: Cell,
     plan: SearchPlan,
     archive: str,
-    stop: Path,
     train: Table,
     test: Table,
     *,
@@ -204,8 +202,6 @@ def run_outer_fold(
         On the training rows.
     archive : str
         URL of the archive, with secrets.
-    stop : Path
-        The search ends when this file exists.
     train, test : Table
     n_models, union_at_most, vote
         See :class:`conf.run_sections.EnsembleSection`.
@@ -217,7 +213,7 @@ def run_outer_fold(
     SearchInterrupted
         If the searches were interrupted.
     """
-    searched, finished = search_cell(cell, plan, archive, stop)
+    searched, finished = search_cell(cell, plan, archive)
     result, plan = finished.result, finished.plan
     masks, _ = result.best_members(n_models, union_at_most)
     subsets = [result.space.subset(mask) for mask in masks]

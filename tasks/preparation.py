@@ -27,7 +27,7 @@ from tasks.table import Table
 __all__ = ["Prepared", "prepare"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """Inputs of a search.
 
@@ -48,9 +48,9 @@ class Prepared:
 
     problem: Problem
     hints: Hints
-    findings: tuple[Finding, ...] = ()
-    fresh: Problem | None = None
-    cut_folds: tuple[Fold, ...] | None = None
+    findings: tuple[Finding, ...]
+    fresh: Problem | None
+    cut_folds: tuple[Fold, ...] | None
 
 
 def prepare(

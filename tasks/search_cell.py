@@ -20,8 +20,7 @@ from swarm.problem.problem import Problem
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
 from swarm.validation.selectors import select
-from tasks.step import step
-from tasks.steps import is_retryable
+from tasks.step import SearchInterrupted, step
 from tasks.table import Table
 from tasks.tracking.note import run_title
 from tasks.tracking.run_log import parquet
@@ -30,10 +29,8 @@ __all__ = [
     "Cell",
     "CellResult",
     "ConfiguredSelector",
-    "SearchInterrupted",
     "cost_of_all",
     "cost_on_test_rows",
-    "is_search_retryable",
     "run_cell",
     "run_selector",
     "search_cell",
@@ -75,21 +72,6 @@ class ConfiguredSelector:
         }
         left = {k: v for k, v in values.items() if k in known and k not in self.given}
         return own.set_params(**left)
-
-
-class SearchInterrupted(SwarmError):
-    """The searches were interrupted; finished evaluations are in the archive."""
-
-
-def is_search_retryable(task: object, run: object, state: Any) -> bool:
-    """Retry condition: neither invalid input nor an interruption is retried."""
-    try:
-        state.result(raise_on_failure=True)
-    except SearchInterrupted:
-        return False
-    except Exception:
-        return is_retryable(task, run, state)
-    return True
 
 
 @dataclass(frozen=True, order=True)
@@ -201,7 +183,11 @@ def _cost(problem: Problem, mask: NDArray[np.bool_], archive: str, what: str) ->
 
 @step("search")
 def run_cell(
-    cell: Cell, plan: SearchPlan, archive: str, stop: Path, test: Table | None = None
+    cell: Cell,
+    plan: SearchPlan,
+    archive: str,
+    stop: Path | None = None,
+    test: Table | None = None,
 ) -> CellResult:
     """Run one search; evaluations that are in the archive are not repeated.
 
@@ -211,14 +197,14 @@ def run_cell(
     plan : SearchPlan
     archive : str
         URL of the archive, with secrets.
-    stop : Path
+    stop : Path, optional
         The search ends when this file exists.
     test : Table, optional
         Held-out rows.
 
     Raises
     ------
-    Stopped
+    SearchInterrupted
         If the searches were interrupted.
     """
     return search_cell(cell, plan, archive, stop, test)[0]

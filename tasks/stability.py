@@ -42,8 +42,10 @@ __all__ = [
     "assessment_files",
     "control_errors",
     "draw_sample",
+    "index_as_dict",
     "scheme_of",
     "similarity_of",
+    "stability_metrics",
     "with_probes",
 ]
 
@@ -345,6 +347,29 @@ def control_errors(
         adjusted_by_seed=adjusted(by_seed),
         adjusted_by_rows=adjusted(by_rows),
     )
+
+
+def index_as_dict(found: Stability | None) -> dict[str, float] | None:
+    """Return a stability index with its interval; None if there is none or it is undefined."""
+    if found is None or found.index != found.index:
+        return None
+    names = ("index", "low", "high", "level", "n_subsets", "mean_size")
+    return {name: getattr(found, name) for name in names}
+
+
+def stability_metrics(assessment: Assessment) -> dict[str, float]:
+    """Return the metrics of the stability over seeds and over rows that are defined."""
+    figures: dict[str, float] = {}
+    for part, found, adjusted in (
+        ("seeds", assessment.by_seed, assessment.adjusted_by_seed),
+        ("rows", assessment.by_rows, assessment.adjusted_by_rows),
+    ):
+        name = f"stability_{part}"
+        if found is not None and found.index == found.index:
+            figures |= {name: found.index, f"{name}_low": found.low, f"{name}_high": found.high}
+        if adjusted is not None and adjusted == adjusted:
+            figures[f"{name}_adjusted"] = adjusted
+    return figures
 
 
 def _free(space: SearchSpace, probes: Sequence[str]) -> NDArray[np.bool_]:

@@ -12,7 +12,9 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.futures import PrefectFuture
 
-__all__ = ["Step", "step"]
+from swarm.errors import InputError, SwarmError
+
+__all__ = ["SearchInterrupted", "Step", "step"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +52,29 @@ class Step(Generic[P, R]):
     def with_options(self, **options: Any) -> Step[P, R]:
         """Return a copy of the step with other options of :class:`prefect.Task`."""
         return Step(self.fn, self.task.with_options(**options))
+
+    def retried(self, attempts: int, delay_seconds: float) -> Step[P, R]:
+        """Return a copy that is attempted again after an error that may be transient."""
+        return self.with_options(
+            retries=attempts - 1,
+            retry_delay_seconds=delay_seconds,
+            retry_condition_fn=_is_retryable,
+        )
+
+
+class SearchInterrupted(SwarmError):
+    """The searches were interrupted; finished evaluations are in the archive."""
+
+
+def _is_retryable(_task: object, _run: object, state: Any) -> bool:
+    """Retry condition: neither invalid input nor an interruption is retried."""
+    try:
+        state.result(raise_on_failure=True)
+    except (InputError, SearchInterrupted):
+        return False
+    except Exception:
+        return True
+    return True
 
 
 def step(name: str) -> Callable[[Callable[P, R]], Step[P, R]]:

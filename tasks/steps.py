@@ -14,23 +14,19 @@ import numpy as np
 import pandas as pd
 
 from swarm.ensemble import SubsetEnsemble
-from swarm.errors import InputError
-from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
-from swarm.problem.time_folds import TimeWindows
-from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
+from swarm.search.confirmation import confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
-from swarm.search.prefilter import Cut, Prefilter, cut_units
+from swarm.search.prefilter import cut_units
 from swarm.search.proxy import confirm
-from swarm.search.result import SearchResult
-from swarm.search.tuning import Round, Tuning, TuningResult, choose_setting
+from swarm.search.tuning import choose_setting
 from swarm.validation import Judgement, judge
 from tasks.models.registry import ModelInfo, log_ensemble
 from tasks.preparation import prepare
 from tasks.sources import fetch
-from tasks.split import Split, split
+from tasks.split import split
 from tasks.step import step
 from tasks.table import Table
 from tasks.tracking.run_log import RunLog
@@ -42,7 +38,6 @@ __all__ = [
     "cut_by_importance",
     "fetch_data",
     "fit_ensemble",
-    "is_retryable",
     "judge_answer",
     "positive_of",
     "prepare_search",
@@ -50,17 +45,6 @@ __all__ = [
     "run_epoch",
     "split_rows",
 ]
-
-
-def is_retryable(_task: object, _run: object, state: Any) -> bool:
-    """Retry condition: invalid input is not retried, any other error may be transient."""
-    try:
-        state.result(raise_on_failure=True)
-    except InputError:
-        return False
-    except Exception:
-        return True
-    return True
 
 
 @step("fetch")
@@ -74,54 +58,18 @@ def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
     return fetch(source, **{k: v for k, v in options.items() if k not in others})
 
 
-@step("split")
-def split_rows(
-    table: Table,
-    kind: str,
-    test_size: float,
-    seed: int,
-    estimator: Any,
-    windows: TimeWindows | None = None,
-) -> Split:
-    """Split the rows; see :func:`tasks.split.split`."""
-    return split(table, kind, test_size=test_size, seed=seed, estimator=estimator, windows=windows)
-
-
+split_rows = step("split")(split)
 prepare_search = step("prepare")(prepare)
+cut_by_importance = step("prefilter")(cut_units)
+choose_model_setting = step("model-setting")(choose_setting)
+confirm_best = step("confirm")(confirm)
+confirm_fresh = step("confirm-fresh")(confirm_on_fresh_folds)
 
 
 @step("epoch")
 def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
     """Run one epoch from a frozen state; a retry repeats the same epoch."""
     return search.step(state)
-
-
-@step("prefilter")
-def cut_by_importance(plan: Prefilter, evaluator: CrossValidation) -> Cut:
-    """Leave units out before the search; see :func:`swarm.search.prefilter.cut_units`."""
-    return cut_units(plan, evaluator)
-
-
-@step("model-setting")
-def choose_model_setting(tuning: Tuning, rounds: Sequence[Round], *given: Any) -> TuningResult:
-    """Choose a setting of the model; see :func:`swarm.search.tuning.choose_setting`."""
-    return choose_setting(tuning, rounds, *given)
-
-
-@step("confirm")
-def confirm_best(
-    result: SearchResult, guide: CrossValidation, evaluator: CrossValidation, **options: Any
-) -> SearchResult:
-    """Evaluate the best subsets of the proxy model; see :func:`swarm.search.proxy.confirm`."""
-    return confirm(result, guide, evaluator, **options)
-
-
-@step("confirm-fresh")
-def confirm_fresh(
-    result: SearchResult, searched: CrossValidation, fresh: CrossValidation, plan: ConfirmationPlan
-) -> SearchResult:
-    """Evaluate the best subsets on fresh folds; see :mod:`swarm.search.confirmation`."""
-    return confirm_on_fresh_folds(result, searched, fresh, plan)
 
 
 @step("ensemble")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -70,9 +69,7 @@ def test_an_undefined_cost_has_no_interval():
         estimate([outer(0.0)])
 
 
-def run_fold(
-    config: SelectConfig, table: Table, folder: Path, archive: str = "sqlite://"
-) -> FoldResult:
+def run_fold(config: SelectConfig, table: Table, archive: str = "sqlite://") -> FoldResult:
     """Run the first of three outer folds of a table, without a flow."""
     part = outer_folds(table, "random", 3, 1, 0, GaussianNB())[0]
     train, test = table.take(part.train), table.take(part.test)
@@ -81,7 +78,6 @@ def run_fold(
         Cell(part.name, config.strategy.name, 0),
         plan_as_configured(config, data),
         archive,
-        folder / "stop",
         train,
         test,
         n_models=3,
@@ -91,7 +87,7 @@ def run_fold(
     )
 
 
-def test_test_rows_of_an_outer_fold_change_nothing_but_its_scores(bench, tmp_path):
+def test_test_rows_of_an_outer_fold_change_nothing_but_its_scores(bench):
     config = bench.config(model=BAYES)
     table = fetched(config)
     test = outer_folds(table, "random", 3, 1, 0, GaussianNB())[0].test
@@ -100,16 +96,16 @@ def test_test_rows_of_an_outer_fold_change_nothing_but_its_scores(bench, tmp_pat
     target.iloc[test] = 1 - target.iloc[test]
     changed = replace(table, features=features, target=target)
 
-    plain, found = (run_fold(config, each, tmp_path) for each in (table, changed))
+    plain, found = (run_fold(config, each) for each in (table, changed))
     assert found.subsets == plain.subsets
     assert found.scores.searched_cost == plain.scores.searched_cost
     assert found.scores.confirmed_cost == plain.scores.confirmed_cost
     assert found.scores.costs["best_subset"] > 0.5 > plain.scores.costs["best_subset"]
 
 
-def test_fits_of_each_stage_are_counted(bench, tmp_path):
+def test_fits_of_each_stage_are_counted(bench):
     config = bench.config(model=BAYES)
-    found = run_fold(config, fetched(config), tmp_path, bench.archive)
+    found = run_fold(config, fetched(config), bench.archive)
     n_models = len(found.subsets)
     assert found.fits["search"] == found.cell.fits
     # 5 fresh partitions of 3 folds, for the confirmed subsets and all features.

@@ -306,7 +306,9 @@ def test_the_test_rows_are_not_seen(bench: Bench) -> None:
     table = fetched(config)
     data = prepare_as_configured(config, table)
     estimator = build_estimator(config.model)
-    rows = split_rows(table, config.split.kind, config.split.test_size, 0, estimator).test
+    rows = split_rows(
+        table, config.split.kind, test_size=config.split.test_size, estimator=estimator
+    ).test
     assert (table.features.iloc[rows].to_numpy() == data.test.features.to_numpy()).all()
     features = table.features.copy()
     features.iloc[rows] = 0.0
