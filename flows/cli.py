@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.cli_champion import champion, refresh, rollback
 from flows.cli_check import check
+from flows.cli_flow import checked, interruptible
 from flows.cli_init import init
 from flows.cli_nested import nested
 from flows.cli_options import (
@@ -31,10 +32,13 @@ from flows.cli_runs import runs
 from flows.cli_serve import serve
 from flows.cli_servers import down, ui, up
 from flows.cli_stability import stability
-from flows.findings import Mute, with_mute
-from flows.prefect_server import launch_prefect, lost_connection
+from flows.findings import Mute
+from flows.prefect_server import PrefectServer, launch_prefect, lost_connection
 from flows.warnings_and_logs import show_warnings_once
 from swarm.errors import ConfigError, InputError, StoreError, SwarmError
+
+if TYPE_CHECKING:
+    from conf.schema import SelectConfig
 
 __all__ = ["app", "main"]
 
@@ -89,15 +93,10 @@ def select(
     Example: swarm select default --set budget.epochs=20
     """
     with launch_prefect() as server:
-        from conf.check import check as check_config
         from conf.load import load_select
 
-        given = [*(set_ or ()), *warm_setting(warm)]
-        loaded = with_mute(load_select(config, given), mute)
-        check_config(loaded)
-        with server.starting(0 if quiet else 1 + verbose):
-            import flows.select  # noqa: F401  slow, and the server is starting meanwhile
-    _run(loaded, None, 0 if quiet else 1 + verbose, as_json)
+        loaded = load_select(config, [*(set_ or ()), *warm_setting(warm)])
+        _run(server, loaded, mute, None, 0 if quiet else 1 + verbose, as_json)
 
 
 @app.command()
@@ -116,40 +115,26 @@ def compare(
 
     Example: swarm compare compare
     """
+    verbosity = 0 if quiet else 1 + verbose
     with launch_prefect() as server:
-        from conf.check import check as check_config
         from conf.load import load_compare
 
-        loaded = with_mute(load_compare(config, set_ or ()), mute)
-        check_config(loaded)
-        with server.starting(0 if quiet else 1 + verbose):
+        with checked(server, load_compare(config, set_ or ()), mute, verbosity) as loaded:
             from flows.compare import compare as flow
             from flows.compare_summary import comparison_as_json, print_comparison
-    try:
-        compared = flow(loaded, new, 0 if quiet else 1 + verbose)
-    except KeyboardInterrupt:
-        typer.echo("interrupted; run the same command to continue", err=True)
-        raise typer.Exit(130) from None
+    with interruptible("run the same command to continue"):
+        compared = flow(loaded, new, verbosity)
     if as_json:
         typer.echo(comparison_as_json(compared, loaded))
     else:
         print_comparison(compared, loaded)
 
 
-app.command()(init)
-app.command()(check)
-app.command()(refresh)
-app.command()(champion)
-app.command()(rollback)
-app.command()(serve)
-app.command()(report)
-app.command()(runs)
-app.command()(plan)
-app.command()(nested)
-app.command()(stability)
-app.command()(up)
-app.command()(down)
-app.command()(ui)
+for command in (
+    *(init, check, refresh, champion, rollback, serve, report, runs),
+    *(plan, nested, stability, up, down, ui),
+):
+    app.command()(command)
 
 
 @app.command()
@@ -182,7 +167,6 @@ def resume(
     Example: swarm resume RUN_ID --set budget.epochs=200
     """
     with launch_prefect() as server:
-        from conf.check import check as check_config
         from conf.later_keys import earlier_values
         from conf.load import RefreshConfig, from_yaml, only_select
         from conf.text import parse
@@ -196,11 +180,7 @@ def resume(
                 f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, which"
                 " reuses all evaluations"
             )
-        loaded = with_mute(loaded, mute)
-        check_config(loaded)
-        with server.starting(0 if quiet else 1 + verbose):
-            import flows.select  # noqa: F401  slow, and the server is starting meanwhile
-    _run(loaded, run_id, 0 if quiet else 1 + verbose, as_json)
+        _run(server, loaded, mute, run_id, 0 if quiet else 1 + verbose, as_json)
 
 
 @app.command()
@@ -304,16 +284,19 @@ def _quieten() -> None:
     os.environ.setdefault("DO_NOT_TRACK", "1")
 
 
-def _run(config: Any, run_id: str | None, verbosity: int, as_json: bool) -> None:
-    from flows.select import select as flow
-    from flows.summary import print_summary, summary_as_json
-
-    try:
+def _run(
+    server: PrefectServer,
+    config: SelectConfig,
+    mute: list[str] | None,
+    run_id: str | None,
+    verbosity: int,
+    as_json: bool,
+) -> None:
+    with checked(server, config, mute, verbosity) as config:
+        from flows.select import select as flow
+        from flows.summary import print_summary, summary_as_json
+    with interruptible("all evaluations so far are in the archive"):
         outcome = flow(config, run_id, verbosity)
-    except KeyboardInterrupt:
-        # Caught here, as typer would exit without a message.
-        typer.echo("interrupted; all evaluations so far are in the archive", err=True)
-        raise typer.Exit(130) from None
     if as_json:
         typer.echo(summary_as_json(outcome, config))
     else:

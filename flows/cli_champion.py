@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.cli_flow import checked, interruptible
 from flows.cli_options import AsJson, Config, Quiet, Set, Uri, Verbose, tracking_of
-from flows.findings import Mute, with_mute
+from flows.findings import Mute
 from flows.prefect_server import launch_prefect
 
 __all__ = ["champion", "refresh", "rollback"]
@@ -31,20 +32,15 @@ def refresh(
 
     Example: swarm refresh my.yaml --force
     """
+    verbosity = 0 if quiet else 1 + verbose
     with launch_prefect() as server:
-        from conf.check import check
         from conf.load import load_refresh
 
-        loaded = with_mute(load_refresh(config, set_ or ()), mute)
-        check(loaded)
-        with server.starting(0 if quiet else 1 + verbose):
+        with checked(server, load_refresh(config, set_ or ()), mute, verbosity) as loaded:
             from flows.refresh import refresh as flow
             from flows.refresh_summary import print_refresh
-    try:
-        done = flow(loaded, force, 0 if quiet else 1 + verbose)
-    except KeyboardInterrupt:
-        typer.echo("interrupted; the champion is unchanged", err=True)
-        raise typer.Exit(130) from None
+    with interruptible("the champion is unchanged"):
+        done = flow(loaded, force, verbosity)
     print_refresh(done, loaded, quiet=quiet)
 
 

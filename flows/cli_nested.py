@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from flows.cli_flow import checked, interruptible
 from flows.cli_options import AsJson, Config, Quiet, Set, Verbose
 from flows.prefect_server import launch_prefect
 
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from flows.nested import NestedRun
 
 __all__ = ["nested", "print_nested"]
-
-# Width of the output in a file.
-_WIDE = 110
 
 
 def nested(
@@ -44,22 +42,17 @@ def nested(
 
     Example: swarm nested default --folds 5
     """
+    verbosity = 0 if quiet else 1 + verbose
     with launch_prefect() as server:
-        from conf.check import check
         from conf.load import load_select
 
-        loaded = load_select(config, set_ or ())
-        check(loaded)
-        with server.starting(0 if quiet else 1 + verbose):
+        with checked(server, load_select(config, set_ or ()), None, verbosity) as loaded:
             from flows.nested import OuterPlan
             from flows.nested import nested as flow
 
             outer = OuterPlan(folds, repeats, rows)
-    try:
-        found = flow(loaded, outer, 0 if quiet else 1 + verbose)
-    except KeyboardInterrupt:
-        typer.echo("interrupted; run the same command to continue", err=True)
-        raise typer.Exit(130) from None
+    with interruptible("run the same command to continue"):
+        found = flow(loaded, outer, verbosity)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=2, ensure_ascii=False))
     else:
@@ -69,15 +62,13 @@ def nested(
 def print_nested(found: NestedRun, config: SelectConfig) -> None:
     """Print the costs with their gains, the stability, and what each stage took."""
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.table import Table
 
     from flows.cli_stability import describe_index
     from flows.summary import MEANING
+    from flows.terminal import print_end, result_console
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDE)
+    console = result_console()
     table = Table(
         title=f"On the test rows of {found.estimate.n_folds} outer folds",
         title_justify="left",
@@ -105,10 +96,8 @@ def print_nested(found: NestedRun, config: SelectConfig) -> None:
         f"{stage} {fits[stage]:,.0f} fits, {seconds[stage]:,.1f} s" for stage in fits if fits[stage]
     ]
     console.print(f"Stages, cached fits included: {'; '.join(stages)}.", soft_wrap=True)
-    for text in found.warnings:
-        console.print(f"[yellow]warning:[/yellow] {text}")
-    console.print(f"\nrun      {found.run_id}  ({config.tracking.experiment})")
-    console.print("look     swarm ui, then open nested_folds.csv and figures among its artifacts")
+    look = "look     swarm ui, then open nested_folds.csv and figures among its artifacts"
+    print_end(console, found.warnings, found.run_id, config.tracking.experiment, look)
 
 
 def _optimism(found: NestedRun) -> str:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli_flow import checked, interruptible
 from flows.cli_options import AsJson, Config, Quiet, Set, Verbose
-from flows.findings import Mute, with_mute
+from flows.findings import Mute
 from flows.prefect_server import launch_prefect
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["describe_index", "print_stability", "stability"]
 
-# Width of the output in a file.
-_WIDE = 110
 _MOST_ROWS = 30
 
 
@@ -80,13 +79,11 @@ def stability(
     if from_archive:
         _print_archived(config, set_, as_json)
         return
+    verbosity = 0 if quiet else 1 + verbose
     with launch_prefect() as server:
-        from conf.check import check
         from conf.load import load_select
 
-        loaded = with_mute(load_select(config, set_ or ()), mute)
-        check(loaded)
-        with server.starting(0 if quiet else 1 + verbose):
+        with checked(server, load_select(config, set_ or ()), mute, verbosity) as loaded:
             from flows.stability import Repetitions
             from flows.stability import stability as flow
 
@@ -99,11 +96,8 @@ def stability(
                 probes=probes,
                 false_selections=false_selections,
             )
-    try:
-        assessed = flow(loaded, plan, 0 if quiet else 1 + verbose)
-    except KeyboardInterrupt:
-        typer.echo("interrupted; run the same command to continue", err=True)
-        raise typer.Exit(130) from None
+    with interruptible("run the same command to continue"):
+        assessed = flow(loaded, plan, verbosity)
     if as_json:
         typer.echo(json.dumps(as_dict(assessed), indent=2, ensure_ascii=False))
     else:
@@ -131,13 +125,12 @@ def _print_archived(config: str, set_: list[str] | None, as_json: bool) -> None:
         typer.echo(json.dumps(figures, indent=2, ensure_ascii=False))
         return
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDE)
+    from flows.terminal import result_console
+
+    console = result_console()
     table = Table(box=SIMPLE)
     table.add_column("feature", overflow="fold")
     for name in ("winner share", "effect of removal", f"{found.level:.0%} interval", "pairs"):
@@ -169,22 +162,17 @@ def _print_archived(config: str, set_: list[str] | None, as_json: bool) -> None:
 
 def as_dict(assessed: StabilityRun) -> dict[str, Any]:
     """Return the result as JSON data; undefined values are null."""
+    from tasks.stability import index_as_dict
+
     found = assessed.assessment
-
-    def index(one: Stability | None) -> dict[str, float] | None:
-        if one is None or one.index != one.index:
-            return None
-        names = ("index", "low", "high", "level", "n_subsets", "mean_size")
-        return {name: getattr(one, name) for name in names}
-
     return {
         "run": assessed.run_id,
         "draws": assessed.scheme,
         "basis": found.basis,
         "core_from": found.thresholds[0],
         "noise_to": found.thresholds[1],
-        "stability_over_seeds": index(found.by_seed),
-        "stability_over_rows": index(found.by_rows),
+        "stability_over_seeds": index_as_dict(found.by_seed),
+        "stability_over_rows": index_as_dict(found.by_rows),
         "adjusted_over_seeds": _plain(found.adjusted_by_seed),
         "adjusted_over_rows": _plain(found.adjusted_by_rows),
         "error_control": _control(found.control),
@@ -227,13 +215,12 @@ def _plain(value: float | None) -> float | None:
 def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
     """Print the selection frequencies, the stability index, and where to find more."""
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDE)
+    from flows.terminal import print_end, result_console
+
+    console = result_console()
     found = assessed.assessment
     both = found.by_seed is not None and found.by_rows is not None
     table = Table(box=SIMPLE)
@@ -269,8 +256,8 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
         console.print(line, markup=False)
     listed = ", ".join(map(escape, found.consensus))
     console.print(f"Consensus of {len(found.consensus)}: {listed}", soft_wrap=True)
-    console.print(f"\nrun      {assessed.run_id}  ({config.tracking.experiment})")
-    console.print("look     swarm ui, then open stability.csv and figures among its artifacts")
+    look = "look     swarm ui, then open stability.csv and figures among its artifacts"
+    print_end(console, (), assessed.run_id, config.tracking.experiment, look)
 
 
 def sentence(assessed: StabilityRun) -> str:

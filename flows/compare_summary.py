@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 
 from rich.box import SIMPLE
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from conf.compare_schema import CompareConfig
 from flows.compare import ComparisonRun
+from flows.terminal import print_end, result_console
 from swarm.report.comparison import columns_of, formatted, judged_cost, sentences
 
 __all__ = ["comparison_as_json", "print_comparison"]
@@ -44,9 +43,7 @@ def comparison_as_json(compared: ComparisonRun, config: CompareConfig) -> str:
 
 def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
     """Print a table for each data set, the ranks, the test results, and where to find more."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDE)
+    console = result_console(_WIDE)
     comparison = compared.comparison
     columns = {**columns_of(comparison), **_TIMES}
     for dataset in comparison.datasets:
@@ -71,10 +68,8 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
         console.print(_ranks(compared))
     for text in sentences(comparison):
         console.print(text)
-    for text in compared.warnings:
-        console.print(f"[yellow]warning:[/yellow] {escape(text)}")
-    console.print(f"\nrun      {compared.run_id}  ({config.tracking.experiment})")
-    console.print("look     swarm ui, then open comparison.html among its artifacts")
+    look = "look     swarm ui, then open comparison.html among its artifacts"
+    print_end(console, compared.warnings, compared.run_id, config.tracking.experiment, look)
 
 
 def _ranks(compared: ComparisonRun) -> Table:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from conf.schema import SelectConfig
 from flows.select import Outcome
+from flows.terminal import WIDE, print_end, result_console
 from swarm.validation import Judgement
 from swarm.validation.metrics import display_name
 
 __all__ = ["MEANING", "print_summary", "summary_as_json"]
 
-# Width of the table with all metrics.
-_WIDE = 110
 # Metrics that fit side by side; the report has all of them.
 _METRICS = 5
 MEANING = {
@@ -56,7 +54,7 @@ def summary_as_json(outcome: Outcome, config: SelectConfig) -> str:
 
 def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     """Print the selected features, the test scores with their baselines, and where to find more."""
-    console = _console()
+    console = result_console()
     result, judgement, head = outcome.result, outcome.judgement, outcome.headline
     console.print(f"\n[bold]{escape(head.title)}[/bold]")
     if head.n_features < head.n_available:
@@ -74,7 +72,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     if result.tuning is not None:
         text = result.tuning.sentence()
         console.print(f"{text[0].upper()}{text[1:]}.", highlight=False, markup=False)
-    console.print(_figures(judgement, wide=console.width >= _WIDE))
+    console.print(_figures(judgement, wide=console.width >= WIDE))
     console.print(judgement.verdict(), highlight=False, markup=False)
     if judgement.positive:
         console.print(judgement.positive, highlight=False, markup=False)
@@ -83,13 +81,11 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
             f"Optimism of the best subset: {judgement.optimism:+.4f} "
             "(cost on these rows minus cost in cross-validation)."
         )
-    for text in outcome.warnings:
-        console.print(f"[yellow]warning:[/yellow] {escape(text)}")
     if outcome.unsent:
         console.print(f"[yellow]{outcome.unsent}[/yellow]")
-    console.print(f"\nrun      {outcome.run_id}  ({config.tracking.experiment})")
-    console.print(f"model    {_stored(outcome)}", soft_wrap=True)
-    console.print("look     swarm ui (or make ui), then open report.html among the run's artifacts")
+    look = "look     swarm ui (or make ui), then open report.html among the run's artifacts"
+    model = f"model    {_stored(outcome)}"
+    print_end(console, outcome.warnings, outcome.run_id, config.tracking.experiment, model, look)
 
 
 def _stored(outcome: Outcome) -> str:
@@ -103,12 +99,6 @@ def _stored(outcome: Outcome) -> str:
     if not outcome.registered:
         return f"{outcome.model_uri} (stored with the run; tracking.register: auto registers it)"
     return outcome.model_uri
-
-
-def _console() -> Console:
-    """Return a console as wide as the terminal, or wide enough for all metrics in a file."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
 
 
 def _figures(judgement: Judgement, wide: bool) -> Table:
