@@ -19,7 +19,7 @@ from conf.load import AnyConfig, CompareConfig, load_leniently
 from conf.resolve import fold_kind, problem_options, split_options
 from conf.run_sections import StrategySection
 from conf.schema import SelectConfig
-from swarm.errors import ConfigError, InputError, nearest
+from swarm.errors import ConfigError, InputError
 from swarm.evaluation.probe import probe
 from swarm.fastpaths import require_device
 from swarm.findings import Finding, found, unmuted
@@ -42,7 +42,7 @@ from tasks.sources import read_raw
 from tasks.sources._assemble import assemble
 from tasks.sources._checks import check_features
 from tasks.sources._dates import parsed_dates
-from tasks.sources._raw import Raw, name_list
+from tasks.sources._raw import Raw, name_list, unknown_column
 from tasks.split import horizon_findings, split, time_findings
 from tasks.table import Table
 
@@ -170,9 +170,7 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) 
 
     def known(role: str, name: str) -> bool:
         if name not in columns:
-            hint = nearest(name, columns) or f"; the columns are {some(columns, 5)}"
-            text = f"unknown {role} column {name!r} in {raw.source!r}{hint}"
-            told.append(_refused("SWM002", text))
+            told.append(_refused("SWM002", unknown_column(role, name, raw.source, columns)))
         return name in columns
 
     roles = {role: getattr(data, role) for role in _ROLES} | {"fold": config.folds.column}

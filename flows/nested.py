@@ -297,10 +297,7 @@ def _run_fold(
 def _log_fold(child: RunLog, result: FoldResult) -> None:
     """Log the search of an outer fold by epoch, then its scores."""
     cell, scores = result.cell, result.scores
-    rows = cell.history.set_index("epoch").to_dict("index")
-    child.metrics(
-        {int(str(epoch)): {str(k): v for k, v in row.items()} for epoch, row in rows.items()}
-    )
+    child.metrics(cell.steps())
     child.metrics(
         {
             cell.epochs: {
@@ -312,12 +309,7 @@ def _log_fold(child: RunLog, result: FoldResult) -> None:
             }
         }
     )
-    child.files(
-        {
-            **cell.files(),
-            "metrics.csv": scores.table.to_csv(index=False).encode(),
-        }
-    )
+    child.files({**cell.files(), "metrics.csv": scores.table.to_csv(index=False).encode()})
     setting = {} if result.setting is None else result.setting
     chosen = {f"model.chosen.{name}": str(value) for name, value in setting.items()}
     child.tag({"stopped": cell.reason, **chosen})

@@ -14,15 +14,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError
-from swarm.problem.folds import make_folds
-from swarm.problem.target import task_of
 from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.report.stability import stability_files
 from swarm.search.result import SearchResult
 from swarm.search.runner import SearchPlan
 from swarm.storage.archive import Archive
 from swarm.validation.nested import NestedEstimate, OuterScores
+from tasks.preparation import table_folds
 from tasks.search_cell import Cell, CellResult, search_cell
+from tasks.split import classes_of
 from tasks.stability import Assessment, scheme_of
 from tasks.step import step
 from tasks.steps import fit_ensemble, judge_answer
@@ -101,10 +101,7 @@ def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
         return "time"
     if folds in ("purged", "column"):
         return folds
-    classes = isinstance(table.target, pd.Series) and task_of(table.target, estimator) in (
-        "binary",
-        "multiclass",
-    )
+    classes = classes_of(table, estimator) is not None
     kind = scheme_of(table, estimator)
     if kind == "group":
         return "stratified_group" if classes else "group"
@@ -153,23 +150,10 @@ def outer_folds(
             "folds.kind to another one"
         )
 
-    def values(column: pd.Series | None) -> NDArray[Any] | None:
-        return None if column is None else column.to_numpy()
-
     found = []
     for repeat in range(repeats):
-        made = make_folds(
-            kind,
-            np.asarray(table.target),
-            task_of(table.target, estimator),
-            n_folds=n_folds,
-            seed=seed + repeat,
-            groups=values(table.groups),
-            time=values(table.time),
-            column=values(table.fold),
-            windows=windows,
-            label_end=values(table.label_end),
-        )
+        own = seed + repeat
+        made = table_folds(table, estimator, kind=kind, n_folds=n_folds, seed=own, windows=windows)
         again = f", repeat {repeat + 1}" if repeats > 1 else ""
         found += [
             OuterFold(f"fold {i} of {len(made)}{again}", np.sort(train), np.sort(test))

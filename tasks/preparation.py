@@ -24,7 +24,7 @@ from swarm.search.warm import warm_masks
 from tasks.split import label_spans
 from tasks.table import Table
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Prepared", "prepare", "table_folds"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def prepare(
     repeats = folds.pop("repeats", 1)
 
     def drawn(fold_seed: int) -> list[Fold]:
-        return _folds(train, {**folds, "seed": fold_seed}, estimator)
+        return table_folds(train, estimator, **{**folds, "seed": fold_seed})
 
     problem = Problem.build(
         train.features,
@@ -195,16 +195,18 @@ def _shared_time(train: Table, folds: Mapping[str, Any], problem: Problem) -> li
     return [found("SWM108", text)]
 
 
-def _folds(train: Table, folds: Mapping[str, Any], estimator: Any) -> list[Fold]:
+def table_folds(table: Table, estimator: Any, **options: Any) -> list[Fold]:
+    """Divide the rows of a table; `options` are those of :func:`swarm.problem.folds.make_folds`."""
+
     def values(column: pd.Series | None) -> np.ndarray | None:
         return None if column is None else column.to_numpy()
 
     return make_folds(
-        target=np.asarray(train.target),
-        task=task_of(train.target, estimator),
-        groups=values(train.groups),
-        time=values(train.time),
-        column=values(train.fold),
-        label_end=values(train.label_end),
-        **folds,
+        target=np.asarray(table.target),
+        task=task_of(table.target, estimator),
+        groups=values(table.groups),
+        time=values(table.time),
+        column=values(table.fold),
+        label_end=values(table.label_end),
+        **options,
     )

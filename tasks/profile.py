@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swarm.errors import DataError, nearest
+from swarm.errors import DataError
 from swarm.findings.columns import (
     constant_columns,
     date_format,
@@ -22,7 +22,7 @@ from swarm.findings.columns import (
 )
 from swarm.findings.leaks import leak_columns
 from swarm.problem.target import Task, task_of
-from tasks.sources._raw import Raw
+from tasks.sources._raw import Raw, unknown_column
 
 __all__ = ["Profile", "profile_of"]
 
@@ -83,9 +83,7 @@ def profile_of(raw: Raw, target: str) -> Profile:
     """
     frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
     if target not in frame.columns:
-        few = ", ".join(map(repr, list(frame.columns)[:10]))
-        hint = nearest(target, frame.columns) or f"; the columns are {few}"
-        raise DataError(f"unknown target column {target!r} in {raw.source!r}{hint}")
+        raise DataError(unknown_column("target", target, raw.source, frame.columns))
     answer = frame[target]
     gaps = int(answer.isna().sum())
     if gaps:

@@ -147,6 +147,11 @@ class CellResult:
         table = pd.read_parquet(BytesIO(history.read_bytes()))
         return cls(cell=cell, history=table, **facts)
 
+    def steps(self) -> dict[int, dict[str, float | None]]:
+        """Return the metrics of each epoch."""
+        rows = self.history.set_index("epoch").to_dict("index")
+        return {int(str(epoch)): {str(k): v for k, v in row.items()} for epoch, row in rows.items()}
+
     def row(self) -> dict[str, Any]:
         """Return the row of the search in the table of all cells."""
         names = (

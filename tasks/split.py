@@ -16,7 +16,7 @@ from swarm.problem.target import task_of
 from swarm.problem.time_folds import LabelSpans, TimeWindows, training_rows_before
 from tasks.table import Table
 
-__all__ = ["Split", "horizon_findings", "label_spans", "split", "time_findings"]
+__all__ = ["Split", "classes_of", "horizon_findings", "label_spans", "split", "time_findings"]
 
 Rows = NDArray[np.intp]
 # The target where it has classes.
@@ -94,7 +94,7 @@ def split(
     if kind not in kinds:
         raise DataError(f"unknown split {kind!r} ({', '.join(kinds)}){nearest(kind, kinds)}")
     test = np.zeros(len(table.features), dtype=bool)
-    classes = _classes(table, estimator)
+    classes = classes_of(table, estimator)
     test[kinds[kind](table, classes, test_size, seed)] = True
     train_rows, test_rows = np.flatnonzero(~test), np.flatnonzero(test)
     if kind == "time" and len(train_rows):
@@ -176,7 +176,7 @@ def _trained_before(table: Table, n_earlier: int, windows: TimeWindows) -> Rows:
     return rows
 
 
-def _classes(table: Table, estimator: Any) -> Classes:
+def classes_of(table: Table, estimator: Any) -> Classes:
     """Return the target of a classification, None otherwise."""
     target = table.target
     if isinstance(target, pd.Series) and task_of(target, estimator) in ("binary", "multiclass"):

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from swarm.errors import ConfigError, DataError
 from swarm.problem.space import SearchSpace
-from swarm.problem.target import task_of
 from swarm.report.stability import stability_files
 from swarm.statistics.spearman import spearman_distance, unit_distance
 from swarm.validation.adjusted import adjusted_stability
@@ -31,7 +30,7 @@ from swarm.validation.stability import (
     nogueira,
 )
 from tasks.search_cell import CellResult
-from tasks.split import split
+from tasks.split import classes_of, split
 from tasks.step import step
 from tasks.table import Table
 
@@ -179,10 +178,7 @@ def scheme_of(table: Table, estimator: Any) -> str:
     """Return the split kind for drawing rows: ``"group"``, ``"stratified"`` or ``"random"``."""
     if table.groups is not None:
         return "group"
-    if not isinstance(table.target, pd.Series):
-        return "random"
-    classes = task_of(table.target, estimator) in ("binary", "multiclass")
-    return "stratified" if classes else "random"
+    return "random" if classes_of(table, estimator) is None else "stratified"
 
 
 @step("resample")

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.problem import Problem
@@ -23,13 +22,12 @@ from swarm.search.prefilter import cut_units
 from swarm.search.proxy import confirm
 from swarm.search.tuning import choose_setting
 from swarm.validation import Judgement, judge
-from tasks.models.registry import ModelInfo, log_ensemble
+from tasks.models.registry import log_ensemble
 from tasks.preparation import prepare
 from tasks.sources import fetch
 from tasks.split import split
 from tasks.step import step
 from tasks.table import Table
-from tasks.tracking.run_log import RunLog
 
 __all__ = [
     "choose_model_setting",
@@ -64,6 +62,7 @@ cut_by_importance = step("prefilter")(cut_units)
 choose_model_setting = step("model-setting")(choose_setting)
 confirm_best = step("confirm")(confirm)
 confirm_fresh = step("confirm-fresh")(confirm_on_fresh_folds)
+register_model = step("register")(log_ensemble)
 
 
 @step("epoch")
@@ -124,19 +123,4 @@ def judge_answer(
         cv_cost=cv_cost,
         fitted=ensemble,
         **options,
-    )
-
-
-@step("register")
-def register_model(
-    log: RunLog,
-    ensemble: SubsetEnsemble,
-    example: pd.DataFrame,
-    name: str | None,
-    description: str | None,
-    params: Mapping[str, object],
-) -> ModelInfo:
-    """Save the ensemble as a model of the run, and register it if a name is given."""
-    return log_ensemble(
-        log.tracking, log.run_id, ensemble, example, name, description, params=params
     )

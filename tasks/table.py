@@ -78,18 +78,9 @@ class Table:
         Table
             A copy with `n_taken` rows and an index from 0.
         """
-
-        def part_of(value: Any) -> Any:
-            return None if value is None else value.iloc[rows].reset_index(drop=True)
-
-        return replace(
-            self,
-            features=part_of(self.features),
-            target=part_of(self.target),
-            groups=part_of(self.groups),
-            time=part_of(self.time),
-            weight=part_of(self.weight),
-            part=part_of(self.part),
-            fold=part_of(self.fold),
-            label_end=part_of(self.label_end),
-        )
+        parts: dict[str, Any] = {
+            name: part.iloc[rows].reset_index(drop=True)
+            for name, part in vars(self).items()
+            if isinstance(part, pd.Series | pd.DataFrame)
+        }
+        return replace(self, **parts)

@@ -140,15 +140,13 @@ class Champions:
 
     def answer(self, champion: Champion) -> dict[str, Any]:
         """Return the ``features.json`` of the run that created a champion."""
-        path = self.tracking.download(champion.run_id, "features.json")
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return self._json(champion, "features.json")
 
     def reference(self, champion: Champion) -> dict[str, Any] | None:
         """Return the summary of its training columns, None for a run of an older version."""
         if not self.tracking.find_artifact(champion.run_id, "reference.json"):
             return None
-        path = self.tracking.download(champion.run_id, "reference.json")
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return self._json(champion, "reference.json")
 
     def trained_rows(self, champion: Champion) -> bytes | None:
         """Return the record of its training rows, None for a run of an older version."""
@@ -209,6 +207,10 @@ class Champions:
                     max_results=100,
                 )
             )
+
+    def _json(self, champion: Champion, name: str) -> dict[str, Any]:
+        path = self.tracking.download(champion.run_id, name)
+        return dict(json.loads(path.read_text(encoding="utf-8")))
 
     def _champion(self, version: Any) -> Champion:
         tags = {key: value for key, value in version.tags.items() if key.startswith(_TAG)}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from swarm.errors import DataError, nearest
+from swarm.errors import DataError
 from tasks.sources._checks import (
     check_cells,
+    check_complete,
     check_features,
     check_target,
     label_end_of,
@@ -19,7 +20,7 @@ from tasks.sources._checks import (
     weight_of,
 )
 from tasks.sources._dates import date_parts, parsed_dates, sorted_dates
-from tasks.sources._raw import Raw, name_list, some
+from tasks.sources._raw import Raw, name_list, repeated, some, unknown_column
 from tasks.table import Table
 
 __all__ = ["assemble"]
@@ -43,10 +44,9 @@ def assemble(
     formats = dates or {}
     frame = raw.frame.reset_index(drop=True)
     frame.columns = pd.Index([str(name) for name in frame.columns])
-    repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
-    if repeated:
+    if twice := repeated(frame.columns):
         raise DataError(
-            f"duplicate column names in {raw.source!r}: {some(repeated)}; "
+            f"duplicate column names in {raw.source!r}: {some(twice)}; "
             "give each column its own name"
         )
     if not len(frame):
@@ -57,7 +57,8 @@ def assemble(
     named += [("drop", n) for n in drop] + [("categorical", n) for n in categorical]
     named += [("date", n) for n in formats]
     for role, name in named:
-        _require(raw.source, frame, role, name)
+        if name not in frame.columns:
+            raise DataError(unknown_column(role, name, raw.source, frame.columns))
         if role not in ("target", "categorical", "date") and name in targets:
             raise DataError(f"column {name!r} is both the target and {role!r}; choose one")
         if role != "drop":
@@ -99,7 +100,9 @@ def assemble(
         return frame[taken[role]] if role in taken else None
 
     time, weight, part = (column(role) for role in ("time", "weight", "part"))
-    groups = _complete("group", column("group"))
+    groups = column("group")
+    if groups is not None:
+        check_complete("group", groups)
     horizon = column("horizon")
     if horizon is not None and time is None:
         raise DataError(
@@ -121,30 +124,13 @@ def assemble(
     )
 
 
-def _complete(role: str, column: pd.Series | None) -> pd.Series | None:
-    if column is not None and column.isna().any():
-        raise DataError(
-            f"{role} column {column.name!r} is missing in {int(column.isna().sum())} rows; "
-            "fill or drop them first"
-        )
-    return column
-
-
 def _targets(raw: Raw, target: str | Sequence[str] | None) -> list[str]:
     names = name_list(target) or list(raw.target)
     if not names:
         raise DataError(f"{raw.source!r} has no default target; set 'target' to one of its columns")
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise DataError(f"target column {some(repeated)} is given twice; name it once")
+    if twice := repeated(names):
+        raise DataError(f"target column {some(twice)} is given twice; name it once")
     return names
-
-
-def _require(source: str, frame: pd.DataFrame, role: str, name: str) -> None:
-    if name in frame.columns:
-        return
-    hint = nearest(name, frame.columns) or f"; the columns are {some(frame.columns)}"
-    raise DataError(f"unknown {role} column {name!r} in {source!r}{hint}")
 
 
 def _safe_names(names: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ from tasks.sources._raw import Raw, some
 
 __all__ = [
     "check_cells",
+    "check_complete",
     "check_features",
     "check_target",
     "label_end_of",
@@ -32,6 +33,15 @@ def check_cells(role: str, column: pd.Series) -> None:
                 f"{role} column {column.name!r} has several values in one cell ({shown} in row "
                 f"{row}); use one value per row, or drop the column"
             )
+
+
+def check_complete(role: str, column: pd.Series) -> None:
+    """Refuse missing values."""
+    gaps = int(column.isna().sum())
+    if gaps:
+        raise DataError(
+            f"{role} column {column.name!r} is missing in {gaps} rows; fill or drop them first"
+        )
 
 
 def check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.DataFrame:
@@ -106,11 +116,7 @@ def weight_of(column: pd.Series) -> pd.Series:
 
 def time_of(column: pd.Series) -> pd.Series:
     """Return numbers or timestamps; text must be ISO 8601, so that its order is that of time."""
-    gaps = int(column.isna().sum())
-    if gaps:
-        raise DataError(
-            f"time column {column.name!r} is missing in {gaps} rows; fill or drop them first"
-        )
+    check_complete("time", column)
     if is_numeric_dtype(column) or is_datetime64_any_dtype(column):
         return column
     try:
@@ -129,11 +135,7 @@ def label_end_of(horizon: pd.Series, time: pd.Series) -> pd.Series:
     timedeltas, or texts such as ``36h``.
     """
     name = horizon.name
-    gaps = int(horizon.isna().sum())
-    if gaps:
-        raise DataError(
-            f"horizon column {name!r} is missing in {gaps} rows; fill or drop them first"
-        )
+    check_complete("horizon", horizon)
     dated = is_datetime64_any_dtype(time)
     plain = is_numeric_dtype(horizon)
     if not dated and not plain:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections import Counter
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path, PurePosixPath
@@ -15,7 +14,7 @@ import pandas as pd
 
 from swarm.errors import DataError
 from tasks.secrets import expand, reason
-from tasks.sources._raw import Raw, release_arrow_memory, some
+from tasks.sources._raw import Raw, release_arrow_memory, repeated, some
 from tasks.sources._snapshot import newest
 
 __all__ = ["read_file"]
@@ -175,10 +174,9 @@ def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
 
 
 def _refuse_repeated(names: list[str], shown: str) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
+    if twice := repeated(names):
         raise DataError(
-            f"duplicate column names in {shown!r}: {some(repeated)}; give each column its own name"
+            f"duplicate column names in {shown!r}: {some(twice)}; give each column its own name"
         )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-__all__ = ["Raw", "name_list", "release_arrow_memory", "some"]
+from swarm.errors import nearest
+
+__all__ = ["Raw", "name_list", "release_arrow_memory", "repeated", "some", "unknown_column"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,3 +58,14 @@ def some(names: Iterable[str], limit: int = 5) -> str:
     all_names = [repr(name) for name in names]
     rest = len(all_names) - limit
     return ", ".join(all_names[:limit]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def unknown_column(role: str, name: str, source: str, columns: Iterable[str]) -> str:
+    """Say that a table has no such column, with the nearest one or the first few."""
+    hint = nearest(name, columns) or f"; the columns are {some(columns)}"
+    return f"unknown {role} column {name!r} in {source!r}{hint}"

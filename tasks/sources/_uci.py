@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 from urllib.error import HTTPError
 
@@ -10,7 +9,7 @@ import pandas as pd
 
 from swarm.errors import DataError
 from tasks.secrets import reason
-from tasks.sources._raw import Raw, some
+from tasks.sources._raw import Raw, repeated, some
 
 __all__ = ["read_uci"]
 
@@ -25,9 +24,8 @@ def read_uci(*, name: str | None = None, id: int | None = None) -> Raw:
     answer = _ask(name, id)
     found, variables = answer["metadata"], answer["variables"]
     label = f"UCI data set {found['name']!r} (id {found['uci_id']})"
-    repeated = [n for n, count in Counter(variables["name"]).items() if count > 1]
-    if repeated:
-        raise DataError(f"duplicate column names in the {label}: {some(repeated)}; use a file")
+    if twice := repeated(variables["name"]):
+        raise DataError(f"duplicate column names in the {label}: {some(twice)}; use a file")
     frame: pd.DataFrame = answer["data"]["original"]
     role = dict(zip(variables["name"], variables["role"], strict=True))
     kind = dict(zip(variables["name"], variables["type"], strict=True))

@@ -23,6 +23,7 @@ from tasks.tracking.store import (
     redact,
     require_writable,
     resolve,
+    sqlite_file,
     store_errors,
     within,
 )
@@ -88,8 +89,7 @@ def open_tracking(
     location = _location(address, artifacts)
     with store_errors(address, "open the experiment"):
         if is_sqlite(address):
-            folder = Path(address.removeprefix("sqlite:///").partition("?")[0]).parent
-            folder.mkdir(parents=True, exist_ok=True)
+            sqlite_file(address).parent.mkdir(parents=True, exist_ok=True)
             with alone(address):
                 _make_tables(address)
                 contact(address, timeout)
@@ -106,7 +106,7 @@ def open_tracking(
 
 def _make_tables(address: str) -> None:
     """Create a new file atomically: MLflow cannot complete a partly created database."""
-    file = Path(address.removeprefix("sqlite:///").partition("?")[0])
+    file = sqlite_file(address)
     if file.exists():
         return
     load_mlflow()
@@ -191,8 +191,7 @@ def _location(uri: str, artifacts: str | Path | None) -> str | None:
         return None
     if artifacts is not None:
         return Path(artifacts).expanduser().absolute().as_uri()
-    file = Path(uri.removeprefix("sqlite:///").partition("?")[0])
-    folder = file.parent if is_sqlite(uri) else Path("mlruns").absolute()
+    folder = sqlite_file(uri).parent if is_sqlite(uri) else Path("mlruns").absolute()
     return (folder / "artifacts").as_uri()
 
 

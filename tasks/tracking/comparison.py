@@ -71,16 +71,13 @@ class SearchRuns:
     def end(self, result: CellResult) -> None:
         """Log the result of a search and end its run."""
         log = self._logs[result.cell]
-        rows = result.history.set_index("epoch").to_dict("index")
-        steps = {
-            int(str(epoch)): {str(k): v for k, v in row.items()} for epoch, row in rows.items()
-        }
+        steps = result.steps()
         last: dict[str, float | None] = {
             "work_seconds_algorithm": result.seconds_algorithm,
             "work_seconds_evaluation": result.seconds_evaluation,
             "test_cost": result.test_cost,
         }
-        if not rows:
+        if not steps:
             # A selector has no epochs.
             last |= {"best_cost": result.cost, "best_size": result.size, "fits": result.fits}
         last = {name: value for name, value in last.items() if value is not None}

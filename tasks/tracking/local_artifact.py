@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from tasks.secrets import expand
-from tasks.tracking.store import is_sqlite, local_folder, resolve
+from tasks.tracking.store import is_sqlite, local_folder, resolve, sqlite_file
 
 __all__ = ["local_artifact"]
 
@@ -33,7 +33,7 @@ def local_artifact(uri: str, run_id: str, path: str) -> str | None:
         If the address is a plain folder.
     """
     address = resolve(expand(uri, "address of the tracking store"))
-    file = Path(unquote(address.removeprefix("sqlite:///").partition("?")[0]))
+    file = Path(unquote(str(sqlite_file(address))))
     if not is_sqlite(address) or not file.exists():
         return None
     try:

@@ -30,6 +30,7 @@ __all__ = [
     "redact",
     "require_writable",
     "resolve",
+    "sqlite_file",
     "store_errors",
     "within",
 ]
@@ -85,6 +86,11 @@ def first_line(error: BaseException, uri: str = "") -> str:
 def is_sqlite(uri: str) -> bool:
     """Return whether the store is an SQLite file."""
     return uri.startswith("sqlite:")
+
+
+def sqlite_file(uri: str) -> Path:
+    """Return the path of the SQLite file of a store."""
+    return Path(uri.removeprefix("sqlite:///").partition("?")[0])
 
 
 def is_postgres(uri: str) -> bool:
@@ -180,7 +186,7 @@ def alone(uri: str) -> Iterator[None]:
     except ImportError:
         yield
         return
-    path = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    path = sqlite_file(uri)
     with open(path.with_name(path.name + ".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
