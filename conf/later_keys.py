@@ -23,6 +23,7 @@ _LATER: Mapping[str, Any] = {
     "data.dates": {},
     "data.weights_in_score": False,
     "data.horizon": None,
+    "data.on_missing_target": "stop",
     "split.gap": 0,
     "split.max_train_size": None,
     "model.search": {},

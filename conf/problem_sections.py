@@ -70,6 +70,9 @@ class DataSection(Section):
     target: Column | Annotated[list[Column], Field(min_length=1)] | None = None
     """Column to predict, or a list of 0/1 label columns; null uses the target of the data set, for
     bundled and uci only"""
+    on_missing_target: Literal["stop", "drop"] = "stop"
+    """What to do with rows whose target is missing: stop, or drop them, such as the newest rows of
+    a scheduled refresh"""
     drop: list[Column] = []
     """Columns to ignore"""
     categorical: list[Column] = []

@@ -209,7 +209,13 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) 
     if roles["time"] is None:
         roles["horizon"] = None
     return assemble(
-        raw, target=data.target, drop=drop, categorical=categorical, roles=roles, dates=dates
+        raw,
+        target=data.target,
+        drop=drop,
+        categorical=categorical,
+        roles=roles,
+        dates=dates,
+        on_missing_target=data.on_missing_target,
     )
 
 

@@ -54,6 +54,9 @@ def _lines(path: str, style: CsvStyle, profile: Profile, plan: str) -> Iterator[
     yield "  source: file"
     yield f"  path: {_text(path)}"
     yield f"  target: {_text(profile.target)}{_told(profile)}"
+    if profile.n_unlabelled:
+        yield f"  # {profile.n_unlabelled:,} further rows have no target."
+        yield "  on_missing_target: drop"
     yield from _csv(style)
     if profile.dropped:
         yield "  # Columns that are no features. Remove a line to keep the column."

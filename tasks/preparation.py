@@ -155,6 +155,8 @@ def _findings(
         )
     told += _shared_groups(train, problem)
     told += _shared_time(train, folds, problem)
+    if train.n_unlabelled:
+        told.append(found("SWM005", f"{train.n_unlabelled:,} rows without a target are left out"))
     target, task = problem.target, problem.task
     told += target_findings(target, task, problem.scoring.name, pos_label)
     grouped = train.groups is not None

@@ -22,7 +22,7 @@ from swarm.findings.columns import (
 )
 from swarm.findings.leaks import leak_columns
 from swarm.problem.target import Task, task_of
-from tasks.sources._raw import Raw, unknown_column
+from tasks.sources._raw import Raw, labelled_rows, unknown_column
 
 __all__ = ["Profile", "profile_of"]
 
@@ -51,6 +51,8 @@ class Profile:
         Formats of the columns of dates.
     group, time : str or None
         Suspected columns for these roles.
+    n_unlabelled : int
+        Further rows, which have no target.
     """
 
     target: str
@@ -63,6 +65,7 @@ class Profile:
     dates: dict[str, str] = field(default_factory=dict)
     group: str | None = None
     time: str | None = None
+    n_unlabelled: int = 0
 
     @property
     def is_rare(self) -> bool:
@@ -84,12 +87,9 @@ def profile_of(raw: Raw, target: str) -> Profile:
     frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
     if target not in frame.columns:
         raise DataError(unknown_column("target", target, raw.source, frame.columns))
+    n_read = len(frame)
+    frame = labelled_rows(frame, [target])
     answer = frame[target]
-    gaps = int(answer.isna().sum())
-    if gaps:
-        raise DataError(
-            f"target {target!r} is missing in {gaps} of {len(answer)} rows; drop or fill them first"
-        )
     task = task_of(answer)
     features = frame.drop(columns=[target, *(n for n in raw.aside if n in frame.columns)])
     dropped = _unusable(features)
@@ -129,6 +129,7 @@ def profile_of(raw: Raw, target: str) -> Profile:
         dates,
         group,
         time,
+        n_read - len(frame),
     )
 
 

@@ -43,6 +43,8 @@ class Table:
         Test fold of each row.
     label_end : Series (n_rows,) or None
         Time at which the target of each row is known, in the units of `time`.
+    n_unlabelled : int
+        Number of rows that were left out when the table was read, as they have no target.
     in_order_of : str or None
         If there is no `time`, a column of dates by which the rows are sorted.
     """
@@ -57,6 +59,7 @@ class Table:
     part: pd.Series | None = None
     fold: pd.Series | None = None
     label_end: pd.Series | None = None
+    n_unlabelled: int = 0
     in_order_of: str | None = None
 
     def weight_in_score(self, problem: Problem) -> NDArray[np.float64] | None:

@@ -110,6 +110,22 @@ def test_infinite_values_are_found_in_nullable_columns_too(tmp_path: Path) -> No
         fetch("file", path=file, target="y")
 
 
+@pytest.mark.parametrize("labels", [[1, 0, 1, 0], [True, False, True, False], list("abab")])
+def test_rows_without_a_target_can_be_left_out_and_change_no_label(
+    labels: list[Any], csv: Callable[..., str]
+) -> None:
+    whole = fetch("file", path=csv(small(y=labels)), target="y")
+    gaps = pd.concat([small(y=labels), small(y=[None] * 4), small(y=labels)]).iloc[:10]
+    table = fetch("file", path=csv(gaps), target="y", on_missing_target="drop")
+    assert table.n_unlabelled == 4
+    assert table.target.tolist() == [*labels, *labels[:2]]
+    assert table.target.dtype == whole.target.dtype
+    assert list(table.features.index) == list(range(6))
+    nothing = csv(small(y=[None] * 4))
+    with pytest.raises(DataError, match=r"no row of .* has a target \('y'\); choose another"):
+        fetch("file", path=nothing, target="y", on_missing_target="drop")
+
+
 def test_several_targets_are_labels(csv: Callable[..., str]) -> None:
     path = csv(small(l1=[0, 1, 1, 0], l2=[True, False, True, True]))
     table = fetch("file", path=path, target=["l1", "l2"], drop=["y"])
@@ -141,7 +157,7 @@ def test_lightgbm_takes_every_name_that_is_let_through(csv: Callable[..., str]) 
         (small(), {"drop": ["q"]}, r"unknown drop column 'q'"),
         (small(), {"categorical": ["q"]}, r"unknown categorical column 'q'"),
         (small(), {"group": "y"}, r"'y' is both the target and 'group'"),
-        (small(y=["a", None, "b", None]), {}, r"'y' is missing in 2 of 4 rows; drop or fill"),
+        (small(y=["a", None, "b", None]), {}, r"'y' is missing in 2 of 4 rows; fill them, or"),
         (small(y=1), {}, r"'y' is constant \(1 in every row\)"),
         (small(y=[1.0, np.inf, 2.0, 3.0]), {}, r"target 'y' has 1 infinite"),
         (small(c=[np.inf, -np.inf, 1, 2]), {}, r"feature 'c' has infinite values \(2 in all\)"),

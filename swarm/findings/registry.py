@@ -84,6 +84,15 @@ _ALL = (
         "use scoring roc_auc, average_precision, balanced_accuracy or f1_macro",
     ),
     Kind(
+        "SWM005",
+        "Rows without a target",
+        "note",
+        "Rows whose target is missing are neither searched nor tested on, as"
+        " `data.on_missing_target` says. Rows that are labelled late or seldom may differ from the"
+        " others, which then are all that the result is about.",
+        "see whether they are a random part of the rows",
+    ),
+    Kind(
         "SWM101",
         "Groups on both sides of the split",
         "warning",

@@ -17,7 +17,7 @@ _PRIME = np.uint64(1_099_511_628_211)
 # Rows are distinguished by so many columns first; only those that these leave equal are compared in
 # all of them.
 _FIRST_COLUMNS = 200
-# A column distinguishes rows if it has at least so many values, and one for every two distinct rows.
+# A column distinguishes rows if it has so many values, and one for every two distinct rows.
 _FEWEST_VALUES, _SHARE = 50, 0.5
 
 

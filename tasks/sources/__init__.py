@@ -37,6 +37,7 @@ def fetch(
     horizon: str | None = None,
     dates: Mapping[str, str | None] | None = None,
     csv: Mapping[str, Any] | None = None,
+    on_missing_target: str = "stop",
 ) -> Table:
     """Read a table and assign every column its role.
 
@@ -73,6 +74,8 @@ def fetch(
         their parts, see :func:`tasks.sources._dates.date_parts`.
     csv
         How a CSV file is written, see :func:`tasks.sources._file.read_file`.
+    on_missing_target
+        ``"stop"`` refuses a table with missing targets, ``"drop"`` leaves these rows out.
 
     Returns
     -------
@@ -99,6 +102,7 @@ def fetch(
             "horizon": horizon,
         },
         dates=dates or {},
+        on_missing_target=on_missing_target,
     )
     # Columns of the frame as read lay in Arrow's memory.
     release_arrow_memory()

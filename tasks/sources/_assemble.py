@@ -20,7 +20,7 @@ from tasks.sources._checks import (
     weight_of,
 )
 from tasks.sources._dates import date_parts, parsed_dates, sorted_dates
-from tasks.sources._raw import Raw, name_list, repeated, some, unknown_column
+from tasks.sources._raw import Raw, labelled_rows, name_list, repeated, some, unknown_column
 from tasks.table import Table
 
 __all__ = ["assemble"]
@@ -34,12 +34,14 @@ def assemble(
     categorical: Sequence[str],
     roles: Mapping[str, str | None],
     dates: Mapping[str, str | None] | None = None,
+    on_missing_target: str = "stop",
 ) -> Table:
     """Build the validated table.
 
     `roles` maps group, time, weight, part, fold and horizon to columns.
 
-    `dates` maps columns of dates to their formats.
+    `dates` maps columns of dates to their formats, and `on_missing_target` says whether rows
+    without a target ``"stop"`` it or are left out (``"drop"``).
     """
     formats = dates or {}
     frame = raw.frame.reset_index(drop=True)
@@ -64,6 +66,13 @@ def assemble(
         if role != "drop":
             check_cells(role, frame[name])
 
+    n_read = len(frame)
+    if on_missing_target == "drop":
+        frame = labelled_rows(frame, targets)
+        if not len(frame):
+            raise DataError(
+                f"no row of {raw.source!r} has a target ({some(targets)}); choose another target"
+            )
     parsed = {name: parsed_dates(frame[name], form) for name, form in formats.items()}
     frame = frame.assign(**parsed) if parsed else frame
     chosen = frame[targets] if len(targets) > 1 else frame[targets[0]]
@@ -120,6 +129,7 @@ def assemble(
         part=None if part is None else part_of(part),
         fold=column("fold"),
         label_end=None if horizon is None or moments is None else label_end_of(horizon, moments),
+        n_unlabelled=n_read - len(frame),
         in_order_of=sorted_dates(frame, formats) if time is None else None,
     )
 

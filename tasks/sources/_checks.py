@@ -52,7 +52,7 @@ def check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.D
         if gaps:
             raise DataError(
                 f"target {name!r} is missing in {gaps} of {len(label)} rows; "
-                "drop or fill them first"
+                "fill them, or set data.on_missing_target to drop"
             )
         if _infinite(label):
             raise DataError(

@@ -11,7 +11,15 @@ import pandas as pd
 
 from swarm.errors import nearest
 
-__all__ = ["Raw", "name_list", "release_arrow_memory", "repeated", "some", "unknown_column"]
+__all__ = [
+    "Raw",
+    "labelled_rows",
+    "name_list",
+    "release_arrow_memory",
+    "repeated",
+    "some",
+    "unknown_column",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +53,25 @@ def name_list(names: str | Sequence[str] | None) -> list[str]:
     if names is None:
         return []
     return [names] if isinstance(names, str) else list(names)
+
+
+def labelled_rows(frame: pd.DataFrame, targets: Sequence[str]) -> pd.DataFrame:
+    """Return the rows in which no target is missing.
+
+    Whole numbers and truth values that gaps had made floats or objects are themselves again, so
+    that labels do not depend on whether there are gaps.
+    """
+    known = frame[list(targets)].notna().all(axis=1)
+    if known.all():
+        return frame
+    rows = frame[known].reset_index(drop=True)
+    return rows.assign(**{name: _without_gaps(rows[name]) for name in targets})
+
+
+def _without_gaps(column: pd.Series) -> pd.Series:
+    if column.dtype == "float64" and (column % 1 == 0).all():
+        return column.astype("int64")
+    return column.infer_objects()
 
 
 def release_arrow_memory() -> None:
