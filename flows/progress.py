@@ -161,6 +161,9 @@ class StageDisplay:
     def ahead(self) -> float | None:
         """Estimate the seconds until the run ends; None if unknown."""
         forecast = self._forecast
+        if self._stage is Stage.SEARCH and forecast is not None and not forecast.has_learned:
+            # Before the epochs, whose pace is not known yet.
+            return None
         after = 0.0 if forecast is None else forecast.after(self._stage)
         if self._done and self._total:
             share = min(1.0, self._done / self._total)

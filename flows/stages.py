@@ -98,6 +98,11 @@ class Forecast:
         self._workload = workload
         self._per_fit = 0.0
 
+    @property
+    def has_learned(self) -> bool:
+        """Whether the pace is known."""
+        return self._per_fit > 0
+
     def learn(self, per_fit: float) -> None:
         """Learn the wall time of a model, divided by the number of workers."""
         self._per_fit = per_fit

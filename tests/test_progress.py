@@ -186,6 +186,18 @@ def test_a_stage_is_announced_as_it_starts_and_every_minute(capsys, verbosity):
     assert told.out == ""
 
 
+def test_before_the_epochs_no_end_of_the_run_is_promised(capsys):
+    """What ranks units or compares settings knows neither the epochs nor the stages after them."""
+    forecast, now = Forecast(Workload(contender_fits=10)), [0.0]
+    given = {"text": "ranking", "total": 9, "forecast": forecast, "clock": lambda: now[0]}
+    with show_stage(Stage.SEARCH, **given) as shown:
+        now[0] += 90.0
+        shown.fit(trained(3))
+    assert capsys.readouterr().err.splitlines() == ["ranking", "ranking: 3 of 9 fits"]
+    forecast.learn(1.0)
+    assert shown.ahead() == pytest.approx(180.0 + forecast.after(Stage.SEARCH))
+
+
 def test_on_a_terminal_a_stage_shows_its_time_and_what_is_left_of_the_run(monkeypatch):
     forecast = Forecast(Workload(contender_fits=10))
     forecast.learn(0.1)
