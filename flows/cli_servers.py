@@ -9,14 +9,20 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.cli_options import Uri, tracking_of
-from flows.prefect_server import LOCAL_API, SERVER_SETTINGS, answers, prefect_home
+from flows.prefect_server import (
+    LOCAL_API,
+    SERVER_SETTINGS,
+    answers,
+    health,
+    last_lines,
+    prefect_home,
+)
 from swarm.errors import StoreError
 
 if TYPE_CHECKING:
@@ -28,7 +34,6 @@ __all__ = ["down", "ui", "up"]
 _RECORD = Path("mlruns", "servers.json")
 _LOGS = Path("mlruns", "logs")
 _MOST_SECONDS = 600.0
-_LAST_LINES = 12
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(help="Port to listen on.")]
@@ -87,13 +92,12 @@ def up(
         _write(kept)
     if "MLflow" not in running:
         mlflow = f"http://127.0.0.1:{port}"
-        if _serves("127.0.0.1", port):
+        if _serves(mlflow):
             raise StoreError(
                 f"{mlflow} is in use by another program; stop it, or pass another --port"
             )
         command, environment = _mlflow("127.0.0.1", port, tracking_of(tracking_uri).uri)
-        ready = lambda: _serves("127.0.0.1", port)  # noqa: E731
-        kept.append(_start("MLflow", mlflow, command, environment, ready))
+        kept.append(_start("MLflow", mlflow, command, environment, lambda: _serves(mlflow)))
         _write(kept)
     addresses = {server.name: server.address for server in kept}
     typer.echo(f"Prefect  {addresses.get('Prefect', prefect)}")
@@ -205,24 +209,15 @@ def _start(
     while not is_ready():
         if process.poll() is not None or time.monotonic() > end:
             process.kill()
-            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise StoreError(
-                f"{name} did not start; its last lines, of {log}:\n"
-                + ("\n".join(lines[-_LAST_LINES:]) or "(nothing)")
-            )
+            lines = last_lines(log.read_text(encoding="utf-8", errors="replace"))
+            raise StoreError(f"{name} did not start; its last lines, of {log}:\n{lines}")
         time.sleep(0.2)
     return server
 
 
-def _serves(host: str, port: int) -> bool:
-    connection = HTTPConnection(host, port, timeout=2.0)
-    try:
-        connection.request("GET", "/health")
-        return connection.getresponse().status < 500
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()
+def _serves(address: str) -> bool:
+    found = health(address)
+    return found is not None and found[0] < 500
 
 
 def _recorded() -> list[Server]:

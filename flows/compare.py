@@ -47,12 +47,18 @@ from flows.stages import Stage
 from flows.tracking import logged_parameters, tracking_as_configured, wait_for_log
 from swarm.errors import EvaluationError, InputError
 from swarm.findings import Finding, codes_of, unmuted
-from swarm.report.comparison import sentences
+from swarm.report.comparison import ComparisonData, sentences
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.comparison import Comparison
 from swarm.validation.comparison import compare as compare_cells
-from tasks.compare_files import cells_table, parent_metrics, write_comparison
+from tasks.compare_files import (
+    by_strategy,
+    cells_table,
+    package_versions,
+    parent_metrics,
+    write_comparison,
+)
 from tasks.search_cell import (
     Cell,
     CellResult,
@@ -453,17 +459,20 @@ def _concluded(
         name: f"1 - {s.name}" if s.upper == 1.0 else s.name.removeprefix("neg_")
         for name, s in scorings.items()
     }
-    files = write_comparison(
+    data = ComparisonData(
         config.name,
         config.description,
         facts,
-        results,
         comparison,
         everything,
         labels,
+        by_strategy(results, lambda result: result.history),
+        package_versions(),
         test_everything,
+        by_strategy(results, lambda result: result.features),
         _positive(prepared),
     )
+    files = write_comparison(data, cells)
     listed = {name: [each.as_dict() for each in own] for name, own in told.items()}
     files["findings.json"] = json.dumps(listed, indent=2, ensure_ascii=False).encode()
     log.tag({"findings": codes_of(each for own in told.values() for each in own)})

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
@@ -20,8 +19,8 @@ __all__ = ["CellDisplay", "cell_display"]
 _LINE_SECONDS = 60.0
 
 
-class CellDisplay(Protocol):
-    """Shows searches as they finish."""
+class CellDisplay:
+    """Shows searches as they finish; this one shows nothing."""
 
     def finished(self, result: CellResult) -> None:
         """Show a finished search."""
@@ -42,7 +41,7 @@ def cell_display(total: int, done: int, verbosity: int = 1) -> Iterator[CellDisp
         0 shows nothing, 1 the display, 2 and more a line for every search.
     """
     if verbosity == 0:
-        yield _Quiet()
+        yield CellDisplay()
     elif verbosity == 1 and sys.stderr.isatty():
         columns = (
             TextColumn("[bold]searches {task.completed:.0f}/{task.total:.0f}"),
@@ -84,15 +83,7 @@ def _words(result: CellResult) -> str:
     )
 
 
-class _Quiet:
-    def finished(self, result: CellResult) -> None:
-        """Show nothing."""
-
-    def failed(self, cell: Cell, error: str) -> None:
-        """Show nothing."""
-
-
-class _Bar:
+class _Bar(CellDisplay):
     def __init__(self, progress: LiveLines, number: TaskID, pace: _Pace) -> None:
         self._progress, self._number, self._pace = progress, number, pace
 
@@ -112,7 +103,7 @@ class _Bar:
         )
 
 
-class _Lines:
+class _Lines(CellDisplay):
     def __init__(self, every: float, pace: _Pace) -> None:
         self._every, self._pace = every, pace
         self._last = float("-inf")

@@ -32,6 +32,8 @@ __all__ = [
     "SERVER_SETTINGS",
     "PrefectServer",
     "answers",
+    "health",
+    "last_lines",
     "launch_prefect",
     "lost_connection",
     "prefect_home",
@@ -189,8 +191,7 @@ class PrefectServer:
         if self._errors is None:
             return ""
         self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return "\n".join(lines[-_LAST_LINES:]) or "(nothing)"
+        return last_lines(self._errors.read().decode(errors="replace"))
 
     @staticmethod
     def _close_input(process: subprocess.Popen[str]) -> None:
@@ -245,18 +246,28 @@ def prefect_home() -> Path:
     return Path(os.environ.get("PREFECT_HOME") or HOME).absolute()
 
 
-def answers(api: str, timeout: float = 2.0) -> bool:
-    """Return whether a Prefect API on this machine is healthy."""
-    host, _, path = api.removeprefix("http://").partition("/")
+def health(address: str, timeout: float = 2.0) -> tuple[int, bytes] | None:
+    """Return status and text of the page ``/health`` below an address; None without an answer."""
+    host, _, path = address.removeprefix("http://").partition("/")
     connection = HTTPConnection(host, timeout=timeout)
     try:
-        connection.request("GET", f"/{path}/health")
+        connection.request("GET", f"/{path}/health" if path else "/health")
         answer = connection.getresponse()
-        return answer.status == 200 and answer.read().strip() == b"true"
+        return answer.status, answer.read().strip()
     except (OSError, HTTPException):
-        return False
+        return None
     finally:
         connection.close()
+
+
+def answers(api: str) -> bool:
+    """Return whether a Prefect API on this machine is healthy."""
+    return health(api) == (200, b"true")
+
+
+def last_lines(text: str) -> str:
+    """Return the end of the log of a server."""
+    return "\n".join(text.strip().splitlines()[-_LAST_LINES:]) or "(nothing)"
 
 
 def lost_connection(error: Exception) -> StoreError | None:

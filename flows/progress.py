@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -45,8 +45,8 @@ _LINE_SECONDS = 60.0
 _RECENT = 5
 
 
-class Display(Protocol):
-    """Shows epochs as they finish."""
+class Display:
+    """Shows epochs as they finish; this one shows nothing."""
 
     def epoch(self, record: EpochRecord) -> None:
         """Show one epoch."""
@@ -115,24 +115,21 @@ def show_stage(
         yield shown
 
 
+@dataclass
 class StageDisplay:
     """The line of a stage; see :func:`show_stage`."""
 
-    def __init__(
-        self,
-        stage: Stage,
-        text: str,
-        total: int,
-        unit: str,
-        forecast: Forecast | None,
-        clock: Callable[[], float],
-    ) -> None:
-        self.text = text
-        self.tell: Callable[[str], None] = lambda line: None
-        self._stage, self._total, self._unit = stage, total, unit
-        self._forecast, self._clock = forecast, clock
+    stage: Stage
+    text: str
+    total: int
+    unit: str
+    forecast: Forecast | None
+    clock: Callable[[], float]
+    tell: Callable[[str], None] = lambda line: None
+
+    def __post_init__(self) -> None:
         self._done = 0
-        self._started = self._last = clock()
+        self._started = self._last = self.clock()
         self._progress: LiveLines | None = None
 
     def show_on(self, progress: LiveLines) -> None:
@@ -148,8 +145,8 @@ class StageDisplay:
         if self._progress is not None:
             self._progress.below = self._counted()
             self._progress.update(self._number, ahead=self.ahead(), told=time.monotonic())
-        elif self._clock() - self._last >= _LINE_SECONDS:
-            self._last = self._clock()
+        elif self.clock() - self._last >= _LINE_SECONDS:
+            self._last = self.clock()
             ahead = self.ahead()
             left = f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else ""
             self.tell(f"{self.text}: {self._counted()}{left}")
@@ -160,15 +157,15 @@ class StageDisplay:
 
     def ahead(self) -> float | None:
         """Estimate the seconds until the run ends; None if unknown."""
-        forecast = self._forecast
-        if self._stage is Stage.SEARCH and forecast is not None and not forecast.has_learned:
+        forecast = self.forecast
+        if self.stage is Stage.SEARCH and forecast is not None and not forecast.has_learned:
             # Before the epochs, whose pace is not known yet.
             return None
-        after = 0.0 if forecast is None else forecast.after(self._stage)
-        if self._done and self._total:
-            share = min(1.0, self._done / self._total)
-            return (1.0 - share) / share * (self._clock() - self._started) + after
-        return None if forecast is None else forecast.of(self._stage) + after
+        after = 0.0 if forecast is None else forecast.after(self.stage)
+        if self._done and self.total:
+            share = min(1.0, self._done / self.total)
+            return (1.0 - share) / share * (self.clock() - self._started) + after
+        return None if forecast is None else forecast.of(self.stage) + after
 
     def end(self) -> None:
         """Stop the clock, and remove the ETA."""
@@ -177,8 +174,8 @@ class StageDisplay:
         self._progress.update(self._number, total=1.0, completed=1.0)
 
     def _counted(self) -> str:
-        of = f" of {self._total:,}" if self._total else ""
-        return f"{self._done:,}{of} {self._unit}"
+        of = f" of {self.total:,}" if self.total else ""
+        return f"{self._done:,}{of} {self.unit}"
 
 
 @contextmanager
@@ -203,7 +200,7 @@ def display(
     """
     tally = _Tally(budget, clock, forecast)
     if verbosity == 0:
-        yield _Quiet()
+        yield Display()
     elif verbosity == 1 and sys.stderr.isatty():
         columns = (
             TextColumn("[bold]epoch {task.fields[number]}"),
@@ -292,7 +289,9 @@ class _Tally:
         """Count the folds of a mask that was trained."""
         if not self.is_trained:
             # The pace is that since the first fit began: starting workers takes several seconds.
-            self._restart(max(self._seen[-1][0], self.clock() - record.seconds))
+            self.is_trained = True
+            began = max(self._seen[-1][0], self.clock() - record.seconds)
+            self._seen = [(began, self.shares, self.fits)]
         self.since += int(record.known.sum())
 
     def add(self, record: EpochRecord) -> None:
@@ -351,20 +350,8 @@ class _Tally:
             + (f", {failed:.0f} failed" if failed else "")
         )
 
-    def _restart(self, began: float) -> None:
-        self.is_trained = True
-        self._seen = [(began, self.shares, self.fits)]
 
-
-class _Quiet:
-    def epoch(self, record: EpochRecord) -> None:
-        """Show nothing."""
-
-    def fit(self, record: Record) -> None:
-        """Show nothing."""
-
-
-class _Bar:
+class _Bar(Display):
     def __init__(self, progress: LiveLines, number: TaskID, tally: _Tally) -> None:
         self._progress, self._number, self._tally = progress, number, tally
 
@@ -390,7 +377,7 @@ class _Bar:
         self._progress.update(self._number, ahead=None, fits="")
 
 
-class _Lines:
+class _Lines(Display):
     def __init__(self, every: float, tally: _Tally) -> None:
         self._every, self._tally = every, tally
         self._last = float("-inf")

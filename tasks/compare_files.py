@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from typing import TypeVar
 
 import pandas as pd
 
@@ -15,7 +16,16 @@ from swarm.validation.comparison import Comparison
 from tasks.search_cell import CellResult
 from tasks.step import step
 
-__all__ = ["cells_table", "parent_metrics", "table_files", "write_comparison"]
+__all__ = [
+    "by_strategy",
+    "cells_table",
+    "package_versions",
+    "parent_metrics",
+    "table_files",
+    "write_comparison",
+]
+
+T = TypeVar("T")
 
 _SECONDS = ("seconds_algorithm", "seconds_evaluation")
 
@@ -42,55 +52,36 @@ def table_files(cells: pd.DataFrame, comparison: Comparison) -> dict[str, bytes]
 
 
 @step("report")
-def write_comparison(
-    title: str,
-    description: str | None,
-    facts: Mapping[str, object],
-    results: Sequence[CellResult],
-    comparison: Comparison,
-    everything: Mapping[str, tuple[float, int]],
-    cost_labels: Mapping[str, str],
-    test_everything: Mapping[str, float],
-    positive: Mapping[str, str],
-) -> dict[str, bytes]:
+def write_comparison(data: ComparisonData, cells: pd.DataFrame) -> dict[str, bytes]:
     """Write all tables, the pages and the figures.
 
     ``comparison.json`` contains everything that the page shows, so that `swarm report` can render
     it again.
     """
-    histories: dict[str, dict[str, list[pd.DataFrame]]] = {}
-    chosen: dict[str, dict[str, list[list[str]]]] = {}
-    for result in results:
-        own = histories.setdefault(result.cell.dataset, {})
-        own.setdefault(result.cell.strategy, []).append(result.history)
-        subsets = chosen.setdefault(result.cell.dataset, {})
-        subsets.setdefault(result.cell.strategy, []).append(result.features)
-    data = ComparisonData(
-        title,
-        description,
-        facts,
-        comparison,
-        everything,
-        cost_labels,
-        histories,
-        _versions(),
-        test_everything,
-        chosen,
-        positive,
-    )
     drawings = draw_comparison(data)
-    pages = {
+    files = {
         "comparison.html": render_comparison(data, drawings).encode(),
         "comparison.json": comparison_text(data).encode(),
         "comparison.md": markdown(data).encode(),
+        **table_files(cells, data.comparison),
     }
-    figures: dict[str, bytes] = {}
     for drawing in drawings.values():
-        figures |= drawing.files(vector=True)
-    return {**pages, **table_files(cells_table(results), comparison), **figures}
+        files |= drawing.files(vector=True)
+    return files
 
 
-def _versions() -> dict[str, str]:
+def by_strategy(
+    results: Sequence[CellResult], value: Callable[[CellResult], T]
+) -> dict[str, dict[str, list[T]]]:
+    """Return a value of each search, by data set and strategy."""
+    found: dict[str, dict[str, list[T]]] = {}
+    for result in results:
+        own = found.setdefault(result.cell.dataset, {})
+        own.setdefault(result.cell.strategy, []).append(value(result))
+    return found
+
+
+def package_versions() -> dict[str, str]:
     """Return the versions of the packages that a cost depends on."""
     packages = ("swarmselect", "lightgbm", "scikit-learn", "numpy", "pandas", "scipy")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
