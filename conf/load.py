@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
@@ -27,7 +26,6 @@ __all__ = [
     "RefreshConfig",
     "SelectConfig",
     "as_yaml",
-    "difference",
     "flatten",
     "from_environment",
     "from_yaml",
@@ -136,7 +134,7 @@ def from_yaml(
 
 
 def load_leniently(
-    path: str | Path, overrides: Sequence[str] = (), env: Mapping[str, str] | None = None
+    path: str | Path, overrides: Sequence[str] = ()
 ) -> tuple[AnyConfig | None, list[str]]:
     """Read a configuration, and list every problem of its schema.
 
@@ -149,7 +147,7 @@ def load_leniently(
     """
     try:
         text, shown = _read(path)
-        model, data, where = _merged(text, shown, overrides, env)
+        model, data, where = _merged(text, shown, overrides, None)
     except ConfigError as error:
         return None, [str(error)]
     problems: dict[tuple[str, ...], str] = {}
@@ -269,15 +267,6 @@ def flatten(
     return dict(leaves("", dumped))
 
 
-def difference(old: AnyConfig, new: AnyConfig) -> list[str]:
-    """Return ``key: old -> new`` for every dotted key whose value differs, in file order."""
-    before, after = flatten(old), flatten(new)
-    # As text, so that 1 differs from true, and NaN equals itself.
-    keys = dict.fromkeys([*before, *after])
-    lines = ((key, _text(before, key), _text(after, key)) for key in keys)
-    return [f"{key}: {was} -> {now}" for key, was, now in lines if was != now]
-
-
 def shipped() -> list[str]:
     """Return the names of the shipped configurations."""
     files = (file.name for file in resources.files("conf").iterdir())
@@ -324,10 +313,6 @@ def _kind_of(data: Mapping[str, Any]) -> type[AnyConfig]:
     if "datasets" in data:
         return CompareConfig
     return RefreshConfig if "champion" in data else SelectConfig
-
-
-def _text(values: Mapping[str, JsonValue], key: str) -> str:
-    return json.dumps(values[key], ensure_ascii=False) if key in values else "not set"
 
 
 def _read(path: str | Path) -> tuple[str, str]:

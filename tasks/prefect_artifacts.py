@@ -45,9 +45,7 @@ Row = Mapping[Any, Any]
 
 
 @contextmanager
-def show_progress(
-    budget: Budget, every: float = _EVERY_SECONDS
-) -> Iterator[Callable[[EpochRecord], None]]:
+def show_progress(budget: Budget) -> Iterator[Callable[[EpochRecord], None]]:
     """Show how much of the budget of a search is spent.
 
     A background thread sends the updates, so that the search never waits for the server.
@@ -56,8 +54,6 @@ def show_progress(
     ----------
     budget : Budget
         The progress is that of the limit closest to being reached.
-    every : float
-        Seconds between two updates.
 
     Yields
     ------
@@ -68,7 +64,7 @@ def show_progress(
     if run is None:
         yield lambda record: None
         return
-    bar = _Bar(run, every)
+    bar = _Bar(run)
     started = time.monotonic()
     yield lambda record: bar.move(*_spent(budget, record, time.monotonic() - started))
     bar.end()
@@ -158,9 +154,8 @@ def run_link(tracking: Tracking, run_id: str) -> str:
 class _Bar:
     """Progress artifact that a background thread updates at a limited rate."""
 
-    def __init__(self, run: UUID, every: float) -> None:
+    def __init__(self, run: UUID) -> None:
         self._run = run
-        self._every = every
         self._latest = (0.0, "no epoch has finished yet")
         self._ended = threading.Event()
         # Settings such as the address of the server are context variables.
@@ -194,7 +189,7 @@ class _Bar:
             )
             last = False
             while not last:
-                last = self._ended.wait(self._every)
+                last = self._ended.wait(_EVERY_SECONDS)
                 if self._latest != sent:
                     sent = self._latest
                     client.update_artifact(

@@ -34,7 +34,6 @@ __all__ = [
     "run_cell",
     "run_selector",
     "search_cell",
-    "select_cell",
 ]
 
 
@@ -246,13 +245,6 @@ def run_selector(
     """
     if stop.exists():
         raise SearchInterrupted("the comparison was interrupted")
-    return select_cell(cell, chosen, problem, archive, test)
-
-
-def select_cell(
-    cell: Cell, chosen: ConfiguredSelector, problem: Problem, archive: str, test: Table
-) -> CellResult:
-    """Fit and judge one selector outside Prefect; see :func:`run_selector`."""
     allowed = problem.space.subset(~problem.space.forbidden)
     try:
         found = select(chosen.seeded(problem, cell.seed), problem.features[allowed], problem.target)
