@@ -38,7 +38,7 @@ def refresh(
 
         with checked(server, load_refresh(config, set_ or ()), mute, verbosity) as loaded:
             from flows.refresh import refresh as flow
-            from flows.refresh_summary import print_refresh
+            from flows.summary import print_refresh
     with interruptible("the champion is unchanged"):
         done = flow(loaded, force, verbosity)
     print_refresh(done, loaded, quiet=quiet)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -55,20 +54,13 @@ def report(
 
 
 def _write(file: Path, html: str) -> None:
-    """Write the file atomically."""
+    from tasks.refresh.publish import write_atomically
+
+    # Permissions of a new file.
+    mask = os.umask(0)
+    os.umask(mask)
     try:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(html)
-            # Permissions of a new file rather than of a temporary one.
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
-            os.replace(name, file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_atomically(file, html, 0o666 & ~mask)
     except OSError as error:
         raise InputError(
             f"cannot write {file} ({error.strerror or error}); pass another --out"

@@ -40,7 +40,7 @@ from flows.configured import (
     prepare_as_configured,
     probe_as_configured,
 )
-from flows.findings import tell
+from flows.findings import tell, warnings_of
 from flows.flow_runs import COMMAND_FLOW
 from flows.progress import say, show_stage
 from flows.stages import Stage
@@ -59,6 +59,7 @@ from tasks.compare_files import (
     parent_metrics,
     write_comparison,
 )
+from tasks.report import cost_label
 from tasks.search_cell import (
     Cell,
     CellResult,
@@ -112,10 +113,9 @@ class ComparisonRun:
     def warnings(self) -> tuple[str, ...]:
         """The findings that are more than notes, a line each."""
         return tuple(
-            f"data set {name!r}: {each}"
+            f"data set {name!r}: {text}"
             for name, own in self.findings.items()
-            for each in own
-            if each.severity != "note"
+            for text in warnings_of(own)
         )
 
 
@@ -454,11 +454,7 @@ def _concluded(
         "seeds": ", ".join(str(seed) for seed in config.seed_list),
         "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
     }
-    scorings = {name: data.problem.scoring for (name, _), data in prepared.items()}
-    labels = {
-        name: f"1 - {s.name}" if s.upper == 1.0 else s.name.removeprefix("neg_")
-        for name, s in scorings.items()
-    }
+    labels = {name: cost_label(data.problem.scoring) for (name, _), data in prepared.items()}
     data = ComparisonData(
         config.name,
         config.description,

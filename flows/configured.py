@@ -70,10 +70,11 @@ class PreparedData(Prepared):
 
 def fetched(config: SelectConfig) -> Table:
     """Fetch the table of a configuration."""
-    options = config.data.model_dump(exclude={"source"})
+    # These two concern the model and the scorer.
+    options = config.data.model_dump(exclude={"categorical_support", "weights_in_score"})
     if not isinstance(config.data.horizon, str):
         options["horizon"] = None
-    return fetch_data(config.data.source, {**options, "fold": config.folds.column})
+    return fetch_data(**options, fold=config.folds.column)
 
 
 def prepare_as_configured(

@@ -10,7 +10,7 @@ import typer
 from swarm.findings import Finding
 from swarm.findings.registry import check_mute
 
-__all__ = ["Mute", "tell", "with_mute"]
+__all__ = ["Mute", "tell", "warnings_of", "with_mute"]
 
 Mute = Annotated[
     list[str] | None,
@@ -30,6 +30,11 @@ def tell(findings: Iterable[Finding], verbosity: int = 1) -> None:
     for each in findings:
         colour = _COLOURS[each.severity]
         say(f"[{colour}]{each.severity}:[/{colour}] {escape(str(each))}", verbosity)
+
+
+def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the findings that are more than notes, a line each."""
+    return tuple(str(each) for each in findings if each.severity != "note")
 
 
 def with_mute(config: Any, codes: Sequence[str] | None) -> Any:

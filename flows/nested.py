@@ -22,7 +22,7 @@ from flows.configured import (
     prepare_as_configured,
     refuse_warm_start,
 )
-from flows.findings import tell
+from flows.findings import tell, warnings_of
 from flows.flow_runs import COMMAND_FLOW
 from flows.planning import estimate_search
 from flows.progress import plain_seconds, say, show_stage
@@ -331,7 +331,7 @@ def _concluded(
         assess(whole.problem.space, [], [result.cell for result in results], (CORE, NOISE), level),
         tuple(results),
         scheme,
-        tuple(str(each) for each in whole.findings if each.severity != "note"),
+        warnings_of(whole.findings),
     )
     log.files(nested_files(results, run.estimate, run.stability, run.as_dict()))
     log.metrics({0: _metrics(run)})

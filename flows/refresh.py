@@ -32,7 +32,6 @@ from flows.stages import Stage
 from flows.tracking import tracking_as_configured
 from swarm.errors import DataError
 from swarm.findings import Finding, found, unmuted
-from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from swarm.validation.answers import answers_of
 from swarm.validation.drift import drift_table
@@ -290,7 +289,9 @@ def _met(
     task = started.plan.problem.task
     now = answers_of(outcome.ensemble, test.features)
     before = champions.answers(champion, test.features, now.classes)
-    metric = natural_name(_metric(config, started.plan.problem))
+    # That of the search, unless one is configured.
+    searched = judged_metrics(None, task, started.plan.problem.scoring)[0]
+    metric = natural_name(config.champion.metric or searched)
     if metric not in METRICS[task] and now.proba is not None and before.proba is None:
         # A champion of an earlier version returns labels only, which would be scored as certain.
         metric = default_metrics(task)[0]
@@ -306,11 +307,6 @@ def _met(
         n_resamples=config.test.bootstrap,
         seed=config.seed,
     )
-
-
-def _metric(config: RefreshConfig, problem: Problem) -> str:
-    """Return the metric that decides: the configured one, or that of the search."""
-    return config.champion.metric or judged_metrics(None, problem.task, problem.scoring)[0]
 
 
 def _gone(

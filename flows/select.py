@@ -24,7 +24,7 @@ from flows.configured import (
     probe_as_configured,
     with_warm_subsets,
 )
-from flows.findings import tell
+from flows.findings import tell, warnings_of
 from flows.flow_runs import COMMAND_FLOW
 from flows.planning import workload_of
 from flows.progress import show_stage
@@ -127,7 +127,7 @@ class Outcome:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The findings that are more than notes, a line each."""
-        return tuple(str(each) for each in self.findings if each.severity != "note")
+        return warnings_of(self.findings)
 
 
 @dataclass(frozen=True)

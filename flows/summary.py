@@ -1,20 +1,26 @@
-"""Summary of a run on the terminal."""
+"""Summary of a run or a refresh on the terminal."""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from conf.schema import SelectConfig
 from flows.select import Outcome
-from flows.terminal import WIDE, print_end, result_console
+from flows.terminal import WIDE, print_end, print_warnings, result_console
 from swarm.validation import Judgement
 from swarm.validation.metrics import display_name
 
-__all__ = ["MEANING", "print_summary", "summary_as_json"]
+if TYPE_CHECKING:
+    from conf.refresh_schema import RefreshConfig
+    from flows.refresh import RefreshRun
+
+__all__ = ["MEANING", "print_refresh", "print_summary", "summary_as_json"]
 
 # Metrics that fit side by side; the report has all of them.
 _METRICS = 5
@@ -24,6 +30,15 @@ MEANING = {
     "all_features": "all features, one model",
     "all_features_ensemble": "all features, same vote",
     "random_subsets": "random subsets, same vote",
+}
+
+_DECISIONS = {
+    "first": "first champion",
+    "promoted": "challenger promoted",
+    "replaced": "champion replaced",
+    "kept": "champion kept",
+    "declined": "challenger not approved, champion kept",
+    "unchanged": "nothing changed",
 }
 
 
@@ -86,6 +101,19 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     look = "look     swarm ui (or make ui), then open report.html among the run's artifacts"
     model = f"model    {_stored(outcome)}"
     print_end(console, outcome.warnings, outcome.run_id, config.tracking.experiment, model, look)
+
+
+def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = False) -> None:
+    """Print the search, if there was one, and the decision."""
+    if done.outcome is not None and not quiet:
+        print_summary(done.outcome, config)
+    console = Console(highlight=False, soft_wrap=True)
+    champion = done.champion
+    console.print(f"\n[bold]{_DECISIONS[done.decision]}[/bold]: {done.why}")
+    print_warnings(console, done.warnings)
+    console.print(f"champion {champion.uri}  (since {champion.since or 'unknown'})")
+    if config.champion.publish:
+        console.print(f"features {config.champion.publish}")
 
 
 def _stored(outcome: Outcome) -> str:

@@ -36,6 +36,7 @@ Mask = NDArray[np.bool_]
 Finished = tuple[Mask, Record]
 
 __all__ = [
+    "cost_label",
     "costs_on_test",
     "diagnose_answer",
     "final_metrics",
@@ -163,7 +164,7 @@ def report_data(
         subset_test_costs=subset_test_costs,
         picks=picks,
         agreement=_agreement(result, finished, one_se_limit(picks)),
-        cost_label=_cost_label(problem.scoring),
+        cost_label=cost_label(problem.scoring),
         level=judgement.level,
         regroup_every=regroup_every,
         findings=[each.as_dict() for each in findings],
@@ -285,6 +286,7 @@ def final_metrics(judgement: Judgement) -> dict[str, float]:
     return metrics
 
 
-def _cost_label(scoring: Scoring) -> str:
+def cost_label(scoring: Scoring) -> str:
+    """Name the cost that a scorer gives."""
     name = scoring.name.removeprefix("neg_")
     return f"1 - {name}" if scoring.upper == 1.0 else name

@@ -6,7 +6,7 @@ previous state, and finished evaluations are in the archive.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -45,17 +45,7 @@ __all__ = [
 ]
 
 
-@step("fetch")
-def fetch_data(source: str, options: Mapping[str, Any]) -> Table:
-    """Fetch the table; see :func:`tasks.sources.fetch`.
-
-    `options` is the section `data` of a configuration. Its keys ``categorical_support`` and
-    ``weights_in_score`` concern the model and the scorer, and are ignored here.
-    """
-    others = ("categorical_support", "weights_in_score")
-    return fetch(source, **{k: v for k, v in options.items() if k not in others})
-
-
+fetch_data = step("fetch")(fetch)
 split_rows = step("split")(split)
 prepare_search = step("prepare")(prepare)
 cut_by_importance = step("prefilter")(cut_units)

@@ -15,7 +15,7 @@ from swarm.redaction import cause_without_secrets, redact, secrets_of
 from swarm.storage.features_file import FORMAT, read_published
 from tasks.secrets import reason
 
-__all__ = ["publish", "published_version"]
+__all__ = ["publish", "published_version", "write_atomically"]
 
 
 def publish(location: str, content: Mapping[str, Any]) -> None:
@@ -57,13 +57,18 @@ def published_version(location: str) -> str | None:
 
 def _local(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text, 0o644)
+
+
+def write_atomically(path: Path, text: str, mode: int) -> None:
+    """Write a file by its side and move it, with these permissions."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
+        os.chmod(name, mode)
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):

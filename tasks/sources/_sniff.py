@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from pandas._libs.parsers import STR_NA_VALUES
+from pandas._libs.parsers import STR_NA_VALUES  # type: ignore[import-not-found]
 
 from swarm.errors import DataError
 

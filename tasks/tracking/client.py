@@ -273,16 +273,8 @@ class Tracking:
     ) -> str:
         """Create a running run and return its id.
 
-        Parameters
-        ----------
-        name : str
-            Name shown in the list of runs.
-        params : mapping
-            Flat parameters; long values are truncated to MLflow's limit.
-        tags : mapping
-            Tags; they may include MLflow's own, such as ``mlflow.user``.
-        description : str, optional
-            Description at the top of the run's page.
+        Parameters are flat; long values are truncated to MLflow's limit. Tags may include MLflow's
+        own, such as ``mlflow.user``. The description is at the top of the run's page.
 
         Raises
         ------
@@ -389,32 +381,12 @@ class Tracking:
             return Path(self.client.download_artifacts(run_id, path))
 
     def log_dataset(
-        self,
-        run_id: str,
-        frame: pd.DataFrame,
-        name: str,
-        source: str,
-        context: str,
+        self, run_id: str, frame: pd.DataFrame, name: str, source: str, context: str
     ) -> tuple[str, str]:
-        """Attach a table to a run as a dataset input: schema, size and digest, not the rows.
+        """Attach a table to a run, see :func:`tasks.tracking.dataset.dataset_input`.
 
-        A table that the run has already is not attached again.
-
-        Parameters
-        ----------
-        run_id : str
-            Id of the run.
-        frame : DataFrame (n_rows, n_columns)
-            The table, with the target as a column.
-        name, source : str
-            Short name and origin, without secrets.
-        context : str
-            Purpose, such as ``training``.
-
-        Returns
-        -------
-        name, digest : str
-            With which metrics refer to the table.
+        A table that the run has already is not attached again. Metrics refer to it by the name
+        and the digest that are returned.
         """
         from mlflow.exceptions import MlflowException
 
