@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, Self
@@ -147,7 +147,9 @@ class PrefectServer:
         if not self._in_use:
             # It has only imported modules so far.
             process.kill()
-        self._close_input(process)
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
         try:
             process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -162,12 +164,10 @@ class PrefectServer:
     def _send(self, settings: Mapping[str, str]) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        try:
+        # If it has ended, the wait for its address reports why.
+        with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(settings) + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            # It ended; the wait for its address reports why.
-            return
 
     def _wait_for_address(self) -> str:
         try:
@@ -192,14 +192,6 @@ class PrefectServer:
             return ""
         self._errors.seek(0)
         return last_lines(self._errors.read().decode(errors="replace"))
-
-    @staticmethod
-    def _close_input(process: subprocess.Popen[str]) -> None:
-        assert process.stdin is not None
-        try:
-            process.stdin.close()
-        except BrokenPipeError:
-            return
 
 
 def prefect_is_there() -> bool:

@@ -17,7 +17,7 @@ from swarm.search.tuning import TuningResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.validation import Judgement
 from swarm.validation.headline import Headline
-from tasks.tracking.run_log import parquet
+from tasks.tracking.run_log import json_file, parquet
 
 __all__ = ["answer_files", "evaluation_table", "judgement_files"]
 
@@ -69,7 +69,7 @@ def answer_files(
         confirmed["settings.csv"] = _settings(result.tuning)
     return {
         **confirmed,
-        "features.json": _json(features),
+        "features.json": json_file(features),
         "subsets.csv": _subsets(result).to_csv(index=False).encode(),
         "history.parquet": parquet(result.history),
         "archive.parquet": parquet(evaluation_table(result, known)),
@@ -169,7 +169,7 @@ def evaluation_table(result: SearchResult, known: KnownEvaluations) -> pd.DataFr
 def judgement_files(judgement: Judgement, head: Headline) -> dict[str, bytes]:
     """Return ``evaluation.json`` and ``predictions.parquet``."""
     return {
-        "evaluation.json": _json({"headline": head.as_dict(), **judgement.as_dict()}),
+        "evaluation.json": json_file({"headline": head.as_dict(), **judgement.as_dict()}),
         "predictions.parquet": parquet(judgement.predictions.reset_index(drop=True)),
     }
 
@@ -199,7 +199,3 @@ def _subsets(result: SearchResult) -> pd.DataFrame:
     table.insert(0, "cost", costs[order])
     table.insert(1, "group", members.group[order])
     return table
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

@@ -27,6 +27,7 @@ from tasks.stability import Assessment, scheme_of
 from tasks.step import step
 from tasks.steps import fit_ensemble, judge_answer
 from tasks.table import Table
+from tasks.tracking.run_log import json_file
 
 __all__ = [
     "STAGES",
@@ -313,10 +314,9 @@ def nested_files(
         "nested_metrics.csv": found.metrics,
         "stability.csv": stability.table,
     }
-    text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
     return {
         **{name: table.to_csv(index=False).encode() for name, table in tables.items()},
-        "nested.json": text.encode(),
+        "nested.json": json_file(summary),
         **stability_files(
             stability.names, stability.found, stability.classes, stability.thresholds
         ),

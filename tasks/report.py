@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -121,7 +120,7 @@ def report_data(
     diagnostics: Diagnostics | None = None,
 ) -> ReportData:
     """Collect the data of the report from a search and its evaluation on the test rows."""
-    space = result.space
+    space, confirmation = result.space, result.confirmation
     masks, costs = result.best_members(n_models, union_at_most)
     finished, useful = _finished(result, known)
     picks = _picks(result, finished)
@@ -160,7 +159,9 @@ def report_data(
         cv_cost=judgement.cv_cost,
         test_cost=judgement.costs.get("best_subset"),
         optimism=judgement.optimism,
-        confirmation=_confirmation(result),
+        confirmation=None
+        if confirmation is None
+        else {**confirmation.as_dict(), "sentence": confirmation.sentence()},
         subset_test_costs=subset_test_costs,
         picks=picks,
         agreement=_agreement(result, finished, one_se_limit(picks)),
@@ -244,13 +245,6 @@ def _importances(
     units = np.flatnonzero(result.best_mask)
     names = [result.space.names[unit] for unit in units]
     return pd.Series(record.importance[units], index=names)
-
-
-def _confirmation(result: SearchResult) -> dict[str, Any] | None:
-    confirmation = result.confirmation
-    if confirmation is None:
-        return None
-    return {**confirmation.as_dict(), "sentence": confirmation.sentence()}
 
 
 def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object]:

@@ -23,7 +23,7 @@ from swarm.validation.selectors import select
 from tasks.step import SearchInterrupted, step
 from tasks.table import Table
 from tasks.tracking.note import run_title
-from tasks.tracking.run_log import parquet
+from tasks.tracking.run_log import json_file, parquet
 
 __all__ = [
     "Cell",
@@ -135,8 +135,7 @@ class CellResult:
         """Return the artifacts from which :meth:`read` restores the result."""
         facts = {**vars(self.cell), **vars(self)}
         del facts["cell"], facts["history"]
-        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-        return {"features.json": text.encode(), "history.parquet": parquet(self.history)}
+        return {"features.json": json_file(facts), "history.parquet": parquet(self.history)}
 
     @classmethod
     def read(cls, features: Path, history: Path) -> CellResult:

@@ -198,15 +198,8 @@ class Champions:
 
     def runs_of(self, name: str, status: str) -> list[Any]:
         """Return the earlier refresh runs of a champion with this status, the latest first."""
-        with store_errors(self.tracking.uri, f"look up earlier refreshes of {name!r}"):
-            return list(
-                self._client.search_runs(
-                    [self.tracking.experiment_id],
-                    f"tags.refresh = '{name}' and attributes.status = '{status}'",
-                    order_by=["attributes.start_time DESC"],
-                    max_results=100,
-                )
-            )
+        wanted = f"tags.refresh = '{name}' and attributes.status = '{status}'"
+        return list(self.tracking.runs(wanted, f"look up earlier refreshes of {name!r}"))
 
     def _json(self, champion: Champion, name: str) -> dict[str, Any]:
         path = self.tracking.download(champion.run_id, name)

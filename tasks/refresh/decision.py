@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,6 +21,7 @@ from tasks.secrets import expand
 from tasks.step import step
 from tasks.steps import positive_of
 from tasks.table import Table
+from tasks.tracking.run_log import json_file
 
 __all__ = ["announce", "decision_files", "measure", "publish_features"]
 
@@ -76,9 +76,8 @@ def publish_features(
 
 def decision_files(record: Mapping[str, Any], drift: pd.DataFrame) -> dict[str, bytes]:
     """Return the artifacts ``decision.json`` and ``drift.csv``."""
-    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     return {
-        "decision.json": text.encode(),
+        "decision.json": json_file(record),
         "drift.csv": drift.to_csv(index=False).encode(),
     }
 

@@ -1,7 +1,7 @@
 """Data sources: `fetch` reads a table from any source and validates it.
 
 To add a source, write a module with a function that returns a :class:`~tasks.sources._raw.Raw`,
-and add a line in `_takes` and a branch in `_read`.
+and add a line in `_TAKES` and a branch in `_read`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from tasks.sources._snapshot import newest
 from tasks.table import Table
 
 __all__ = ["fetch", "newest", "read_raw"]
+
+# The arguments of each source.
+_TAKES = {"bundled": ("name",), "file": ("path",), "sql": ("url", "query"), "uci": ("name", "id")}
 
 
 def fetch(
@@ -115,28 +118,18 @@ def read_raw(source: str, *, csv: Mapping[str, Any] | None = None, **given: Any)
     return _read(source, given, csv or {})
 
 
-def _takes() -> dict[str, tuple[str, ...]]:
-    return {
-        "bundled": ("name",),
-        "file": ("path",),
-        "sql": ("url", "query"),
-        "uci": ("name", "id"),
-    }
-
-
 def _check_arguments(source: str, given: dict[str, Any]) -> None:
-    takes = _takes()
-    if source not in takes:
-        known = ", ".join(takes)
-        raise DataError(f"unknown source {source!r} ({known}){nearest(source, takes)}")
+    if source not in _TAKES:
+        known = ", ".join(_TAKES)
+        raise DataError(f"unknown source {source!r} ({known}){nearest(source, _TAKES)}")
     for key, value in given.items():
-        if value is not None and key not in takes[source]:
+        if value is not None and key not in _TAKES[source]:
             raise DataError(f"source {source!r} does not take {key!r}, got {value!r}; remove it")
     if source == "uci":
         if (given["name"] is None) == (given["id"] is None):
             raise DataError("source 'uci' needs either a 'name' or an 'id'; give one of the two")
         return
-    for key in takes[source]:
+    for key in _TAKES[source]:
         if not given[key]:
             raise DataError(f"source {source!r} needs {key!r}; set it")
 

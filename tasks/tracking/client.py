@@ -331,11 +331,11 @@ class Tracking:
             metrics=dict(found.data.metrics),
         )
 
-    def runs(self, filter_string: str) -> Iterator[Any]:
+    def runs(self, filter_string: str, doing: str = "search the runs") -> Iterator[Any]:
         """Yield the runs of the experiment that match the filter, the latest first."""
         token = None
         while True:
-            with store_errors(self.uri, "search the runs"):
+            with store_errors(self.uri, doing):
                 page = self.client.search_runs(
                     [self.experiment_id],
                     filter_string=filter_string,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import platform
 import subprocess
 import time
@@ -37,7 +38,7 @@ from tasks.tracking.writes import (
     reopen_run,
 )
 
-__all__ = ["RunLog", "describe_run", "failure", "parquet", "refuse_another_search"]
+__all__ = ["RunLog", "describe_run", "failure", "json_file", "parquet", "refuse_another_search"]
 
 # Seconds that a failed run waits for its store at most.
 _PATIENCE_FAILED = 30.0
@@ -505,6 +506,11 @@ def describe_run(problem: Problem, source: str, strategy: str, seed: int) -> dic
         tags[f"version.{package}"] = version(package)
     commit = _git_commit()
     return {**tags, "mlflow.source.git.commit": commit} if commit else tags
+
+
+def json_file(value: object) -> bytes:
+    """Return JSON data as an artifact."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def parquet(frame: pd.DataFrame) -> bytes:
