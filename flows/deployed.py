@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
@@ -25,11 +25,16 @@ from swarm.errors import ConfigError, InputError, SwarmError
 __all__ = ["compare", "flow_name", "read_parameter", "refresh", "select"]
 
 C = TypeVar("C", bound=SelectConfig | CompareConfig)
-T = TypeVar("T")
 
 # Delays before each retry.
 _DELAYS_SECONDS = (30.0, 120.0, 480.0)
 _DAY_SECONDS = 24 * 3600
+_OPTIONS: dict[str, Any] = {
+    "flow_run_name": run_name,
+    "on_crashed": [end_crashed],
+    "persist_result": False,
+    "validate_parameters": False,
+}
 
 
 def read_parameter(value: object, kind: type[C]) -> C:
@@ -72,14 +77,7 @@ def _concluded(attempt: Callable[[], str]) -> State:
     raise AssertionError
 
 
-@flow(
-    name="select",
-    flow_run_name=run_name,
-    on_crashed=[end_crashed],
-    timeout_seconds=_DAY_SECONDS,
-    persist_result=False,
-    validate_parameters=False,
-)
+@flow(name="select", timeout_seconds=_DAY_SECONDS, **_OPTIONS)
 def select(config: SelectConfig) -> State:
     """Select features, and evaluate the result on rows that no search has seen.
 
@@ -97,14 +95,7 @@ def select(config: SelectConfig) -> State:
     return _concluded(attempt)
 
 
-@flow(
-    name="compare",
-    flow_run_name=run_name,
-    on_crashed=[end_crashed],
-    timeout_seconds=7 * _DAY_SECONDS,
-    persist_result=False,
-    validate_parameters=False,
-)
+@flow(name="compare", timeout_seconds=7 * _DAY_SECONDS, **_OPTIONS)
 def compare(config: CompareConfig, new: bool = False) -> State:
     """Compare strategies on data sets; an unfinished comparison is continued.
 
@@ -132,14 +123,7 @@ def compare(config: CompareConfig, new: bool = False) -> State:
     return _concluded(attempt)
 
 
-@flow(
-    name="refresh",
-    flow_run_name=run_name,
-    on_crashed=[end_crashed],
-    timeout_seconds=_DAY_SECONDS,
-    persist_result=False,
-    validate_parameters=False,
-)
+@flow(name="refresh", timeout_seconds=_DAY_SECONDS, **_OPTIONS)
 def refresh(config: RefreshConfig, force: bool = False) -> State:
     """Search the newest rows, and promote the result if it beats the champion.
 

@@ -391,10 +391,9 @@ def _concluded(
         params = _model_params(config, result, judgement, ensemble)
         text = "storing the model" if name is None else Stage.REGISTER.line
         with show_stage(Stage.REGISTER, verbosity, text=text, forecast=forecast):
-            made = register_model(
+            uri, model_id = register_model(
                 log.tracking, log.run_id, ensemble, example, name, told, params=params
             )
-        uri, model_id = made.uri, made.model_id
     elif name is not None and model_id is not None and not is_version(uri):
         # The run was resumed to register what it had only stored.
         uri = register_logged(log.tracking, log.run_id, model_id, name, told)

@@ -240,9 +240,11 @@ def test_the_models_show_on_the_run_and_in_the_registry(
 def test_registering_again_makes_the_next_version(tracking: Tracking, run_id: str) -> None:
     X = table()
     fitted = SubsetEnsemble(light(), NUMBERS).fit(X, X["flag"])
-    versions = [log_ensemble(tracking, run_id, fitted, X, "twice").version for _ in range(2)]
+    saved = [log_ensemble(tracking, run_id, fitted, X, "twice") for _ in range(2)]
+    versions = [info.uri.rpartition("/")[2] for info in saved]
     assert versions == ["1", "2"]
-    assert log_ensemble(tracking, run_id, fitted, X, None).version is None
+    unregistered = log_ensemble(tracking, run_id, fitted, X, None)
+    assert unregistered.uri == f"models:/{unregistered.model_id}"
 
 
 def test_an_estimator_that_no_safe_file_can_hold_is_refused_by_name(

@@ -8,17 +8,16 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from swarm.errors import StoreError
 from tasks.models.card import model_card
-from tasks.models.files import serialisation, write_ensemble
+from tasks.models.files import write_ensemble
 from tasks.tracking import Tracking
 from tasks.tracking.names import PARAM_LENGTH, accepted_key, cut
 from tasks.tracking.store import load_mlflow, store_errors
@@ -28,25 +27,10 @@ __all__ = ["ModelInfo", "is_version", "log_ensemble", "register_logged"]
 EXAMPLE_ROWS = 5
 
 
-@dataclass(frozen=True)
-class ModelInfo:
-    """A saved model.
-
-    Attributes
-    ----------
-    uri : str
-        ``models:/NAME/VERSION`` if registered, otherwise ``models:/MODEL_ID``.
-    version : str or None
-        Version in the registry.
-    serialisation : str
-        ``lightgbm``, ``skops`` or ``lightgbm+skops``.
-    model_id : str
-        Id of the logged model.
-    """
+class ModelInfo(NamedTuple):
+    """A saved model: ``models:/NAME/VERSION`` if registered, else ``models:/MODEL_ID``; its id."""
 
     uri: str
-    version: str | None
-    serialisation: str
     model_id: str
 
 
@@ -113,11 +97,10 @@ def log_ensemble(
             with contextlib.suppress(Exception):
                 tracking.client.finalize_logged_model(model.model_id, "FAILED")
             raise
-    form = serialisation(ensemble)
-    if registered_name is None:
-        return ModelInfo(f"models:/{model.model_id}", None, form, model.model_id)
-    uri = register_logged(tracking, run_id, model.model_id, registered_name, description)
-    return ModelInfo(uri, uri.rpartition("/")[2], form, model.model_id)
+    uri = f"models:/{model.model_id}"
+    if registered_name is not None:
+        uri = register_logged(tracking, run_id, model.model_id, registered_name, description)
+    return ModelInfo(uri, model.model_id)
 
 
 def is_version(uri: str) -> bool:
