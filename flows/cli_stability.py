@@ -289,21 +289,22 @@ def sentence(assessed: StabilityRun) -> str:
 
 def control_sentences(found: Assessment) -> list[str]:
     """State the error control, the estimates from probes and the adjusted stability."""
+    from swarm.report.formatting import counted
+
     said = []
     control, probes = found.control, found.probes
     if control is not None and control.threshold == control.threshold:
-        count = int(control.stable.sum())
         said.append(
-            f"{count} feature{'' if count == 1 else 's'} selected in at least "
+            f"{counted(control.stable.sum(), 'feature')} selected in at least "
             f"{control.threshold:.0%} of the samples: {control.bound:.2f} false selections expected"
-            f" at most ({control.n_pairs} complementary pairs, Shah and Samworth 2013)."
+            f" at most ({counted(control.n_pairs, 'complementary pair')}, Shah and Samworth 2013)."
         )
     elif control is not None:
         said.append(
             f"No threshold bounds the expected false selections by {control.wanted:g}: "
-            f"{control.n_pairs} pairs with {control.mean_size:.1f} of {control.n_units} features "
-            f"selected allow {control.lowest:.2f} at best; use more --resamples, a smaller "
-            "space.max_size or confirm.goal size."
+            f"{counted(control.n_pairs, 'pair')} with {control.mean_size:.1f} of "
+            f"{control.n_units} features selected allow {control.lowest:.2f} at best; use more "
+            "--resamples, a smaller space.max_size or confirm.goal size."
         )
     if probes is not None:
         said.append(
