@@ -34,7 +34,6 @@ from tasks.stability import (
     Assessment,
     assess,
     assessment_files,
-    control_errors,
     draw_sample,
     scheme_of,
     similarity_of,
@@ -208,14 +207,14 @@ def stability(
         except SearchInterrupted:
             raise KeyboardInterrupt from None
         space = whole.problem.space
-        assessment = control_errors(
-            assess(space, by_seed, by_rows, (plan.core, plan.noise), plan.level, probes),
+        assessment = assess(
             space,
             by_seed,
             by_rows,
-            paired=plan.paired,
-            false_selections=plan.false_selections,
-            probes=probes,
+            (plan.core, plan.noise),
+            plan.level,
+            probes,
+            false_selections=plan.false_selections if plan.paired else None,
             similarity=similarity_of(whole.problem.features, space),
         )
         log.files(assessment_files(assessment))

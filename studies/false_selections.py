@@ -35,7 +35,7 @@ from swarm.statistics.spearman import spearman_distance
 from swarm.strategies.catalogue import make
 from swarm.validation.stability import CORE, NOISE
 from tasks.search_cell import Cell, search_cell
-from tasks.stability import assess, control_errors, draw_sample, with_probes
+from tasks.stability import assess, draw_sample, with_probes
 from tasks.table import Table
 
 STUDY = "false-selections"
@@ -119,15 +119,7 @@ def repetition(
         data = prepare_as_configured(config, rows, needs=needs, split=False)
         plan = plan_as_configured(config, data, draw)
         results.append(search_cell(Cell("draw", "multiswarm", draw), plan, "sqlite://")[0])
-    found = control_errors(
-        assess(space, [], results, (CORE, NOISE), 0.95, probes.names),
-        space,
-        [],
-        results,
-        paired=True,
-        false_selections=1.0,
-        probes=probes.names,
-    )
+    found = assess(space, [], results, (CORE, NOISE), 0.95, probes.names, false_selections=1.0)
     assert found.control is not None
     assert found.probes is not None
     by_name = found.table.set_index("feature")

@@ -39,7 +39,6 @@ __all__ = [
     "Probes",
     "assess",
     "assessment_files",
-    "control_errors",
     "draw_sample",
     "index_as_dict",
     "scheme_of",
@@ -229,6 +228,9 @@ def assess(
     thresholds: tuple[float, float],
     level: float,
     probes: Sequence[str] = (),
+    *,
+    false_selections: float | None = None,
+    similarity: NDArray[np.float64] | None = None,
 ) -> Assessment:
     """Compute frequencies, classes, stability and consensus of repeated searches.
 
@@ -242,18 +244,35 @@ def assess(
     level : float
         Confidence level of the intervals.
     probes : sequence of str
-        Units that are noise probes; they are left out.
+        Units that are noise probes; they are left out. With them the table has a column `q_value`.
+    false_selections : float, optional
+        Largest acceptable expected number of false selections, if the samples are complementary
+        halves; a last one without its pair is left out of this error control. With it the table
+        has the columns `stable` and `bound`.
+    similarity : float64 (n_units, n_units), optional
+        See :func:`similarity_of`; with it the adjusted stability is computed.
     """
-    free = _free(space, probes)
+    noise = np.isin(space.names, list(probes))
+    free = ~(space.fixed | space.forbidden | noise)
     names = tuple(np.array(space.names, dtype=object)[free].tolist())
     parts = {"seeds": by_seed, "resamples": by_rows}
-    masks = {part: _masks(space, results)[:, free] for part, results in parts.items() if results}
+    drawn = {part: _masks(space, results) for part, results in parts.items() if results}
+    masks = {part: every[:, free] for part, every in drawn.items()}
     basis = "resamples" if by_rows else "seeds"
     found = frequencies(masks[basis], level)
     classes = classify(found.share, *thresholds)
     agreed = space.fixed.copy()
     agreed[free] = consensus(found.share)
-    columns = {f"share_{part}": some.mean(axis=0) for part, some in masks.items()}
+    columns: dict[str, Any] = {f"share_{part}": some.mean(axis=0) for part, some in masks.items()}
+    columns["in_consensus"] = agreed[free]
+    control = estimated = None
+    pairs = len(by_rows) // 2
+    if false_selections is not None and pairs:
+        control = complementary_pairs(masks["resamples"][: 2 * pairs], false_selections)
+        columns |= {"stable": control.stable, "bound": control.bounds}
+    if len(probes):
+        estimated = probe_estimate(masks[basis], drawn[basis][:, noise])
+        columns["q_value"] = estimated.q_values
     table = pd.DataFrame(
         {
             "feature": names,
@@ -262,10 +281,13 @@ def assess(
             "low": found.low,
             "high": found.high,
             **columns,
-            "in_consensus": agreed[free],
         }
     )
     indices = {part: nogueira(some, level) for part, some in masks.items()}
+    adjusted: dict[str, float] = {}
+    if similarity is not None:
+        near = similarity[np.ix_(free, free)]
+        adjusted = {part: adjusted_stability(some, near) for part, some in masks.items()}
     return Assessment(
         by_seed=indices.get("seeds"),
         by_rows=indices.get("resamples"),
@@ -277,71 +299,10 @@ def assess(
         consensus=tuple(space.subset(agreed)),
         table=table.sort_values("share", ascending=False, kind="stable", ignore_index=True),
         searches=pd.DataFrame([result.row() for result in (*by_seed, *by_rows)]),
-    )
-
-
-def control_errors(
-    assessment: Assessment,
-    space: SearchSpace,
-    by_seed: Sequence[CellResult],
-    by_rows: Sequence[CellResult],
-    *,
-    paired: bool,
-    false_selections: float,
-    probes: Sequence[str] = (),
-    similarity: NDArray[np.float64] | None = None,
-) -> Assessment:
-    """Add the error control, the estimates from probes and the adjusted stability.
-
-    Parameters
-    ----------
-    assessment : Assessment
-        Of the same searches.
-    space, by_seed, by_rows, probes
-        See :func:`assess`.
-    paired : bool
-        Whether the samples are complementary halves; a last one without its pair is left out of
-        the error control.
-    false_selections : float
-        Largest acceptable expected number of false selections.
-    similarity : float64 (n_units, n_units), optional
-        See :func:`similarity_of`.
-
-    Returns
-    -------
-    Assessment
-        Its table has the new columns `stable` and `bound`, and with probes `q_value`.
-    """
-    free, noise = _free(space, probes), np.isin(space.names, list(probes))
-    results = by_rows or by_seed
-    control = estimated = None
-    columns: dict[str, Any] = {}
-    pairs = len(by_rows) // 2
-    if paired and pairs:
-        control = complementary_pairs(
-            _masks(space, by_rows[: 2 * pairs])[:, free], false_selections
-        )
-        columns |= {"stable": control.stable, "bound": control.bounds}
-    if len(probes):
-        masks = _masks(space, results)
-        estimated = probe_estimate(masks[:, free], masks[:, noise])
-        columns["q_value"] = estimated.q_values
-    place = {name: position for position, name in enumerate(assessment.names)}
-    order = [place[name] for name in assessment.table["feature"]]
-    columns = {name: np.asarray(values)[order] for name, values in columns.items()}
-
-    def adjusted(found: Sequence[CellResult]) -> float | None:
-        if similarity is None or not found:
-            return None
-        return adjusted_stability(_masks(space, found)[:, free], similarity[np.ix_(free, free)])
-
-    return replace(
-        assessment,
-        table=assessment.table.assign(**columns),
         control=control,
         probes=estimated,
-        adjusted_by_seed=adjusted(by_seed),
-        adjusted_by_rows=adjusted(by_rows),
+        adjusted_by_seed=adjusted.get("seeds"),
+        adjusted_by_rows=adjusted.get("resamples"),
     )
 
 
@@ -366,12 +327,6 @@ def stability_metrics(assessment: Assessment) -> dict[str, float]:
         if adjusted is not None and adjusted == adjusted:
             figures[f"{name}_adjusted"] = adjusted
     return figures
-
-
-def _free(space: SearchSpace, probes: Sequence[str]) -> NDArray[np.bool_]:
-    """Return the units that are neither fixed, forbidden nor probes."""
-    free: NDArray[np.bool_] = ~(space.fixed | space.forbidden | np.isin(space.names, list(probes)))
-    return free
 
 
 def assessment_files(assessment: Assessment) -> dict[str, bytes]:
