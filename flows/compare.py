@@ -54,7 +54,6 @@ from swarm.validation.comparison import Comparison
 from swarm.validation.comparison import compare as compare_cells
 from tasks.compare_files import (
     by_strategy,
-    cells_table,
     package_versions,
     parent_metrics,
     write_comparison,
@@ -188,18 +187,16 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         say(f"{Stage.SEARCH.line}: {len(left)} searches", verbosity)
         with cell_display(len(cells), len(found), verbosity) as shown, one_server():
             found |= _searched(config, left, prepared, url, runs, shown, stop)
-        results = [found[cell] for cell in _in_table_order(config, cells)]
+        results = [
+            found[Cell(dataset, label, seed)]
+            for dataset in config.datasets
+            for label in config.strategies
+            for seed in sorted(config.seed_list)
+        ]
         with show_stage(Stage.REPORT, verbosity):
             run = _concluded(config, results, prepared, everything, log, read_back, told)
         wait_for_log(log, verbosity)
     return run
-
-
-def _in_table_order(config: CompareConfig, cells: Sequence[Cell]) -> list[Cell]:
-    labels, datasets = list(config.strategies), list(config.datasets)
-    return sorted(
-        cells, key=lambda c: (datasets.index(c.dataset), labels.index(c.strategy), c.seed)
-    )
 
 
 # The findings of each data set.
@@ -435,7 +432,7 @@ def _concluded(
     told: Findings,
 ) -> ComparisonRun:
     """Compute tables and tests, write the figures, and log them."""
-    cells = cells_table(results)
+    cells = pd.DataFrame([result.row() for result in results])
     test_everything = _test_everything(prepared)
     judged = test_everything if config.is_judged_on_test else {}
     baseline = {name: (judged.get(name, cost), size) for name, (cost, size) in everything.items()}

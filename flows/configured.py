@@ -250,15 +250,8 @@ def evaluation_options(section: EvaluationSection) -> dict[str, Any]:
 
     Importances are an option of the problem, and racing is one of the search.
     """
-    return {
-        "n_jobs": section.n_jobs,
-        "backend": section.backend,
-        "pruning": section.pruning,
-        "exact": section.exact,
-        "device": section.device,
-        "address": section.address,
-        "timeout": section.timeout_seconds,
-    }
+    named = {"n_jobs", "backend", "pruning", "exact", "device", "address"}
+    return {**section.model_dump(include=named), "timeout": section.timeout_seconds}
 
 
 def probe_as_configured(config: SelectConfig, plan: SearchPlan, archive: Archive | None) -> None:

@@ -18,7 +18,6 @@ from tasks.step import step
 
 __all__ = [
     "by_strategy",
-    "cells_table",
     "package_versions",
     "parent_metrics",
     "table_files",
@@ -28,11 +27,6 @@ __all__ = [
 T = TypeVar("T")
 
 _SECONDS = ("seconds_algorithm", "seconds_evaluation")
-
-
-def cells_table(results: Sequence[CellResult]) -> pd.DataFrame:
-    """Return one row per search, in the given order."""
-    return pd.DataFrame([result.row() for result in results])
 
 
 def table_files(cells: pd.DataFrame, comparison: Comparison) -> dict[str, bytes]:

@@ -226,16 +226,11 @@ def run_selector(
 
     Parameters
     ----------
-    cell : Cell
+    cell, archive, stop, test
+        See :func:`run_cell`; the archive holds the cross-validated cost of the columns.
     chosen : ConfiguredSelector
     problem : Problem
         On the training rows.
-    archive : str
-        URL of the archive, with secrets; it holds the cross-validated cost of the columns.
-    stop : Path
-        The fit does not begin when this file exists.
-    test : Table
-        Held-out rows.
 
     Raises
     ------

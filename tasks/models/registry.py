@@ -74,6 +74,8 @@ def log_ensemble(
         store does not accept the model.
     """
     load_mlflow()
+    from mlflow.entities import LoggedModelOutput
+
     with tempfile.TemporaryDirectory(prefix="ensemble-") as held:
         parts = Path(held) / "ensemble"
         parts.mkdir()
@@ -92,7 +94,8 @@ def log_ensemble(
             with store_errors(tracking.uri, "upload the model"):
                 tracking.client.log_model_artifacts(model.model_id, str(folder))
                 tracking.client.finalize_logged_model(model.model_id, "READY")
-                _link(tracking, run_id, model.model_id)
+                outputs = [LoggedModelOutput(model.model_id, step=0)]
+                tracking.client.log_outputs(run_id, models=outputs)
         except Exception:
             with contextlib.suppress(Exception):
                 tracking.client.finalize_logged_model(model.model_id, "FAILED")
@@ -242,12 +245,6 @@ def _requirements(packages: list[str]) -> list[str]:
     """Pin the packages here: MLflow would infer them by loading the model in a subprocess."""
     names = ["mlflow", "numpy", "pandas", *packages]
     return [f"{name}=={version(name)}" for name in dict.fromkeys(names)]
-
-
-def _link(tracking: Tracking, run_id: str, model_id: str) -> None:
-    from mlflow.entities import LoggedModelOutput
-
-    tracking.client.log_outputs(run_id, models=[LoggedModelOutput(model_id, step=0)])
 
 
 def _register(

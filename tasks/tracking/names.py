@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -13,7 +13,6 @@ __all__ = [
     "TAG_LENGTH",
     "accepted_key",
     "batches",
-    "charted",
     "cut",
     "metric_key",
 ]
@@ -68,11 +67,6 @@ def metric_key(name: str) -> str:
         if re.fullmatch(pattern, name):
             return re.sub(pattern, named, name)
     return name
-
-
-def charted(values: Mapping[str, T]) -> dict[str, T]:
-    """Return metrics with their names in MLflow."""
-    return {metric_key(name): value for name, value in values.items()}
 
 
 def batches(items: Iterable[T], size: int = 100) -> Iterator[list[T]]:

@@ -23,7 +23,7 @@ from swarm.search.history import EpochRecord
 from tasks.flow_run import flow_run_tags, log_line
 from tasks.table import Table
 from tasks.tracking.client import RunRecord, Tracking
-from tasks.tracking.names import PARAM_LENGTH, accepted_key, charted, cut, metric_key
+from tasks.tracking.names import PARAM_LENGTH, accepted_key, cut, metric_key
 from tasks.tracking.outbox import Outbox, Send, UnsendableMessage
 from tasks.tracking.store import within
 from tasks.tracking.system_metrics import SystemMetrics
@@ -235,11 +235,12 @@ class RunLog:
         """
         points = []
         for step, figures in values.items():
-            for name, value in charted(figures).items():
-                known = self._steps.setdefault(accepted_key(name), set())
+            for name, value in figures.items():
+                key = accepted_key(metric_key(name))
+                known = self._steps.setdefault(key, set())
                 if value is not None and step not in known:
                     known.add(step)
-                    points.append((accepted_key(name), float(value), step))
+                    points.append((key, float(value), step))
         if points:
             now = _now()
             what = f"metrics of step {points[-1][2]}"
