@@ -73,9 +73,13 @@ def warm_setting(warm: str | None) -> list[str]:
 
 def tracking_of(uri: str | None) -> Any:
     """Open a tracking store; default: that of the configuration `default`."""
-    from flows.tracking import tracking_as_configured
+    from tasks.secrets import expand
+    from tasks.tracking import open_tracking
 
-    return tracking_as_configured(_tracking_section(uri))
+    # Not by `flows.tracking`: what writes runs imports pandas, scikit-learn and Prefect.
+    section = _tracking_section(uri)
+    artifacts = expand(section.artifacts, "address of the artifacts")
+    return open_tracking(section.uri, section.experiment, artifacts)
 
 
 def _tracking_section(uri: str | None) -> TrackingSection:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -68,3 +70,15 @@ def test_a_filter_that_no_run_can_match_is_refused(swarm, store, wrong):
     told = swarm("runs", "--tracking-uri", store[0], *wrong)
     assert told.status == 2
     assert told.sentence
+
+
+def test_a_list_of_runs_imports_what_reads_them_and_not_what_writes_them(store):
+    uri, _ = store
+    code = (
+        "import sys; import flows.cli as c\n"
+        "try: c.main()\nexcept SystemExit as e: assert not e.code\n"
+        "writers = {'prefect', 'sklearn', 'lightgbm', 'swarm.problem.problem'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {writers}' if writers else 0)"
+    )
+    listed = [sys.executable, "-c", code, "runs", "--tracking-uri", uri]
+    subprocess.run(listed, check=True, stdout=subprocess.DEVNULL)
