@@ -94,6 +94,8 @@ def test_the_smallest_subset_that_is_not_worse_is_offered_unless_it_is_the_answe
     assert "not worse than all features by more than 0.05 in cost" in offer
     assert "2 features, x0, x1." in offer
     assert told(AUC, None, 0.0, (2, 4)).offer == ""
+    # Nor are all features, which are not worse than themselves.
+    assert told(AUC, None, 0.0, (4, 6)).offer == ""
     assert told(AUC, None, -0.3).offer == ""
     assert told(AUC, unseen(0.01, 0.05), None).offer == ""
 

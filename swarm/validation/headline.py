@@ -131,12 +131,15 @@ def headline(
 
 
 def _smallest(result: SearchResult) -> str:
-    """Name the smallest subset that is not worse than all features, unless it is the result."""
+    """Name the smallest subset not worse than all features, if it is neither the result nor all."""
     confirmation = result.confirmation
     if confirmation is None:
         return ""
     row = confirmation.smallest_within_margin(confirmation.baseline)
     if row is None or row == confirmation.chosen:
+        return ""
+    # A row of all features is not worse than itself.
+    if (confirmation.masks[row] | result.space.forbidden).all():
         return ""
     names = result.space.subset(confirmation.masks[row])
     return (
