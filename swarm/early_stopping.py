@@ -7,12 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMModel, LGBMRegressor
-from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-__all__ = ["EarlyStoppingLGBMClassifier", "EarlyStoppingLGBMRegressor", "held_out"]
+from swarm.arrays import Int
 
-Int = NDArray[np.int64]
+__all__ = ["EarlyStoppingLGBMClassifier", "EarlyStoppingLGBMRegressor", "held_out"]
 
 
 class _StopsEarly(LGBMModel):

@@ -13,14 +13,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from swarm.arrays import AnyArray, Float
 from swarm.errors import DataError, InputError, nearest
 from swarm.problem.model_inputs import for_columns
 from swarm.problem.scoring import rarer_class
 
 __all__ = ["SubsetEnsemble", "has_probabilities", "one_thread", "plain_target"]
-
-FloatArray = NDArray[np.float64]
-AnyArray = NDArray[Any]
 
 VOTES = ("auto", "hard", "soft", "any", "mean")
 
@@ -350,7 +348,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         members = zip(self.models_, self.subsets_, strict=True)
         return [np.asarray(model.predict(X[subset])) for model, subset in members]
 
-    def _elected(self, shares: FloatArray, classes: AnyArray) -> AnyArray:
+    def _elected(self, shares: Float, classes: AnyArray) -> AnyArray:
         chosen = np.argmax(shares, axis=1)
         if self.vote_ == "any":
             positive = self.positive_
@@ -361,7 +359,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         return elected
 
 
-def _probabilities(model: Any, rows: pd.DataFrame, classes: Sequence[AnyArray]) -> list[FloatArray]:
+def _probabilities(model: Any, rows: pd.DataFrame, classes: Sequence[AnyArray]) -> list[Float]:
     """Return the probabilities of one model for each label, aligned with `classes`."""
     found = model.predict_proba(rows)
     if isinstance(found, list):
@@ -382,9 +380,9 @@ def _probabilities(model: Any, rows: pd.DataFrame, classes: Sequence[AnyArray]) 
     return aligned
 
 
-def _shares(votes: AnyArray, classes: AnyArray) -> FloatArray:
+def _shares(votes: AnyArray, classes: AnyArray) -> Float:
     """Share of the members' votes (n_models, n_rows) for each class."""
-    shares: FloatArray = np.mean(votes[:, :, None] == classes, axis=0)
+    shares: Float = np.mean(votes[:, :, None] == classes, axis=0)
     return shares
 
 

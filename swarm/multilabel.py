@@ -6,19 +6,17 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from swarm.arrays import Bool, Float, Int
 from swarm.statistics.lowest import lowest
 
 __all__ = ["MLkNN", "label_evidence"]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Memory for the distances of one block of rows.
 _BLOCK_BYTES = 2**26
@@ -170,7 +168,7 @@ def label_evidence(counts: Int, labels: Int, k: int, smoothing: float) -> tuple[
     return with_label, without
 
 
-def _seen(counts: Int, chosen: NDArray[np.bool_], k: int) -> Int:
+def _seen(counts: Int, chosen: Bool, k: int) -> Int:
     """Count the chosen rows by their number of neighbours with the label: int (k + 1, n_labels)."""
     n_labels = counts.shape[1]
     places = (counts * n_labels + np.arange(n_labels))[chosen]

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race, limit_of, settle
@@ -40,10 +40,6 @@ __all__ = [
     "this_machine",
     "time_subsets",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Kinds of synthetic costs: how much subsets differ, relative to the measured costs, and the share
 # of units of a subset that the models do not use.

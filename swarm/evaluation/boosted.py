@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
+from swarm.arrays import Float, Int
 from swarm.problem.models import chooses_by_column, shrinks_exactly
 from swarm.problem.problem import Problem
 
 __all__ = ["Boosted", "boosted_path"]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Keyword arguments of the wrapper that are passed to LightGBM unchanged.
 _KNOWN = {

@@ -8,8 +8,8 @@ from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
 from swarm.evaluation.fitting import InvalidCost, Job, lowest_cost
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of, settle
@@ -21,10 +21,6 @@ from swarm.storage.archive import Archive
 from swarm.storage.records import Record, costs_of
 
 __all__ = ["COMMIT_SECONDS", "CrossValidation"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Interval between commits of finished evaluations.
 COMMIT_SECONDS = 0.2

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.limit import Limit
 from swarm.problem.model_inputs import fit_params_of, for_columns, rows_for_model
@@ -21,10 +21,6 @@ from swarm.problem.problem import Problem
 from swarm.storage.records import Record
 
 __all__ = ["REFIT", "InvalidCost", "Job", "fit_mask", "fit_model", "lowest_cost"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Fold number of the model on all rows.
 REFIT = -1

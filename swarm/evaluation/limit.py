@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.storage.records import Record
 
 __all__ = ["Limit", "Race", "limit_of", "loosest_of", "settle"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Sums in another order differ in the last digits; this tolerance keeps ties below the limit.
 _MARGIN = 1e-10

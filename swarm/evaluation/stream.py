@@ -15,18 +15,14 @@ from itertools import groupby
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.evaluation.crossval import COMMIT_SECONDS, CrossValidation
 from swarm.evaluation.fitting import InvalidCost, Job
 from swarm.evaluation.types import Work
 from swarm.storage.records import Record
 
 __all__ = ["MaskStream", "Stream"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 class Stream(Protocol):

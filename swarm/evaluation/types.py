@@ -8,15 +8,11 @@ from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.evaluation.limit import Race
 
 __all__ = ["Evaluations", "Evaluator", "Work", "stacked"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

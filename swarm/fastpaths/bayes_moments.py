@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Float, Int
 from swarm.fastpaths.tables import FoldTable, columns_are_contiguous
 from swarm.problem.problem import Problem
 
 __all__ = ["Moments", "moments_are_exact", "moments_of"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from swarm.arrays import Float, Int
 
 __all__ = ["class_shares"]
-
-Float = NDArray[np.float64]
 
 
 def class_shares(joint: Float) -> Float:
@@ -39,9 +38,7 @@ def _subtract_largest(joint: Float, largest: Float, below: Float) -> None:  # pr
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _add_others(
-    power: Float, below: Float, rest: Float, ties: NDArray[np.int64]
-) -> None:  # pragma: no cover
+def _add_others(power: Float, below: Float, rest: Float, ties: Int) -> None:  # pragma: no cover
     """Sum the exponentials of all but the largest values, per largest value; count the latter."""
     rest[:] = 0.0
     ties[:] = 0

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.bayes_moments import Moments
 from swarm.fastpaths.pairwise import pairwise_sum
 
 __all__ = ["FARTHEST", "Kept", "SmoothedVariances", "exact_joints", "exact_sums", "smoothed"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # In a column farther from zero than this many standard deviations, distances from the mean have
 # lost their digits, and sums depend on the order.

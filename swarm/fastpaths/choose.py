@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from pandas.api import types
 
+from swarm.arrays import Bool
 from swarm.errors import ConfigError
 from swarm.fastpaths.device import Device, open_device
 from swarm.fastpaths.metrics import takes_labels, takes_probabilities
@@ -22,7 +22,7 @@ __all__ = ["ExactPath", "exact_path", "require_device"]
 class ExactPath(Protocol):
     """Interface of fast paths: fold costs of many masks, equal to those of fitted models."""
 
-    def answers(self, masks: NDArray[np.bool_]) -> PathResult:
+    def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks (n, n_units) on every fold.
 
         The result of a mask does not depend on the others. Doubtful costs are NaN.

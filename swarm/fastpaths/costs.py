@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.label_scores import confusions, label_scores
 from swarm.fastpaths.metrics import Metric, metric_of
 from swarm.fastpaths.number_scores import is_common, number_scores
@@ -26,10 +27,6 @@ __all__ = [
     "magnifies_rounding",
     "scores_numbers",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Errors below this share of the largest target have lost half of their digits.
 _ROUNDING = 1e-7
@@ -271,8 +268,8 @@ def logs_lose_digits(scoring: Scoring, predicted: Float) -> Bool:
     return lost
 
 
-def errors_are_rounding(predicted: Float, truth: NDArray[Any]) -> NDArray[np.bool_]:
+def errors_are_rounding(predicted: Float, truth: NDArray[Any]) -> Bool:
     """Whether the errors of predictions (n, n_test) are close to rounding: bool (n,)."""
     errors = np.sqrt(np.square(predicted - truth).mean(axis=1))
-    exact: NDArray[np.bool_] = errors <= _ROUNDING * np.abs(truth).max()
+    exact: Bool = errors <= _ROUNDING * np.abs(truth).max()
     return exact

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import require_package
 from swarm.errors import ConfigError
 from swarm.fastpaths.bayes_moments import Moments
@@ -31,10 +32,6 @@ __all__ = [
     "NeighboursOnDevice",
     "open_device",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 DEVICES = ("cpu", "cuda")
 _LIBRARIES = {"torch": "PyTorch", "cupy": "CuPy"}

@@ -10,13 +10,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.neighbours import ROWS, measure, queries, reference, smallest
 
 __all__ = ["MOST_NEIGHBOURS", "label_counts", "packed"]
 
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 # A count is stored in a byte.

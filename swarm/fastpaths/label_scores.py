@@ -14,13 +14,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.metrics import Metric
 
 __all__ = ["confusions", "label_scores"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @njit(nogil=True, cache=True)

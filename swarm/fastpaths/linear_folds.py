@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.fastpaths.tables import FoldTable
 
 __all__ = ["System", "discriminant_system", "least_squares_system"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 # Farther from zero than this many standard deviations, values lose digits, and the result depends
 # on the order of summation.

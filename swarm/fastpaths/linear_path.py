@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.fastpaths.costs import (
     FoldCosts,
     errors_are_rounding,
@@ -27,9 +28,6 @@ from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, fold_table
 from swarm.problem.problem import Problem
 
 __all__ = ["LinearPath", "linear_path"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 # If two decisions are closer than this share of the largest, a fitted model decides.
 _MARGIN = 1e-7

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.costs import FoldCosts
 from swarm.fastpaths.label_counts import MOST_NEIGHBOURS, label_counts, packed
 from swarm.fastpaths.neighbours import largest_squares, rounding_of, widened
@@ -25,10 +25,6 @@ from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 
 __all__ = ["MultiLabelPath", "multilabel_path"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # A tolerance below every difference of distances.
 _NO_DOUBT = -1.0

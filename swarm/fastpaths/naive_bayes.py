@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.bayes_moments import Moments, moments_are_exact, moments_of
 from swarm.fastpaths.bayes_shares import class_shares
 from swarm.fastpaths.bayes_sums import (
@@ -24,10 +24,6 @@ from swarm.fastpaths.tables import columns_of, fold_tables, membership
 from swarm.problem.problem import Problem
 
 __all__ = ["NaiveBayesPath", "naive_bayes_path"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # If two classes are closer than this share of their log-likelihood, the sums are computed again in
 # the order of the model. Sums in another order differ by about 1e-15 of it, or by more if a mean is

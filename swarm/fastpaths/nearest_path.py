@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.costs import FoldCosts, errors_are_rounding, magnifies_rounding
 from swarm.fastpaths.device import Device, NeighboursOnDevice
 from swarm.fastpaths.metrics import takes_labels
@@ -27,10 +28,6 @@ from swarm.fastpaths.votes import count_votes, neighbours_of, vote, weighted_vot
 from swarm.problem.problem import Problem
 
 __all__ = ["NearestPath", "nearest_path"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Highest relative error of a squared distance that is used as a weight.
 _MARGIN = 1e-9
@@ -67,7 +64,7 @@ class NearestPath:
     largest: list[Float]
     belongs: Bool
     classes: NDArray[Any] | None
-    codes: list[NDArray[np.int64]]
+    codes: list[Int]
     k: int
     weighted: bool
     ties: Ties

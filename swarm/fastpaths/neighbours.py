@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from swarm.arrays import Float, Int
 
 __all__ = [
     "ROWS",
@@ -24,9 +25,6 @@ __all__ = [
     "smallest",
     "widened",
 ]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Rows whose distances are computed together.
 ROWS = 64

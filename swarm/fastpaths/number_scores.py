@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.fastpaths.metrics import Metric
 
 __all__ = ["is_common", "number_scores"]
-
-Float = NDArray[np.float64]
 
 
 def number_scores(
@@ -97,7 +96,7 @@ def _explained(predicted: Float, truth: NDArray[Any], weight: Float | None) -> F
 def _squared_log(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Float | None:
     if (truth <= -1).any():
         return None
-    refused: NDArray[np.bool_] = np.any(predicted <= -1, axis=1)
+    refused: Bool = np.any(predicted <= -1, axis=1)
     logs = np.log1p(np.where(refused[:, None], 0.0, predicted))
     return np.where(refused, np.nan, _squared(logs, np.log1p(truth), weight))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from swarm.arrays import Float
 
 __all__ = ["pairwise_sum"]
-
-Float = NDArray[np.float64]
 
 # Longer sums are split in two.
 _BLOCK = 128

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float
 
 __all__ = ["PathResult", "by_fold", "joined"]
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -31,9 +30,7 @@ class PathResult:
     importances: Float | None = None
 
 
-def by_fold(
-    costs: Callable[[NDArray[np.bool_], int], Float], masks: NDArray[np.bool_], n_folds: int
-) -> PathResult:
+def by_fold(costs: Callable[[Bool, int], Float], masks: Bool, n_folds: int) -> PathResult:
     """Compute costs fold by fold, without importances."""
     return PathResult(np.stack([costs(masks, fold) for fold in range(n_folds)], axis=1))
 

@@ -9,16 +9,12 @@ from itertools import combinations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.metrics import Metric
 from swarm.fastpaths.pairwise import pairwise_sum
 
 __all__ = ["areas_under_curves", "probability_scores"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 def probability_scores(

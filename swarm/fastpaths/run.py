@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.fastpaths.choose import ExactPath
 from swarm.fastpaths.path_result import PathResult, joined
 from swarm.threads import one_thread
@@ -16,7 +16,7 @@ _PIECES = 2
 _FEWEST = 8
 
 
-def evaluate_masks(path: ExactPath, masks: NDArray[np.bool_], n_threads: int = 1) -> PathResult:
+def evaluate_masks(path: ExactPath, masks: Bool, n_threads: int = 1) -> PathResult:
     """Evaluate masks (n, n_units); the result does not depend on the number of threads.
 
     Compiled code releases the GIL, so that threads can use all cores.
@@ -31,9 +31,7 @@ def evaluate_masks(path: ExactPath, masks: NDArray[np.bool_], n_threads: int = 1
             return joined(list(pool.map(path.answers, np.array_split(masks, count))))
 
 
-def fold_costs(
-    path: ExactPath, masks: NDArray[np.bool_], n_folds: int, n_threads: int = 1
-) -> NDArray[np.float64]:
+def fold_costs(path: ExactPath, masks: Bool, n_folds: int, n_threads: int = 1) -> Float:
     """Return the costs of masks (n, n_units): float64 (n, n_folds), NaN if doubtful."""
     costs = evaluate_masks(path, masks, n_threads).costs
     return costs.reshape(len(masks), n_folds)

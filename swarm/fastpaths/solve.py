@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from swarm.arrays import Float, Int
 
 __all__ = ["predict_masks", "solve_masks"]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # In a matrix with unit diagonal, a smaller pivot is rounding.
 _SMALLEST_PIVOT = 1e-13

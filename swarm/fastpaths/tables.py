@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
+from swarm.arrays import Bool, Float, Int
 from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 
@@ -22,10 +23,6 @@ __all__ = [
     "membership",
     "scales_are_exact",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.neighbours import reference
 from swarm.fastpaths.tables import FoldTable, scales_are_exact
 from swarm.fastpaths.trees import inverse_distances, queries_tree, tree_of
@@ -24,10 +24,6 @@ from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 
 __all__ = ["Ties", "mean_of", "most_votes", "ties_of"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Elements of a chunk of distances, 8 MiB.
 _CHUNK = 1 << 20

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Float
 
 __all__ = ["inverse_distances", "queries_tree", "tree_of"]
-
-Float = NDArray[np.float64]
 
 # The largest number of columns for which ``algorithm="auto"`` builds a tree.
 _MOST_COLUMNS = 15

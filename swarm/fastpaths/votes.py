@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.neighbours import (
     ROWS,
     measure,
@@ -21,10 +21,6 @@ from swarm.fastpaths.neighbours import (
 )
 
 __all__ = ["count_votes", "neighbours_of", "vote", "weighted_vote"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @njit(nogil=True, cache=True)

@@ -6,13 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float, Int
 
 __all__ = ["Trust", "sums_are_exact", "whole_columns"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Integers up to this limit are exact in float64.
 _EXACT = 2.0**53

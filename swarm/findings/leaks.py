@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import Float
 from swarm.findings.columns import hashable
 
 __all__ = ["Leak", "leak_columns"]
 
-Float = NDArray[np.float64]
 Int = NDArray[np.intp]
 
 # Rows and cells that are looked at.

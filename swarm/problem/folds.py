@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import Int
 from swarm.errors import ConfigError, DataError, nearest
 from swarm.problem.stratification import iterative_stratification
 from swarm.problem.time_folds import LabelSpans, TimeWindows, forward_folds, purged_folds
 
 __all__ = ["Fold", "make_folds", "partition_key", "repeated_folds"]
 
-Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
+Fold = tuple[Int, Int]
 Kind = Literal["stratified", "random", "group", "stratified_group", "time", "purged", "column"]
 _KINDS = ("stratified", "random", "group", "stratified_group", "time", "purged", "column")
 

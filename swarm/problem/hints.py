@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.problem.space import SearchSpace
 from swarm.statistics.distances import Distances
@@ -26,10 +26,6 @@ __all__ = [
     "default_clusters",
     "prepare_hints",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Above this number of columns, the full distance matrix is not computed: it takes 200 MB at this
 # size, and 80 GB at 100,000 columns.
@@ -90,7 +86,7 @@ def prepare_hints(
     task: str | None = None,
     *,
     n_clusters: int | None = None,
-    warm: NDArray[np.bool_] | None = None,
+    warm: Bool | None = None,
     needs: Sequence[str] = ("distance", "clusters"),
 ) -> Hints:
     """Compute the requested hints of a search, from training rows only.
@@ -142,7 +138,7 @@ def prepare_hints(
         )
     if len(features) > MOST_ROWS:
         features, target = _sampled(features, target)
-    distance: NDArray[np.float64] | Distances | None = None
+    distance: Float | Distances | None = None
     labels = relevance = redundancy = None
     if "distance" in needs or "clusters" in needs:
         distance, labels = _closeness(features, space, count if "clusters" in needs else None)
@@ -178,10 +174,10 @@ def _information(
 
 def _closeness(
     features: pd.DataFrame, space: SearchSpace, n_clusters: int | None
-) -> tuple[NDArray[np.float64] | Distances, NDArray[np.int64] | None]:
+) -> tuple[Float | Distances, Int | None]:
     """Compute distances, and cluster labels if `n_clusters` is given."""
     labels = None
-    distance: NDArray[np.float64] | Distances
+    distance: Float | Distances
     if features.shape[1] <= MOST_DENSE_COLUMNS:
         from swarm.statistics.clusters import clusters
         from swarm.statistics.spearman import spearman_distance, unit_distance

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError, DataError
 from swarm.problem.folds import Fold, make_folds, repeated_folds
 from swarm.problem.models import allows_missing, is_a, is_lightgbm, last_step, takes_categorical
@@ -181,7 +182,7 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
             )
 
 
-def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -> NDArray[np.bool_]:
+def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -> Bool:
     """Return which columns have to be looked at one by one: bool (n_columns,).
 
     Those of NumPy floats without any fault are found in blocks: in a table of 100,000 columns,
@@ -207,7 +208,7 @@ def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -
     return suspicious
 
 
-def _check_range(name: str, values: NDArray[np.float64], lightgbm: bool) -> None:
+def _check_range(name: str, values: Float, lightgbm: bool) -> None:
     """Reject infinite values, and values that overflow in float32 unless LightGBM is used."""
     sizes = np.abs(values)
     largest = float(np.fmax.reduce(sizes))
@@ -320,7 +321,7 @@ def _split(
         raise DataError(f"{type(splitter).__name__} cannot split the rows: {reason}") from error
 
 
-def checked_weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64] | None:
+def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:
     """Return the weights as float64 (n_rows,), or raise if they are invalid."""
     if weight is None:
         return None
@@ -347,7 +348,7 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> NDArray[np.float64]
 
 
 def check_fold_weights(
-    folds: Sequence[Fold], weights: NDArray[np.float64] | None, *, scored: bool = False
+    folds: Sequence[Fold], weights: Float | None, *, scored: bool = False
 ) -> None:
     """Reject weights that are zero in all training rows of a fold, or all test rows if `scored`."""
     for number, (train, test) in enumerate(folds):
@@ -360,9 +361,7 @@ def check_fold_weights(
                 )
 
 
-def check_score_weights(
-    scoring: Scoring, weights: NDArray[np.float64] | None, task: str, n_rows: int
-) -> None:
+def check_score_weights(scoring: Scoring, weights: Float | None, task: str, n_rows: int) -> None:
     """Reject weights in the score if there are none, or the scorer does not support them."""
     if weights is None:
         raise ConfigError("weights_in_score needs sample weights and there are none; give some")

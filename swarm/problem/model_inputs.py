@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Int
 from swarm.problem.models import is_lightgbm
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 _BY_COLUMN = ("categorical_feature", "cat_features", "categorical_features")
 
 
-def rows_for_model(columns: pd.DataFrame, rows: NDArray[np.int64], as_array: bool) -> Any:
+def rows_for_model(columns: pd.DataFrame, rows: Int, as_array: bool) -> Any:
     """Return rows of the columns of a subset as a table, or as an array if X was an array.
 
     The array has the memory layout of the table, so that sums, and thus costs, are bit-identical.
@@ -43,7 +43,7 @@ def fit_params_of(
     n_rows: int,
     columns: Sequence[str],
     positions: Sequence[int],
-    rows: NDArray[np.int64],
+    rows: Int,
 ) -> dict[str, Any]:
     """Restrict the parameters of ``fit`` to some columns and rows.
 
@@ -162,7 +162,7 @@ def _is_by_row(value: Any, n_rows: int) -> bool:
     return isinstance(value, Sequence) and len(value) == n_rows
 
 
-def _taken(value: Any, rows: NDArray[np.int64]) -> Any:
+def _taken(value: Any, rows: Int) -> Any:
     if hasattr(value, "iloc"):
         return value.iloc[rows]
     if isinstance(value, (list, tuple)):

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError
 
 __all__ = [
@@ -196,7 +197,7 @@ def keeps_columns(
         return bool(np.shape(before.transform(given))[1:] == (features.shape[1],))
 
 
-def model_importances(model: Any, n_columns: int) -> NDArray[np.float64]:
+def model_importances(model: Any, n_columns: int) -> Float:
     """Return the importances of a fitted model: float64 (n_columns,).
 
     ``feature_importances_``, or the mean over outputs of ``|coef_|``. They are not rounded, so
@@ -216,12 +217,12 @@ def model_importances(model: Any, n_columns: int) -> NDArray[np.float64]:
     return values
 
 
-def used_by(model: Any, importances: NDArray[np.float64]) -> NDArray[np.bool_]:
+def used_by(model: Any, importances: Float) -> Bool:
     """Which columns a fitted model uses: bool (n_columns,)."""
     booster = getattr(last_step(model), "booster_", None)
     if booster is not None:
         importances = np.asarray(booster.feature_importance("split"), dtype=np.float64)
-    used: NDArray[np.bool_] = importances != 0
+    used: Bool = importances != 0
     return used
 
 

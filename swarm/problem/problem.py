@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import Float, Int
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError, nearest
 from swarm.problem.folds import Fold
@@ -113,7 +114,7 @@ class Problem:
     folds: tuple[Fold, ...]
     space: SearchSpace
     importance: str
-    weight: NDArray[np.float64] | None
+    weight: Float | None
     exact_shrink: bool
     seed: int = 0
     fit_params: Mapping[str, Any] = field(default_factory=dict)
@@ -262,7 +263,7 @@ class Problem:
         """Number of folds of all partitions."""
         return len(self.folds)
 
-    def score_weight(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    def score_weight(self, rows: Int) -> Float | None:
         """Return the weights of some rows for the scorer, or None."""
         return self.weight[rows] if self.weights_in_score and self.weight is not None else None
 
@@ -276,7 +277,7 @@ class Problem:
         return [replace(self, folds=self.folds[i : i + size], repeats=1) for i in starts]
 
     @cached_property
-    def relevance(self) -> NDArray[np.float64] | None:
+    def relevance(self) -> Float | None:
         """Mutual information of each unit with the target; None for other importances.
 
         Computed on first access: for many labels, the estimates can take longer than a search.
@@ -331,7 +332,7 @@ class Problem:
         check_fold_weights(folds, self.weight, scored=self.weights_in_score)
         return replace(self, folds=tuple(folds), importance="none", exact_shrink=False, repeats=1)
 
-    def on_rows(self, rows: NDArray[np.int64]) -> Problem:
+    def on_rows(self, rows: Int) -> Problem:
         """Return the problem on some of its rows, without importances.
 
         Folds are restricted to these rows, in their order, so that no row changes its fold.
@@ -349,7 +350,7 @@ class Problem:
         place = np.full(len(self.target), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
 
-        def kept(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        def kept(positions: Int) -> Int:
             moved = place[positions]
             return moved[moved >= 0]
 

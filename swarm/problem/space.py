@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.errors import SpaceError, nearest
 
 __all__ = ["Groups", "SearchSpace", "canonical_order"]
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 Groups = Mapping[str, Sequence[str | int]] | Iterable[Sequence[str | int]]
 
 # To which prices of subsets are rounded, so that equal sums are equal.
@@ -55,11 +54,11 @@ class SearchSpace:
     columns: tuple[str, ...]
     names: tuple[str, ...]
     units: tuple[tuple[int, ...], ...]
-    fixed: BoolArray
-    forbidden: BoolArray
+    fixed: Bool
+    forbidden: Bool
     min_size: int
     max_size: int
-    unit_prices: FloatArray | None = None
+    unit_prices: Float | None = None
     cost_weight: float = 0.0
 
     @classmethod
@@ -152,19 +151,19 @@ class SearchSpace:
         """Number of feature columns."""
         return len(self.columns)
 
-    def positions(self, mask: BoolArray) -> list[int]:
+    def positions(self, mask: Bool) -> list[int]:
         """Return the column positions of `mask` (n_units,), ascending."""
         return sorted(p for unit in np.flatnonzero(mask) for p in self.units[unit])
 
-    def subset(self, mask: BoolArray) -> list[str]:
+    def subset(self, mask: Bool) -> list[str]:
         """Return the feature names of `mask` (n_units,), in the order of `columns`."""
         return [self.columns[p] for p in self.positions(mask)]
 
-    def mask(self, names: Iterable[str]) -> BoolArray:
+    def mask(self, names: Iterable[str]) -> Bool:
         """Return the mask (n_units,) of features or groups; the inverse of :meth:`subset`."""
         return _unit_mask("subset", names, self.columns, self.names, self.units)
 
-    def price(self, masks: BoolArray) -> NDArray[Any]:
+    def price(self, masks: Bool) -> NDArray[Any]:
         """Return what subsets cost to obtain: (n,); without prices the number of their units.
 
         Parameters
@@ -174,19 +173,19 @@ class SearchSpace:
         if self.unit_prices is None:
             return np.asarray(masks.sum(axis=1))
         # Sums in another order differ in the last digits, and must be equal.
-        prices: FloatArray = np.where(masks, self.unit_prices, 0.0).sum(axis=1)
+        prices: Float = np.where(masks, self.unit_prices, 0.0).sum(axis=1)
         return np.round(prices, _DIGITS)
 
-    def penalty(self, masks: BoolArray) -> FloatArray:
+    def penalty(self, masks: Bool) -> Float:
         """Return what subsets pay for their price, in terms of cost: float64 (n,)."""
-        paid: FloatArray = self.cost_weight * self.price(masks).astype(np.float64)
+        paid: Float = self.cost_weight * self.price(masks).astype(np.float64)
         return paid
 
-    def without_penalty(self, masks: BoolArray, costs: FloatArray) -> FloatArray:
+    def without_penalty(self, masks: Bool, costs: Float) -> Float:
         """Return the cross-validated costs (n,) of masks that a search measured with a penalty."""
         return costs - self.penalty(masks) if self.cost_weight else costs
 
-    def rank(self, masks: BoolArray, costs: FloatArray) -> NDArray[np.int64]:
+    def rank(self, masks: Bool, costs: Float) -> Int:
         """Return the rows of subsets from the best to the worst: int (n,).
 
         By cost plus penalty, then by price, then by number of units, then in their order.
@@ -201,7 +200,7 @@ class SearchSpace:
         if self.cost_weight:
             costs = costs + self.penalty(masks)
         keys = (size, costs) if self.unit_prices is None else (size, self.price(masks), costs)
-        order: NDArray[np.int64] = np.lexsort(keys)
+        order: Int = np.lexsort(keys)
         return order
 
     def reordered(self, order: Sequence[int]) -> SearchSpace:
@@ -222,7 +221,7 @@ class SearchSpace:
             unit_prices=None if self.unit_prices is None else self.unit_prices[by_first],
         )
 
-    def restricted(self, kept: BoolArray) -> SearchSpace:
+    def restricted(self, kept: Bool) -> SearchSpace:
         """Return the space of the units of `kept` (n_units,) alone, in the same order.
 
         Its columns are those of :meth:`positions`. The bounds on the size are lowered where there
@@ -253,7 +252,7 @@ class SearchSpace:
             unit_prices=None if self.unit_prices is None else self.unit_prices[kept],
         )
 
-    def by_unit(self, values: NDArray[np.float64], positions: Sequence[int]) -> NDArray[np.float64]:
+    def by_unit(self, values: Float, positions: Sequence[int]) -> Float:
         """Sum the values of columns by unit.
 
         Parameters
@@ -272,7 +271,7 @@ class SearchSpace:
             return full
         return np.array([full[list(unit)].sum() for unit in self.units])
 
-    def repair(self, masks: BoolArray, rng: np.random.Generator) -> BoolArray:
+    def repair(self, masks: Bool, rng: np.random.Generator) -> Bool:
         """Return the masks with the fewest changes that satisfy every constraint.
 
         Fixed units are added and forbidden units dropped; then random units are added up to
@@ -284,7 +283,7 @@ class SearchSpace:
         rng
             Draws one number per unit for each mask of a wrong size, none otherwise.
         """
-        repaired: BoolArray = (masks | self.fixed) & ~self.forbidden
+        repaired: Bool = (masks | self.fixed) & ~self.forbidden
         size = repaired.sum(axis=1)
         wrong = np.flatnonzero((size < self.min_size) | (size > self.max_size))
         if wrong.size == 0:
@@ -301,11 +300,11 @@ class SearchSpace:
         repaired[wrong] = rank < target[:, None]
         return repaired
 
-    def obeys(self, masks: BoolArray) -> BoolArray:
+    def obeys(self, masks: Bool) -> Bool:
         """Whether each of the masks (n, n_units) satisfies every constraint: bool (n,)."""
         size = masks.sum(axis=1)
         inside = (size >= self.min_size) & (size <= self.max_size)
-        result: BoolArray = (
+        result: Bool = (
             inside & (masks | ~self.fixed).all(axis=1) & ~(masks & self.forbidden).any(axis=1)
         )
         return result
@@ -313,7 +312,7 @@ class SearchSpace:
 
 def _unit_prices(
     costs: Mapping[str | int, float] | None, columns: tuple[str, ...], names: tuple[str, ...]
-) -> FloatArray | None:
+) -> Float | None:
     """Return the price of each unit; None if none is given."""
     if not costs:
         return None
@@ -444,7 +443,7 @@ def _unit_mask(
     columns: tuple[str, ...],
     unit_names: tuple[str, ...],
     units: tuple[tuple[int, ...], ...],
-) -> BoolArray:
+) -> Bool:
     """Return the mask of the units that `names` cover; a group must be covered completely."""
     place = {name: position for position, name in enumerate(columns)}
     unit_place = {name: index for index, name in enumerate(unit_names)}

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["iterative_stratification"]
+from swarm.arrays import Float, Int
 
-Int = NDArray[np.int64]
+__all__ = ["iterative_stratification"]
 
 
 def iterative_stratification(
@@ -58,9 +58,7 @@ def iterative_stratification(
     return fold_of
 
 
-def _most_lacking(
-    of_label: NDArray[np.float64], of_rows: NDArray[np.float64], chance: NDArray[np.float64]
-) -> int:
+def _most_lacking(of_label: Float, of_rows: Float, chance: Float) -> int:
     best = np.flatnonzero(of_label == of_label.max())
     if len(best) > 1:
         best = best[of_rows[best] == of_rows[best].max()]

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Int
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError
 
@@ -28,7 +29,6 @@ __all__ = [
     "training_rows_before",
 ]
 
-Int = NDArray[np.int64]
 # Kinds of folds that follow from the order of time alone.
 TIME_KINDS = ("time", "purged")
 # The kind of folds that each parameter is for.
@@ -138,7 +138,7 @@ class LabelSpans:
             raise DataError(f"the label of row {row} is known before its time; correct the column")
         return cls(order, start, end)
 
-    def overlapping(self, rows: NDArray[Any], tested: NDArray[Any]) -> NDArray[np.bool_]:
+    def overlapping(self, rows: NDArray[Any], tested: NDArray[Any]) -> Bool:
         """Return which of some rows have a label that overlaps that of a tested row in time."""
         if not len(tested):
             return np.zeros(len(rows), dtype=bool)
@@ -146,9 +146,7 @@ class LabelSpans:
         latest = np.maximum.accumulate(self.end[by_start])
         # Of the tested labels that begin before this one ends, the last to end decides.
         begun = np.searchsorted(self.start[by_start], self.end[rows], side="right")
-        overlaps: NDArray[np.bool_] = (begun > 0) & (
-            latest[np.maximum(begun - 1, 0)] >= self.start[rows]
-        )
+        overlaps: Bool = (begun > 0) & (latest[np.maximum(begun - 1, 0)] >= self.start[rows])
         return overlaps
 
 

@@ -8,15 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 
+from swarm.arrays import Int
 from swarm.errors import ConfigError, DataError
 from swarm.problem.time_folds import LabelSpans, TimeWindows, forward_folds, purged_folds
 
 __all__ = ["PurgedKFold", "PurgedTimeSeriesSplit"]
-
-Int = NDArray[np.int64]
 
 
 class _TimeSplitter(BaseCrossValidator):  # type: ignore[misc]

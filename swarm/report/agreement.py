@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool
 from swarm.validation.stability import interpret_index, nogueira
 
 __all__ = ["Agreement", "agreement"]
-
-Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Float
 from swarm.report.drawing import (
     LIGHT,
     Drawing,
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from swarm.report.comparison import ComparisonData
 
 __all__ = ["cliques", "convergence_bands", "critical_difference_diagram", "draw_comparison"]
-
-Float = NDArray[np.float64]
 
 _WIDTH = 800
 _COLUMNS = 4

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+
+from swarm.arrays import Float
 
 if TYPE_CHECKING:
     from swarm.report.data import ReportData
@@ -34,7 +35,7 @@ def shown_features(data: ReportData) -> list[str]:
     return chosen + [names[i] for i in others[: _MOST - len(chosen)]]
 
 
-def distances(data: ReportData, names: list[str]) -> NDArray[np.float64]:
+def distances(data: ReportData, names: list[str]) -> Float:
     """Return ``1 - |rank correlation|`` (n, n) between the named features."""
     assert data.distance is not None
     columns = {str(name): i for i, name in enumerate(data.distance.columns)}
@@ -60,7 +61,7 @@ def nearest_left_out(data: ReportData) -> list[tuple[str, str, float]]:
     return sorted(found, key=lambda one: -one[2])[:_MOST_PAIRS]
 
 
-def _known(distance: pd.DataFrame) -> NDArray[np.float64]:
+def _known(distance: pd.DataFrame) -> Float:
     """Return the distances, 1 where the correlation is undefined."""
-    values: NDArray[np.float64] = distance.to_numpy(dtype=np.float64)
+    values: Float = distance.to_numpy(dtype=np.float64)
     return np.where(np.isnan(values), 1.0, values)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Float
 from swarm.errors import InputError
 from swarm.report.agreement import Agreement
 from swarm.report.picks import Pick
@@ -183,7 +183,7 @@ class ReportData:
         """What some features cost to obtain; without prices their number."""
         return round(sum(self.prices[name] for name in names), 9) if self.prices else len(names)
 
-    def cost_pairs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def cost_pairs(self) -> tuple[Float, Float]:
         """Finite costs of the ensemble's subsets in cross-validation and on the test rows."""
         if not self.subset_test_costs:
             return np.empty(0), np.empty(0)

@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Float
 from swarm.checks import require_package
 from swarm.report.formatting import plain
 
@@ -205,7 +205,7 @@ def draw(name: str, label: str, figure: Figure, *, png: bool = True) -> Drawing:
     return Drawing(name, svg.replace("<svg ", alternative, 1), image.getvalue())
 
 
-def limits(values: NDArray[np.float64], margin: float) -> tuple[float, float]:
+def limits(values: Float, margin: float) -> tuple[float, float]:
     """Return the bounds of the finite values with a margin, never of zero width."""
     finite = values[np.isfinite(values)]
     if not finite.size:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.report.contenders import label_of, rivals_of
 from swarm.report.correlations import distances, shown_features
 from swarm.report.drawing import (
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from swarm.report.data import ReportData
 
 __all__ = ["MOST_FREQUENT", "draw_figures", "metric_figure_name"]
-
-Float = NDArray[np.float64]
 
 MOST_FREQUENT = 30
 _NAME_LENGTH = 19
@@ -446,7 +445,7 @@ def _frequency(agreement: Agreement) -> Figure:
     return figure
 
 
-def _mark_chosen(axes: Axes, chosen: NDArray[np.bool_]) -> None:
+def _mark_chosen(axes: Axes, chosen: Bool) -> None:
     for text, own in zip(axes.get_yticklabels(), chosen, strict=True):
         text.set(color=LIGHT["ink" if own else "muted"], fontweight="bold" if own else "normal")
 

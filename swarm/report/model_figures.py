@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.report.drawing import LIGHT, empty_figure, limits, plain_ticks
 from swarm.report.formatting import counted, metric_name, number, shortened
 from swarm.validation.metrics import LOWER_IS_BETTER
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from swarm.validation.diagnostics import Diagnostics
 
 __all__ = ["TITLES", "explained", "model_figures"]
-
-Float = NDArray[np.float64]
 
 TITLES = MappingProxyType(
     {
@@ -317,7 +315,7 @@ def _swarm(axes: Axes, y: int, values: Float, levels: Float, labelled: bool) -> 
         offset[rows] = place * min(0.11, 0.8 / len(rows))
     high, low = levels > 2 / 3, levels <= 1 / 3
     unknown = np.isnan(levels)
-    kinds: tuple[tuple[str, str, NDArray[np.bool_]], ...] = (
+    kinds: tuple[tuple[str, str, Bool], ...] = (
         ("low value", "accent", low),
         ("middle", "faint", ~(low | high | unknown)),
         ("high", "second", high),

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.search.picks import pick
 from swarm.strategies.operators.sequential import is_better, standard_error
 
 __all__ = ["PRICED_RULES", "RULES", "Pick", "one_se_limit", "pick_by_rules"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 RULES = {
     "best": ("Best", "the result of this search"),
@@ -23,7 +21,6 @@ RULES = {
     "parsimonious": ("Parsimonious", "the smallest within one standard error of the lowest cost"),
     "knee": ("Knee", "further features lower the cost clearly less"),
 }
-
 
 # If features have prices.
 PRICED_RULES = {

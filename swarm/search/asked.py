@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool
 from swarm.search.packing import pack_masks, unpack_folds, unpack_masks
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from swarm.search.result import SearchResult
 
 __all__ = ["asked_evaluations", "asked_masks", "looked_up", "training_seconds"]
-
-Bool = NDArray[np.bool_]
 
 # Per lookup: records take much more memory than what is kept of them.
 _MOST_MASKS = 500

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from swarm.arrays import Bool
 from swarm.checks import require
 from swarm.errors import ConfigError
 from swarm.evaluation.types import Evaluations
@@ -118,7 +116,7 @@ class Budget:
 def charged(
     asked: Mapping[bytes, int],
     counts: Counts,
-    masks: NDArray[np.bool_],
+    masks: Bool,
     evaluations: Evaluations,
 ) -> tuple[dict[bytes, int], Counts]:
     """Count the masks and folds that a search has not requested before.

@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import require
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.evaluation.crossval import CrossValidation
@@ -39,8 +39,6 @@ __all__ = [
     "fresh_seed",
 ]
 
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 Goal = Literal["score", "balanced", "size"]
 GOALS = ("score", "balanced", "size")
 
@@ -143,9 +141,9 @@ class Confirmation:
         return costs
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Int:
         """Units of each subset: int (m,)."""
-        sizes: NDArray[np.int64] = self.masks.sum(axis=1, dtype=np.int64)
+        sizes: Int = self.masks.sum(axis=1, dtype=np.int64)
         return sizes
 
     @cached_property

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import require
 from swarm.errors import EvaluationError, InputError
 from swarm.evaluation.types import Evaluations, Evaluator
@@ -35,8 +36,6 @@ from swarm.strategies.catalogue import make
 from swarm.strategies.operators.memory import shrink
 
 __all__ = ["Search", "SearchState", "run"]
-
-Bool = NDArray[np.bool_]
 
 # A larger share of failed evaluations indicates a mistake in the model or the data.
 _FAILED_SHARE = 0.1
@@ -90,12 +89,12 @@ class SearchState:
     stalled: int
     counts: Counts
     asked: Mapping[bytes, int] = field(repr=False)
-    fold_sums: NDArray[np.float64] = field(repr=False)
+    fold_sums: Float = field(repr=False)
     idle: int = 0
     first_error: str | None = field(default=None, repr=False)
     races: RaceMemory | None = field(default=None, repr=False)
     leaders: tuple[Bool, ...] = field(default=(), repr=False)
-    best_costs: tuple[NDArray[np.float64], ...] = field(default=(), repr=False)
+    best_costs: tuple[Float, ...] = field(default=(), repr=False)
     asked_on_parts: Mapping[bytes, int] = field(default_factory=dict, repr=False)
     unanswered: Unanswered | None = field(default=None, repr=False)
 
@@ -264,7 +263,7 @@ class Search:
 
     def _best_costs(
         self, state: SearchState, evaluations: Evaluations, row: int | None
-    ) -> tuple[NDArray[np.float64], ...]:
+    ) -> tuple[Float, ...]:
         """Add the fold costs of the best subset, which is in `row` if it is new."""
         if self.budget.noise_floor is None or (row is None and not state.best_costs):
             return state.best_costs
@@ -360,7 +359,7 @@ class Search:
         is_missing = ~np.isin(before.n_asked + rows, found.numbers)
         return found.proposal.plus(proposal.rows(is_missing)), answers, left
 
-    def _fold_order(self, state: SearchState) -> NDArray[np.int64]:
+    def _fold_order(self, state: SearchState) -> Int:
         """Return the folds of an epoch, in the order in which they are trained."""
         folds = np.arange(self.evaluator.n_folds)
         per_partition = len(folds) // self.repeats
@@ -446,10 +445,10 @@ def _requested(state: SearchState) -> Counts:
     )
 
 
-def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> NDArray[np.float64]:
+def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> Float:
     """Sum the fold costs of rows that reached their incumbents, which pruning does not change."""
     reached = evaluations.costs <= proposal.incumbents
-    sums: NDArray[np.float64] = np.nansum(evaluations.fold_costs[reached], axis=0)
+    sums: Float = np.nansum(evaluations.fold_costs[reached], axis=0)
     return sums
 
 
@@ -475,7 +474,7 @@ def _padded(answers: Evaluations, proposal: Proposal) -> Evaluations:
     )
 
 
-def _refuse_nan(costs: NDArray[np.float64], masks: Bool, space: SearchSpace) -> None:
+def _refuse_nan(costs: Float, masks: Bool, space: SearchSpace) -> None:
     if not np.isnan(costs).any():
         return
     names = space.subset(masks[np.flatnonzero(np.isnan(costs))[0]])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.errors import ConfigError
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator, Work
@@ -37,10 +38,6 @@ __all__ = [
     "evaluate_by_rows",
     "folds_on_parts",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Ratio of the rows of successive parts, and of the masks that are evaluated on them.
 FACTOR = 4

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool
 from swarm.evaluation.types import Evaluations, Work
 from swarm.search.budget import Counts
 from swarm.strategies.base import Members, Proposal
@@ -90,7 +90,7 @@ def record_epoch(
     return EpochRecord(epoch, metrics, _columns(proposal, evaluations, members), evaluations.work)
 
 
-def diversity(masks: NDArray[np.bool_]) -> float:
+def diversity(masks: Bool) -> float:
     """Mean Hamming distance between pairs of masks (n, n_units), relative to n_units."""
     n, n_units = masks.shape
     if n < 2:

@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
 
 __all__ = ["Narrowed", "NarrowedState"]
-
-Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

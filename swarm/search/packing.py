@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Int
 
 __all__ = ["first_of_equal", "pack_folds", "pack_masks", "unpack_folds", "unpack_masks"]
-
-Bool = NDArray[np.bool_]
 
 
 def pack_masks(masks: Bool) -> list[bytes]:
@@ -24,10 +23,10 @@ def unpack_masks(keys: Iterable[bytes], n_units: int) -> Bool:
     return np.unpackbits(packed, axis=1, count=n_units).astype(bool)
 
 
-def first_of_equal(masks: Bool) -> NDArray[np.int64]:
+def first_of_equal(masks: Bool) -> Int:
     """Return the row of the first of each group of equal masks (n, n_units), ascending."""
     first = np.unique(np.packbits(masks, axis=1), axis=0, return_index=True)[1]
-    rows: NDArray[np.int64] = np.sort(first)
+    rows: Int = np.sort(first)
     return rows
 
 

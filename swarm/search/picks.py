@@ -10,13 +10,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Float, Int
 from swarm.errors import ConfigError, DataError, nearest
 from swarm.strategies.operators.sequential import first_best, within_one_error
 
 __all__ = ["PICKS", "Pick", "check_pick", "knee", "pareto_front", "pick"]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 Pick = Literal["best", "parsimonious", "knee"]
 PICKS = ("best", "parsimonious", "knee")

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import require
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
@@ -41,9 +41,6 @@ __all__ = [
     "ranking_problem",
 ]
 
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 When = Literal["always", "auto"]
 
 # With `auto`, tables with more columns than this are cut.

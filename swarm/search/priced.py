@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from swarm.arrays import Bool, Float, Int
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.problem.space import SearchSpace
 
 __all__ = ["Priced", "limits_without_prices", "priced"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Subtracting a penalty and adding it again changes the last digits; ties are to remain.
 _MARGIN = 1e-12

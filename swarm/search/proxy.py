@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from swarm.arrays import Bool, Float
 from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
@@ -17,9 +17,6 @@ from swarm.search.result import ConfirmedSubsets, SearchResult
 from swarm.strategies.operators.memory import shrink
 
 __all__ = ["LOW_CORRELATION", "best_subsets", "confirm", "probe_masks", "rank_correlation"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 # Below this rank correlation the cheaper model is a poor guide.
 LOW_CORRELATION = 0.8

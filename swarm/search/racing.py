@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Float
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations
 from swarm.strategies.base import Members, Proposal
 
 __all__ = ["FREEDOM", "RaceMemory", "unexplained"]
-
-Float = NDArray[np.float64]
 
 # Degrees of freedom of the spread before racing starts.
 FREEDOM = 20

@@ -11,16 +11,12 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.evaluation.types import Evaluations, Evaluator, Work
 from swarm.search.racing import FREEDOM, RaceMemory, unexplained
 
 __all__ = ["evaluate_by_partition"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 def evaluate_by_partition(

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.problem.space import SearchSpace
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from swarm.search.tuning import TuningResult
 
 __all__ = ["ConfirmedSubsets", "SearchResult", "aligned", "counts_of", "listed"]
-
-Bool = NDArray[np.bool_]
 
 _MOST_NAMED = 8
 
@@ -49,8 +48,8 @@ class ConfirmedSubsets:
     """
 
     masks: Bool
-    costs: NDArray[np.float64]
-    cheap: NDArray[np.float64]
+    costs: Float
+    cheap: Float
     correlation: float
 
     def __post_init__(self) -> None:
@@ -192,7 +191,7 @@ class SearchResult:
 
     def best_members(
         self, n: int | None = None, union_at_most: int | float | None = None
-    ) -> tuple[Bool, NDArray[np.float64]]:
+    ) -> tuple[Bool, Float]:
         """Return the `n` best distinct masks of the strategy, and their costs.
 
         The best mask of the search comes first, even if no member has it any more; then those

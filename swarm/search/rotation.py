@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError
 from swarm.evaluation.types import Evaluator
 from swarm.problem.space import SearchSpace
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from swarm.search.result import SearchResult
 
 __all__ = ["N_FINALISTS", "Finalists", "check_rotation", "evaluate_finalists", "leaders_of"]
-
-Bool = NDArray[np.bool_]
 
 # Members of an ensemble of the usual size, and a few that turn out to be worse.
 N_FINALISTS = 10
@@ -48,7 +46,7 @@ class Finalists:
     """
 
     masks: Bool
-    costs: NDArray[np.float64]
+    costs: Float
 
     def __post_init__(self) -> None:
         for array in (self.masks, self.costs):

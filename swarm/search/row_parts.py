@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Int
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError
 from swarm.problem.problem import Problem
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from swarm.search.result import SearchResult
 
 __all__ = ["AUTO_ROWS", "N_PROBES", "measure_parts", "nested_order", "row_parts"]
-
-Int = NDArray[np.int64]
 
 # Training rows from which "auto" applies.
 AUTO_ROWS = 100_000

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
@@ -50,10 +50,6 @@ from swarm.strategies.base import Strategy
 from swarm.strategies.operators.memory import shrink
 
 __all__ = ["FinishedSearch", "Proxy", "SearchHooks", "SearchPlan", "run_search"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -606,8 +602,8 @@ class _Timed:
     def evaluate(
         self,
         masks: Bool,
-        incumbents: NDArray[np.float64],
-        fold_order: NDArray[np.int64],
+        incumbents: Float,
+        fold_order: Int,
         race: Race | None = None,
     ) -> Evaluations:
         self.asked.append(masks)

@@ -23,8 +23,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Int
 from swarm.errors import ConfigError, StoreError
 from swarm.evaluation.types import Evaluations, Evaluator, stacked
 from swarm.problem.hints import Hints
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from swarm.storage.answer_order import AnswerOrder
 
 __all__ = ["Steady", "Unanswered", "check_asynchronous", "search_name"]
-
-Bool = NDArray[np.bool_]
-Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluator
@@ -48,8 +48,6 @@ __all__ = [
     "without_rounds",
 ]
 
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 # Creates the search of a setting in a round: evaluator, warm-start masks, seed, budget.
 MakeSearch = Callable[[Evaluator, Bool, int, Budget], Search]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool
 from swarm.errors import ConfigError, nearest
 from swarm.problem.space import SearchSpace
 from swarm.storage.features_file import load_subsets
@@ -16,8 +16,6 @@ from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
 
 __all__ = ["check_warm_start", "read_warm", "warm_masks"]
-
-Bool = NDArray[np.bool_]
 
 
 def check_warm_start(strategy: Strategy) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
@@ -24,10 +25,6 @@ from swarm.strategies.operators.memory import shrink
 from swarm.strategies.operators.sequential import standard_error
 
 __all__ = ["EvaluatedSubsets", "selected"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 _CONFIDENCE = 0.95
 

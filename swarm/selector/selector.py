@@ -10,13 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from swarm.arrays import Bool
 from swarm.errors import ConfigError, DataError
 from swarm.fastpaths import require_device
 from swarm.findings import Finding, unmuted
@@ -626,9 +626,7 @@ class SubsetSelector(
         )
         return problem, strategy, folds
 
-    def _warm_of(
-        self, problem: Problem, strategy: Strategy, table: pd.DataFrame
-    ) -> NDArray[np.bool_] | None:
+    def _warm_of(self, problem: Problem, strategy: Strategy, table: pd.DataFrame) -> Bool | None:
         """Return the masks of a warm start, if any."""
         if self.warm is None:
             return None
@@ -795,9 +793,9 @@ class SubsetSelector(
         tags.input_tags.categorical = self.categorical_support or takes_categorical(self.estimator)
         return tags
 
-    def _get_support_mask(self) -> NDArray[np.bool_]:
+    def _get_support_mask(self) -> Bool:
         check_is_fitted(self, "subset_")
-        support: NDArray[np.bool_] = self.support_
+        support: Bool = self.support_
         return support
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
+from swarm.arrays import Bool
 from swarm.errors import DataError
 
 __all__ = ["as_table", "as_target", "is_polars", "select_columns", "wants_polars"]
@@ -99,6 +99,6 @@ def _refuse_larger_than_memory(values: Any) -> None:
         )
 
 
-def select_columns(X: Any, support: NDArray[np.bool_]) -> Any:
+def select_columns(X: Any, support: Bool) -> Any:
     """Columns of a table in `support` (n_features,), with their dtypes."""
     return X[:, np.flatnonzero(support).tolist()]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Float
 from swarm.errors import InputError
 
 __all__ = ["clusters", "renumbered"]
 
 
-def clusters(distance: NDArray[np.float64], n_clusters: int) -> NDArray[np.intp]:
+def clusters(distance: Float, n_clusters: int) -> NDArray[np.intp]:
     """Cluster units by agglomerative clustering with complete linkage.
 
     Parameters

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float
 
 __all__ = ["DenseDistances", "Distances", "as_distances", "total_squared_distance"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 
 @runtime_checkable

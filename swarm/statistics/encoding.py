@@ -7,12 +7,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
+from swarm.arrays import Float
 from swarm.errors import DataError
 
 __all__ = ["as_numbers", "is_nominal"]
 
 
-def as_numbers(features: pd.DataFrame) -> NDArray[np.float64]:
+def as_numbers(features: pd.DataFrame) -> Float:
     """Return the table as float64 (n_rows, n_columns), with NaN for missing cells.
 
     Numbers are unchanged, and bool becomes 0 and 1. Dates become numbers in their order.
@@ -45,7 +46,7 @@ def is_nominal(dtype: object) -> bool:
     )
 
 
-def _numbers(column: pd.Series) -> NDArray[np.float64]:
+def _numbers(column: pd.Series) -> Float:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return _with_missing(column.cat.codes.to_numpy())
@@ -62,5 +63,5 @@ def _numbers(column: pd.Series) -> NDArray[np.float64]:
     )
 
 
-def _with_missing(codes: NDArray[np.integer]) -> NDArray[np.float64]:
+def _with_missing(codes: NDArray[np.integer]) -> Float:
     return np.where(codes < 0, np.nan, codes.astype(np.float64))

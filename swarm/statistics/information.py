@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import Float, Int
 from swarm.errors import DataError, InputError
 from swarm.statistics.encoding import as_numbers, is_nominal
 from swarm.statistics.units import columns_of_units
@@ -19,9 +20,6 @@ __all__ = [
     "unit_information",
     "unit_relevance",
 ]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Columns with more codes are counted by sorting, because their indicators would fill memory.
 _MOST_CODES = 256

@@ -16,15 +16,13 @@ import pandas as pd
 from numba import njit
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.statistics.encoding import as_numbers
 from swarm.statistics.spearman import centred_ranks
 from swarm.statistics.units import columns_of_units
 
 __all__ = ["LazyDistances", "spread_order", "spread_rows"]
 
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 Ranks = NDArray[np.int16]
 
 # Bytes of the cache of rows.

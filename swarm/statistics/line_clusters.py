@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Float, Int
 from swarm.errors import InputError
 from swarm.statistics.clusters import clusters, renumbered
 from swarm.statistics.lazy_distance import LazyDistances, spread_order
 
 __all__ = ["line_clusters"]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Sample size of the initial complete linkage, and number of k-means rounds after it.
 _SAMPLE, _ROUNDS = 1000, 5

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool
+
 __all__ = ["lowest"]
 
 
-def lowest(values: NDArray[Any], count: int) -> NDArray[np.bool_]:
+def lowest(values: NDArray[Any], count: int) -> Bool:
     """Mark the `count` lowest values of each row; ties are broken by position.
 
     Parameters
@@ -25,11 +27,11 @@ def lowest(values: NDArray[Any], count: int) -> NDArray[np.bool_]:
     """
     n_columns = values.shape[1]
     if count >= n_columns:
-        finite: NDArray[np.bool_] = np.isfinite(values)
+        finite: Bool = np.isfinite(values)
         return finite
     # The order of equal values in a partition is unspecified.
     limit = np.partition(values, count - 1, axis=1)[:, [count - 1]]
-    marked: NDArray[np.bool_] = (values <= limit) & np.isfinite(values)
+    marked: Bool = (values <= limit) & np.isfinite(values)
     tied = np.flatnonzero(marked.sum(axis=1) > count)
     if tied.size:
         edge = values[tied] == limit[tied]

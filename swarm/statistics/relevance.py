@@ -6,15 +6,13 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api import types
 
+from swarm.arrays import Bool, Float
 from swarm.errors import InputError, nearest
 from swarm.statistics.encoding import as_numbers, is_nominal
 
 __all__ = ["relevance"]
-
-FloatArray = NDArray[np.float64]
 
 TASKS = ("binary", "multiclass", "classification", "multilabel", "regression")
 FEW_VALUES = 20
@@ -22,7 +20,7 @@ FEW_VALUES = 20
 
 def relevance(
     features: pd.DataFrame, target: pd.Series | pd.DataFrame, task: str, seed: int
-) -> FloatArray:
+) -> Float:
     """Mutual information of each feature with the target, in nats.
 
     Uses the k-nearest-neighbour estimators of scikit-learn. Category, string and bool columns,
@@ -76,20 +74,20 @@ def relevance(
         total += estimate(values, label, discrete_features=discrete, random_state=seed)
     # The estimates of constant columns are rounding errors of about 1e-16.
     constant = (values == values[0]).all(axis=0)
-    result: FloatArray = np.where(constant, 0.0, total / len(labels))
+    result: Float = np.where(constant, 0.0, total / len(labels))
     return result
 
 
-def _filled(values: FloatArray) -> FloatArray:
+def _filled(values: Float) -> Float:
     """Replace missing cells by the lower median, which is a value of the column."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
         median = np.nanquantile(values, 0.5, axis=0, method="lower")
-    filled: FloatArray = np.where(np.isnan(values), np.nan_to_num(median), values)
+    filled: Float = np.where(np.isnan(values), np.nan_to_num(median), values)
     return filled
 
 
-def _discrete(features: pd.DataFrame, values: FloatArray) -> NDArray[np.bool_]:
+def _discrete(features: pd.DataFrame, values: Float) -> Bool:
     discrete = [
         is_nominal(dtype)
         or (types.is_integer_dtype(dtype) and len(np.unique(values[:, position])) <= FEW_VALUES)

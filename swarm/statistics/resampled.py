@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Float
 
 __all__ = ["CorrectedTTest", "corrected_t"]
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from numba import njit
-from numpy.typing import NDArray
 from scipy import stats
 
+from swarm.arrays import Float
 from swarm.statistics.encoding import as_numbers
 from swarm.statistics.units import columns_of_units
 
 __all__ = ["centred_ranks", "spearman_distance", "unit_distance"]
 
-FloatArray = NDArray[np.float64]
-
 # Cells that are ranked together, as ranking takes several copies of them.
 _PANEL_CELLS = 2**20
 
 
-def spearman_distance(features: pd.DataFrame) -> FloatArray:
+def spearman_distance(features: pd.DataFrame) -> Float:
     """Distance ``1 - |rho|`` between all columns, rho being Spearman's rank correlation.
 
     Ties get their average rank. A constant column has distance 1 to all others.
@@ -53,7 +51,7 @@ def spearman_distance(features: pd.DataFrame) -> FloatArray:
         If the dtype of a column is not supported.
     """
     ranks = centred_ranks(as_numbers(features))
-    distance: FloatArray = ranks.T @ ranks
+    distance: Float = ranks.T @ ranks
     del ranks
     # In place: at 10,000 columns, a further copy takes 800 MB.
     _to_distance(distance, np.diag(distance).copy())
@@ -62,7 +60,7 @@ def spearman_distance(features: pd.DataFrame) -> FloatArray:
 
 
 @njit(nogil=True, cache=True)
-def _to_distance(products: FloatArray, squares: FloatArray) -> None:  # pragma: no cover
+def _to_distance(products: Float, squares: Float) -> None:  # pragma: no cover
     """Convert products (d, d) of columns, given their sums of squares, into distances in place."""
     for row in range(products.shape[0]):
         for column in range(products.shape[1]):
@@ -73,7 +71,7 @@ def _to_distance(products: FloatArray, squares: FloatArray) -> None:  # pragma: 
         products[row, row] = 0.0
 
 
-def unit_distance(distance: FloatArray, units: Sequence[Sequence[int]]) -> FloatArray:
+def unit_distance(distance: Float, units: Sequence[Sequence[int]]) -> Float:
     """Distance between units: the root mean square over their pairs of columns.
 
     Parameters
@@ -98,13 +96,13 @@ def unit_distance(distance: FloatArray, units: Sequence[Sequence[int]]) -> Float
     sums = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
     # Both triangles are summed in different orders, so they may differ in the last bit.
     means = (sums + sums.T) / (2.0 * sizes[:, None] * sizes[None, :])
-    between: FloatArray = np.sqrt(means)
+    between: Float = np.sqrt(means)
     np.fill_diagonal(between, 0.0)
     between.setflags(write=False)
     return between
 
 
-def centred_ranks(values: FloatArray) -> FloatArray:
+def centred_ranks(values: Float) -> Float:
     """Rank every column of (n_rows, d): twice the centred average ranks, 0 for missing cells.
 
     Integers from ``1 - n_rows`` to ``n_rows - 1``; products of two columns are exact sums.

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Int
 from swarm.errors import InputError
 
 __all__ = ["columns_of_units"]
-
-Int = NDArray[np.int64]
 
 
 def columns_of_units(units: Sequence[Sequence[int]]) -> tuple[Int, Int, Int]:

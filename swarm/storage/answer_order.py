@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 
+from swarm.arrays import Int
 from swarm.storage.archive import Archive
 
 __all__ = ["AnswerOrder"]
-
-Int = NDArray[np.int64]
 
 _META = sa.MetaData()
 _ANSWERS = sa.Table(

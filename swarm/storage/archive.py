@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool
 from swarm.errors import ConfigError, StoreError
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
 __all__ = ["Archive", "KnownEvaluations"]
-
-Bool = NDArray[np.bool_]
 
 _FORMAT = "swarm-archive-1"
 _CHUNK = 400

@@ -10,13 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.storage.records import Record
 
 __all__ = ["decode", "encode", "former_key", "mask_key"]
-
-Bool = NDArray[np.bool_]
 
 # Masks of fewer units are never stored as positions.
 _FEW_UNITS = 4096
@@ -69,7 +67,7 @@ def decode(row: Any, n_folds: int, n_units: int) -> tuple[Bool, Record]:
     else:
         used = np.zeros((n_folds, n_units), dtype=bool)
         used[np.ix_(known, mask)] = flags.reshape(-1, size)
-    importances: NDArray[np.float64] = np.broadcast_to(np.nan, (n_folds, n_units))
+    importances: Float = np.broadcast_to(np.nan, (n_folds, n_units))
     if explained.any():
         importances = importances.copy()
         importances[explained] = 0.0

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Float
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -46,7 +46,7 @@ class AntColonyState:
 
     space: SearchSpace
     epoch: int
-    trail: NDArray[np.float64]
+    trail: Float
     memory: Memory
     warm: Memory | None
 

@@ -16,17 +16,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import TARGET_HINTS, Hints
 from swarm.problem.space import SearchSpace
 
 __all__ = ["Members", "Proposal", "State", "Strategy"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -30,10 +30,6 @@ from swarm.strategies.operators.initialise import warm_first
 from swarm.strategies.operators.memory import Memory, learn
 
 __all__ = ["BeeColony", "BeeColonyState", "follow", "loyalty", "recruitment"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

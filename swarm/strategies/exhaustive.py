@@ -7,8 +7,8 @@ from math import ceil, comb
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import require
 from swarm.errors import SpaceError
 from swarm.evaluation.types import Evaluations
@@ -19,10 +19,6 @@ from swarm.strategies.operators.combinations import batch_of_subsets
 from swarm.strategies.operators.sequential import first_of_size, is_better
 
 __all__ = ["Exhaustive", "ExhaustiveState"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Int
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -43,7 +43,7 @@ class Population:
     space: SearchSpace
     epoch: int
     parents: Memory
-    survivors: NDArray[np.int64]
+    survivors: Int
 
     def __post_init__(self) -> None:
         self.survivors.setflags(write=False)

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -33,8 +33,6 @@ from swarm.strategies.operators.initialise import of_sizes, warm_first
 from swarm.strategies.operators.memory import Memory, learn
 
 __all__ = ["Memetic", "MemeticState", "refined", "survivors"]
-
-Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -37,10 +38,6 @@ from swarm.strategies.operators.initialise import warm_first
 from swarm.strategies.operators.memory import Memory, learn
 
 __all__ = ["MultiLabelAnts", "MultiLabelAntsState", "reinforced"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Lower bound of pheromone and relevance, relative to the highest: every unit stays reachable.
 _LEAST = 1e-6

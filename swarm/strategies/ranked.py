@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Int
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -26,10 +26,6 @@ from swarm.strategies.operators.sequential import first_of_size, is_better
 from swarm.strategies.operators.subset_size import answer_sizes
 
 __all__ = ["Ranked", "RankedForwardSelection"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 _Phase = Literal["rank", "start", "add", "fill", "finished"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -18,10 +18,6 @@ from swarm.strategies.operators.sequential import first_of_size
 from swarm.strategies.operators.subset_size import answer_sizes
 
 __all__ = ["Elimination", "RecursiveElimination"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -42,10 +42,6 @@ from swarm.strategies.operators.two_d import (
 )
 
 __all__ = ["TwoD", "TwoDState"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 _LEARNING = ("upso", "gpso", "lpso", "clpso")
 

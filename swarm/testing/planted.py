@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
 from swarm.evaluation.types import Evaluations, Work
@@ -33,10 +33,6 @@ __all__ = [
     "planted",
     "spaces",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 def _never(mask: Bool) -> bool:

@@ -7,17 +7,13 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator, Work
 from swarm.evaluation.workers import kept_in_flight
 
 __all__ = ["SimulatedBatches", "SimulatedStream", "heavy_tailed"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 def heavy_tailed(sigma: float = 1.5, seed: int = 0) -> Callable[[Bool], float]:

@@ -10,14 +10,11 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.errors import InputError
 
 __all__ = ["SIMILAR", "adjusted_stability"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 # Similarity from which units may replace one another, as in the source.
 SIMILAR = 0.9

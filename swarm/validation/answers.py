@@ -14,11 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from swarm.arrays import AnyArray
 from swarm.ensemble import SubsetEnsemble, has_probabilities
 
 __all__ = ["Answers", "answers_of"]
-
-AnyArray = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

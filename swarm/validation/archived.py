@@ -21,16 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.errors import DataError
 from swarm.search.packing import first_of_equal
 from swarm.statistics.resampled import corrected_t
 
 __all__ = ["ArchivedEvidence", "archived_evidence"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 _DRAWS = 2000
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from swarm.arrays import Float, Int
 
 __all__ = ["blocks", "interval", "n_independent", "resampled_sums"]
-
-FloatArray = NDArray[np.float64]
 
 CELLS_PER_BLOCK = 4_000_000
 
@@ -19,9 +19,7 @@ def n_independent(n_rows: int, groups: ArrayLike | None) -> int:
     return n_rows if groups is None else len(np.unique(np.asarray(groups)))
 
 
-def blocks(
-    n_rows: int, groups: ArrayLike | None, n_resamples: int, seed: int
-) -> Iterator[NDArray[np.int64]]:
+def blocks(n_rows: int, groups: ArrayLike | None, n_resamples: int, seed: int) -> Iterator[Int]:
     """Draw bootstrap resamples in blocks, so that memory stays bounded.
 
     Each resample draws `n_rows` rows with replacement. With groups, as many groups as there are
@@ -57,8 +55,8 @@ def blocks(
 
 
 def resampled_sums(
-    statistics: Sequence[FloatArray], groups: ArrayLike | None, n_resamples: int, seed: int
-) -> list[FloatArray]:
+    statistics: Sequence[Float], groups: ArrayLike | None, n_resamples: int, seed: int
+) -> list[Float]:
     """Sum row statistics over the same resamples for every contender.
 
     Parameters
@@ -80,7 +78,7 @@ def resampled_sums(
     return np.split(sums, ends, axis=1)
 
 
-def interval(values: FloatArray, level: float) -> tuple[float, float]:
+def interval(values: Float, level: float) -> tuple[float, float]:
     """Return the percentile interval of resampled values (n_resamples,).
 
     Resamples without a value, such as those of a single class, are left out.

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Float
 from swarm.checks import require_package
 from swarm.statistics.resampled import corrected_t
 from swarm.validation.location import Shift, rank_sum, signed_rank
@@ -313,7 +313,7 @@ def _within(
     return pd.concat(tables, ignore_index=True)
 
 
-def _paired(differences: NDArray[np.float64], sizes: tuple[float, float], level: float) -> Shift:
+def _paired(differences: Float, sizes: tuple[float, float], level: float) -> Shift:
     test = corrected_t(differences, *sizes, level)
     return Shift(test.p, test.mean, test.low, test.high, 0.0)
 

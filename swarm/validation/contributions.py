@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Float
 from swarm.errors import InputError
 from swarm.problem.models import is_lightgbm
 from swarm.problem.problem import Problem
 
 __all__ = ["Contributions", "contributions"]
-
-Float = NDArray[np.float64]
 
 _MOST_ROWS = 150
 _MOST_FEATURES = 12

@@ -23,6 +23,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
+from swarm.arrays import Bool, Float, Int
 from swarm.ensemble import has_probabilities
 from swarm.errors import InputError
 from swarm.evaluation.fitting import fit_model
@@ -43,10 +44,6 @@ __all__ = [
     "Unseen",
     "diagnose",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 MOST_DROPPED = 12
 MOST_TRAINING_ROWS = 100_000

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api import types
 from scipy import stats
 
-__all__ = ["drift_table", "summarise"]
+from swarm.arrays import Float
 
-Float = NDArray[np.float64]
+__all__ = ["drift_table", "summarise"]
 
 # Quantiles of a numeric column in its summary: the KS statistic is exact to within 1/256.
 _QUANTILES = 257

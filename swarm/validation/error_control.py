@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.checks import require
 from swarm.errors import InputError
 
@@ -31,9 +31,6 @@ __all__ = [
     "false_selection_bound",
     "probe_estimate",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 # Shares are multiples of 1 / (2 B), and must count as such despite rounding.
 _MARGIN = 1e-9

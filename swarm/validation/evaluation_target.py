@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_regressor
 
+from swarm.arrays import AnyArray
 from swarm.ensemble import plain_target
 from swarm.errors import DataError, InputError
 from swarm.problem.scoring import rarer_class
 
 __all__ = ["EvaluationTarget"]
-
-AnyArray = NDArray[Any]
 
 
 @dataclass(frozen=True)

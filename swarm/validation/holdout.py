@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from swarm.ensemble import SubsetEnsemble
@@ -33,7 +33,6 @@ from swarm.validation.scorer_metrics import check_scorable
 
 __all__ = ["judge", "judged_metrics"]
 
-AnyArray = NDArray[Any]
 Target = pd.Series | pd.DataFrame
 CostOf = Callable[[Any, pd.DataFrame, Target], float]
 

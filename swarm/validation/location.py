@@ -14,12 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Float, Int
 
 __all__ = ["Shift", "rank_sum", "signed_rank"]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Above this many values the normal approximation is used.
 _EXACT = 60

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from swarm.arrays import AnyArray, Float
 from swarm.validation.answers import Answers
 from swarm.validation.bootstrap import interval, n_independent
 from swarm.validation.contenders import CONTENDERS, Contender
@@ -18,9 +19,6 @@ from swarm.validation.metrics import LOWER_IS_BETTER
 from swarm.validation.scorer_metrics import measure_metrics
 
 __all__ = ["figures", "mean_by_contender", "prediction_table", "selection_evidence"]
-
-FloatArray = NDArray[np.float64]
-AnyArray = NDArray[Any]
 
 
 def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def figures(
     # All resamples of a single row or group are equal: an interval would have zero width.
     known = n_independent(len(truth.test), groups) > 1
 
-    def bounds(values: FloatArray) -> tuple[float, float]:
+    def bounds(values: Float) -> tuple[float, float]:
         return interval(values, level) if known else (np.nan, np.nan)
 
     n_features = mean_by_contender(contenders, [c.n_features for c in contenders])

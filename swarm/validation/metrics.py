@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import AnyArray, Bool, Float
 from swarm.errors import InputError, nearest
 from swarm.problem.scoring import scorer_names
 
@@ -34,10 +33,8 @@ __all__ = [
     "scorer_of",
 ]
 
-FloatArray = NDArray[np.float64]
-AnyArray = NDArray[Any]
 # Maps sums (..., n_statistics) and the position of the positive class to values (...).
-Value = Callable[[FloatArray, int], FloatArray]
+Value = Callable[[Float, int], Float]
 
 LOWER_IS_BETTER = frozenset(
     {
@@ -131,7 +128,7 @@ def metric_names() -> list[str]:
     return sorted({*known, *scorers, *map(natural_name, scorers)})
 
 
-def metric_values(name: str, task: str, sums: FloatArray, positive: int) -> FloatArray:
+def metric_values(name: str, task: str, sums: Float, positive: int) -> Float:
     """Compute a metric from sums of row statistics.
 
     Parameters
@@ -150,7 +147,7 @@ def metric_values(name: str, task: str, sums: FloatArray, positive: int) -> Floa
     return METRICS[task][name](sums, positive)
 
 
-def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyArray) -> FloatArray:
+def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyArray) -> Float:
     """Return the statistics of each row; all metrics of the task are functions of their sums.
 
     Parameters
@@ -179,7 +176,7 @@ def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyAr
     return np.concatenate([truth, guess, truth & guess], axis=1).astype(np.float64)
 
 
-def _label_statistics(truth: NDArray[np.bool_], guess: NDArray[np.bool_]) -> FloatArray:
+def _label_statistics(truth: Bool, guess: Bool) -> Float:
     both = truth & guess
     f1 = _ratio(2.0 * both.sum(axis=1), truth.sum(axis=1) + guess.sum(axis=1))
     per_row = np.column_stack(
@@ -188,33 +185,33 @@ def _label_statistics(truth: NDArray[np.bool_], guess: NDArray[np.bool_]) -> Flo
     return np.concatenate([per_row, truth, guess, both], axis=1).astype(np.float64)
 
 
-def _ratio(above: AnyArray, below: AnyArray) -> FloatArray:
+def _ratio(above: AnyArray, below: AnyArray) -> Float:
     """Return the quotient, 0 where the divisor is 0."""
     below = np.asarray(below, dtype=np.float64)
     return np.divide(above, below, out=np.zeros_like(below), where=below != 0.0)
 
 
-def _counts(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _counts(sums: Float) -> tuple[Float, Float, Float]:
     """Return row counts (..., n_classes) by true class, by predicted class, and by both."""
     n_classes = sums.shape[-1] // 3
     return sums[..., :n_classes], sums[..., n_classes : 2 * n_classes], sums[..., 2 * n_classes :]
 
 
-def _mean_where(values: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
+def _mean_where(values: Float, present: Bool) -> Float:
     return _ratio((values * present).sum(axis=-1), present.sum(axis=-1))
 
 
-def _accuracy(sums: FloatArray, _: int) -> FloatArray:
+def _accuracy(sums: Float, _: int) -> Float:
     truth, _guess, both = _counts(sums)
     return _ratio(both.sum(axis=-1), truth.sum(axis=-1))
 
 
-def _balanced_accuracy(sums: FloatArray, _: int) -> FloatArray:
+def _balanced_accuracy(sums: Float, _: int) -> Float:
     truth, _guess, both = _counts(sums)
     return _mean_where(_ratio(both, truth), truth > 0)
 
 
-def _matthews(sums: FloatArray, _: int) -> FloatArray:
+def _matthews(sums: Float, _: int) -> Float:
     truth, guess, both = _counts(sums)
     rows = truth.sum(axis=-1)
     spread_truth = rows**2 - (truth**2).sum(axis=-1)
@@ -223,19 +220,19 @@ def _matthews(sums: FloatArray, _: int) -> FloatArray:
     return _ratio(covariance, np.sqrt(spread_truth * spread_guess))
 
 
-def _f1(truth: FloatArray, guess: FloatArray, both: FloatArray) -> FloatArray:
+def _f1(truth: Float, guess: Float, both: Float) -> Float:
     return _ratio(2.0 * both, truth + guess)
 
 
-def _recall(truth: FloatArray, guess: FloatArray, both: FloatArray) -> FloatArray:
+def _recall(truth: Float, guess: Float, both: Float) -> Float:
     return _ratio(both, truth)
 
 
-def _precision(truth: FloatArray, guess: FloatArray, both: FloatArray) -> FloatArray:
+def _precision(truth: Float, guess: Float, both: Float) -> Float:
     return _ratio(both, guess)
 
 
-PerClass = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+PerClass = Callable[[Float, Float, Float], Float]
 
 
 def _of_positive(per_class: PerClass) -> Value:
@@ -243,7 +240,7 @@ def _of_positive(per_class: PerClass) -> Value:
 
 
 def _macro(per_class: PerClass) -> Value:
-    def value(sums: FloatArray, _: int) -> FloatArray:
+    def value(sums: Float, _: int) -> Float:
         truth, guess, both = _counts(sums)
         return _mean_where(per_class(truth, guess, both), truth + guess > 0)
 
@@ -251,7 +248,7 @@ def _macro(per_class: PerClass) -> Value:
 
 
 def _weighted(per_class: PerClass) -> Value:
-    def value(sums: FloatArray, _: int) -> FloatArray:
+    def value(sums: Float, _: int) -> Float:
         truth, guess, both = _counts(sums)
         weighted = (per_class(truth, guess, both) * truth).sum(axis=-1)
         return _ratio(weighted, truth.sum(axis=-1))
@@ -263,28 +260,28 @@ def _row_mean(position: int) -> Value:
     return lambda sums, _: _ratio(sums[..., position], sums[..., 0])
 
 
-def _labels_macro(sums: FloatArray, _: int) -> FloatArray:
-    value: FloatArray = _f1(*_counts(sums[..., 4:])).mean(axis=-1)
+def _labels_macro(sums: Float, _: int) -> Float:
+    value: Float = _f1(*_counts(sums[..., 4:])).mean(axis=-1)
     return value
 
 
-def _labels_micro(sums: FloatArray, _: int) -> FloatArray:
+def _labels_micro(sums: Float, _: int) -> Float:
     truth, guess, both = (counts.sum(axis=-1) for counts in _counts(sums[..., 4:]))
     return _f1(truth, guess, both)
 
 
-def _r2(sums: FloatArray, _: int) -> FloatArray:
+def _r2(sums: Float, _: int) -> Float:
     rows, truth, squares, errors = (sums[..., i] for i in range(4))
     spread = np.maximum(squares - truth**2 / rows, 0.0)
     # As in scikit-learn, r2 of a constant target is 1 if predicted exactly and 0 otherwise. A
     # resample of one repeated row is constant up to rounding.
     constant = np.where(errors == 0.0, 1.0, 0.0)
     varied = 1.0 - _ratio(errors, spread)
-    value: FloatArray = np.where(spread > 1e-12 * squares, varied, constant)
+    value: Float = np.where(spread > 1e-12 * squares, varied, constant)
     return value
 
 
-def _root_mean_square(sums: FloatArray, _: int) -> FloatArray:
+def _root_mean_square(sums: Float, _: int) -> Float:
     return np.sqrt(sums[..., 3] / sums[..., 0])
 
 

@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from swarm.arrays import AnyArray
 from swarm.validation.answers import Answers
 from swarm.validation.bootstrap import interval, n_independent
 from swarm.validation.evaluation_target import EvaluationTarget
@@ -15,8 +16,6 @@ from swarm.validation.metrics import LOWER_IS_BETTER, display_name, natural_name
 from swarm.validation.scorer_metrics import measure_metrics
 
 __all__ = ["PairedComparison", "duel"]
-
-AnyArray = NDArray[Any]
 
 
 @dataclass(frozen=True)

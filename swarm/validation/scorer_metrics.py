@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.errors import InputError
 from swarm.problem.scoring import resolve_scoring
 from swarm.validation.answers import Answers
@@ -22,10 +23,8 @@ from swarm.validation.metrics import METRICS, metric_values, row_statistics, sco
 
 __all__ = ["MetricDraws", "check_scorable", "measure_metrics"]
 
-FloatArray = NDArray[np.float64]
-AnyArray = NDArray[Any]
 # Observed value and values of all resamples (n_resamples,), for each set of answers.
-MetricDraws = list[tuple[float, FloatArray]]
+MetricDraws = list[tuple[float, Float]]
 
 
 def measure_metrics(
@@ -96,7 +95,7 @@ def check_scorable(metrics: Sequence[str], truth: EvaluationTarget) -> None:
 
 
 def _scored(
-    name: str, answers: Sequence[Answers], truth: EvaluationTarget, counts: NDArray[np.int64]
+    name: str, answers: Sequence[Answers], truth: EvaluationTarget, counts: Int
 ) -> MetricDraws:
     everything = np.arange(len(truth.test))
     scorer = _scorer(name, truth)
@@ -147,8 +146,8 @@ def _call(
 
 # ---------------------------------------------------------------- areas under curves
 
-Area = Callable[[FloatArray, NDArray[np.bool_], NDArray[np.int64]], FloatArray]
-Areas = Callable[[Answers, EvaluationTarget, NDArray[np.int64]], FloatArray]
+Area = Callable[[Float, Bool, Int], Float]
+Areas = Callable[[Answers, EvaluationTarget, Int], Float]
 
 
 def _areas(name: str, truth: EvaluationTarget) -> Areas | None:
@@ -163,9 +162,7 @@ def _areas(name: str, truth: EvaluationTarget) -> Areas | None:
     return None if area is None else lambda *given: _mean_area(area, *given)
 
 
-def _mean_area(
-    area: Area, answers: Answers, truth: EvaluationTarget, counts: NDArray[np.int64]
-) -> FloatArray:
+def _mean_area(area: Area, answers: Answers, truth: EvaluationTarget, counts: Int) -> Float:
     """Average an area over the labels, or over the classes, each against the rest."""
     rows = np.arange(len(truth.test))[:, None]
     model = answers.estimator()
@@ -179,13 +176,11 @@ def _mean_area(
         score = np.asarray(model.decision_function(rows), dtype=np.float64)
         positive = truth.classes[truth.positive]
         pairs = [(score if answers.classes[1] == positive else -score, truth.test == positive)]
-    found: FloatArray = np.mean([area(*pair, counts) for pair in pairs], axis=0)
+    found: Float = np.mean([area(*pair, counts) for pair in pairs], axis=0)
     return found
 
 
-def _tied(
-    score: FloatArray, positive: NDArray[np.bool_], counts: NDArray[np.int64]
-) -> tuple[FloatArray, FloatArray]:
+def _tied(score: Float, positive: Bool, counts: Int) -> tuple[Float, Float]:
     """Count positive and negative rows (n_resamples, n_values), the highest score first."""
     order = np.argsort(-score, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(score[order]) != 0))
@@ -195,26 +190,22 @@ def _tied(
     return up, down
 
 
-def _roc_areas(
-    score: FloatArray, positive: NDArray[np.bool_], counts: NDArray[np.int64]
-) -> FloatArray:
+def _roc_areas(score: Float, positive: Bool, counts: Int) -> Float:
     up, down = _tied(score, positive, counts)
     below = down.sum(axis=1, keepdims=True) - np.cumsum(down, axis=1)
     pairs = up.sum(axis=1) * down.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        area: FloatArray = (up * (below + down / 2)).sum(axis=1) / pairs
+        area: Float = (up * (below + down / 2)).sum(axis=1) / pairs
     return area
 
 
-def _precision_areas(
-    score: FloatArray, positive: NDArray[np.bool_], counts: NDArray[np.int64]
-) -> FloatArray:
+def _precision_areas(score: Float, positive: Bool, counts: Int) -> Float:
     up, down = _tied(score, positive, counts)
     found, taken = np.cumsum(up, axis=1), np.cumsum(up + down, axis=1)
     precision = np.divide(found, taken, out=np.zeros_like(found), where=taken > 0)
     total = up.sum(axis=1)
     # As in scikit-learn, 0 without a positive row.
-    area: FloatArray = np.divide(
+    area: Float = np.divide(
         (up * precision).sum(axis=1), total, out=np.zeros_like(total), where=total > 0
     )
     return area

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
+from swarm.arrays import Bool
 from swarm.checks import require_package
 from swarm.errors import ConfigError, DataError, EvaluationError, InputError
 from swarm.problem.scoring import Scoring, resolve_scoring
@@ -36,7 +37,6 @@ __all__ = [
     "select",
 ]
 
-Bool = NDArray[np.bool_]
 Resample = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 # Label of the baseline that selects every column.

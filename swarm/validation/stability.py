@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 
+from swarm.arrays import Bool, Float
 from swarm.errors import InputError
 
 __all__ = [
@@ -26,9 +26,6 @@ __all__ = [
     "interpret_index",
     "nogueira",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 # A unit in at least CORE of the subsets is core, one in at most NOISE of them is noise.
 CORE = 0.8

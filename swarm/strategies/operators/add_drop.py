@@ -34,8 +34,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -53,10 +53,6 @@ from swarm.strategies.operators.sequential import (
 from swarm.strategies.operators.subset_size import Size, answer_sizes, check_size
 
 __all__ = ["FloatingStrategy", "SequentialState", "SequentialStrategy"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 MustBeat = Literal["current", "size"]
 

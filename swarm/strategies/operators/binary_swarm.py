@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.checks import MAX_POPULATION, require
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
@@ -16,9 +16,6 @@ from swarm.strategies.operators.memory import Memory, best_of
 from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWeights
 
 __all__ = ["BinarySwarm", "BinarySwarmStrategy", "propose_positions"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

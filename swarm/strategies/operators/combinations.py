@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool
 from swarm.problem.space import SearchSpace
 
 __all__ = ["batch_of_subsets"]
 
 
-def batch_of_subsets(space: SearchSpace, start: int, count: int) -> NDArray[np.bool_]:
+def batch_of_subsets(space: SearchSpace, start: int, count: int) -> Bool:
     """Return up to `count` allowed subsets from number `start` on: bool (n, n_units).
 
     Subsets are numbered from 0 by ascending size, and those of a size in lexicographic order of
@@ -20,7 +20,7 @@ def batch_of_subsets(space: SearchSpace, start: int, count: int) -> NDArray[np.b
     """
     free = np.flatnonzero(~space.fixed & ~space.forbidden)
     n_fixed = int(space.fixed.sum())
-    masks: list[NDArray[np.bool_]] = []
+    masks: list[Bool] = []
     for size in range(space.min_size - n_fixed, space.max_size - n_fixed + 1):
         there = comb(len(free), size)
         if start >= there:

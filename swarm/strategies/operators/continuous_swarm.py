@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
@@ -16,9 +16,6 @@ from swarm.strategies.operators.memory import Memory, best_of, improves
 from swarm.strategies.operators.velocity import update_velocity
 
 __all__ = ["ContinuousSwarm", "ContinuousSwarmStrategy", "coordinates"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 
 def coordinates(masks: Bool, threshold: float, rng: np.random.Generator) -> Float:

@@ -16,14 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.threads import one_thread
 
 __all__ = ["NOISE", "Told", "draw_effects", "fill_bounds", "flip_by_gain", "in_proportion"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 # Distinct masks that the model is fitted on, the latest ones: a few milliseconds for 1,000 units.
 _WINDOW = 256

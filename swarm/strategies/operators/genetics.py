@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float, Int
 
 __all__ = ["crossover", "fitness", "mutate", "select_parents"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 def fitness(costs: Float) -> Float:

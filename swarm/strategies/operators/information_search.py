@@ -10,17 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.statistics.lowest import lowest
 
 __all__ = ["Merit", "add_one", "delete_one", "grow"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Information is rounded to this fraction of a nat: sums of such numbers are exact, so that a merit
 # does not depend on the order of summation.

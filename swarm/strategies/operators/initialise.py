@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 
@@ -18,8 +18,6 @@ __all__ = [
     "warm_first",
 ]
 
-Bool = NDArray[np.bool_]
-
 
 def bernoulli(
     n: int, space: SearchSpace, rng: np.random.Generator, *, probability: float = 0.5
@@ -28,7 +26,7 @@ def bernoulli(
     return space.repair(rng.random((n, space.n_units)) < probability, rng)
 
 
-def of_sizes(size: NDArray[np.int64], space: SearchSpace, rng: np.random.Generator) -> Bool:
+def of_sizes(size: Int, space: SearchSpace, rng: np.random.Generator) -> Bool:
     """Draw a mask of each size (n,), uniformly among those with the fixed units: repaired."""
     key = rng.random((len(size), space.n_units))
     key += np.where(space.fixed, -1.0, 0.0)
@@ -37,9 +35,7 @@ def of_sizes(size: NDArray[np.int64], space: SearchSpace, rng: np.random.Generat
     return space.repair(rank < size[:, None], rng)
 
 
-def one_per_cluster(
-    n: int, space: SearchSpace, clusters: NDArray[np.int64], rng: np.random.Generator
-) -> Bool:
+def one_per_cluster(n: int, space: SearchSpace, clusters: Int, rng: np.random.Generator) -> Bool:
     """Draw one unit of every cluster for each of `n` masks.
 
     Forbidden units are drawn only if a cluster has no others; repair removes them.
@@ -63,9 +59,7 @@ def one_per_cluster(
     return space.repair(masks, rng)
 
 
-def ranked_prefixes(
-    n: int, space: SearchSpace, relevance: NDArray[np.float64], rng: np.random.Generator
-) -> Bool:
+def ranked_prefixes(n: int, space: SearchSpace, relevance: Float, rng: np.random.Generator) -> Bool:
     """Make masks of the most relevant units, their sizes in geometric progression.
 
     Parameters

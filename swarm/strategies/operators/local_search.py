@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.statistics.distances import Distances, total_squared_distance
 
 __all__ = ["lowest", "search_locally", "total_squared_distance"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Bool:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal
 
 __all__ = ["Memory", "best_of", "improves", "learn", "remember", "shrink"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Float, Int
 from swarm.strategies.operators.memory import Memory
 
 __all__ = ["learning_probability", "ring_best", "tournament_exemplars"]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 def ring_best(memory: Memory) -> Int:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float
 
 __all__ = ["deposit", "walk"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 
 def walk(trail: Float, n_ants: int, rng: np.random.Generator) -> Bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool
 
 __all__ = ["recombine"]
-
-Bool = NDArray[np.bool_]
 
 
 def recombine(

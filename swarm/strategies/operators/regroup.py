@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float, Int
 
 __all__ = ["leader_of_each", "local_searchers", "rank_in_group", "regroup", "split_evenly"]
-
-Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
 
 
 def split_evenly(n_particles: int, n_swarms: int) -> Int:
@@ -21,7 +19,7 @@ def regroup(group: Int, rng: np.random.Generator) -> Int:
     return rng.permutation(group)
 
 
-def rank_in_group(group: Int, cost: NDArray[np.float64], size: Int) -> Int:
+def rank_in_group(group: Int, cost: Float, size: Int) -> Int:
     """Rank of each particle within its subswarm by pbest cost, then size, then number.
 
     Parameters

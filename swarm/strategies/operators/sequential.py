@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.problem.space import SearchSpace
 
 __all__ = [
@@ -16,10 +16,6 @@ __all__ = [
     "standard_error",
     "within_one_error",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 # Equal mean costs may differ in the last digits, by the order of summation of the fold costs.
 _MARGIN = 1e-12

@@ -20,8 +20,8 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float
 from swarm.checks import require
 from swarm.problem.space import SearchSpace
 from swarm.strategies.operators.recombination import recombine
@@ -30,9 +30,6 @@ from swarm.strategies.operators.transfer import flip_position, sample_position
 from swarm.strategies.operators.velocity import reach, update_velocity
 
 __all__ = ["STEPS", "HasVelocityWeights", "Particles", "Step", "VelocityWeights", "check_step"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 Step = Literal["bpso", "recombine", "sticky", "v_shaped"]
 

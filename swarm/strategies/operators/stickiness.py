@@ -11,12 +11,10 @@ not know.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float
 
 __all__ = ["flip_probability", "flip_sticky", "still_sticky"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 # i_s = 4 / n_units: four bits flip per step if none is sticky. Ours: at most a half, as otherwise
 # nothing would be left for the exemplars where there are four units or fewer.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float
 
 __all__ = ["flip_position", "sample_position"]
 
 
-def sample_position(velocity: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.bool_]:
+def sample_position(velocity: Float, rng: np.random.Generator) -> Bool:
     """Set each bit with probability ``1 / (1 + exp(-v))``.
 
     Parameters
@@ -26,13 +27,11 @@ def sample_position(velocity: NDArray[np.float64], rng: np.random.Generator) -> 
     # Imported here, as commands that only check a configuration import the strategies.
     from scipy.special import expit
 
-    drawn: NDArray[np.bool_] = rng.random(velocity.shape) < expit(velocity)
+    drawn: Bool = rng.random(velocity.shape) < expit(velocity)
     return drawn
 
 
-def flip_position(
-    position: NDArray[np.bool_], velocity: NDArray[np.float64], rng: np.random.Generator
-) -> NDArray[np.bool_]:
+def flip_position(position: Bool, velocity: Float, rng: np.random.Generator) -> Bool:
     """Flip each bit with probability ``|tanh(v)|``, a V-shaped transfer function.
 
     Unlike with the sigmoid, a velocity of zero keeps the position.
@@ -51,5 +50,5 @@ def flip_position(
     Nezamabadi-pour, Rostami-Shahrbabaki and Maghfoori-Farsangi (2008), Binary particle swarm
     optimization: challenges and new solutions.
     """
-    flipped: NDArray[np.bool_] = position ^ (rng.random(velocity.shape) < np.abs(np.tanh(velocity)))
+    flipped: Bool = position ^ (rng.random(velocity.shape) < np.abs(np.tanh(velocity)))
     return flipped

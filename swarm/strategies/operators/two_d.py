@@ -7,8 +7,8 @@ units, entry ``[1, j]`` that of unit j. Source: Hafiz et al. (2018), section 3.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.problem.space import SearchSpace
 from swarm.strategies.operators.local_search import lowest
 
@@ -20,10 +20,6 @@ __all__ = [
     "size_learning",
     "take_likeliest",
 ]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 def size_learning(masks: Bool) -> Bool:

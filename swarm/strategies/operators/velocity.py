@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float
 
 __all__ = ["reach", "update_velocity"]
-
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 
 
 def reach(inertia: float, c1: float, c2: float) -> float:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float, Int
 
 __all__ = ["walk"]
-
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 @njit(nogil=True, cache=True)
