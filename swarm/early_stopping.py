@@ -105,8 +105,7 @@ def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
         # A class with a single row has none to spare.
         wanted[np.argmax(counts)] = min(1, counts.max() - 1)
     taken = [order[kinds[order] == kind][:count] for kind, count in enumerate(wanted)]
-    rows: Int = np.sort(np.concatenate(taken))
-    return rows
+    return np.sort(np.concatenate(taken))
 
 
 def _divided(X: Any, y: Any, weight: Any, rows: Int, params: dict[str, Any]) -> tuple[Any, ...]:

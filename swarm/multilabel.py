@@ -99,16 +99,14 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> Int:
         """Predict the labels: int (n_rows, n_labels) of 0 and 1."""
-        predicted: Int = np.take_along_axis(self.decision_, self._counted(X), axis=0)
-        return predicted
+        return np.take_along_axis(self.decision_, self._counted(X), axis=0)
 
     def predict_proba(self, X: ArrayLike) -> Float:
         """Return the probability that each row has each label: float64 (n_rows, n_labels).
 
         One column per label, unlike scikit-learn, which returns a list of two-column arrays.
         """
-        probability: Float = np.take_along_axis(self.probability_, self._counted(X), axis=0)
-        return probability
+        return np.take_along_axis(self.probability_, self._counted(X), axis=0)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -172,8 +170,7 @@ def _seen(counts: Int, chosen: Bool, k: int) -> Int:
     """Count the chosen rows by their number of neighbours with the label: int (k + 1, n_labels)."""
     n_labels = counts.shape[1]
     places = (counts * n_labels + np.arange(n_labels))[chosen]
-    seen: Int = np.bincount(places, minlength=(k + 1) * n_labels).reshape(k + 1, n_labels)
-    return seen
+    return np.bincount(places, minlength=(k + 1) * n_labels).reshape(k + 1, n_labels)
 
 
 def _checked_labels(y: ArrayLike, n_rows: int) -> Int:

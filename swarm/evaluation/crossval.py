@@ -209,8 +209,7 @@ class CrossValidation:
             if np.isnan(records[job.number].fold_costs[folds[job.number]])
         ]
         self._train(single, records)
-        costs: Float = np.array([record.fold_costs[folds[i]] for i, record in enumerate(records)])
-        return costs
+        return np.array([record.fold_costs[folds[i]] for i, record in enumerate(records)])
 
     def _open_jobs(
         self, masks: Bool, records: list[Record], fold_order: Int, limits: list[Limit]

@@ -137,8 +137,7 @@ def _watched(problem: Problem, timeout: float) -> str | None:
         with children_ignore_sigint():
             answer = pool.executor.submit(_limited, pool.send(), timeout)
         try:
-            trouble: str | None = answer.result(timeout=_START_SECONDS + 3 * timeout)
-            return trouble
+            return answer.result(timeout=_START_SECONDS + 3 * timeout)
         except (BrokenExecutor, Late):
             return None
 

@@ -239,8 +239,7 @@ class NeighboursOnDevice:
         sure = gap > self._device.put(tolerance)[:, None]
         votes = xp.matmul(near, self._classes)
         votes = xp.where(sure[:, :, None], votes, xp.full_like(votes, -1.0))
-        found: Int = self._device.get(votes).astype(np.int64)
-        return found
+        return self._device.get(votes).astype(np.int64)
 
 
 class LinearOnDevice:

@@ -70,8 +70,7 @@ def _correlation(counts: Int, _classes: NDArray[Any], _metric: Metric) -> Float:
     both = n_correct * n_rows - predicted @ true
     own = n_rows**2 - (predicted**2).sum(axis=1)
     product = own * (n_rows**2 - true @ true)
-    found: Float = np.where(product == 0, 0.0, both / np.sqrt(np.where(product == 0, 1.0, product)))
-    return found
+    return np.where(product == 0, 0.0, both / np.sqrt(np.where(product == 0, 1.0, product)))
 
 
 def _agreement(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | None:

@@ -154,8 +154,7 @@ class LinearPath:
         lengths = np.linalg.eigvalsh((between + between.transpose(0, 2, 1)) / 2)[:, ::-1]
         n_directions = np.minimum(n_classes - 1, np.diff(chosen.pointers))
         last = np.take_along_axis(lengths, n_directions[:, None] - 1, axis=1)[:, 0]
-        far_apart: Bool = last > 4.0 * self.rule.smallest**2 * lengths[:, 0]
-        return far_apart
+        return last > 4.0 * self.rule.smallest**2 * lengths[:, 0]
 
     def _predicted(
         self, chosen: Chosen, system: System, found: Float, on_device: LinearOnDevice | None

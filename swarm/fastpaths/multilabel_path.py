@@ -136,8 +136,7 @@ class MultiLabelPath:
         train, test = self.problem.folds[fold]
         having, missing = label_evidence(counts[train], labels[train], self.k, self.smoothing)
         decision = (having > missing).astype(np.int64)
-        predicted: Int = np.take_along_axis(decision, counts[test], axis=0)
-        return predicted
+        return np.take_along_axis(decision, counts[test], axis=0)
 
 
 def multilabel_path(problem: Problem, model: Any) -> tuple[MultiLabelPath | None, str]:

@@ -129,8 +129,7 @@ def membership(problem: Problem) -> Bool:
 def columns_of(masks: Bool, belongs: Bool) -> Bool:
     """Return the columns of masks (n, n_units) as flags: bool (n, n_columns)."""
     # Matrix products of floats are fast, and these sums are small enough to be exact.
-    flags: Bool = masks.astype(np.float32) @ belongs.astype(np.float32) > 0.5
-    return flags
+    return masks.astype(np.float32) @ belongs.astype(np.float32) > 0.5
 
 
 def chosen_columns(masks: Bool, belongs: Bool) -> Chosen:

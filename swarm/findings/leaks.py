@@ -107,8 +107,7 @@ def _numbers(column: pd.Series) -> Float:
 
 def _ranks(values: Float) -> Float:
     """Return the position of each value among the distinct ones."""
-    ranks: Float = np.unique(values, return_inverse=True)[1].astype(np.float64)
-    return ranks
+    return np.unique(values, return_inverse=True)[1].astype(np.float64)
 
 
 def _explained(features: pd.DataFrame, wanted: Float) -> Float:

@@ -178,8 +178,7 @@ class SearchSpace:
 
     def penalty(self, masks: Bool) -> Float:
         """Return what subsets pay for their price, in terms of cost: float64 (n,)."""
-        paid: Float = self.cost_weight * self.price(masks).astype(np.float64)
-        return paid
+        return self.cost_weight * self.price(masks).astype(np.float64)
 
     def without_penalty(self, masks: Bool, costs: Float) -> Float:
         """Return the cross-validated costs (n,) of masks that a search measured with a penalty."""
@@ -200,8 +199,7 @@ class SearchSpace:
         if self.cost_weight:
             costs = costs + self.penalty(masks)
         keys = (size, costs) if self.unit_prices is None else (size, self.price(masks), costs)
-        order: Int = np.lexsort(keys)
-        return order
+        return np.lexsort(keys)
 
     def reordered(self, order: Sequence[int]) -> SearchSpace:
         """Return the space of the table with its columns in `order`, a permutation of positions.

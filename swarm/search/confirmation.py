@@ -414,5 +414,4 @@ def candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirmat
     if plan.may_keep_all(result.space):
         parts.append(~result.space.forbidden[None, :])
     candidates = np.vstack(parts)
-    distinct: Bool = candidates[first_of_equal(candidates)]
-    return distinct
+    return candidates[first_of_equal(candidates)]

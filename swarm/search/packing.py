@@ -26,8 +26,7 @@ def unpack_masks(keys: Iterable[bytes], n_units: int) -> Bool:
 def first_of_equal(masks: Bool) -> Int:
     """Return the row of the first of each group of equal masks (n, n_units), ascending."""
     first = np.unique(np.packbits(masks, axis=1), axis=0, return_index=True)[1]
-    rows: Int = np.sort(first)
-    return rows
+    return np.sort(first)
 
 
 def pack_folds(folds: Bool) -> int:

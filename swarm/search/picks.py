@@ -87,8 +87,7 @@ def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:
     if not len(rows):
         return rows
     before = np.concatenate([[np.inf], np.minimum.accumulate(costs[rows])[:-1]])
-    front: Int = rows[costs[rows] < before]
-    return front
+    return rows[costs[rows] < before]
 
 
 def knee(sizes: NDArray[np.generic], costs: Float) -> int:

@@ -311,8 +311,7 @@ def _importances(problem: Problem, evaluator: CrossValidation) -> tuple[Float, F
 
 def _ranked(importances: Float, space: SearchSpace) -> Int:
     """Units in the order in which they are kept: fixed ones first, forbidden ones last."""
-    order: Int = np.lexsort((-importances, ~space.fixed, space.forbidden))
-    return order
+    return np.lexsort((-importances, ~space.fixed, space.forbidden))
 
 
 def _first(rankings: Int, size: int, space: SearchSpace) -> Bool:

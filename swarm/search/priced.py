@@ -52,8 +52,7 @@ def limits_without_prices(incumbents: Float, masks: Bool, space: SearchSpace) ->
     """Return the cost (n,) that each mask has to reach before its price is added."""
     if not space.cost_weight:
         return incumbents
-    limits: Float = incumbents - space.penalty(masks) + _MARGIN
-    return limits
+    return incumbents - space.penalty(masks) + _MARGIN
 
 
 def priced(evaluator: Evaluator, space: SearchSpace) -> Evaluator:

@@ -113,8 +113,7 @@ class _Race:
             return rows[:0]
         best = self._mean(folds) if self.rival is not None else found.costs[measured].min()
         near = found.costs - best <= self._width(len(folds))
-        ahead: Int = rows[measured & near]
-        return ahead
+        return rows[measured & near]
 
     def finished(self) -> tuple[Evaluations, RaceMemory]:
         """Estimate the costs of rows that were dropped, and put everything together."""
@@ -171,8 +170,7 @@ class _Race:
             return np.full(len(incumbents), np.inf)
         best = self._mean(folds)
         shift = self._mean(self.order) - best
-        limits: Float = np.maximum(incumbents - shift, best + self._width(len(folds)))
-        return limits
+        return np.maximum(incumbents - shift, best + self._width(len(folds)))
 
     def _mean(self, folds: Int) -> float:
         assert self.rival is not None

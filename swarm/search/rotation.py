@@ -162,5 +162,4 @@ def _in_turn(stretches: list[Bool]) -> Bool:
     """Return the best of each stretch, then the second best, and so on, without repeats."""
     rows = [(place, number) for number, each in enumerate(stretches) for place in range(len(each))]
     masks = np.array([stretches[number][place] for place, number in sorted(rows)], dtype=bool)
-    distinct: Bool = masks[first_of_equal(masks)] if len(masks) else masks
-    return distinct
+    return masks[first_of_equal(masks)] if len(masks) else masks

@@ -102,8 +102,7 @@ def nested_order(problem: Problem) -> Int:
     own = strata[by_stratum]
     # Without an offset the first rows would be one of each stratum, however small it is.
     place[by_stratum] = (np.arange(n_rows) - starts[own] + rng.random(len(sizes))[own]) / sizes[own]
-    order: Int = drawn[np.argsort(place[drawn], kind="stable")]
-    return order
+    return drawn[np.argsort(place[drawn], kind="stable")]
 
 
 def _strata(problem: Problem) -> Int:

@@ -369,5 +369,4 @@ def in_turn(ranked: Sequence[Bool], n_units: int) -> Bool:
     )
     masks = np.array([ranked[which][place] for place, which in rows], dtype=bool)
     masks = masks.reshape(-1, n_units)
-    distinct: Bool = masks[first_of_equal(masks)] if len(masks) else masks
-    return distinct
+    return masks[first_of_equal(masks)] if len(masks) else masks

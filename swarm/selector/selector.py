@@ -795,8 +795,7 @@ class SubsetSelector(
 
     def _get_support_mask(self) -> Bool:
         check_is_fitted(self, "subset_")
-        support: Bool = self.support_
-        return support
+        return self.support_
 
 
 def _described(cv: Any) -> str:

@@ -135,8 +135,7 @@ class LazyDistances:
         part._starts = np.cumsum(part._sizes) - part._sizes
         squared = part._squared(np.arange(len(units)))
         # Both triangles of grouped units are summed in different orders.
-        distance: Float = np.sqrt((squared + squared.T) / 2.0)
-        return distance
+        return np.sqrt((squared + squared.T) / 2.0)
 
     def _add(self, total: Float, chosen: Bool, units: Int) -> None:
         """Add the rows of some units to the totals of their subsets."""
@@ -171,8 +170,7 @@ class LazyDistances:
         """Return the rows of `ranks` of some units, unit by unit."""
         sizes = self._sizes[units]
         before = np.cumsum(sizes) - sizes
-        found: Int = np.repeat(self._starts[units] - before, sizes) + np.arange(sizes.sum())
-        return found
+        return np.repeat(self._starts[units] - before, sizes) + np.arange(sizes.sum())
 
     def _squared_columns(self, columns: Int) -> Float:
         """Return the squared distances of columns to all columns: float64 (n, n_columns)."""

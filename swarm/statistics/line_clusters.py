@@ -82,8 +82,7 @@ def _on_lines(distances: LazyDistances, units: Int, n_lines: int) -> Int:
         if settled:
             break
         centres = _moved(distances, labels, centres)
-    inside: Int = labels[units]
-    return inside
+    return labels[units]
 
 
 def _joined(distances: LazyDistances, centres: Float) -> tuple[Int, Float]:

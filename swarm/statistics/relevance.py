@@ -74,8 +74,7 @@ def relevance(
         total += estimate(values, label, discrete_features=discrete, random_state=seed)
     # The estimates of constant columns are rounding errors of about 1e-16.
     constant = (values == values[0]).all(axis=0)
-    result: Float = np.where(constant, 0.0, total / len(labels))
-    return result
+    return np.where(constant, 0.0, total / len(labels))
 
 
 def _filled(values: Float) -> Float:
@@ -83,8 +82,7 @@ def _filled(values: Float) -> Float:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
         median = np.nanquantile(values, 0.5, axis=0, method="lower")
-    filled: Float = np.where(np.isnan(values), np.nan_to_num(median), values)
-    return filled
+    return np.where(np.isnan(values), np.nan_to_num(median), values)
 
 
 def _discrete(features: pd.DataFrame, values: Float) -> Bool:

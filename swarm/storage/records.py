@@ -47,8 +47,7 @@ class Record:
     @property
     def known(self) -> Bool:
         """Which folds were trained: bool (n_folds,)."""
-        known: Bool = ~np.isnan(self.fold_costs)
-        return known
+        return ~np.isnan(self.fold_costs)
 
     @property
     def complete(self) -> bool:
@@ -109,5 +108,4 @@ def costs_of(fold_costs: Float) -> Float:
     failed = np.isinf(fold_costs).any(axis=1)
     with np.errstate(invalid="ignore"):
         mean = np.ascontiguousarray(fold_costs).sum(axis=1) / fold_costs.shape[1]
-    costs: Float = np.where(failed, np.inf, mean)
-    return costs
+    return np.where(failed, np.inf, mean)

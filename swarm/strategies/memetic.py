@@ -153,8 +153,7 @@ def refined(masks: Bool, merit: Merit, space: SearchSpace, rng: np.random.Genera
     lost = masks & ~delete_one(masks, merit, space, rng, alpha=1, where=loses)
     moved = (masks | gained) & ~lost
     # There may be no unit to add, or none that may be deleted.
-    result: Bool = np.where(space.obeys(moved)[:, None], moved, masks)
-    return result
+    return np.where(space.obeys(moved)[:, None], moved, masks)
 
 
 def survivors(population: Memory, children: Memory | None, count: int) -> Memory:

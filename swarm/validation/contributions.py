@@ -111,8 +111,7 @@ def _sample(rows: Any, most: int, rng: np.random.Generator) -> Any:
 def _of_trees(model: Any, rows: Any, n_features: int) -> Float:
     """Return values (n_rows, n_features, n_outputs); the last column of each is the base."""
     found = np.asarray(model.predict(rows, pred_contrib=True), dtype=np.float64)
-    values: Float = found.reshape(len(rows), -1, n_features + 1)[:, :, :-1].transpose(0, 2, 1)
-    return values
+    return found.reshape(len(rows), -1, n_features + 1)[:, :, :-1].transpose(0, 2, 1)
 
 
 def _of_any(model: Any, background: Any, rows: Any, problem: Problem) -> tuple[Float, str]:

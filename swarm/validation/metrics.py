@@ -277,8 +277,7 @@ def _r2(sums: Float, _: int) -> Float:
     # resample of one repeated row is constant up to rounding.
     constant = np.where(errors == 0.0, 1.0, 0.0)
     varied = 1.0 - _ratio(errors, spread)
-    value: Float = np.where(spread > 1e-12 * squares, varied, constant)
-    return value
+    return np.where(spread > 1e-12 * squares, varied, constant)
 
 
 def _root_mean_square(sums: Float, _: int) -> Float:

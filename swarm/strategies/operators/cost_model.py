@@ -168,8 +168,7 @@ def in_proportion(gain: Float, among: Bool) -> Float:
     slots = np.where(among, np.maximum(gain, 0.0), 0.0)
     slots = np.where(slots.sum(axis=1, keepdims=True) > 0.0, slots, among)
     total = slots.sum(axis=1, keepdims=True)
-    shares: Float = slots / np.where(total > 0.0, total, 1.0)
-    return shares
+    return slots / np.where(total > 0.0, total, 1.0)
 
 
 def flip_by_gain(
@@ -192,5 +191,4 @@ def flip_by_gain(
     """
     dropped = in_proportion(effects, masks & ~fixed)
     added = in_proportion(-effects, ~masks & ~forbidden)
-    flipped: Bool = masks ^ (rng.random(masks.shape) < dropped + added)
-    return flipped
+    return masks ^ (rng.random(masks.shape) < dropped + added)

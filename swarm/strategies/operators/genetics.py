@@ -64,5 +64,4 @@ def crossover(parents: Bool, probability: float, rng: np.random.Generator) -> Bo
 
 def mutate(masks: Bool, probability: float, rng: np.random.Generator) -> Bool:
     """Flip each bit of the masks (n, n_units) with `probability`."""
-    flipped: Bool = masks ^ (rng.random(masks.shape) < probability)
-    return flipped
+    return masks ^ (rng.random(masks.shape) < probability)

@@ -51,8 +51,7 @@ class Merit:
 
     def values(self, masks: Bool) -> Float:
         """Q of every unit with respect to each of the masks: float64 (n, n_units)."""
-        q: Float = self.relevance - masks.astype(np.float64) @ self.redundancy
-        return q
+        return self.relevance - masks.astype(np.float64) @ self.redundancy
 
 
 def add_one(
@@ -161,5 +160,4 @@ def _drawn(candidates: Bool, rng: np.random.Generator, where: Bool | None) -> Bo
 
 
 def _rounded(information: Float) -> Float:
-    rounded: Float = np.rint(information / _PART) * _PART
-    return rounded
+    return np.rint(information / _PART) * _PART

@@ -31,8 +31,7 @@ def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Boo
     order = np.lexsort((rng.random(key.shape), masked, ~among), axis=1)
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(key.shape[1])[None, :], axis=1)
-    marked: Bool = (rank < count[:, None]) & among
-    return marked
+    return (rank < count[:, None]) & among
 
 
 def search_locally(

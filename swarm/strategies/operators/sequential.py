@@ -73,8 +73,7 @@ def first_of_size(sizes: Int, space: SearchSpace) -> Bool:
     order = np.lexsort((~space.fixed, space.forbidden))
     rank = np.empty_like(order)
     rank[order] = np.arange(space.n_units)
-    first: Bool = rank < sizes[:, None]
-    return first
+    return rank < sizes[:, None]
 
 
 def first_best(costs: Float) -> int:

@@ -50,5 +50,4 @@ def flip_position(position: Bool, velocity: Float, rng: np.random.Generator) -> 
     Nezamabadi-pour, Rostami-Shahrbabaki and Maghfoori-Farsangi (2008), Binary particle swarm
     optimization: challenges and new solutions.
     """
-    flipped: Bool = position ^ (rng.random(velocity.shape) < np.abs(np.tanh(velocity)))
-    return flipped
+    return position ^ (rng.random(velocity.shape) < np.abs(np.tanh(velocity)))
