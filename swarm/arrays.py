@@ -1,4 +1,4 @@
-"""Types of the arrays that pass between modules; docstrings give their shapes."""
+"""Types of the arrays that pass between modules, whose docstrings give the shapes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AnyArray", "Bool", "Float", "Int"]
+__all__ = ["AnyArray", "Bool", "Float", "Int", "read_only"]
 
 AnyArray = NDArray[Any]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
+
+
+def read_only(*arrays: AnyArray) -> None:
+    """Make arrays read-only, in place."""
+    for array in arrays:
+        array.setflags(write=False)

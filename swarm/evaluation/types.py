@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.evaluation.limit import Race
 
 __all__ = ["Evaluations", "Evaluator", "Work", "stacked"]
@@ -86,8 +86,7 @@ class Evaluations:
     on_parts: Bool | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.costs, self.fold_costs, self.importances, self.used, self.censored):
-            array.setflags(write=False)
+        read_only(self.costs, self.fold_costs, self.importances, self.used, self.censored)
 
 
 def stacked(parts: Sequence[Evaluations]) -> Evaluations:

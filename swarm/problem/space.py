@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.errors import SpaceError, nearest
 
 __all__ = ["Groups", "SearchSpace", "canonical_order"]
@@ -20,10 +20,6 @@ Groups = Mapping[str, Sequence[str | int]] | Iterable[Sequence[str | int]]
 
 # To which prices of subsets are rounded, so that equal sums are equal.
 _DIGITS = 9
-
-
-def _read_only(array: NDArray[np.generic]) -> None:
-    array.setflags(write=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +132,9 @@ class SearchSpace:
         return cls(columns, names, units, *masks, smallest, largest, prices, weight)
 
     def __post_init__(self) -> None:
-        _read_only(self.fixed)
-        _read_only(self.forbidden)
+        read_only(self.fixed, self.forbidden)
         if self.unit_prices is not None:
-            _read_only(self.unit_prices)
+            read_only(self.unit_prices)
 
     @property
     def n_units(self) -> int:

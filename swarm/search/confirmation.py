@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import require
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.evaluation.crossval import CrossValidation
@@ -131,8 +131,7 @@ class Confirmation:
     prices: Float | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.masks, self.searched, self.fold_costs, self.baseline):
-            array.setflags(write=False)
+        read_only(self.masks, self.searched, self.fold_costs, self.baseline)
 
     @cached_property
     def costs(self) -> Float:

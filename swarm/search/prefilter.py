@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import require
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
@@ -134,8 +134,7 @@ class Cut:
     source: str
 
     def __post_init__(self) -> None:
-        for array in (self.kept, self.importances, self.sizes, self.costs):
-            array.setflags(write=False)
+        read_only(self.kept, self.importances, self.sizes, self.costs)
 
     @property
     def n_kept(self) -> int:

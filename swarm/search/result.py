@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, read_only
 from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.problem.space import SearchSpace
@@ -53,8 +53,7 @@ class ConfirmedSubsets:
     correlation: float
 
     def __post_init__(self) -> None:
-        for array in (self.masks, self.costs, self.cheap):
-            array.setflags(write=False)
+        read_only(self.masks, self.costs, self.cheap)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, read_only
 from swarm.errors import ConfigError
 from swarm.evaluation.types import Evaluator
 from swarm.problem.space import SearchSpace
@@ -49,8 +49,7 @@ class Finalists:
     costs: Float
 
     def __post_init__(self) -> None:
-        for array in (self.masks, self.costs):
-            array.setflags(write=False)
+        read_only(self.masks, self.costs)
 
 
 def check_rotation(

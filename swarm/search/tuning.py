@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, read_only
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluator
@@ -152,8 +152,7 @@ class TuningResult:
     interrupted: SearchResult | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.costs, self.warm):
-            array.setflags(write=False)
+        read_only(self.costs, self.warm)
 
     @property
     def params(self) -> dict[str, Any]:

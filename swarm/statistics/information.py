@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.arrays import Float, Int
+from swarm.arrays import Float, Int, read_only
 from swarm.errors import DataError, InputError
 from swarm.statistics.encoding import as_numbers, is_nominal
 from swarm.statistics.units import columns_of_units
@@ -87,8 +87,7 @@ def mutual_information(
     between = _information(codes)
     d = features.shape[1]
     redundancy, relevance = between[:d, :d].copy(), between[:d, d:].copy()
-    for array in (redundancy, relevance):
-        array.setflags(write=False)
+    read_only(redundancy, relevance)
     return redundancy, relevance
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sa
 
-from swarm.arrays import Bool
+from swarm.arrays import Bool, read_only
 from swarm.errors import ConfigError, StoreError
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
@@ -347,8 +347,7 @@ class KnownEvaluations:
         self._late_importances = late_importances
         self._recall = Recall(_RECALLED)
         self.blank = Record.unknown(n_folds, n_units)
-        for array in (self.blank.fold_costs, self.blank.importances, self.blank.used):
-            array.setflags(write=False)
+        read_only(self.blank.fold_costs, self.blank.importances, self.blank.used)
 
     def lookup(self, masks: Bool) -> list[Record]:
         """Return the record of each of the masks (n, n_units); `blank` for unknown masks.

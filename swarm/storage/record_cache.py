@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import read_only
 from swarm.storage.records import Record
 
 __all__ = ["Recall"]
@@ -36,8 +37,7 @@ class Recall:
     def keep(self, key: bytes, record: Record) -> None:
         """Add a record and make its arrays read-only."""
         self.forget(key)
-        for array in (record.fold_costs, record.importances, record.used):
-            array.setflags(write=False)
+        read_only(record.fold_costs, record.importances, record.used)
         self._records[key] = record
         self._free -= _size(record)
         while self._free < 0 and (oldest := next(iter(self._records), None)) is not None:

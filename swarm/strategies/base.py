@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import TARGET_HINTS, Hints
 from swarm.problem.space import SearchSpace
@@ -48,8 +48,7 @@ class Proposal:
     role: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        for array in (self.masks, self.incumbents, self.owner):
-            array.setflags(write=False)
+        read_only(self.masks, self.incumbents, self.owner)
 
     def rows(self, which: Int | Bool) -> Proposal:
         """Return some of the masks, by position or by a bool array (n,)."""

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -59,8 +59,7 @@ class BeeColonyState:
     restart: bool
 
     def __post_init__(self) -> None:
-        self.masks.setflags(write=False)
-        self.costs.setflags(write=False)
+        read_only(self.masks, self.costs)
 
     @property
     def members(self) -> Members:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import require
 from swarm.errors import SpaceError
 from swarm.evaluation.types import Evaluations
@@ -47,8 +47,7 @@ class ExhaustiveState:
     costs: Float
 
     def __post_init__(self) -> None:
-        for array in (self.sizes, self.masks, self.costs):
-            array.setflags(write=False)
+        read_only(self.sizes, self.masks, self.costs)
 
     @property
     def members(self) -> Members:

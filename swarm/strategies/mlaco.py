@@ -27,7 +27,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -68,8 +68,7 @@ class MultiLabelAntsState:
     memory: Memory
 
     def __post_init__(self) -> None:
-        for array in (self.heuristic, self.pheromone):
-            array.setflags(write=False)
+        read_only(self.heuristic, self.pheromone)
 
     @property
     def members(self) -> Members:

@@ -21,7 +21,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -84,8 +84,7 @@ class MultiSwarmState:
     pending_owner: Int
 
     def __post_init__(self) -> None:
-        for array in (self.position, self.velocity, self.group, self.pending, self.pending_owner):
-            array.setflags(write=False)
+        read_only(self.position, self.velocity, self.group, self.pending, self.pending_owner)
 
     @property
     def members(self) -> Members:

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Int
+from swarm.arrays import Bool, Int, read_only
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -65,8 +65,7 @@ class Ranked:
     best_cost: float
 
     def __post_init__(self) -> None:
-        for array in (self.ranking, self.mask, self.best_mask):
-            array.setflags(write=False)
+        read_only(self.ranking, self.mask, self.best_mask)
 
     @property
     def members(self) -> Members:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -51,8 +51,7 @@ class Elimination:
     bounds: tuple[int, int]
 
     def __post_init__(self) -> None:
-        for array in (self.sizes, self.masks, self.costs, self.mask, self.importance):
-            array.setflags(write=False)
+        read_only(self.sizes, self.masks, self.costs, self.mask, self.importance)
 
     @property
     def members(self) -> Members:

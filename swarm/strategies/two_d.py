@@ -24,7 +24,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -76,9 +76,8 @@ class TwoDState:
     exemplar: Int
 
     def __post_init__(self) -> None:
-        for array in vars(self).values():
-            if isinstance(array, np.ndarray):
-                array.setflags(write=False)
+        read_only(self.position, self.velocity, self.cost, self.previous)
+        read_only(self.stalled, self.exemplar)
 
     @property
     def members(self) -> Members:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, read_only
 from swarm.checks import require
 from swarm.errors import InputError
 
@@ -74,8 +74,7 @@ class ErrorControl:
     stable: Bool
 
     def __post_init__(self) -> None:
-        self.bounds.setflags(write=False)
-        self.stable.setflags(write=False)
+        read_only(self.bounds, self.stable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +104,7 @@ class ProbeEstimate:
     q_values: Float
 
     def __post_init__(self) -> None:
-        self.shares.setflags(write=False)
-        self.q_values.setflags(write=False)
+        read_only(self.shares, self.q_values)
 
 
 def false_selection_bound(threshold: float, mean_size: float, n_units: int, n_pairs: int) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, read_only
 from swarm.errors import InputError
 
 __all__ = [
@@ -84,8 +84,7 @@ class Frequencies:
     high: Float
 
     def __post_init__(self) -> None:
-        for array in (self.share, self.low, self.high):
-            array.setflags(write=False)
+        read_only(self.share, self.low, self.high)
 
 
 def nogueira(masks: Bool, level: float = 0.95) -> Stability:

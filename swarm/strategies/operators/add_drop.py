@@ -35,7 +35,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -106,8 +106,7 @@ class SequentialState:
     errors: Float
 
     def __post_init__(self) -> None:
-        for array in (self.mask, self.sizes, self.masks, self.costs, self.errors):
-            array.setflags(write=False)
+        read_only(self.mask, self.sizes, self.masks, self.costs, self.errors)
 
     @property
     def members(self) -> Members:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, read_only
 from swarm.threads import one_thread
 
 __all__ = ["NOISE", "Told", "draw_effects", "fill_bounds", "flip_by_gain", "in_proportion"]
@@ -47,8 +47,7 @@ class Told:
     exact: Bool
 
     def __post_init__(self) -> None:
-        for array in (self.masks, self.costs, self.exact):
-            array.setflags(write=False)
+        read_only(self.masks, self.costs, self.exact)
 
     @classmethod
     def nothing(cls, n_units: int) -> Told:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.statistics.lowest import lowest
@@ -39,8 +39,7 @@ class Merit:
     redundancy: Float
 
     def __post_init__(self) -> None:
-        self.relevance.setflags(write=False)
-        self.redundancy.setflags(write=False)
+        read_only(self.relevance, self.redundancy)
 
     @classmethod
     def of(cls, hints: Hints, strategy: str) -> Merit:
