@@ -7,22 +7,17 @@ Our choice where the papers are silent: initial velocities are zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from swarm.checks import require
-from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal
-from swarm.strategies.operators.binary_swarm import (
-    BinarySwarm,
-    BinarySwarmStrategy,
-    propose_positions,
-)
+from swarm.strategies.operators.binary_swarm import BinarySwarm, BinarySwarmStrategy
 from swarm.strategies.operators.initialise import place
-from swarm.strategies.operators.memory import Memory, learn
+from swarm.strategies.operators.memory import Memory
 from swarm.strategies.operators.steps import Step, check_step
 
 __all__ = ["BinaryPso"]
@@ -64,12 +59,5 @@ class BinaryPso(BinarySwarmStrategy):
     def propose(self, state: BinarySwarm, rng: np.random.Generator) -> tuple[BinarySwarm, Proposal]:
         """Move every particle towards its pbest and the gbest."""
         if state.epoch > 0:
-            position, velocity = self.fly(state, rng, self.inertia, self.step)
-            state = replace(state, position=position, velocity=velocity)
-        return replace(state, epoch=state.epoch + 1), propose_positions(state, "bpso")
-
-    def observe(
-        self, state: BinarySwarm, proposal: Proposal, evaluations: Evaluations
-    ) -> BinarySwarm:
-        """Update the pbests."""
-        return replace(state, memory=learn(state.memory, proposal, evaluations))
+            state = self.fly(state, rng, self.inertia, self.step)
+        return self.propose_positions(state, "bpso")

@@ -18,11 +18,7 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal
-from swarm.strategies.operators.binary_swarm import (
-    BinarySwarm,
-    BinarySwarmStrategy,
-    propose_positions,
-)
+from swarm.strategies.operators.binary_swarm import BinarySwarm, BinarySwarmStrategy
 from swarm.strategies.operators.initialise import place
 from swarm.strategies.operators.memory import Memory, best_of, learn
 
@@ -76,11 +72,10 @@ class CatfishPso(BinarySwarmStrategy):
     ) -> tuple[CatfishSwarm, Proposal]:
         """Move every particle, and restart the worst if the gbest has stalled."""
         if state.epoch > 0:
-            position, velocity = self.fly(state, rng, self.inertia)
-            state = replace(state, position=position, velocity=velocity)
+            state = self.fly(state, rng, self.inertia)
             if 0 < self.refresh_gap <= state.stalled:
                 state = self._stirred(state, rng)
-        return replace(state, epoch=state.epoch + 1), propose_positions(state, "catfish")
+        return self.propose_positions(state, "catfish")
 
     def _stirred(self, state: CatfishSwarm, rng: np.random.Generator) -> CatfishSwarm:
         count = max(1, round(self.share * self.n_particles))

@@ -12,17 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from swarm.checks import require
-from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal
-from swarm.strategies.operators.binary_swarm import (
-    BinarySwarm,
-    BinarySwarmStrategy,
-    propose_positions,
-)
+from swarm.strategies.operators.binary_swarm import BinarySwarm, BinarySwarmStrategy
 from swarm.strategies.operators.initialise import place
-from swarm.strategies.operators.memory import Memory, learn
+from swarm.strategies.operators.memory import Memory
 
 __all__ = ["ChaoticPso", "ChaoticSwarm", "logistic"]
 
@@ -72,13 +67,6 @@ class ChaoticPso(BinarySwarmStrategy):
     ) -> tuple[ChaoticSwarm, Proposal]:
         """Move every particle with the inertia of the epoch, and iterate the map."""
         if state.epoch > 0:
-            position, velocity = self.fly(state, rng, state.inertia)
-            inertia = logistic(state.inertia)
-            state = replace(state, position=position, velocity=velocity, inertia=inertia)
-        return replace(state, epoch=state.epoch + 1), propose_positions(state, "chaotic")
-
-    def observe(
-        self, state: ChaoticSwarm, proposal: Proposal, evaluations: Evaluations
-    ) -> ChaoticSwarm:
-        """Update the pbests."""
-        return replace(state, memory=learn(state.memory, proposal, evaluations))
+            moved = self.fly(state, rng, state.inertia)
+            state = replace(moved, inertia=logistic(state.inertia))
+        return self.propose_positions(state, "chaotic")

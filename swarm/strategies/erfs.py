@@ -10,14 +10,13 @@ multi-objective approach. Our choices where the papers are silent: positions sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Proposal
 from swarm.strategies.operators.continuous_swarm import (
     ContinuousSwarm,
     ContinuousSwarmStrategy,
@@ -32,6 +31,9 @@ __all__ = ["ErrorRatePso"]
 class ErrorRatePso(ContinuousSwarmStrategy):
     """Continuous PSO with a threshold, ErFS (Hafiz et al. 2018)."""
 
+    role: ClassVar[str] = "erfs"
+    smaller_wins: ClassVar[bool] = False
+
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ContinuousSwarm:
         """Draw positions uniformly; warm-start masks, if any, come first."""
         uniform = rng.random((self.n_particles, space.n_units))
@@ -40,17 +42,3 @@ class ErrorRatePso(ContinuousSwarmStrategy):
         kept = (masks == (uniform > self.threshold)).all(axis=1)
         position = np.where(kept[:, None], uniform, coordinates(masks, self.threshold, rng))
         return self.settle(space, masks, position)
-
-    def propose(
-        self, state: ContinuousSwarm, rng: np.random.Generator
-    ) -> tuple[ContinuousSwarm, Proposal]:
-        """Move every particle towards its pbest and the gbest."""
-        if state.epoch > 0:
-            state = self.fly(state, rng)
-        return replace(state, epoch=state.epoch + 1), self.propose_masks(state, "erfs")
-
-    def observe(
-        self, state: ContinuousSwarm, proposal: Proposal, evaluations: Evaluations
-    ) -> ContinuousSwarm:
-        """Update the pbests by cost."""
-        return self.remember(state, evaluations, by_size=False)

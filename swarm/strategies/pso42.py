@@ -10,15 +10,14 @@ start at zero; the small size is rounded up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from swarm.checks import require
-from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Proposal
 from swarm.strategies.operators.continuous_swarm import (
     ContinuousSwarm,
     ContinuousSwarmStrategy,
@@ -49,6 +48,9 @@ class MixedStartPso(ContinuousSwarmStrategy):
         require("small_share", self.small_share, at_least=0, at_most=1)
         require("small_size", self.small_size, above=0, at_most=1)
 
+    role: ClassVar[str] = "pso42"
+    smaller_wins: ClassVar[bool] = True
+
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ContinuousSwarm:
         """Draw small and large initial masks; warm-start masks, if any, come first."""
         n_units, n_small = space.n_units, round(self.small_share * self.n_particles)
@@ -56,17 +58,3 @@ class MixedStartPso(ContinuousSwarmStrategy):
         size[:n_small] = max(1, np.ceil(self.small_size * n_units))
         masks = warm_first(of_sizes(size, space, rng), hints.warm, space, rng)
         return self.settle(space, masks, coordinates(masks, self.threshold, rng))
-
-    def propose(
-        self, state: ContinuousSwarm, rng: np.random.Generator
-    ) -> tuple[ContinuousSwarm, Proposal]:
-        """Move every particle towards its pbest and the gbest."""
-        if state.epoch > 0:
-            state = self.fly(state, rng)
-        return replace(state, epoch=state.epoch + 1), self.propose_masks(state, "pso42")
-
-    def observe(
-        self, state: ContinuousSwarm, proposal: Proposal, evaluations: Evaluations
-    ) -> ContinuousSwarm:
-        """Update the pbests by cost, then by size."""
-        return self.remember(state, evaluations, by_size=True)

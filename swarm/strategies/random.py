@@ -13,7 +13,7 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.initialise import of_sizes, warm_first
-from swarm.strategies.operators.memory import Memory, learn
+from swarm.strategies.operators.memory import Memory, learn, propose_to_improve
 
 __all__ = ["RandomSearch", "RandomSearchState"]
 
@@ -69,12 +69,7 @@ class RandomSearch(Strategy):
         masks = of_sizes(size, space, rng)
         if state.epoch == 0 and state.warm is not None:
             masks = warm_first(masks, state.warm.masks, space, rng)
-        proposal = Proposal(
-            masks=masks,
-            incumbents=state.memory.costs,
-            owner=np.arange(self.batch_size),
-            role=("random",) * self.batch_size,
-        )
+        proposal = propose_to_improve(state.memory, masks, "random")
         return replace(state, epoch=state.epoch + 1), proposal
 
     def observe(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, read_only
 from swarm.checks import MAX_POPULATION, require
+from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.initialise import hints_to_place
-from swarm.strategies.operators.memory import Memory, best_of
+from swarm.strategies.operators.memory import Memory, best_of, learn, propose_to_improve
 from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWeights
 
-__all__ = ["BinarySwarm", "BinarySwarmStrategy", "propose_positions"]
+__all__ = ["BinarySwarm", "BinarySwarmStrategy"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,7 @@ class BinarySwarm:
     memory: Memory
 
     def __post_init__(self) -> None:
-        self.position.setflags(write=False)
-        self.velocity.setflags(write=False)
+        read_only(self.position, self.velocity)
 
     @property
     def members(self) -> Members:
@@ -47,15 +47,7 @@ class BinarySwarm:
         return Members(self.memory.masks, self.memory.costs, np.zeros(len(self.position), int))
 
 
-def propose_positions(swarm: BinarySwarm, role: str) -> Proposal:
-    """Propose the positions; the incumbent of each particle is its pbest."""
-    n_particles = len(swarm.position)
-    return Proposal(
-        masks=swarm.position,
-        incumbents=swarm.memory.costs,
-        owner=np.arange(n_particles),
-        role=(role if swarm.epoch > 0 else "init",) * n_particles,
-    )
+Swarm = TypeVar("Swarm", bound=BinarySwarm)
 
 
 @dataclass(frozen=True)
@@ -97,13 +89,19 @@ class BinarySwarmStrategy(Strategy):
         """What the first positions are drawn from."""
         return hints_to_place(self.init)
 
+    def observe(self, state: Any, proposal: Proposal, evaluations: Evaluations) -> Any:
+        """Update the pbests."""
+        return replace(state, memory=learn(state.memory, proposal, evaluations))
+
+    def propose_positions(self, swarm: Swarm, role: str) -> tuple[Swarm, Proposal]:
+        """Propose the positions, and count the epoch."""
+        role = role if swarm.epoch > 0 else "init"
+        proposal = propose_to_improve(swarm.memory, swarm.position, role)
+        return replace(swarm, epoch=swarm.epoch + 1), proposal
+
     def fly(
-        self,
-        swarm: BinarySwarm,
-        rng: np.random.Generator,
-        inertia: float,
-        step: Step = "bpso",
-    ) -> tuple[Bool, Float]:
+        self, swarm: Swarm, rng: np.random.Generator, inertia: float, step: Step = "bpso"
+    ) -> Swarm:
         """Move every particle towards its pbest and the gbest.
 
         Parameters
@@ -113,9 +111,8 @@ class BinarySwarmStrategy(Strategy):
 
         Returns
         -------
-        position : bool (n_particles, n_units)
-            Repaired.
-        velocity : float64 (n_particles, n_units)
+        BinarySwarm
+            With repaired positions.
 
         References
         ----------
@@ -126,4 +123,4 @@ class BinarySwarmStrategy(Strategy):
         particles = Particles(swarm.position, pbest, gbest, swarm.velocity, swarm.space)
         weights = VelocityWeights(inertia, self.c1, self.c2, self.velocity_bound)
         position, velocity = STEPS[step](particles, weights, rng)
-        return swarm.space.repair(position, rng), velocity
+        return replace(swarm, position=swarm.space.repair(position, rng), velocity=velocity)

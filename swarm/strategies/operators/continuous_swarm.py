@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, read_only
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
-from swarm.strategies.operators.memory import Memory, best_of, improves
+from swarm.strategies.operators.memory import Memory, best_of, improves, propose_to_improve
 from swarm.strategies.operators.velocity import update_velocity
 
 __all__ = ["ContinuousSwarm", "ContinuousSwarmStrategy", "coordinates"]
@@ -52,8 +52,7 @@ class ContinuousSwarm:
     memory: Memory
 
     def __post_init__(self) -> None:
-        for array in (self.position, self.velocity, self.masks, self.best_position):
-            array.setflags(write=False)
+        read_only(self.position, self.velocity, self.masks, self.best_position)
 
     @property
     def members(self) -> Members:
@@ -73,6 +72,13 @@ class ContinuousSwarmStrategy(Strategy):
         Weights of the velocity update; velocities are unbounded.
     threshold
         A unit is selected if its coordinate exceeds this.
+
+    Attributes
+    ----------
+    role : str
+        What produced the masks after the first epoch, for the record.
+    smaller_wins : bool
+        Whether fewer units win a tie between costs.
     """
 
     n_particles: int = 30
@@ -89,6 +95,8 @@ class ContinuousSwarmStrategy(Strategy):
         require("threshold", self.threshold, at_least=0, below=1)
 
     uses_importances: ClassVar[bool] = False
+    role: ClassVar[str]
+    smaller_wins: ClassVar[bool]
 
     def settle(self, space: SearchSpace, masks: Bool, position: Float) -> ContinuousSwarm:
         """Return the first state of a swarm at `position`, which selects `masks`."""
@@ -119,27 +127,28 @@ class ContinuousSwarmStrategy(Strategy):
         masks = swarm.space.repair(position > self.threshold, rng)
         return replace(swarm, position=position, velocity=velocity, masks=masks)
 
-    def propose_masks(self, swarm: ContinuousSwarm, role: str) -> Proposal:
-        """Propose the masks of the positions; the incumbent of each particle is its pbest."""
-        return Proposal(
-            masks=swarm.masks,
-            incumbents=swarm.memory.costs,
-            owner=np.arange(self.n_particles),
-            role=(role if swarm.epoch > 0 else "init",) * self.n_particles,
-        )
+    def propose(
+        self, state: ContinuousSwarm, rng: np.random.Generator
+    ) -> tuple[ContinuousSwarm, Proposal]:
+        """Move every particle towards its pbest and the gbest."""
+        role = "init"
+        if state.epoch > 0:
+            state, role = self.fly(state, rng), self.role
+        proposal = propose_to_improve(state.memory, state.masks, role)
+        return replace(state, epoch=state.epoch + 1), proposal
 
-    def remember(
-        self, swarm: ContinuousSwarm, evaluations: Evaluations, *, by_size: bool
+    def observe(
+        self, state: ContinuousSwarm, proposal: Proposal, evaluations: Evaluations
     ) -> ContinuousSwarm:
-        """Update pbests by lower costs; `by_size`: fewer units win a tie."""
-        memory, masks, costs = swarm.memory, swarm.masks, evaluations.costs
+        """Update the pbests by cost, then by size if `smaller_wins`."""
+        memory, masks, costs = state.memory, state.masks, evaluations.costs
         won = costs < memory.costs
-        if by_size:
+        if self.smaller_wins:
             won = improves(costs, masks.sum(axis=1), memory.costs, memory.masks.sum(axis=1))
         row = won[:, None]
         return replace(
-            swarm,
-            best_position=np.where(row, swarm.position, swarm.best_position),
+            state,
+            best_position=np.where(row, state.position, state.best_position),
             memory=Memory(
                 np.where(row, masks, memory.masks),
                 np.where(won, costs, memory.costs),

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal
 
-__all__ = ["Memory", "best_of", "improves", "learn", "remember", "shrink"]
+__all__ = ["Memory", "best_of", "improves", "learn", "propose_to_improve", "remember", "shrink"]
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,18 @@ class Memory:
     importances: Float
 
     def __post_init__(self) -> None:
-        for array in (self.masks, self.costs, self.importances):
-            array.setflags(write=False)
+        read_only(self.masks, self.costs, self.importances)
 
     @classmethod
     def blank(cls, masks: Bool) -> Memory:
         """Return a memory of unevaluated positions."""
         return cls(masks.copy(), np.full(len(masks), np.inf), np.zeros(masks.shape))
+
+
+def propose_to_improve(memory: Memory, masks: Bool, role: str) -> Proposal:
+    """Propose a mask for each particle; its incumbent is the pbest."""
+    n = len(masks)
+    return Proposal(masks, memory.costs, np.arange(n), (role,) * n)
 
 
 def best_of(memory: Memory) -> int:
