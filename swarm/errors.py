@@ -16,7 +16,7 @@ Each message is one sentence: what is wrong, the value, and what to do about it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 __all__ = [
     "ConfigError",
@@ -26,6 +26,7 @@ __all__ = [
     "SpaceError",
     "StoreError",
     "SwarmError",
+    "check_known",
     "nearest",
 ]
 
@@ -62,3 +63,19 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known name closest to `name`, or an empty string."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def check_known(
+    what: str, name: object, known: Collection[str], error: type[InputError] = ConfigError
+) -> None:
+    """Raise an error that lists the known names, unless `name` is one of them.
+
+    Parameters
+    ----------
+    what : str
+        The noun in the message, for example ``strategy``.
+    """
+    if name not in known:
+        raise error(
+            f"unknown {what} {name!r} (there are {', '.join(known)}){nearest(str(name), known)}"
+        )

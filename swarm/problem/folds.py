@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.arrays import Int
-from swarm.errors import ConfigError, DataError, nearest
+from swarm.errors import ConfigError, DataError, check_known
 from swarm.problem.stratification import iterative_stratification
 from swarm.problem.time_folds import LabelSpans, TimeWindows, forward_folds, purged_folds
 
@@ -68,10 +68,7 @@ def make_folds(
     ConfigError
         If the kind is unknown, or does not support the target or the windows.
     """
-    if kind not in _KINDS:
-        raise ConfigError(
-            f"unknown kind of folds {kind!r} (there are {', '.join(_KINDS)}){nearest(kind, _KINDS)}"
-        )
+    check_known("kind of folds", kind, _KINDS)
     windows = windows or TimeWindows()
     misfit = windows.misfit(kind)
     if misfit is not None:

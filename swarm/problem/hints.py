@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int
-from swarm.errors import ConfigError, InputError, nearest
+from swarm.errors import ConfigError, InputError, check_known
 from swarm.problem.space import SearchSpace
 from swarm.statistics.distances import Distances
 
@@ -123,10 +123,7 @@ def prepare_hints(
         If a hint is unknown, or needs a target and none is given.
     """
     for name in needs:
-        if name not in _HINTS:
-            raise InputError(
-                f"unknown hint {name!r} (there are {', '.join(_HINTS)}){nearest(name, _HINTS)}"
-            )
+        check_known("hint", name, _HINTS, InputError)
         if name in TARGET_HINTS and target is None:
             raise InputError(
                 f"the hint {name!r} needs a target, got None; pass that of the training rows"

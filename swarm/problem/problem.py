@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Float, Int
 from swarm.checks import require
-from swarm.errors import ConfigError, DataError, nearest
+from swarm.errors import ConfigError, DataError, check_known
 from swarm.problem.folds import Fold
 from swarm.problem.inputs import (
     check_columns,
@@ -500,11 +500,7 @@ def _importance_kind(
     as_array: bool,
     task: str,
 ) -> str:
-    if importance not in IMPORTANCES:
-        raise ConfigError(
-            f"unknown importance {importance!r} (there are {', '.join(IMPORTANCES)})"
-            f"{nearest(importance, IMPORTANCES)}"
-        )
+    check_known("importance", importance, IMPORTANCES)
     has_estimate = task in ("binary", "multiclass", "regression", "multilabel")
     if importance == "mutual_information" and not has_estimate:
         raise ConfigError(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from swarm.errors import ConfigError, nearest
+from swarm.errors import ConfigError, check_known
 
 __all__ = [
     "Scoring",
@@ -137,10 +137,7 @@ def resolve_scoring(
     from sklearn.metrics import get_scorer
 
     known = scorer_names()
-    if scoring not in known:
-        raise ConfigError(
-            f"unknown scorer {scoring!r} (there are {', '.join(known)}){nearest(scoring, known)}"
-        )
+    check_known("scorer", scoring, known)
     if scoring in _ONE_CLASS or (scoring == "average_precision" and _is_custom(target, pos_label)):
         return _one_class(scoring, target, task, pos_label)
     if scoring in _SEVERAL_LABELS:

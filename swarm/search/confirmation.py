@@ -18,7 +18,7 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import require
-from swarm.errors import ConfigError, InputError, nearest
+from swarm.errors import InputError, check_known
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import Fold, partition_key
 from swarm.problem.problem import Problem
@@ -81,11 +81,7 @@ class ConfirmationPlan:
         require("margin", self.margin, at_least=0)
         require("min_gain", self.min_gain, at_least=0)
         require("confidence", self.confidence, above=0.5, below=1)
-        if self.goal not in GOALS:
-            raise ConfigError(
-                f"unknown goal {self.goal!r} (there are {', '.join(GOALS)})"
-                f"{nearest(str(self.goal), GOALS)}"
-            )
+        check_known("goal", self.goal, GOALS)
 
     def may_keep_all(self, space: SearchSpace) -> bool:
         """Whether all features are the result if no subset beats them by `min_gain`."""

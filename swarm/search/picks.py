@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.arrays import Float, Int
-from swarm.errors import ConfigError, DataError, nearest
+from swarm.errors import DataError, check_known
 from swarm.strategies.operators.sequential import first_best, within_one_error
 
 __all__ = ["PICKS", "Pick", "check_pick", "knee", "pareto_front", "pick"]
@@ -25,10 +25,7 @@ _STRAIGHT = 1e-9
 
 def check_pick(name: str) -> None:
     """Raise ConfigError unless `name` is one of :data:`PICKS`."""
-    if name not in PICKS:
-        raise ConfigError(
-            f"unknown pick {name!r} (there are {', '.join(PICKS)}){nearest(str(name), PICKS)}"
-        )
+    check_known("pick", name, PICKS)
 
 
 def pick(name: str, sizes: NDArray[np.generic], costs: Float, errors: Float) -> int:

@@ -14,7 +14,7 @@ from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from swarm.checks import require_package
-from swarm.errors import ConfigError, InputError, nearest
+from swarm.errors import InputError, check_known
 from swarm.search.result import aligned, counts_of, listed
 from swarm.selector.wording import raises_in_arguments
 from swarm.strategies.catalogue import name_of
@@ -70,11 +70,7 @@ class SelectionDisplay:
         plot_metric_table : The best subset of each size alone, as mlxtend plots it.
         """
         check_is_fitted(self, "subset_")
-        if kind not in _PLOTS:
-            raise ConfigError(
-                f"unknown kind of plot {kind!r} (there are {', '.join(_PLOTS)})"
-                f"{nearest(str(kind), _PLOTS)}"
-            )
+        check_known("kind of plot", kind, _PLOTS)
         require_package("matplotlib", "report", "a plot")
         if ax is None:
             from matplotlib import pyplot

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from swarm.errors import ConfigError, nearest
+from swarm.errors import ConfigError, check_known, nearest
 from swarm.strategies.ant_colony import AntColony
 from swarm.strategies.base import Strategy
 from swarm.strategies.bee_colony import BeeColony
@@ -171,11 +171,7 @@ def strategy_class(strategy: str | Strategy) -> type[Strategy]:
     """
     if isinstance(strategy, str):
         known = registry()
-        if strategy not in known:
-            listed = ", ".join(known)
-            raise ConfigError(
-                f"unknown strategy {strategy!r} (there are {listed}){nearest(strategy, known)}"
-            )
+        check_known("strategy", strategy, known)
         return known[strategy]
     if isinstance(strategy, type):
         raise ConfigError(
