@@ -20,6 +20,7 @@ from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import require
 from swarm.errors import InputError, check_known
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.types import evaluate_fully
 from swarm.problem.folds import Fold, partition_key
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
@@ -345,12 +346,9 @@ def confirm_on_fresh_folds(
         With :attr:`SearchResult.confirmation`; without, if no candidate has a finite cost.
     """
     masks = candidates(result, searched, plan)
-    order = np.arange(searched.n_folds)
-    costs = searched.evaluate(masks, np.full(len(masks), np.inf), order).costs
+    costs = evaluate_fully(searched, masks).costs
     everything = ~result.space.forbidden
-    both = np.vstack([masks, everything])
-    order = np.arange(fresh.n_folds)
-    fold_costs = fresh.evaluate(both, np.full(len(both), np.inf), order).fold_costs
+    fold_costs = evaluate_fully(fresh, np.vstack([masks, everything])).fold_costs
     # A failed subset has no fold costs.
     fold_costs = np.where(np.isnan(fold_costs), np.inf, fold_costs)
     means = fold_costs[:-1].mean(axis=1)

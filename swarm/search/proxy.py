@@ -11,6 +11,7 @@ from swarm.arrays import Bool, Float
 from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.types import evaluate_fully
 from swarm.search.asked import looked_up
 from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
 from swarm.search.result import ConfirmedSubsets, SearchResult
@@ -113,10 +114,7 @@ def probe_masks(result: SearchResult, count: int) -> Bool:
 
 def _costs(evaluator: CrossValidation, masks: Bool) -> Float:
     """Return the cost of each mask; there may be none."""
-    if not len(masks):
-        return np.zeros(0)
-    no_limit = np.full(len(masks), np.inf)
-    return evaluator.evaluate(masks, no_limit, np.arange(evaluator.n_folds)).costs
+    return evaluate_fully(evaluator, masks).costs if len(masks) else np.zeros(0)
 
 
 def rank_correlation(one: Float, other: Float) -> float:

@@ -16,10 +16,10 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, read_only
 from swarm.errors import ConfigError
-from swarm.evaluation.types import Evaluator
+from swarm.evaluation.types import Evaluator, evaluate_fully
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import charged
-from swarm.search.packing import first_of_equal
+from swarm.search.packing import first_of_equal, in_turn
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
 
@@ -141,11 +141,11 @@ def evaluate_finalists(result: SearchResult, evaluator: Evaluator) -> SearchResu
         With :attr:`SearchResult.finalists`; without, if none has a finite cost.
     """
     state = result.state
-    masks = _in_turn([*state.leaders, leaders_of(state, result.space)])[:N_FINALISTS]
+    stretches = [*state.leaders, leaders_of(state, result.space)]
+    masks = in_turn(stretches, result.space.n_units)[:N_FINALISTS]
     if not len(masks):
         return result
-    folds = np.arange(evaluator.n_folds)
-    found = evaluator.evaluate(masks, np.full(len(masks), np.inf), folds)
+    found = evaluate_fully(evaluator, masks)
     asked, counts = charged(state.asked, state.counts, masks, found)
     order = np.lexsort((result.space.price(masks), found.costs))
     order = order[np.isfinite(found.costs[order])]
@@ -155,10 +155,3 @@ def evaluate_finalists(result: SearchResult, evaluator: Evaluator) -> SearchResu
     best, cost = finalists.masks[0], float(finalists.costs[0])
     state = replace(state, best_mask=best, best_cost=cost, asked=asked, counts=counts)
     return replace(result, state=state, finalists=finalists)
-
-
-def _in_turn(stretches: list[Bool]) -> Bool:
-    """Return the best of each stretch, then the second best, and so on, without repeats."""
-    rows = [(place, number) for number, each in enumerate(stretches) for place in range(len(each))]
-    masks = np.array([stretches[number][place] for place, number in sorted(rows)], dtype=bool)
-    return masks[first_of_equal(masks)] if len(masks) else masks

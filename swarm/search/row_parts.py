@@ -10,6 +10,7 @@ import numpy as np
 from swarm.arrays import Int
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError
+from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
 from swarm.search.budget import charged
 from swarm.search.fidelity import FACTOR, PartsResult, RowParts, charged_on_parts, folds_on_parts
@@ -149,9 +150,8 @@ def measure_parts(result: SearchResult, search: Search) -> SearchResult:
     needed = folds_on_parts(state.asked_on_parts.values(), len(search.parts), n_folds)
     on_parts = needed.any(axis=2).sum(axis=0)
     on_all = sum(folds != 0 for folds in state.asked.values())
-    no_limit, order = np.full(len(probes), np.inf), np.arange(n_folds)
-    found = [each.evaluate(probes, no_limit, order) for each in search.parts]
-    whole = search.evaluator.evaluate(probes, no_limit, order)
+    found = [evaluate_fully(each, probes) for each in search.parts]
+    whole = evaluate_fully(search.evaluator, probes)
     asked, counts = charged(state.asked, state.counts, probes, whole)
     # The epochs have asked for these subsets: they are no further evaluations.
     counts = replace(counts, evaluations=state.counts.evaluations)

@@ -26,7 +26,7 @@ from swarm.search.driver import Search, SearchState, run
 from swarm.search.fidelity import RowParts, check_row_parts, folds_on_parts
 from swarm.search.history import EpochRecord
 from swarm.search.narrowed import Narrowed
-from swarm.search.packing import first_of_equal, pack_folds, pack_masks
+from swarm.search.packing import first_of_equal, in_turn, pack_folds, pack_masks
 from swarm.search.prefilter import Cut, Prefilter, cut_units
 from swarm.search.proxy import LOW_CORRELATION, confirm
 from swarm.search.result import SearchResult
@@ -39,7 +39,6 @@ from swarm.search.tuning import (
     Tuning,
     TuningResult,
     choose_setting,
-    in_turn,
     rounds_of,
     subsets_in,
     without_rounds,
@@ -516,16 +515,10 @@ def run_search(
         evaluating = sum(each.seconds for each in (timed, *on_parts))
         algorithm = max(0.0, time.thread_time() - began - evaluating)
         result = hooks.ended(replace(result, cut=cut, tuning=tuning))
-        if plan.rotate and not result.interrupted:
-            try:
-                result = evaluate_finalists(result, search.evaluator)
-            except KeyboardInterrupt:
-                result = replace(result, reason="interrupted")
-        if on_parts and not result.interrupted:
-            try:
-                result = measure_parts(result, search)
-            except KeyboardInterrupt:
-                result = replace(result, reason="interrupted")
+        if plan.rotate:
+            result = _unless_interrupted(evaluate_finalists, result, search.evaluator)
+        if on_parts:
+            result = _unless_interrupted(measure_parts, result, search)
         full = evaluator
         if plan.proxy is not None:
             full = stack.enter_context(plan.evaluator(plan.problem, archive, hooks.fits))
@@ -540,12 +533,22 @@ def run_search(
             fresh = stack.enter_context(
                 plan.evaluator(plan.confirmation.problem, archive, hooks.fits)
             )
-            try:
-                result = hooks.confirm_fresh(result, full, fresh, plan.confirmation)
-            except KeyboardInterrupt:
-                result = replace(result, reason="interrupted")
+            confirm_fresh = hooks.confirm_fresh
+            result = _unless_interrupted(confirm_fresh, result, full, fresh, plan.confirmation)
         known_on_parts = tuple(each.evaluator.known for each in on_parts)
         return FinishedSearch(result, full.known, algorithm, evaluator.known, plan, known_on_parts)
+
+
+def _unless_interrupted(
+    step: Callable[..., SearchResult], result: SearchResult, *args: Any
+) -> SearchResult:
+    """Return the result after a step that follows the epochs; Ctrl-C ends the step alone."""
+    if result.interrupted:
+        return result
+    try:
+        return step(result, *args)
+    except KeyboardInterrupt:
+        return replace(result, reason="interrupted")
 
 
 def _tuned(

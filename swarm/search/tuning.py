@@ -32,7 +32,7 @@ from swarm.problem.problem import Problem
 from swarm.search.asked import training_seconds
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
-from swarm.search.packing import first_of_equal
+from swarm.search.packing import in_turn
 from swarm.search.result import SearchResult
 from swarm.search.rotation import leaders_of
 from swarm.search.settings import Setting, described
@@ -42,7 +42,6 @@ __all__ = [
     "Tuning",
     "TuningResult",
     "choose_setting",
-    "in_turn",
     "rounds_of",
     "subsets_in",
     "without_rounds",
@@ -359,13 +358,3 @@ def choose_setting(
         seconds,
         found[left[0]] if interrupted else None,
     )
-
-
-def in_turn(ranked: Sequence[Bool], n_units: int) -> Bool:
-    """Return the first mask of each array, then the second ones, and so on, without repeats."""
-    rows = sorted(
-        (place, which) for which, masks in enumerate(ranked) for place in range(len(masks))
-    )
-    masks = np.array([ranked[which][place] for place, which in rows], dtype=bool)
-    masks = masks.reshape(-1, n_units)
-    return masks[first_of_equal(masks)] if len(masks) else masks
