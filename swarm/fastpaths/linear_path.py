@@ -17,11 +17,7 @@ from swarm.fastpaths.costs import (
     scores_numbers,
 )
 from swarm.fastpaths.device import Device, LinearOnDevice
-from swarm.fastpaths.linear_folds import (
-    System,
-    discriminant_system,
-    least_squares_system,
-)
+from swarm.fastpaths.linear_folds import System, discriminant_system, least_squares_system
 from swarm.fastpaths.path_result import PathResult
 from swarm.fastpaths.solve import predict_masks, solve_masks
 from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership

@@ -12,12 +12,7 @@ from swarm.fastpaths.costs import FoldCosts
 from swarm.fastpaths.label_counts import MOST_NEIGHBOURS, label_counts, packed
 from swarm.fastpaths.neighbours import largest_squares, rounding_of, widened
 from swarm.fastpaths.path_result import PathResult
-from swarm.fastpaths.tables import (
-    chosen_columns,
-    fold_tables,
-    membership,
-    scales_are_exact,
-)
+from swarm.fastpaths.tables import chosen_columns, fold_tables, membership, scales_are_exact
 from swarm.fastpaths.whole import Trust, sums_are_exact, whole_columns
 from swarm.multilabel import label_evidence
 from swarm.problem.models import steps_before

@@ -10,12 +10,7 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.bayes_moments import Moments, moments_are_exact, moments_of
 from swarm.fastpaths.bayes_shares import class_shares
-from swarm.fastpaths.bayes_sums import (
-    Kept,
-    SmoothedVariances,
-    exact_joints,
-    exact_sums,
-)
+from swarm.fastpaths.bayes_sums import Kept, SmoothedVariances, exact_joints, exact_sums
 from swarm.fastpaths.costs import FoldCosts, is_accuracy
 from swarm.fastpaths.device import BayesOnDevice, Device
 from swarm.fastpaths.metrics import takes_labels

@@ -31,12 +31,7 @@ from swarm.problem.inputs import (
     checked_weights,
     resolve_repeats,
 )
-from swarm.problem.model_inputs import (
-    column_params,
-    fit_params_of,
-    with_named_columns,
-    with_names,
-)
+from swarm.problem.model_inputs import column_params, fit_params_of, with_named_columns, with_names
 from swarm.problem.models import (
     describe,
     has_importances,

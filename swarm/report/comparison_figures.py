@@ -10,15 +10,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.arrays import Float
-from swarm.report.drawing import (
-    LIGHT,
-    Drawing,
-    draw,
-    empty_figure,
-    limits,
-    plain_ticks,
-    styled,
-)
+from swarm.report.drawing import LIGHT, Drawing, draw, empty_figure, limits, plain_ticks, styled
 from swarm.report.formatting import shortened
 
 if TYPE_CHECKING:

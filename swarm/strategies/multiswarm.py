@@ -39,13 +39,7 @@ from swarm.strategies.operators.regroup import (
     regroup,
     split_evenly,
 )
-from swarm.strategies.operators.steps import (
-    STEPS,
-    Particles,
-    Step,
-    VelocityWeights,
-    check_step,
-)
+from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWeights, check_step
 
 __all__ = ["MultiSwarm", "MultiSwarmState"]
 
