@@ -83,8 +83,8 @@ def log_of(tracking: Tracking, run_id: str, **options: Any) -> RunLog:
 
 
 @pytest.fixture(scope="module")
-def tracking(tmp_path_factory: pytest.TempPathFactory) -> Tracking:
-    return open_tracking(f"sqlite:///{tmp_path_factory.mktemp('log')}/mlflow.db", "log")
+def tracking(tracking_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Tracking:
+    return open_tracking(tracking_uri, "log", tmp_path_factory.mktemp("log"))
 
 
 def disturbed(tracking: Tracking, **calls: Callable[..., Any]) -> Tracking:
