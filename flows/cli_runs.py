@@ -94,22 +94,29 @@ def _print(found: list[Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from tasks.tracking.names import metric_key
-
     table = Table("run", "started", "name and result", box=SIMPLE, pad_edge=False)
     # Whatever the width, an id can be copied.
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for run in found:
         tags, status = run.data.tags, run.info.status.lower()
-        cost = run.data.metrics.get(metric_key("best_cost"))
         told = tags.get("headline", status) if status == "finished" else status
-        told += "" if cost is None else f", cost {cost:.4f}"
+        told += _cost(run.data.metrics)
         table.add_row(
             run.info.run_id,
             _moment(run.info.start_time).astimezone().strftime("%d %b %H:%M"),
             f"{escape(run.info.run_name or '')}\n[dim]{escape(told)}[/dim]",
         )
     Console(highlight=False).print(table)
+
+
+def _cost(metrics: dict[str, float]) -> str:
+    """State the cost on fresh folds: the lowest one of the search may be another subset's."""
+    from tasks.tracking.names import metric_key
+
+    for name, said in (("confirmed_cost", "cost on fresh folds"), ("best_cost", "cost")):
+        if metric_key(name) in metrics:
+            return f", {said} {metrics[metric_key(name)]:.4f}"
+    return ""
 
 
 def _moment(milliseconds: int) -> datetime:

@@ -49,6 +49,17 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     assert ids["all"] not in searches
 
 
+def test_a_confirmed_run_is_listed_with_the_cost_of_the_features_that_its_headline_names(
+    swarm, store, bench
+):
+    """The lowest cost of the search may be that of another subset."""
+    uri, ids = store
+    tracking = open_tracking(bench.uri, bench.experiment)
+    tracking.client.log_metric(ids["wine nb"], "confirm/cost", 0.25)
+    text = " ".join(swarm("runs", "--tracking-uri", uri).out.split())
+    assert "wine nb Keep these 4 of 13 features, cost on fresh folds 0.2500" in text
+
+
 def test_filters_are_combined_and_json_holds_everything(swarm, store):
     uri, ids = store
     told = swarm(

@@ -159,7 +159,7 @@ def test_an_experiment_shows_its_runs_in_telling_columns_even_an_older_one(
     view = runs_page(older.experiment_id).rpartition("viewStateShareKey=")[2]
     tags = tracking.client.get_experiment(older.experiment_id).tags
     shown = json.loads(tags[f"mlflow.sharedViewState.{view}"])["selectedColumns"]
-    assert {"metrics.`cost/best`", "tags.`strategy`", "tags.`seed`"} <= set(shown)
+    assert {"tags.`headline`", "metrics.`confirm/cost`", "tags.`strategy`"} <= set(shown)
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,9 @@ _LOCK = 0x5A4C
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 # A shared view of the runs with the most useful columns; its name is part of its URL.
 _COLUMNS = (
+    "tags.`headline`",
+    "metrics.`confirm/cost`",
     "metrics.`cost/best`",
-    "metrics.`size/best`",
     "metrics.`test/f1`",
     "metrics.`test/r2`",
     "tags.`kind`",
