@@ -249,7 +249,8 @@ _ALL = (
         "Gain not confirmed",
         "warning",
         "On fresh folds, the interval of the gain over all features contains 0 or is below it.",
-        "keep all features, or prefer this subset for its size only",
+        "unless unseen rows show a gain, keep all features, or prefer this subset for its size"
+        " only",
     ),
     Kind(
         "SWM203",
