@@ -471,20 +471,25 @@ def run_search(
     """
     hooks = hooks or SearchHooks()
     with ExitStack() as stack:
+        host = None
+        # Each stage has a problem of its own; starting worker processes takes seconds.
+        stages = (plan.prefilter, plan.tuning, plan.proxy, plan.parts, plan.confirmation)
+        if plan.evaluation.get("backend", "loky") == "loky" and any(
+            stage is not None for stage in stages
+        ):
+            host = stack.enter_context(closing(plan.shared_workers()))
         cut = None
         if plan.prefilter is not None:
-            with plan.evaluator(plan.prefilter.problem, archive, hooks.fits) as ranking:
+            with plan.evaluator(plan.prefilter.problem, archive, hooks.fits, host) as ranking:
                 cut = hooks.cut(plan.prefilter, ranking)
             hooks.cut_ended(cut)
         kept = None if cut is None else cut.kept
         tuning = None
         if plan.tuning is not None:
-            tuning, plan = _tuned(plan, plan.tuning, kept, archive, hooks)
+            tuning, plan = _tuned(plan, plan.tuning, kept, archive, hooks, host)
             hooks.tuned(tuning, plan)
         guide = plan.problem if plan.proxy is None else plan.proxy.problem
-        host, part_problems = None, () if plan.parts is None else plan.parts.problems
-        if part_problems and plan.evaluation.get("backend", "loky") == "loky":
-            host = stack.enter_context(closing(plan.shared_workers()))
+        part_problems = () if plan.parts is None else plan.parts.problems
         evaluator = stack.enter_context(plan.evaluator(guide, archive, hooks.fits, host))
         timed = _Timed(evaluator)
         on_parts = [
@@ -521,7 +526,7 @@ def run_search(
             result = _unless_interrupted(measure_parts, result, search)
         full = evaluator
         if plan.proxy is not None:
-            full = stack.enter_context(plan.evaluator(plan.problem, archive, hooks.fits))
+            full = stack.enter_context(plan.evaluator(plan.problem, archive, hooks.fits, host))
             result = hooks.confirm(
                 result,
                 evaluator,
@@ -531,7 +536,7 @@ def run_search(
             )
         if plan.confirmation is not None and not result.interrupted:
             fresh = stack.enter_context(
-                plan.evaluator(plan.confirmation.problem, archive, hooks.fits)
+                plan.evaluator(plan.confirmation.problem, archive, hooks.fits, host)
             )
             confirm_fresh = hooks.confirm_fresh
             result = _unless_interrupted(confirm_fresh, result, full, fresh, plan.confirmation)
@@ -552,7 +557,12 @@ def _unless_interrupted(
 
 
 def _tuned(
-    plan: SearchPlan, tuning: Tuning, kept: Bool | None, archive: Archive, hooks: SearchHooks
+    plan: SearchPlan,
+    tuning: Tuning,
+    kept: Bool | None,
+    archive: Archive,
+    hooks: SearchHooks,
+    host: Workers | None,
 ) -> tuple[TuningResult, SearchPlan]:
     """Choose a setting of the model, on the units of `kept` if given; return the rest as a plan."""
     space = plan.problem.space
@@ -569,18 +579,14 @@ def _tuned(
 
     every = ~space.forbidden[None, :] if kept is None else kept[None, :]
     saved = [] if plan.hints.warm is None else list(plan.hints.warm[:, None])
-    with ExitStack() as shared:
-        host = None
-        if plan.evaluation.get("backend", "loky") == "loky":
-            host = shared.enter_context(closing(plan.shared_workers()))
-        found = hooks.tune(
-            tuning,
-            plan.rounds(per_epoch),
-            in_turn([every, *saved], space.n_units),
-            plan.seed,
-            lambda problem: plan.evaluator(problem, archive, hooks.fits, host),
-            make_search,
-        )
+    found = hooks.tune(
+        tuning,
+        plan.rounds(per_epoch),
+        in_turn([every, *saved], space.n_units),
+        plan.seed,
+        lambda problem: plan.evaluator(problem, archive, hooks.fits, host),
+        make_search,
+    )
     return found, plan.with_setting(found, per_epoch)
 
 
