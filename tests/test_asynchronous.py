@@ -477,6 +477,7 @@ def test_a_plan_says_that_it_estimates_epochs_that_wait(bench: Bench) -> None:
 # ---------------------------------------------------------------- runs
 
 
+@pytest.mark.slow
 def test_a_run_logs_every_epoch_and_another_one_replays_it(
     bench: Bench, plain: None, prefect_server: str
 ) -> None:

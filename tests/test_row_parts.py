@@ -395,6 +395,7 @@ def test_a_comparison_refuses_parts_of_the_rows() -> None:
         check(config)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain", "prefect_server")
 def test_a_run_logs_the_rank_correlation_and_resumes_without_training(bench: Bench) -> None:
     config = bench.config(budget={"epochs": 4, "rows": 18})

@@ -163,10 +163,10 @@ def test_workers_and_the_order_of_the_grid_change_nothing(
         return process_pool(*given)
 
     monkeypatch.setitem(_POOLS, "loky", counted)
-    few = {"param_grid": {"max_depth": [1, 4]}, "fits": 120}
+    few = {"param_grid": {"max_depth": [1, 4]}, "fits": 120, "confirm": {"repeats": 2}}
     assert answer(selector(**few, n_jobs=2).fit(X, y)) == answer(selector(**few).fit(X, y))
-    # Processes start once for all settings, and once for the search.
-    assert len(started) == 2
+    # Processes start once: for all settings, the search, and its confirmation.
+    assert len(started) == 1
     backwards = dict(reversed(GRID.items()))
     assert answer(selector(param_grid=backwards).fit(X, y)) == answer(selector().fit(X, y))
 
@@ -394,6 +394,7 @@ def test_a_budget_is_counted_in_subsets_and_reduced_by_the_rounds() -> None:
     assert without_rounds(Budget(fits=10), 50, 40, 200, 8) == Budget(fits=1)
 
 
+@pytest.mark.slow
 def test_a_run_tells_and_stores_the_setting_and_resumes_to_the_same_bytes(
     prefect_server: str, bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

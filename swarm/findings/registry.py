@@ -87,9 +87,8 @@ _ALL = (
         "SWM005",
         "Rows without a target",
         "note",
-        "Rows whose target is missing are neither searched nor tested on, as"
-        " `data.on_missing_target` says. Rows that are labelled late or seldom may differ from the"
-        " others, which then are all that the result is about.",
+        "Rows whose target is missing are neither searched nor tested on. Rows that are labelled"
+        " late or seldom may differ from the others, which then are all that the result is about.",
         "see whether they are a random part of the rows",
     ),
     Kind(
@@ -325,7 +324,7 @@ _ALL = (
         "Most test rows of the challenger are training rows of the champion, as a random split of a"
         " table that grows draws them anew. Such rows favour the champion, and are left out of the"
         " comparison as long as enough others remain.",
-        "set split.kind to time, or refresh when there are more new rows",
+        "split the rows in time, or refresh when there are more new rows",
     ),
 )
 

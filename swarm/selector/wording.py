@@ -54,6 +54,7 @@ _CLAUSES = {
     "set epochs, evaluations, distinct": "set epochs, distinct",
     "`data.horizon` says that targets look ahead": "the targets look ahead",
     "name a group column": "pass groups to fit",
+    "name what they share in data.group": "pass what they share as groups to fit",
     "run swarm stability": "repeat the search with other values of random_state",
     "correct the configuration": "correct the arguments",
     "correct the data, or the keys that describe it": "correct the data",
