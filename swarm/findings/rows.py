@@ -11,7 +11,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from swarm.findings.columns import hashable
 
-__all__ = ["hash_rows", "repeated_rows"]
+__all__ = ["hash_rows", "is_distinguished", "repeated_rows"]
 
 _PRIME = np.uint64(1_099_511_628_211)
 # Rows are distinguished by so many columns first; only those that these leave equal are compared in
@@ -67,8 +67,20 @@ def repeated_rows(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.bo
     again = pd.DataFrame({"first": hashes[alike], "rest": rest}).duplicated()
     repeated = np.zeros(len(features), dtype=np.bool_)
     repeated[alike[again]] = True
-    needed = max(_FEWEST_VALUES, _SHARE * int((~repeated).sum()))
-    distinct = (hashable(features.iloc[:, at]).nunique() for at in range(features.shape[1]))
-    if repeated.any() and any(count >= needed for count in distinct):
-        return repeated
-    return np.zeros_like(repeated)
+    if repeated.any() and not is_distinguished(features, int((~repeated).sum())):
+        repeated[:] = False
+    return repeated
+
+
+def is_distinguished(features: pd.DataFrame, n_distinct: int) -> bool:
+    """Whether a single column mostly distinguishes the rows, so that equal ones are copies.
+
+    Parameters
+    ----------
+    features : DataFrame (n_rows, n_columns)
+    n_distinct : int
+        Number of different rows.
+    """
+    needed = max(_FEWEST_VALUES, _SHARE * n_distinct)
+    columns = (hashable(features.iloc[:, at]) for at in range(features.shape[1]))
+    return any(column.nunique() >= needed for column in columns)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.findings.rows import hash_rows
+from swarm.findings.rows import hash_rows, is_distinguished
 from tasks.table import Table
 
 __all__ = ["find_trained_rows", "record_of_rows"]
@@ -17,11 +17,15 @@ __all__ = ["find_trained_rows", "record_of_rows"]
 def record_of_rows(train: Table) -> bytes:
     """Return the names of the columns and a hash of 32 bits of each row, as a file of NumPy.
 
-    One row in 4,000 is found by mistake among a million others, which does no harm.
+    One row in 4,000 is found by mistake among a million others, which does no harm. Where rows are
+    equal by chance, as in a few columns of categories, the file has no hashes.
     """
     names = list(map(str, train.features))
+    rows = np.unique(_hashes(train, names))
+    if not is_distinguished(train.features, len(rows)):
+        rows = rows[:0]
     file = io.BytesIO()
-    np.savez(file, columns=np.array(names, dtype=str), rows=np.unique(_hashes(train, names)))
+    np.savez(file, columns=np.array(names, dtype=str), rows=rows)
     return file.getvalue()
 
 
