@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import ConfigError, EvaluationError
+from swarm.evaluation import executors
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.fitting import Job
 from swarm.evaluation.limit import Limit
+from swarm.evaluation.shipping import write_problem
 from swarm.evaluation.types import Evaluations
 from swarm.evaluation.workers import Workers
 from swarm.problem.problem import Problem
@@ -229,6 +231,25 @@ def test_nothing_is_started_where_the_archive_knows_all_answers() -> None:
         assert children() == before
     same(known, again)
     assert again.work.hits == len(MASKS)
+
+
+@pytest.mark.slow
+def test_a_problem_is_written_once_for_all_that_share_its_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posed, other = problem_of(GaussianNB()), problem_of(GaussianNB(var_smoothing=0.1))
+    written: list[Problem] = []
+
+    def counted(problem: Problem, folder: Path) -> None:
+        written.append(problem)
+        write_problem(problem, folder)
+
+    monkeypatch.setattr(executors, "write_problem", counted)
+    expected = [evaluate(each, exact=False) for each in (posed, other)]
+    with closing(Workers(posed, 2)) as host:
+        for each, alone in zip((posed, other, posed), (*expected, expected[0]), strict=True):
+            same(evaluate(each, n_jobs=2, host=host, exact=False), alone)
+    assert [each is posed for each in written] == [True, False]
 
 
 @pytest.mark.slow

@@ -161,13 +161,15 @@ class Workers:
             # Another user of the host has closed the processes since.
             self.close()
         if self._pool is None:
-            serve = None if self._host is None else self._host._open().serve
-            if serve is None:
+            shared = None if self._host is None else self._host._open()
+            if shared is None or shared.serve is None:
                 own = _POOLS[self.backend](self.problem, self.n_jobs, self.address)
                 self._pool = self._opened.enter_context(own)
+            elif self._host is not None and self._host.problem is self.problem:
+                self._pool = self._source = shared
             else:
-                self._pool = self._opened.enter_context(serve(self.problem))
-                self._source = None if self._host is None else self._host._pool
+                self._pool = self._opened.enter_context(shared.serve(self.problem))
+                self._source = shared
         return self._pool
 
     def _in_turn(self, jobs: Sequence[Job], n_workers: int) -> list[Job]:
