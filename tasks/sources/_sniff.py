@@ -10,8 +10,6 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from pandas._libs.parsers import STR_NA_VALUES  # type: ignore[import-not-found]
-
 from swarm.errors import DataError
 
 __all__ = ["CsvStyle", "sniffed"]
@@ -24,10 +22,52 @@ _POINT = re.compile(r"\s*[-+]?\d*\.\d+(?:[eE][-+]?\d+)?\s*")
 _NUMBER = re.compile(r"\s*[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
 # Marks in a column of text; in a column of numbers any short text may be one.
 _MARKS = frozenset(
-    {
-        *("-", "--", "---", "?", ".", "na", "none", "missing", "unknown", "unbekannt"),
-        *("k.A.", "k. A.", "n.a.", "N.A.", "keine Angabe", "#NV", "#N/V", "NULL", "\\N", "(null)"),
-    }
+    [
+        "-",
+        "--",
+        "---",
+        "?",
+        ".",
+        "k.A.",
+        "k. A.",
+        "n.a.",
+        "N.A.",
+        "na",
+        "none",
+        "missing",
+        "unknown",
+        "unbekannt",
+        "keine Angabe",
+        "#NV",
+        "#N/V",
+        "NULL",
+        "\\N",
+        "(null)",
+    ]
+)
+# What pandas reads as missing without being told.
+_KNOWN = frozenset(
+    [
+        "",
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "None",
+        "n/a",
+        "nan",
+        "null",
+    ]
 )
 _SHARE_NUMBERS = 0.6
 _MOST_MARKS, _LONGEST_MARK = 2, 15
@@ -111,7 +151,7 @@ def _marks(rows: list[list[str]]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for column in zip(*rows, strict=False):
         words = Counter(cell.strip() for cell in column if not _NUMBER.fullmatch(cell))
-        words = Counter({word: n for word, n in words.items() if word not in STR_NA_VALUES})
+        words = Counter({word: n for word, n in words.items() if word not in _KNOWN})
         if not words:
             continue
         is_number = len(column) - sum(words.values()) >= _SHARE_NUMBERS * len(column)
