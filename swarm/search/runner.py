@@ -472,11 +472,8 @@ def run_search(
     hooks = hooks or SearchHooks()
     with ExitStack() as stack:
         host = None
-        # Each stage has a problem of its own; starting worker processes takes seconds.
-        stages = (plan.prefilter, plan.tuning, plan.proxy, plan.parts, plan.confirmation)
-        if plan.evaluation.get("backend", "loky") == "loky" and any(
-            stage is not None for stage in stages
-        ):
+        if plan.evaluation.get("backend", "loky") == "loky":
+            # Each stage has a problem of its own; starting worker processes takes seconds.
             host = stack.enter_context(closing(plan.shared_workers()))
         cut = None
         if plan.prefilter is not None:
