@@ -130,11 +130,20 @@ def compare(
         print_comparison(compared, loaded)
 
 
-for command in (
-    *(init, check, refresh, champion, rollback, serve, report, runs),
-    *(plan, nested, stability, up, down, ui),
-):
-    app.command()(command)
+app.command()(init)
+app.command()(check)
+app.command()(refresh)
+app.command()(champion)
+app.command()(rollback)
+app.command()(serve)
+app.command()(report)
+app.command()(runs)
+app.command()(plan)
+app.command()(nested)
+app.command()(stability)
+app.command()(up)
+app.command()(down)
+app.command()(ui)
 
 
 @app.command()
