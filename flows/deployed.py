@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import sleep
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
@@ -19,7 +19,7 @@ from prefect.states import Completed, Failed
 from conf.compare_schema import CompareConfig
 from conf.refresh_schema import RefreshConfig
 from conf.schema import SelectConfig
-from flows.flow_runs import configuration_of, end_crashed, flow_name, run_name
+from flows.flow_runs import DEPLOYED_FLOW, configuration_of, flow_name
 from swarm.errors import ConfigError, InputError, SwarmError
 
 __all__ = ["compare", "flow_name", "read_parameter", "refresh", "select"]
@@ -29,12 +29,6 @@ C = TypeVar("C", bound=SelectConfig | CompareConfig)
 # Delays before each retry.
 _DELAYS_SECONDS = (30.0, 120.0, 480.0)
 _DAY_SECONDS = 24 * 3600
-_OPTIONS: dict[str, Any] = {
-    "flow_run_name": run_name,
-    "on_crashed": [end_crashed],
-    "persist_result": False,
-    "validate_parameters": False,
-}
 
 
 def read_parameter(value: object, kind: type[C]) -> C:
@@ -77,7 +71,7 @@ def _concluded(attempt: Callable[[], str]) -> State:
     raise AssertionError
 
 
-@flow(name="select", timeout_seconds=_DAY_SECONDS, **_OPTIONS)
+@flow(name="select", timeout_seconds=_DAY_SECONDS, **DEPLOYED_FLOW)
 def select(config: SelectConfig) -> State:
     """Select features, and evaluate the result on rows that no search has seen.
 
@@ -95,7 +89,7 @@ def select(config: SelectConfig) -> State:
     return _concluded(attempt)
 
 
-@flow(name="compare", timeout_seconds=7 * _DAY_SECONDS, **_OPTIONS)
+@flow(name="compare", timeout_seconds=7 * _DAY_SECONDS, **DEPLOYED_FLOW)
 def compare(config: CompareConfig, new: bool = False) -> State:
     """Compare strategies on data sets; an unfinished comparison is continued.
 
@@ -123,7 +117,7 @@ def compare(config: CompareConfig, new: bool = False) -> State:
     return _concluded(attempt)
 
 
-@flow(name="refresh", timeout_seconds=_DAY_SECONDS, **_OPTIONS)
+@flow(name="refresh", timeout_seconds=_DAY_SECONDS, **DEPLOYED_FLOW)
 def refresh(config: RefreshConfig, force: bool = False) -> State:
     """Search the newest rows, and promote the result if it beats the champion.
 

@@ -24,6 +24,7 @@ from tasks.sources import newest
 
 __all__ = [
     "COMMAND_FLOW",
+    "DEPLOYED_FLOW",
     "configuration_of",
     "end_crashed",
     "flow_name",
@@ -125,10 +126,11 @@ def _data_name(data: DataSection) -> str:
     return PurePath(path).stem
 
 
-# Options of the flows that commands run.
-COMMAND_FLOW: dict[str, Any] = {
+_FLOW: dict[str, Any] = {
     "flow_run_name": run_name,
-    "on_running": [tag_run],
     "validate_parameters": False,
     "persist_result": False,
 }
+# Options of the flows that commands run, and of those that are deployed.
+COMMAND_FLOW = {**_FLOW, "on_running": [tag_run]}
+DEPLOYED_FLOW = {**_FLOW, "on_crashed": [end_crashed]}
