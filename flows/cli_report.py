@@ -54,7 +54,7 @@ def report(
 
 
 def _write(file: Path, html: str) -> None:
-    from tasks.refresh.publish import write_atomically
+    from tasks.files import write_atomically
 
     # Permissions of a new file.
     mask = os.umask(0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,10 @@ from typing import Any
 from swarm.errors import DataError, StoreError
 from swarm.redaction import cause_without_secrets, redact, secrets_of
 from swarm.storage.features_file import FORMAT, read_published
+from tasks.files import write_atomically
 from tasks.secrets import reason
 
-__all__ = ["publish", "published_version", "write_atomically"]
+__all__ = ["publish", "published_version"]
 
 
 def publish(location: str, content: Mapping[str, Any]) -> None:
@@ -58,22 +57,6 @@ def published_version(location: str) -> str | None:
 def _local(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text, 0o644)
-
-
-def write_atomically(path: Path, text: str, mode: int) -> None:
-    """Write a file by its side and move it, with these permissions."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, mode)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def _remote(location: str, text: str) -> None:
