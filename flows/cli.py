@@ -34,6 +34,7 @@ from flows.cli_servers import down, ui, up
 from flows.cli_stability import stability
 from flows.findings import Mute
 from flows.prefect_server import PrefectServer, launch_prefect, lost_connection
+from flows.terminal import echo
 from flows.warnings_and_logs import show_warnings_once
 from swarm.errors import ConfigError, InputError, StoreError, SwarmError
 
@@ -267,7 +268,7 @@ def main() -> None:
     except SwarmError as error:
         _complain(error)
         for note in getattr(error, "__notes__", ()):
-            typer.echo(note, err=True)
+            echo(note, err=True)
         sys.exit(1)
     except Exception as error:
         lost = lost_connection(error)
@@ -281,7 +282,7 @@ def main() -> None:
 
 
 def _complain(error: Exception) -> None:
-    typer.echo(f"swarm: {error}", err=True)
+    echo(f"swarm: {error}", err=True)
 
 
 def _quieten() -> None:

@@ -12,6 +12,7 @@ from flows.cli_flow import checked, interruptible
 from flows.cli_options import AsJson, Config, Quiet, Set, Uri, Verbose, tracking_of
 from flows.findings import Mute
 from flows.prefect_server import launch_prefect
+from flows.terminal import echo
 
 __all__ = ["champion", "refresh", "rollback"]
 
@@ -93,9 +94,12 @@ def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> N
         typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
     over = f", in place of version {found.over}" if found.over else ""
-    typer.echo(f"{found.name} version {found.version} since {found.since or 'unknown'}{over}")
-    typer.echo(f"why       {found.why or 'the alias was set by hand'}")
-    typer.echo(f"run       {found.run_id}")
-    typer.echo(f"published {found.published or 'nowhere'}")
     names = ", ".join(answer["features"])
-    typer.echo(f"features  {len(answer['features'])} of {answer['n_available']}: {names}")
+    echo(
+        f"{found.name} version {found.version} since {found.since or 'unknown'}{over}",
+        f"why       {found.why or 'the alias was set by hand'}",
+        f"run       {found.run_id}",
+        f"published {found.published or 'nowhere'}",
+        f"features  {len(answer['features'])} of {answer['n_available']}: {names}",
+        indent=10,
+    )

@@ -9,6 +9,7 @@ import typer
 
 from flows.cli_options import Config, Set
 from flows.findings import Mute
+from flows.terminal import echo
 
 __all__ = ["check"]
 
@@ -35,8 +36,7 @@ def check(
         data["findings"] = [each.as_dict() for each in told]
         typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
-        for each in told:
-            typer.echo(f"{each.severity:<8}{each}")
+        echo(*(f"{each.severity:<8}{each}" for each in told), indent=8)
         some = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items() if n]
         typer.echo(f"{config}: {', '.join(some) or 'no findings'}")
     if counts["error"]:

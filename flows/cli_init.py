@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.terminal import echo
 from swarm.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,13 +51,12 @@ def init(
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {file}: {error.strerror}; pass another --out") from None
-    typer.echo(
+    echo(
         f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, {profile.n_features:,} columns "
         f"to choose from, {len(profile.dropped):,} dropped"
     )
-    for each in told:
-        typer.echo(f"{each.severity:<8}{each}")
-    typer.echo(f"next: read {file}, then swarm check {file}; swarm select {file}")
+    echo(*(f"{each.severity:<8}{each}" for each in told), indent=8)
+    echo(f"next: read {file}, then swarm check {file}; swarm select {file}")
 
 
 def _first_without_errors(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli_options import Config, Set
+from flows.terminal import echo
 
 if TYPE_CHECKING:
     from swarm.planning import Plan, Span
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+# Width of the names of the topics.
+_LABEL = 15
 
 
 def plan(
@@ -49,7 +52,7 @@ def plan(
     if as_json:
         typer.echo(json.dumps(as_dict(found), indent=2))
     else:
-        typer.echo("\n".join(lines(found)))
+        echo(*lines(found), indent=_LABEL)
 
 
 def as_dict(found: Plan) -> dict[str, Any]:
@@ -74,7 +77,7 @@ def lines(found: Plan) -> list[str]:
 
     fits, timing, machine = found.fits, found.timing, found.machine
     saved = 1 - fits.typical / fits.high if fits.high else 0.0
-    least, most = timing.sizes.min(), timing.sizes.max()
+    least, most = f"{timing.sizes.min():,}", f"{timing.sizes.max():,}"
     told = {
         "search": f"{found.rows:,} rows, {found.units:,} units to choose from, "
         f"{found.folds} folds" + (", on a cheaper model (proxy)" if found.proxy else ""),
@@ -110,7 +113,7 @@ def lines(found: Plan) -> list[str]:
     }
     rows = [*told.items(), *(("note", note) for note in found.notes)]
     rows += [("warning", warning) for warning in found.warnings]
-    return [f"{name:<{max(map(len, told)) + 2}}{what}" for name, what in rows]
+    return [f"{name:<{_LABEL}}{what}" for name, what in rows]
 
 
 def _likely(span: Span) -> str:

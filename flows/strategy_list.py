@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
@@ -48,8 +50,11 @@ def _print_one(console: Console, entry: StrategyEntry) -> None:
         console.print("It has no parameters.")
         return
     table = Table("parameter", "default", "what it does", box=SIMPLE)
-    for parameter in entry.parameters:
-        table.add_row(parameter.name, _short(parameter.default), parameter.text)
+    # Parameters that are documented together share a row.
+    for text, alike in groupby(entry.parameters, lambda parameter: parameter.text):
+        together = list(alike)
+        names = "\n".join(each.name for each in together)
+        table.add_row(names, "\n".join(_short(each.default) for each in together), text)
     console.print(table)
 
 

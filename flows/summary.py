@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from conf.schema import SelectConfig
 from flows.select import Outcome
@@ -74,7 +76,12 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     console.print(f"\n[bold]{escape(head.title)}[/bold]")
     if head.n_features < head.n_available:
         found = "" if head.names_features else f"best subset found, {head.n_features}: "
-        console.print(f"  {found}{', '.join(result.features)}", soft_wrap=True, markup=False)
+        listed = Text(f"{found}{', '.join(result.features)}")
+        # A terminal would break the names at its right edge; a file keeps them on a line.
+        if console.is_terminal:
+            console.print(Padding(listed, (0, 0, 0, 2)))
+        else:
+            console.print("  ", listed, sep="", soft_wrap=True)
     for text in head.sentences():
         console.print(text, highlight=False, markup=False)
     if head.offer:
@@ -98,7 +105,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         )
     if outcome.unsent:
         console.print(f"[yellow]{outcome.unsent}[/yellow]")
-    look = "look     swarm ui (or make ui), then open report.html among the run's artifacts"
+    look = "look     swarm ui, then open report.html among the run's artifacts"
     model = f"model    {_stored(outcome)}"
     print_end(console, outcome.warnings, outcome.run_id, config.tracking.experiment, model, look)
 

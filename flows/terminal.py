@@ -1,16 +1,41 @@
-"""What the summaries of all flows print alike."""
+"""What the commands and the summaries of all flows print alike."""
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 
-__all__ = ["WIDE", "print_end", "print_warnings", "result_console"]
+__all__ = ["WIDE", "echo", "print_end", "print_warnings", "result_console"]
 
 # Width of the output in a file.
 WIDE = 110
+
+
+def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
+    """Print lines; a terminal shows long ones on several rows, broken between words.
+
+    Rows after the first are indented. In a file or a pipe each line stays one line.
+    """
+    stream = sys.stderr if err else sys.stdout
+    if stream.isatty():
+        width = shutil.get_terminal_size().columns
+        lines = tuple(
+            textwrap.fill(
+                line,
+                width,
+                subsequent_indent=" " * indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            for line in lines
+        )
+    typer.echo("\n".join(lines), err=err)
 
 
 def result_console(width: int = WIDE) -> Console:
@@ -31,5 +56,4 @@ def print_end(
     """Print warnings, the run, and where to find more."""
     print_warnings(console, warnings)
     console.print(f"\nrun      {run_id}  ({experiment})")
-    for line in more:
-        console.print(line, soft_wrap=True)
+    echo(*more, indent=9)

@@ -16,6 +16,7 @@ import yaml
 
 from conf.load import from_yaml, json_schema
 from flows.cli import app
+from flows.terminal import echo
 from tasks.tracking.local_artifact import local_artifact
 from tests.small_run import table
 
@@ -34,6 +35,19 @@ def commands() -> set[str]:
 # What a terminal shows, without colours and with the words on one line.
 def words(text: str) -> str:
     return " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())
+
+
+def test_a_terminal_breaks_lines_between_words_and_a_file_keeps_them_whole(monkeypatch, capsys):
+    line = "way   no-fast-path for a model: models:/m-0123456789 is fitted"
+    echo(line, indent=6)
+    assert capsys.readouterr().out == f"{line}\n"
+    monkeypatch.setenv("COLUMNS", "24")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    echo(line, indent=6)
+    told = capsys.readouterr().out
+    assert told == (
+        "way   no-fast-path for a\n      model:\n      models:/m-0123456789\n      is fitted\n"
+    )
 
 
 @pytest.mark.parametrize("command", ["", *sorted(commands())])

@@ -118,8 +118,9 @@ class MultiSwarm(Strategy):
     shrink
         Whether pbests drop the units that the models did not use.
     addition_bound
-        Bound on the number of candidates for addition, see
-        :func:`swarm.strategies.operators.local_search.search_locally`.
+        Bound on the number of units that the local search considers for addition to a subset of
+        l of d units: ``"min"``, of l and d - l, keeps a small subset small; ``"max"``, of the two,
+        as in the source.
     step
         How the particles that do not search locally move: ``"recombine"``, uniform crossover of
         the pbest and the leader's, one unit dropped and one added on average; ``"sticky"``, by
