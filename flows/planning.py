@@ -18,8 +18,17 @@ from flows.configured import (
     prepare_as_configured,
     probe_as_configured,
 )
-from flows.stages import Stage, Workload
-from swarm.planning import START_SECONDS, Plan, Span, make_plan, this_machine, time_subsets
+from flows.stages import FitSeconds, Stage, Workload
+from swarm.planning import (
+    START_SECONDS,
+    Plan,
+    Span,
+    Timing,
+    make_plan,
+    this_machine,
+    time_subsets,
+)
+from swarm.problem.problem import Problem
 from swarm.search.prefilter import most_cut_fits
 from swarm.search.row_parts import N_PROBES
 from swarm.search.runner import SearchPlan
@@ -84,7 +93,8 @@ def plan_search(
         Stage.READ: _around(read),
         Stage.PREPARE: _around(prepare) + _OPEN.times(delay),
     }
-    return _with_stages(found, before, workload_of(config, planned), delay)
+    larger = _seconds_of_all(found.timing, planned.problem) / found.seconds_per_fit.high
+    return _with_stages(found, before, workload_of(config, planned), delay, max(1.0, larger))
 
 
 def _around(seconds: float) -> Span:
@@ -92,15 +102,27 @@ def _around(seconds: float) -> Span:
     return Span(seconds / 2, seconds, 3 * seconds)
 
 
+def _seconds_of_all(timing: Timing, problem: Problem) -> float:
+    """Return the likely seconds of a fold model of all features, from those of timed subsets."""
+    line = FitSeconds()
+    for n_units, seconds in zip(timing.sizes.tolist(), timing.seconds.tolist(), strict=True):
+        line.learn(n_units, seconds, 1)
+    return line.of(problem.space.n_units)
+
+
 def _with_stages(
-    found: Plan, before: Mapping[Stage, Span], workload: Workload, delay: float
+    found: Plan, before: Mapping[Stage, Span], workload: Workload, delay: float, larger: float
 ) -> Plan:
-    """Return the plan with all stages of a run, those `before` the search and those after it."""
+    """Return the plan with all stages of a run, those `before` the search and those after it.
+
+    A model of all features takes `larger` times as long as one of a large subset.
+    """
     models, parallel = found.after_seconds, min(workload.workers, found.machine.cores)
-    judge = workload.seconds(Stage.JUDGE, found.seconds_per_fit.high / parallel)
+    per_fit = found.seconds_per_fit.high / parallel
+    judge = workload.seconds(Stage.JUDGE, per_fit, per_fit * larger)
     after = {Stage.JUDGE: Span(models.low, judge, models.high + 3 * judge)}
     for stage in (Stage.REPORT, Stage.REGISTER):
-        after[stage] = _around(delay * workload.seconds(stage, 0.0))
+        after[stage] = _around(delay * workload.seconds(stage, 0.0, 0.0))
     during = {
         Stage.SEARCH: found.search_seconds - found.confirm_seconds,
         Stage.CONFIRM: found.confirm_seconds,
@@ -116,21 +138,24 @@ def _with_stages(
 def workload_of(config: SelectConfig, planned: SearchPlan) -> Workload:
     """Return what a select run has to do after its search."""
     n_workers, are_processes = _workers(config)
-    proxy, confirmation, fits = planned.proxy, planned.confirmation, 0
+    proxy, confirmation, fits, n_fresh = planned.proxy, planned.confirmation, 0, 0
     if proxy is not None:
         fits += planned.problem.n_folds * (proxy.n_best + proxy.n_probes)
     if planned.parts is not None:
         fits += planned.problem.n_folds * N_PROBES
     if confirmation is not None:
-        # The best subsets, the features that they share, all features, and the Pareto front.
-        subsets = confirmation.n_best + 2 + confirmation.n_best * (confirmation.goal != "score")
-        fits += confirmation.problem.n_folds * subsets
+        # The best subsets, the features that they share, and the Pareto front.
+        subsets = confirmation.n_best + 1 + confirmation.n_best * (confirmation.goal != "score")
+        n_fresh = confirmation.problem.n_folds
+        fits += n_fresh * subsets
     n_models = config.ensemble.n_models
     return Workload(
         confirm_fits=fits,
+        confirm_all_fits=n_fresh,
         ensemble_fits=n_models,
-        # All features and random subsets with as many models, and two single models.
-        contender_fits=n_models * (1 + config.test.random_subsets) + 2,
+        # Each vote has as many models, and a single model is compared with it.
+        contender_fits=n_models * config.test.random_subsets + 1,
+        contender_all_fits=n_models + 1,
         report_fits=FULL_FITS * config.test.explain,
         has_model=is_storable(planned.problem.estimator),
         workers=n_workers,
@@ -163,14 +188,13 @@ def estimate_search(
     tell("timing a few subsets on one thread")
     named = ("pruning", "exact", "device")
     alone = replace(planned, evaluation={name: getattr(evaluation, name) for name in named})
-    rank, per_fold = 0.0, None
+    rank, full = 0.0, None
     if proxy is not None:
-        with alone.evaluator(alone.problem, Archive()) as full:
-            timing = time_subsets(alone.search(full), count=2)
-        per_fold = float(timing.seconds.max())
+        with alone.evaluator(alone.problem, Archive()) as evaluator:
+            full = time_subsets(alone.search(evaluator), count=2)
     workers, processes = _workers(config)
     remote = evaluation.address is not None
-    prefilter, kept, ranking = planned.prefilter, None, 0
+    prefilter, kept, ranking, largest = planned.prefilter, None, 0, None
     if prefilter is not None:
         least, most = prefilter.bounds(alone.problem.space)
         kept = alone.first_units(round(math.sqrt(least * most)))
@@ -178,16 +202,21 @@ def estimate_search(
         with alone.evaluator(prefilter.problem, Archive()) as ranked:
             began = time.perf_counter()
             ranked.fold_costs(alone.first_units(most)[None, :], np.zeros(1, dtype=np.int64))
+            largest = most, time.perf_counter() - began
             # Most of the sizes that are tried are smaller.
-            rank = (time.perf_counter() - began) * ranking / 2
+            rank = largest[1] * ranking / 2
     alone, tune_fits = _after_rounds(alone, kept)
     with alone.evaluator(alone.problems[-1], Archive()) as evaluator:
         n_parts = 0 if alone.parts is None else len(alone.parts.problems)
         # Only their number counts: costs are simulated.
         search = alone.search(evaluator, kept, [evaluator] * n_parts)
         timing = time_subsets(search)
-        slowest = float(timing.seconds.max()) if per_fold is None else per_fold
-        confirm = slowest * work.confirm_fits
+        slowest = float((full or timing).seconds.max())
+        if largest is not None:
+            timing = timing.with_subset(*largest)
+        of_all = _seconds_of_all(full or timing, planned.problem)
+        confirm = slowest * work.confirm_fits + of_all * work.confirm_all_fits
+        judged = work.ensemble_fits + work.contender_fits + work.report_fits
         tell("simulating the search on synthetic costs")
         found = make_plan(
             search,
@@ -197,12 +226,11 @@ def estimate_search(
             processes=processes,
             remote=remote,
             confirm_seconds=confirm,
-            # The rounds start workers of their own.
-            rank_seconds=rank + tune_fits * slowest + bool(tune_fits) * START_SECONDS * processes,
+            rank_seconds=rank + tune_fits * slowest,
             proxy=proxy is not None,
             prefilter_fits=ranking,
             tuning_fits=tune_fits,
-            models_after=work.ensemble_fits + work.contender_fits + work.report_fits,
+            models_after=judged + work.contender_all_fits * max(1.0, of_all / slowest),
         )
     note = "estimated for epochs that wait for their slowest subset; asynchronous ones do not"
     return replace(found, notes=(*found.notes, note)) if planned.asynchronous else found

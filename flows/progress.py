@@ -24,6 +24,7 @@ from flows.stages import Forecast, Stage
 
 # The first line of a command is shown before any numerical library is imported.
 if TYPE_CHECKING:
+    from swarm.arrays import Bool
     from swarm.search.budget import Budget
     from swarm.search.history import EpochRecord
     from swarm.storage.records import Record
@@ -51,7 +52,7 @@ class Display:
     def epoch(self, record: EpochRecord) -> None:
         """Show one epoch."""
 
-    def fit(self, record: Record) -> None:
+    def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
 
 
@@ -78,6 +79,7 @@ def show_stage(
     text: str = "",
     total: int = 0,
     unit: str = "fits",
+    work: float = 0.0,
     forecast: Forecast | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[StageDisplay]:
@@ -92,12 +94,14 @@ def show_stage(
         The line; default: that of the stage.
     total : int
         What the stage has to do, in `unit`; 0 if unknown.
+    work : float
+        Training time of all that, as the forecast knows it; 0 if all units take equally long.
     forecast : Forecast, optional
         Seconds of this stage and of those after it.
     clock : callable
         Returns the time in seconds.
     """
-    shown = StageDisplay(stage, text or stage.line, total, unit, forecast, clock)
+    shown = StageDisplay(stage, text or stage.line, total, unit, work, forecast, clock)
     if verbosity == 0:
         yield shown
     elif verbosity == 1 and sys.stderr.isatty():
@@ -123,12 +127,14 @@ class StageDisplay:
     text: str
     total: int
     unit: str
+    work: float
     forecast: Forecast | None
     clock: Callable[[], float]
     tell: Callable[[str], None] = lambda line: None
 
     def __post_init__(self) -> None:
         self._done = 0
+        self._work_done = 0.0
         self._started = self._last = self.clock()
         self._progress: LiveLines | None = None
 
@@ -139,9 +145,10 @@ class StageDisplay:
             escape(self.text), total=None, ahead=self.ahead(), told=time.monotonic()
         )
 
-    def count(self, done: int = 1) -> None:
-        """Count what is done."""
+    def count(self, done: int = 1, work: float = 0.0) -> None:
+        """Count what is done, and its part of the work."""
         self._done += done
+        self._work_done += work
         if self._progress is not None:
             self._progress.below = self._counted()
             self._progress.update(self._number, ahead=self.ahead(), told=time.monotonic())
@@ -151,9 +158,12 @@ class StageDisplay:
             left = f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else ""
             self.tell(f"{self.text}: {self._counted()}{left}")
 
-    def fit(self, record: Record) -> None:
+    def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
-        self.count(int(record.known.sum()))
+        n_fits, work = int(record.known.sum()), 0.0
+        if self.forecast is not None and n_fits:
+            work = n_fits * self.forecast.fit_seconds.of(int(mask.sum()))
+        self.count(n_fits, work)
 
     def ahead(self) -> float | None:
         """Estimate the seconds until the run ends; None if unknown."""
@@ -163,7 +173,8 @@ class StageDisplay:
             return None
         after = 0.0 if forecast is None else forecast.after(self.stage)
         if self._done and self.total:
-            share = min(1.0, self._done / self.total)
+            share = self._work_done / self.work if self.work else self._done / self.total
+            share = min(1.0, share)
             return (1.0 - share) / share * (self.clock() - self._started) + after
         return None if forecast is None else forecast.of(self.stage) + after
 
@@ -275,6 +286,8 @@ class _Tally:
         self.shares: dict[str, float] = {}
         # Folds that were trained since the last epoch.
         self.since = 0
+        # Their units, each counted for every fold.
+        self._units = 0
         self.is_trained = False
         self._started = self.clock()
         # Time, shares and trained folds at the end of recent epochs.
@@ -285,21 +298,26 @@ class _Tally:
         """Share of the nearest limit."""
         return min(1.0, max(self.shares.values(), default=0.0))
 
-    def fit(self, record: Record) -> None:
+    def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
         if not self.is_trained:
             # The pace is that since the first fit began: starting workers takes several seconds.
             self.is_trained = True
             began = max(self._seen[-1][0], self.clock() - record.seconds)
             self._seen = [(began, self.shares, self.fits)]
-        self.since += int(record.known.sum())
+        n_fits = int(record.known.sum())
+        self.since += n_fits
+        self._units += n_fits * int(mask.sum())
+        if self.forecast is not None and n_fits:
+            self.forecast.fitted(mask, record)
 
     def add(self, record: EpochRecord) -> None:
         """Add an epoch."""
         metrics = record.metrics
         self.hits += record.work.hits
         self.fits += record.work.fits
-        self.since = 0
+        units = self._units / self.since if self.since else None
+        self.since = self._units = 0
         self.pruned += round(metrics["folds_pruned"])
         spent = {
             "epochs": float(record.epoch),
@@ -318,7 +336,7 @@ class _Tally:
         self._seen = [*self._seen[-_RECENT:], (self.clock(), self.shares, self.fits)]
         (before, _, fewer), (now, _, more) = self._seen[0], self._seen[-1]
         if self.forecast is not None and more > fewer:
-            self.forecast.learn((now - before) / (more - fewer))
+            self.forecast.learn((now - before) / (more - fewer), units)
 
     def ahead(self) -> float | None:
         """Estimate the seconds until the run ends, from recent epochs."""
@@ -367,8 +385,8 @@ class _Bar(Display):
             fits="",
         )
 
-    def fit(self, record: Record) -> None:
-        self._tally.fit(record)
+    def fit(self, mask: Bool, record: Record) -> None:
+        self._tally.fit(mask, record)
         # An epoch of an expensive model takes minutes.
         self._progress.update(self._number, fits=f"+{self._tally.since:,} fits")
 
@@ -393,8 +411,8 @@ class _Lines(Display):
             ahead = self._tally.ahead() if self._every else None
             self._say(f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else "")
 
-    def fit(self, record: Record) -> None:
-        self._tally.fit(record)
+    def fit(self, mask: Bool, record: Record) -> None:
+        self._tally.fit(mask, record)
         # An epoch of an expensive model takes minutes.
         if self._tally.clock() - self._silent_since >= _LINE_SECONDS:
             self._silent_since = self._tally.clock()

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from conf.schema import SelectConfig
 from flows.progress import display, say, show_stage
 from flows.stages import Forecast, Stage
+from swarm.arrays import Bool, Int
 from swarm.evaluation.crossval import CrossValidation
 from swarm.search.confirmation import ConfirmationPlan, candidates
 from swarm.search.driver import Search, SearchState
@@ -60,13 +60,20 @@ def search_as_configured(
     with ExitStack() as shown:
         epochs: list[Callable[[EpochRecord], None]] = [log.epoch]
         # What counts the fits of the current stage.
-        counters: list[Callable[[Record], None]] = []
+        counters: list[Callable[[Bool, Record], None]] = []
 
-        def begin(stage: Stage, text: str, total: int = 0) -> None:
+        def begin(stage: Stage, text: str, total: int = 0, work: float = 0.0) -> None:
             """End the display of the previous stage, and show this one."""
             shown.close()
-            line = show_stage(stage, verbosity, text=text, total=total, forecast=forecast)
+            line = show_stage(
+                stage, verbosity, text=text, total=total, work=work, forecast=forecast
+            )
             counters[:] = [shown.enter_context(line).fit]
+
+        def recall(evaluator: CrossValidation, masks: Bool) -> None:
+            """Teach the forecast how long the models of the archive took."""
+            if evaluator.fits_models:
+                forecast.recall(masks, evaluator.known.lookup(masks))
 
         def started(evaluator: CrossValidation) -> None:
             shown.close()
@@ -91,7 +98,9 @@ def search_as_configured(
                     verbosity,
                 )
             begin(Stage.SEARCH, f"ranking the units with at most {most:,} fits")
-            return cut_by_importance(prefilter, evaluator)
+            found = cut_by_importance(prefilter, evaluator)
+            recall(evaluator, ~prefilter.problem.space.forbidden[None, :])
+            return found
 
         def cut_ended(cut: Cut) -> None:
             shown.close()
@@ -115,9 +124,9 @@ def search_as_configured(
             for callback in epochs:
                 callback(record)
 
-        def fitted(record: Record) -> None:
+        def fitted(mask: Bool, record: Record) -> None:
             for callback in counters:
-                callback(record)
+                callback(mask, record)
 
         def ended(result: SearchResult) -> SearchResult:
             shown.close()
@@ -144,8 +153,14 @@ def search_as_configured(
             masks = candidates(result, searched, confirmation)
             masks = np.vstack([masks, ~result.space.forbidden])
             text = f"confirming {len(masks) - 1} subsets on {fresh.n_folds} fresh folds"
+            recall(searched, masks)
+            recall(fresh, masks)
+            forecast.guess_pace(float(masks[:-1].sum(axis=1).mean()))
             # The baseline and the shared features may not have been searched.
-            begin(Stage.CONFIRM, text, _missing(fresh, masks) + _missing(searched, masks))
+            fits = _missing(fresh, masks) + _missing(searched, masks)
+            # A model of all features may take much longer than one of a subset.
+            seconds = [forecast.fit_seconds.of(size) for size in masks.sum(axis=1).tolist()]
+            begin(Stage.CONFIRM, text, int(fits.sum()), float(fits @ seconds))
             return confirm_fresh(result, searched, fresh, confirmation)
 
         hooks = SearchHooks(
@@ -168,11 +183,11 @@ def search_as_configured(
     return finished
 
 
-def _missing(evaluator: CrossValidation, masks: NDArray[np.bool_]) -> int:
-    """Count the folds that are not in the archive; 0 if no models are fitted for them."""
+def _missing(evaluator: CrossValidation, masks: Bool) -> Int:
+    """Count the folds of each mask that are not in the archive; 0 if no models are fitted."""
     if not evaluator.fits_models:
-        return 0
-    return sum(int((~record.known).sum()) for record in evaluator.known.lookup(masks))
+        return np.zeros(len(masks), dtype=np.int64)
+    return np.array([(~record.known).sum() for record in evaluator.known.lookup(masks)])
 
 
 def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:

@@ -242,7 +242,8 @@ def carry_out(started: Started, verbosity: int) -> Outcome:
     """Search, evaluate the result and register it; the run stays open."""
     config, log = started.config, started.log
     tell(started.findings, verbosity)
-    forecast = Forecast(workload_of(config, started.plan))
+    n_units = started.plan.problem.space.n_units
+    forecast = Forecast(workload_of(config, started.plan), n_units)
     finished = search_as_configured(config, started.plan, started.archive, log, verbosity, forecast)
     members = config.ensemble.n_models, config.ensemble.union_at_most
     log.files(answer_files(finished.result, finished.known, *members))

@@ -130,6 +130,11 @@ class Timing:
     first: float
     exact: bool
 
+    def with_subset(self, n_units: int, seconds: float) -> Timing:
+        """Return the measurements with those of one more, larger subset."""
+        sizes, times = np.append(self.sizes, n_units), np.append(self.seconds, seconds)
+        return replace(self, sizes=sizes, seconds=times)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -275,7 +280,7 @@ def make_plan(
     proxy: bool = False,
     prefilter_fits: int = 0,
     tuning_fits: int = 0,
-    models_after: int = 0,
+    models_after: float = 0.0,
 ) -> Plan:
     """Estimate the time and memory of `search` from the timing of a few subsets.
 
@@ -300,8 +305,9 @@ def make_plan(
     tuning_fits : int
         Largest number of fits to choose a setting of the model; `search` has the rest of the
         budget.
-    models_after : int
-        Number of models trained on all training rows after the search.
+    models_after : float
+        Number of models trained on all training rows after the search; one that takes longer than
+        that of a subset counts more than once.
 
     Returns
     -------
@@ -338,9 +344,8 @@ def make_plan(
     wall += Span(rank_seconds / parallel / 2, rank_seconds / likely, rank_seconds * 2)
     confirm = Span(
         confirm_seconds / parallel / 2,
-        # It starts workers of its own.
-        confirm_seconds / likely + start / 2 * bool(confirm_seconds),
-        confirm_seconds * 2 + start,
+        confirm_seconds / likely,
+        confirm_seconds * 2,
     )
     per_partition = n_folds // problem.repeats
     after = models_after * each.high * per_partition / max(1, per_partition - 1)

@@ -101,7 +101,7 @@ def test_ctrl_c_in_the_first_epoch_reads_its_own_subsets_alone(
     for others in (0, 2000):
         archive, posed, fitted = Archive(), problem(n_columns=40), 0
 
-        def interrupt(record: Record) -> None:
+        def interrupt(mask: Any, record: Record) -> None:
             nonlocal fitted
             fitted += 1
             if fitted == 4:

@@ -105,7 +105,7 @@ def test_the_models_of_the_report_are_in_the_plan(bench):
     for explain in (True, False):
         config = bench.config(test={"explain": explain})
         planned = plan_as_configured(config, prepare_as_configured(config, fetched(config)))
-        seconds.append(workload_of(config, planned).seconds(Stage.REPORT, 60.0))
+        seconds.append(workload_of(config, planned).seconds(Stage.REPORT, 60.0, 0.0))
     shown, hidden = seconds
     assert shown == pytest.approx(hidden + 60.0 * FULL_FITS)
 

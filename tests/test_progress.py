@@ -18,7 +18,7 @@ import pytest
 
 from flows.compare_progress import cell_display
 from flows.progress import display, show_stage
-from flows.stages import Forecast, Stage, Workload
+from flows.stages import FitSeconds, Forecast, Stage, Workload
 from flows.warnings_and_logs import enable_logs, hide_warnings, show_warnings_once
 from swarm.evaluation.types import Work
 from swarm.search.budget import Budget
@@ -32,6 +32,9 @@ def record(epoch: int, hits: int = 1, size: int = 4, fits: int = 30) -> EpochRec
     metrics |= {"evaluations": 10.0 * epoch, "distinct_evaluations": 8.0 * epoch}
     metrics |= {"folds_pruned": 2.0, "failed_evaluations": 0.0}
     return EpochRecord(epoch, metrics, {}, Work(hits=hits, fits=fits))
+
+
+HALF = np.array([True, False])
 
 
 def trained(folds: int, seconds: float = 0.0) -> Record:
@@ -139,7 +142,7 @@ def run_of_a_minute(clock: list[float], verbosity: int) -> Iterator[tuple[float,
         for epoch in range(1, 11):
             for _ in range(6):
                 clock[0] += 4.0 / 6
-                shown.fit(trained(5, seconds=4.0 / 6))
+                shown.fit(HALF, trained(5, seconds=4.0 / 6))
             shown.epoch(record(epoch))
             yield clock[0], shown._tally.ahead() or 0.0
 
@@ -161,7 +164,7 @@ def test_a_long_epoch_is_not_silent(capsys):
     with display(Budget(epochs=2), 1, clock=lambda: now[0]) as shown:
         for _ in range(15):
             now[0] += 10.0
-            shown.fit(trained(5))
+            shown.fit(HALF, trained(5))
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["epoch 1/2 under way: 30 fits", "epoch 1/2 under way: 60 fits"]
 
@@ -179,11 +182,62 @@ def test_a_stage_is_announced_as_it_starts_and_every_minute(capsys, verbosity):
         assert told.err.splitlines() == [text] * (verbosity > 0)
         for _ in range(4):
             now[0] += 30.0
-            shown.fit(trained(5))
+            shown.fit(HALF, trained(5))
     told = capsys.readouterr()
     lines = [f"{text}: {n} of 50 fits, about {left} left" for n, left in TWO_MINUTES]
     assert told.err.splitlines() == lines * (verbosity > 0)
     assert told.out == ""
+
+
+def test_a_model_of_all_features_that_takes_longer_does_not_spoil_the_eta(capsys):
+    """The fits on all 1,000 units come first, and take 100 times as long as the others."""
+    forecast, now = Forecast(Workload(has_model=False), n_units=1000), [0.0]
+    small, everything = np.arange(1000) < 10, np.ones(1000, dtype=bool)
+    for mask, seconds in ((small, 5.0), (~small, 495.0)):
+        forecast.fitted(mask, trained(5, seconds))
+    given = {"total": 50, "work": 45 * 1.0 + 5 * 100.0, "forecast": forecast}
+    after = forecast.after(Stage.CONFIRM)
+    with show_stage(Stage.CONFIRM, 1, **given, clock=lambda: now[0]) as shown:
+        now[0] += 500.0
+        shown.fit(everything, trained(5, seconds=500.0))
+        assert shown.ahead() == pytest.approx(45.0 + after, rel=0.01)
+    assert ": 5 of 50 fits, about 0:00:5" in capsys.readouterr().err
+
+
+def test_a_confirmation_after_archived_epochs_takes_its_eta_from_the_times_in_the_archive():
+    forecast = Forecast(Workload(confirm_fits=100, workers=2), n_units=1000)
+    masks = np.arange(1000) < np.array([[10], [30]])
+    forecast.recall(masks, [trained(5, seconds=5.0), trained(0)])
+    forecast.guess_pace(20)
+    assert forecast.of(Stage.CONFIRM) == pytest.approx(100 * 1.0 / 2)
+    forecast.learn(0.25)
+    forecast.guess_pace(20)
+    assert forecast.of(Stage.CONFIRM) == pytest.approx(100 * 0.25)
+
+
+def test_while_subsets_are_searched_the_eta_has_the_longer_fits_on_all_features():
+    forecast = Forecast(Workload(confirm_fits=100, confirm_all_fits=10), n_units=1000)
+    for size, seconds in ((10, 1.0), (30, 3.0)):
+        forecast.fitted(np.arange(1000) < size, trained(5, seconds))
+    forecast.learn(0.2, 20)
+    assert forecast.of(Stage.CONFIRM) == pytest.approx(100 * 0.2 + 10 * 10.0)
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        # A line; no fewer seconds for more units; no fewer than none; nothing known.
+        (((10, 2.0), (20, 3.0)), 102.0 - 1.0),
+        (((10, 3.0), (20, 2.0)), 2.5),
+        (((10, 1.0), (20, 4.0)), 1000 / 6),
+        ((), 1.0),
+    ],
+)
+def test_the_time_of_a_model_is_a_line_over_its_units(measured, expected):
+    line = FitSeconds()
+    for n_units, seconds in measured:
+        line.learn(n_units, seconds, 5)
+    assert line.of(1000) == pytest.approx(expected)
 
 
 def test_before_the_epochs_no_end_of_the_run_is_promised(capsys):
@@ -192,7 +246,7 @@ def test_before_the_epochs_no_end_of_the_run_is_promised(capsys):
     given = {"text": "ranking", "total": 9, "forecast": forecast, "clock": lambda: now[0]}
     with show_stage(Stage.SEARCH, **given) as shown:
         now[0] += 90.0
-        shown.fit(trained(3))
+        shown.fit(HALF, trained(3))
     assert capsys.readouterr().err.splitlines() == ["ranking", "ranking: 3 of 9 fits"]
     forecast.learn(1.0)
     assert shown.ahead() == pytest.approx(180.0 + forecast.after(Stage.SEARCH))

@@ -280,7 +280,7 @@ def test_a_search_is_the_same_after_an_interruption_with_two_workers_and_replaye
     url = f"sqlite:///{tmp_path}/archive.db"
     trained = list[Any]()
 
-    def fitted(record: Any) -> None:
+    def fitted(mask: Any, record: Any) -> None:
         trained.append(record)
         if len(trained) == 40:
             raise KeyboardInterrupt

@@ -100,11 +100,15 @@ def test_hooks_may_replace_an_epoch_and_the_result_of_the_epochs() -> None:
     def ended(result: Any) -> Any:
         return dataclasses.replace(result, reason="mine")
 
-    hooks = SearchHooks(step=step, fits=fits.append, ended=ended)
+    def fitted(mask: Any, record: Any) -> None:
+        fits.append((int(mask.sum()), record))
+
+    hooks = SearchHooks(step=step, fits=fitted, ended=ended)
     finished = run_search(plan(problem(), evaluation={"exact": False}), Archive(), hooks)
     assert finished.result.reason == "mine"
     assert epochs == [0, 1]
-    assert sum(record.known.sum() for record in fits) == finished.result.state.counts.fits
+    assert sum(record.known.sum() for _, record in fits) == finished.result.state.counts.fits
+    assert all(record.used.any(axis=0).sum() <= size for size, record in fits)
 
 
 def test_a_strategy_is_given_the_hints_that_it_needs_and_no_others() -> None:

@@ -41,7 +41,8 @@ class CrossValidation:
         Stop training a mask once its cost exceeds that of its incumbent. Never changes which
         masks win. If False, the costs of losing masks are exact too.
     on_fit : callable, optional
-        Callback for progress, called with the :class:`Record` of each job that was trained.
+        Callback for progress, called with the mask and the :class:`Record` of each job that was
+        trained.
     importances : bool
         Whether the strategy uses importances, see
         :class:`swarm.strategies.base.Strategy`; if not, mutual information is not computed.
@@ -67,7 +68,7 @@ class CrossValidation:
         n_jobs: int = 1,
         backend: str = "loky",
         pruning: bool = True,
-        on_fit: Callable[[Record], None] | None = None,
+        on_fit: Callable[[Bool, Record], None] | None = None,
         importances: bool = True,
         exact: bool = True,
         device: str = "cpu",
@@ -295,7 +296,7 @@ class CrossValidation:
                 fits += self.fits_in(trained)
                 seconds += trained.seconds
                 if self.on_fit is not None:
-                    self.on_fit(trained)
+                    self.on_fit(job.mask, trained)
                 if time.monotonic() - committed > COMMIT_SECONDS:
                     self.known.add(waiting)
                     waiting, committed = [], time.monotonic()

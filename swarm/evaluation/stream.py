@@ -191,7 +191,7 @@ class MaskStream:
             Work(self._evaluator.fits_in(found), training_seconds=found.seconds), with_hits=True
         )
         if self._evaluator.on_fit is not None:
-            self._evaluator.on_fit(found)
+            self._evaluator.on_fit(job.mask, found)
         if time.monotonic() - self._saved_at > COMMIT_SECONDS:
             self._save()
         costs = np.where(np.isnan(job.fold_costs), found.fold_costs, job.fold_costs)

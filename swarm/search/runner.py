@@ -45,6 +45,7 @@ from swarm.search.tuning import (
 )
 from swarm.storage.answer_order import AnswerOrder
 from swarm.storage.archive import Archive, KnownEvaluations
+from swarm.storage.records import Record
 from swarm.strategies.base import Strategy
 from swarm.strategies.operators.memory import shrink
 
@@ -257,7 +258,7 @@ class SearchPlan:
         self,
         problem: Problem,
         archive: Archive,
-        on_fit: Callable[..., None] | None = None,
+        on_fit: Callable[[Bool, Record], None] | None = None,
         host: Workers | None = None,
     ) -> CrossValidation:
         """Create the evaluator of one of the problems, with the processes of `host` if given."""
@@ -432,7 +433,7 @@ class SearchHooks:
     started: Callable[[CrossValidation], None] = lambda evaluator: None
     step: Callable[[Search, SearchState], tuple[SearchState, EpochRecord]] = Search.step
     epochs: Sequence[Callable[[EpochRecord, SearchState], None]] = ()
-    fits: Callable[..., None] | None = None
+    fits: Callable[[Bool, Record], None] | None = None
     ended: Callable[[SearchResult], SearchResult] = lambda result: result
     confirm: Confirm = confirm
     confirm_fresh: Callable[
