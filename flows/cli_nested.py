@@ -60,13 +60,15 @@ def nested(
 
 
 def print_nested(found: NestedRun, config: SelectConfig) -> None:
-    """Print the costs with their gains, the stability, and what each stage took."""
+    """Print the scores with their differences, the stability, and what each stage took."""
     from rich.box import SIMPLE
     from rich.table import Table
 
     from flows.cli_stability import describe_index
     from flows.summary import MEANING
-    from flows.terminal import print_end, result_console
+    from flows.terminal import WIDE, echo, print_end, result_console
+    from swarm.validation.evidence import number, signed
+    from swarm.validation.metrics import display_name
 
     console = result_console()
     table = Table(
@@ -75,16 +77,20 @@ def print_nested(found: NestedRun, config: SelectConfig) -> None:
         box=SIMPLE,
     )
     table.add_column("", no_wrap=True)
-    table.add_column(f"cost ({found.estimate.level:.0%} interval)", no_wrap=True)
-    table.add_column("gain over all features", no_wrap=True)
+    level = f"{found.estimate.level:.0%} interval"
+    table.add_column(f"{display_name(found.scoring.metric)} ({level})")
+    table.add_column("difference to all features")
     table.add_column("features", justify="right")
+    # On a narrow terminal an interval has a row of its own.
+    below = " " if console.width >= WIDE else "\n"
     for row in found.estimate.costs.to_dict("records"):
-        name, gain = str(row["contender"]), ""
+        name, difference = str(row["contender"]), ""
+        value, low, high = found.score(name)
+        score = f"{number(value)}{below}[dim]\\[{number(low)}, {number(high)}][/dim]"
         if name in ("ensemble", "best_subset"):
-            over = found.estimate.gain(name)
-            gain = f"{over['gain']:+.4f} \\[{over['low']:+.4f}, {over['high']:+.4f}]"
-        cost = f"{row['cost']:.4f} [dim]\\[{row['low']:.4f}, {row['high']:.4f}][/dim]"
-        table.add_row(MEANING[name], cost, gain, f"{row['n_features']:.1f}")
+            value, low, high = found.difference(name)
+            difference = f"{signed(value)}{below}[dim]\\[{signed(low)}, {signed(high)}][/dim]"
+        table.add_row(MEANING[name], score, difference, f"{row['n_features']:.1f}")
     console.print(table)
     console.print(found.sentence(), markup=False)
     console.print(_optimism(found), markup=False)
@@ -95,7 +101,7 @@ def print_nested(found: NestedRun, config: SelectConfig) -> None:
     stages = [
         f"{stage} {fits[stage]:,.0f} fits, {seconds[stage]:,.1f} s" for stage in fits if fits[stage]
     ]
-    console.print(f"Stages, cached fits included: {'; '.join(stages)}.", soft_wrap=True)
+    echo(f"Stages, cached fits included: {'; '.join(stages)}.")
     look = "look     swarm ui, then open nested_folds.csv and figures among its artifacts"
     print_end(console, found.warnings, found.run_id, config.tracking.experiment, look)
 

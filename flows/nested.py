@@ -29,9 +29,12 @@ from flows.progress import plain_seconds, say, show_stage
 from flows.stages import Stage
 from flows.tracking import start_repeated, wait_for_log
 from swarm.errors import ConfigError
+from swarm.problem.scoring import Scoring
 from swarm.search.runner import SearchPlan
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
+from swarm.validation.evidence import number, with_interval
+from swarm.validation.metrics import display_name
 from swarm.validation.nested import NestedEstimate, estimate
 from swarm.validation.stability import CORE, NOISE
 from tasks.nested import (
@@ -105,6 +108,8 @@ class NestedRun:
     folds : tuple of FoldResult
     scheme : str
         How the rows were divided.
+    scoring : Scoring
+        Scorer of the search.
     warnings : tuple of str
     """
 
@@ -113,23 +118,38 @@ class NestedRun:
     stability: Assessment
     folds: tuple[FoldResult, ...]
     scheme: str
+    scoring: Scoring
     warnings: tuple[str, ...]
 
     def totals(self, kind: Literal["fits", "seconds"]) -> dict[str, float]:
         """Sum the fits or seconds of each stage over the outer folds."""
         return {stage: sum(getattr(fold, kind)[stage] for fold in self.folds) for stage in STAGES}
 
+    def score(self, contender: str) -> tuple[float, float, float]:
+        """Return the score of a contender, in the metric of the search, with its interval."""
+        row = self.estimate.cost(contender)
+        return self.scoring.natural(row["cost"]), *self.scoring.natural_interval(
+            row["low"], row["high"]
+        )
+
+    def difference(self, contender: str) -> tuple[float, float, float]:
+        """Return the score of a contender minus that of all features, with its interval."""
+        gain = self.estimate.gain(contender)
+        everything = self.score("all_features")[0]
+        return self.score(contender)[0] - everything, *self.scoring.natural_difference(
+            -gain["high"], -gain["low"]
+        )
+
     def sentence(self) -> str:
-        """State the cost of the procedure and its gain over all features."""
-        found = self.estimate
-        own, rival = found.cost("ensemble"), found.cost("all_features")
-        gain = found.gain()
-        outcome = {"better": "a gain", "worse": "a loss"}.get(found.verdict(), "no clear gain")
+        """State the score of the procedure and its difference to that of all features."""
+        own, low, high = self.score("ensemble")
+        outcome = {"better": "a gain", "worse": "a loss"}
+        metric, everything = display_name(self.scoring.metric), self.score("all_features")[0]
         return (
-            f"In {found.n_folds} outer folds {CONTENDERS['ensemble']} costs {own['cost']:.4f} "
-            f"[{own['low']:.4f}, {own['high']:.4f}] and {CONTENDERS['all_features']} "
-            f"{rival['cost']:.4f}: {outcome}, {gain['gain']:+.4f} "
-            f"[{gain['low']:+.4f}, {gain['high']:+.4f}]."
+            f"In {self.estimate.n_folds} outer folds {CONTENDERS['ensemble']} scores {metric} "
+            f"{number(own)} [{number(low)}, {number(high)}] and {CONTENDERS['all_features']} "
+            f"{number(everything)}: {outcome.get(self.estimate.verdict(), 'no clear gain')}, "
+            f"difference {with_interval(*self.difference('ensemble'))}."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -331,6 +351,7 @@ def _concluded(
         assess(whole.problem.space, [], [result.cell for result in results], (CORE, NOISE), level),
         tuple(results),
         scheme,
+        whole.problem.scoring,
         warnings_of(whole.findings),
     )
     log.files(nested_files(results, run.estimate, run.stability, run.as_dict()))

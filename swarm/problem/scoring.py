@@ -87,9 +87,23 @@ class Scoring:
         """Name of what the scorer measures: ``root_mean_squared_error`` for its negative."""
         return self.name.removeprefix("neg_")
 
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether lower values of the metric are better, as those of an error."""
+        return self.name.startswith("neg_")
+
     def natural(self, cost: float) -> float:
         """Return the value of the metric, in its own sign and unit, for a cost."""
-        return cost if self.name.startswith("neg_") else (self.upper or 0.0) - cost
+        return cost if self.lower_is_better else (self.upper or 0.0) - cost
+
+    def natural_interval(self, low: float, high: float) -> tuple[float, float]:
+        """Return the bounds of the metric, the lower one first, for those of a cost."""
+        bounds = self.natural(low), self.natural(high)
+        return min(bounds), max(bounds)
+
+    def natural_difference(self, low: float, high: float) -> tuple[float, float]:
+        """Return the bounds of a difference of the metric for those of one of costs."""
+        return (low, high) if self.lower_is_better else (-high, -low)
 
     def cost(self, estimator: Any, features: Any, target: Any, weight: Any = None) -> float:
         """Return the cost of a fitted estimator on test rows, weighted if weights are given."""

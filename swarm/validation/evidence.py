@@ -8,7 +8,7 @@ from typing import Literal
 
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name
 
-__all__ = ["Evidence", "Verdict", "number", "signed"]
+__all__ = ["Evidence", "Verdict", "number", "signed", "with_interval"]
 
 Verdict = Literal["better", "no clear difference", "worse"]
 
@@ -66,9 +66,7 @@ class Evidence:
 
     def difference_and_interval(self) -> str:
         """Return the difference with its sign and interval."""
-        if math.isnan(self.low):
-            return f"{signed(self.difference)}"
-        return f"{signed(self.difference)} [{signed(self.low)}, {signed(self.high)}]"
+        return with_interval(self.difference, self.low, self.high)
 
 
 def number(value: float) -> str:
@@ -79,3 +77,10 @@ def number(value: float) -> str:
 def signed(value: float) -> str:
     """Format a difference with its sign."""
     return f"{value:+.3f}" if abs(value) < 100 else f"{value:+,.0f}"
+
+
+def with_interval(difference: float, low: float, high: float) -> str:
+    """Format a difference with its sign, and with its interval if it has one."""
+    if math.isnan(low):
+        return signed(difference)
+    return f"{signed(difference)} [{signed(low)}, {signed(high)}]"

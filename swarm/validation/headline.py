@@ -174,10 +174,8 @@ def _combined(verdicts: Sequence[Verdict]) -> Verdict:
 def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Evidence:
     gain = confirmation.gain
     assert gain is not None
-    # A gain is a lower cost, and most metrics are the higher the lower the cost.
-    low, high = gain.low, gain.high
-    if scoring.natural(1.0) > scoring.natural(0.0):
-        low, high = -high, -low
+    # A gain is a lower cost.
+    low, high = scoring.natural_difference(-gain.high, -gain.low)
     row = confirmation.compared
     size = int(confirmation.masks[row].sum())
     return Evidence(
