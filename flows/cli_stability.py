@@ -218,13 +218,17 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from flows.terminal import print_end, result_console
+    from flows.terminal import WIDE, echo, print_end, result_console
 
     console = result_console()
     found = assessed.assessment
     both = found.by_seed is not None and found.by_rows is not None
+    # A narrow terminal has no place for the shares over seeds, which stability.csv has too.
+    both &= console.width >= WIDE
     table = Table(box=SIMPLE)
-    table.add_column("feature", overflow="fold")
+    # Of a narrow terminal the names have as much as they need, up to a quarter.
+    longest = max(map(len, found.table["feature"].astype(str)), default=0)
+    table.add_column("feature", overflow="fold", min_width=min(longest, 18))
     table.add_column("class")
     table.add_column("selected", justify="right")
     table.add_column("95 % interval", justify="right")
@@ -254,8 +258,7 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
     console.print(sentence(assessed))
     for line in control_sentences(found):
         console.print(line, markup=False)
-    listed = ", ".join(map(escape, found.consensus))
-    console.print(f"Consensus of {len(found.consensus)}: {listed}", soft_wrap=True)
+    echo(f"Consensus of {len(found.consensus)}: {', '.join(found.consensus)}")
     look = "look     swarm ui, then open stability.csv and figures among its artifacts"
     print_end(console, (), assessed.run_id, config.tracking.experiment, look)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 from rich.box import SIMPLE
 from rich.table import Table
 
@@ -17,6 +18,13 @@ __all__ = ["comparison_as_json", "print_comparison"]
 _WIDE = 120
 # Shown in the report only, so that a row fits on a line.
 _PAGE_ONLY = ("evaluations",)
+# Left out in this order where a row does not fit on a line; the report has all.
+_LEFT_OUT = (
+    *("seconds_evaluation", "seconds_algorithm", "best_cost", "size_reduction", "improvement"),
+    *("distinct", "fits", "stability", "sd_cost"),
+)
+# Spaces between two columns, and on both sides of all of them.
+_GAP, _EDGES = 3, 2
 _TIMES = {
     "seconds_algorithm": ("T1 s", "{:.2f}"),
     "seconds_evaluation": ("T2 s", "{:.1f}"),
@@ -45,7 +53,7 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
     """Print a table for each data set, the ranks, the test results, and where to find more."""
     console = result_console(_WIDE)
     comparison = compared.comparison
-    columns = {**columns_of(comparison), **_TIMES}
+    columns = _fitting({**columns_of(comparison), **_TIMES}, comparison.summary, console.width)
     for dataset in comparison.datasets:
         rows = comparison.summary[comparison.summary["dataset"] == dataset]
         cost, size = compared.everything[dataset]
@@ -57,12 +65,10 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
             title_style="",
             box=SIMPLE,
         )
-        there = [key for key in columns if key in rows and key not in _PAGE_ONLY]
-        for key in there:
-            name, number = columns[key][0], key != "strategy"
-            table.add_column(name, justify="right" if number else "left", no_wrap=True)
+        for key, (name, _) in columns.items():
+            table.add_column(name, justify="left" if key == "strategy" else "right", no_wrap=True)
         for _, row in rows.sort_values("rank", kind="stable").iterrows():
-            table.add_row(*(formatted(row[key], columns[key][1]) for key in there))
+            table.add_row(*(formatted(row[key], form) for key, (_, form) in columns.items()))
         console.print(table)
     if len(comparison.datasets) > 1:
         console.print(_ranks(compared))
@@ -70,6 +76,21 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
         console.print(text)
     look = "look     swarm ui, then open comparison.html among its artifacts"
     print_end(console, compared.warnings, compared.run_id, config.tracking.experiment, look)
+
+
+def _fitting(
+    columns: dict[str, tuple[str, str]], rows: pd.DataFrame, width: int
+) -> dict[str, tuple[str, str]]:
+    """Return the columns of a table that is at most so wide, the most important ones if need be."""
+    there = {key: value for key, value in columns.items() if key in rows and key not in _PAGE_ONLY}
+    widths = {
+        key: max([len(name), *(len(formatted(value, form)) for value in rows[key])]) + _GAP
+        for key, (name, form) in there.items()
+    }
+    for key in _LEFT_OUT:
+        if key in there and sum(widths[each] for each in there) + _EDGES > width:
+            del there[key]
+    return there
 
 
 def _ranks(compared: ComparisonRun) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -101,6 +102,23 @@ def swarm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     from tests.command import command_of
 
     return command_of(monkeypatch, capsys)
+
+
+@pytest.fixture
+def narrow(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[], list[str]]:
+    """A terminal of 80 columns; returns the rows shown since the last call, without colours."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    def rows() -> list[str]:
+        shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()
+        # Rows of tables are indented; what does not fit is cut off with a dot.
+        assert all(len(row) <= 80 and "…" not in row for row in shown if row.startswith("  "))
+        return shown
+
+    return rows
 
 
 @pytest.fixture

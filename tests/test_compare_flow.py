@@ -120,6 +120,13 @@ def test_the_summary_names_every_strategy_and_promises_nothing(first, bench, cap
     assert "no difference, however clear, can be significant" in " ".join(said.split())
 
 
+def test_the_tables_fit_a_terminal_of_80_columns(first, bench, narrow):
+    print_comparison(first[1], of(bench))
+    rows = narrow()
+    [*header] = (row.split() for row in rows if row.split()[:1] == ["strategy"])
+    assert all(names[1:3] == ["mean", "cost"] and names[-1] == "rank" for names in header[:-1])
+
+
 def test_a_finished_comparison_is_answered_by_the_archive_as_a_new_one(first, undrawn):
     bench, compared = first
     before = bench.paid_for()

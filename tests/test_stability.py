@@ -131,7 +131,7 @@ def swarm(*arguments: str) -> None:
 
 @pytest.mark.slow
 def test_planted_features_are_core_and_the_archive_answers_the_second_time(
-    prefect_server, bench, planted, capsys
+    prefect_server, bench, planted, capsys, narrow
 ):
     swarm("stability", planted, *TINY, "--json", "-q")
     told = json.loads(capsys.readouterr().out)
@@ -161,7 +161,7 @@ def test_planted_features_are_core_and_the_archive_answers_the_second_time(
 
     before = bench.paid_for()
     swarm("stability", planted, *TINY, "-q")
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(" ".join(narrow()).split())
     assert bench.paid_for() == before
     assert "Over 4 samples of 50% of the rows" in said
     assert "Over 3 seeds on all training rows, the stability index is" in said
