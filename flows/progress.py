@@ -174,8 +174,12 @@ class StageDisplay:
         after = 0.0 if forecast is None else forecast.after(self.stage)
         if self._done and self.total:
             share = self._work_done / self.work if self.work else self._done / self.total
-            share = min(1.0, share)
-            return (1.0 - share) / share * (self.clock() - self._started) + after
+            share, elapsed = min(1.0, share), self.clock() - self._started
+            left = (1.0 - share) / share * elapsed
+            if forecast is not None and not self.work:
+                # Models of all features may come last.
+                left = max(left, forecast.of(self.stage) - elapsed)
+            return left + after
         return None if forecast is None else forecast.of(self.stage) + after
 
     def end(self) -> None:

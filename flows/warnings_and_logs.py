@@ -14,6 +14,9 @@ __all__ = ["enable_logs", "hide_warnings", "show_warnings_once"]
 # Not those of the server, which logs every request.
 _LOGS = ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL")
 
+# A worker whose memory has grown by 300 MB, as with a wide table, is replaced; nothing is lost.
+_REPLACED = "A worker stopped while some jobs were given to the executor"
+
 _plainly = warnings.showwarning
 
 
@@ -32,6 +35,8 @@ def show_warnings_once() -> None:
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
         first = (str(message).strip().splitlines() or [""])[0]
+        if first.startswith(_REPLACED):
+            return
         # Ignore numbers when comparing warnings.
         key = category, re.sub(r"\d+", "", first)
         if key not in seen:

@@ -385,6 +385,11 @@ def test_what_every_fit_warns_of_is_said_once_in_a_line(own_warnings, capsys):
         "note: UserWarning: failed to converge after 0 iterations (shown once; -vv shows all)"
     ]
     assert os.environ["PYTHONWARNINGS"] == "ignore"
+    # A worker that loky replaces, as its memory has grown, is nothing to worry about.
+    warnings.warn(
+        "A worker stopped while some jobs were given to the executor. Or so.", stacklevel=1
+    )
+    assert capsys.readouterr().err == ""
 
 
 def test_quiet_says_no_warning_and_vv_every_one(own_warnings, capsys):
