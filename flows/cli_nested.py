@@ -64,7 +64,7 @@ def print_nested(found: NestedRun, config: SelectConfig) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from flows.cli_stability import describe_index
+    from flows.stability import describe_index
     from flows.summary import MEANING
     from flows.terminal import WIDE, echo, print_end, result_console
     from swarm.validation.evidence import number, signed

@@ -95,6 +95,7 @@ def _print(found: list[Any]) -> None:
     from rich.table import Table
 
     table = Table("run", "started", "name and result", box=SIMPLE, pad_edge=False)
+    table.columns[2].overflow = "fold"
     # Whatever the width, an id can be copied.
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for run in found:

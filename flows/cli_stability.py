@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from conf.schema import SelectConfig
     from flows.stability import StabilityRun
     from swarm.validation.error_control import ErrorControl, ProbeEstimate
-    from swarm.validation.stability import Stability
-    from tasks.stability import Assessment
 
-__all__ = ["describe_index", "print_stability", "stability"]
+__all__ = ["print_stability", "stability"]
 
 _MOST_ROWS = 30
 
@@ -255,85 +253,8 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
     console.print(table)
     if len(rows) > _MOST_ROWS:
         console.print(f"and {len(rows) - _MOST_ROWS} more in stability.csv, none more frequent")
-    console.print(sentence(assessed))
-    for line in control_sentences(found):
+    for line in assessed.sentences():
         console.print(line, markup=False)
     echo(f"Consensus of {len(found.consensus)}: {', '.join(found.consensus)}")
     look = "look     swarm ui, then open stability.csv and figures among its artifacts"
     print_end(console, (), assessed.run_id, config.tracking.experiment, look)
-
-
-def sentence(assessed: StabilityRun) -> str:
-    """Describe the stability of the selection in a few sentences."""
-    found = assessed.assessment
-    counts = {name: found.classes.count(name) for name in ("core", "optional", "noise")}
-    verb = "is" if counts["core"] == 1 else "are"
-    core, noise = found.thresholds
-    said = []
-    if found.by_rows is not None:
-        said.append(describe_index(found.by_rows, f"samples of {assessed.scheme}"))
-    if found.by_seed is not None:
-        said.append(describe_index(found.by_seed, "seeds on all training rows"))
-    said.append(
-        f"Of {len(found.classes)} features {counts['core']} {verb} core (in at least {core:.0%} of "
-        f"the searches over {'samples' if found.basis == 'resamples' else 'seeds'}), "
-        f"{counts['optional']} optional and {counts['noise']} noise (in at most {noise:.0%})."
-    )
-    if found.by_rows is not None and found.by_seed is not None:
-        if found.by_rows.high < found.by_seed.low:
-            said.append("The selection depends on the rows far more than on the seed.")
-        elif found.by_seed.high < 0.75:
-            said.append(
-                "Searches on the same rows disagree too: use a larger budget, or the features "
-                "may be redundant."
-            )
-    return " ".join(said)
-
-
-def control_sentences(found: Assessment) -> list[str]:
-    """State the error control, the estimates from probes and the adjusted stability."""
-    from swarm.report.formatting import counted
-
-    said = []
-    control, probes = found.control, found.probes
-    if control is not None and control.threshold == control.threshold:
-        said.append(
-            f"{counted(control.stable.sum(), 'feature')} selected in at least "
-            f"{control.threshold:.0%} of the samples: {control.bound:.2f} false selections expected"
-            f" at most ({counted(control.n_pairs, 'complementary pair')}, Shah and Samworth 2013)."
-        )
-    elif control is not None:
-        said.append(
-            f"No threshold bounds the expected false selections by {control.wanted:g}: "
-            f"{counted(control.n_pairs, 'pair')} with {control.mean_size:.1f} of "
-            f"{control.n_units} features selected allow {control.lowest:.2f} at best; use more "
-            "--resamples, a smaller space.max_size or confirm.goal size."
-        )
-    if probes is not None:
-        said.append(
-            f"A search selects a probe with probability {probes.probe_rate:.0%}; if uninformative "
-            f"features do as well, up to {probes.false_share:.0%} of its selections are false."
-        )
-    for adjusted, over in (
-        (found.adjusted_by_rows, "samples"),
-        (found.adjusted_by_seed, "seeds"),
-    ):
-        if adjusted is not None and adjusted == adjusted:
-            said.append(
-                f"Over {over}, the stability is {adjusted:.2f} if features with a rank correlation "
-                "of 0.9 or more may replace one another."
-            )
-    return said
-
-
-def describe_index(found: Stability, over: str) -> str:
-    """State the stability index of the subsets found over `over`, with its interpretation."""
-    from swarm.validation.stability import interpret_index
-
-    if found.index != found.index:
-        return f"Over {found.n_subsets} {over}, every search selected all features or none."
-    return (
-        f"Over {found.n_subsets} {over}, the stability index is {found.index:.2f} "
-        f"[{found.low:.2f}, {found.high:.2f}] ({interpret_index(found.index)}; 1: always the same "
-        "features, 0: chance)."
-    )

@@ -474,7 +474,7 @@ def _concluded(
     answer, *more = sentences(comparison)
     links = {"report": "comparison.html", "summary": "summary.csv", "all searches": "cells.csv"}
     more += [config.description] if config.description else []
-    log.tag(note(log.tracking, log.run_id, answer, links, more))
+    log.tag({"headline": answer} | note(log.tracking, log.run_id, answer, links, more))
     return ComparisonRun(
         log.run_id, comparison, cells, everything, read_back, told, test_everything
     )

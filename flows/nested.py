@@ -51,6 +51,7 @@ from tasks.stability import Assessment, assess, index_as_dict, stability_metrics
 from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
 from tasks.table import Table
+from tasks.tracking.note import note
 from tasks.tracking.run_log import RunLog, describe_run, failure
 
 __all__ = ["NestedRun", "OuterPlan", "nested"]
@@ -139,6 +140,14 @@ class NestedRun:
         return self.score(contender)[0] - everything, *self.scoring.natural_difference(
             -gain["high"], -gain["low"]
         )
+
+    @property
+    def headline(self) -> str:
+        """The verdict, and the scores of the ensemble and of all features."""
+        verdict = {"better": "Gain", "worse": "Loss"}.get(self.estimate.verdict(), "No clear gain")
+        own, everything = (number(self.score(name)[0]) for name in ("ensemble", "all_features"))
+        metric = display_name(self.scoring.metric)
+        return f"{verdict} in outer folds: {metric} {own}, all features {everything}"
 
     def sentence(self) -> str:
         """State the score of the procedure and its difference to that of all features."""
@@ -356,7 +365,11 @@ def _concluded(
     )
     log.files(nested_files(results, run.estimate, run.stability, run.as_dict()))
     log.metrics({0: _metrics(run)})
-    log.tag({"verdict": run.sentence()})
+    links = {"folds": "nested_folds.csv", "costs": "nested_costs.csv", "features": "stability.csv"}
+    log.tag(
+        {"headline": run.headline, "verdict": run.sentence()}
+        | note(log.tracking, log.run_id, run.sentence(), links, [])
+    )
     return run
 
 

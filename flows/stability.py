@@ -28,7 +28,9 @@ from flows.stages import Stage
 from flows.tracking import start_repeated, wait_for_log
 from swarm.errors import ConfigError
 from swarm.findings import as_file, codes_of
-from swarm.validation.stability import CORE, NOISE, classify
+from swarm.report.formatting import counted
+from swarm.validation.evidence import number
+from swarm.validation.stability import CORE, NOISE, Stability, classify, interpret_index
 from tasks.search_cell import Cell, CellResult, run_cell
 from tasks.stability import (
     Assessment,
@@ -43,8 +45,9 @@ from tasks.stability import (
 from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
 from tasks.table import Table
+from tasks.tracking.note import note
 
-__all__ = ["Repetitions", "StabilityRun", "stability"]
+__all__ = ["Repetitions", "StabilityRun", "describe_index", "stability"]
 
 _SCHEMES = {
     "group": "whole groups",
@@ -130,6 +133,19 @@ class StabilityRun:
     run_id: str
     assessment: Assessment
     scheme: str
+
+    @property
+    def headline(self) -> str:
+        """The classes of the features, and the stability index over samples, else over seeds."""
+        found = self.assessment
+        counts = [f"{found.classes.count(name)} {name}" for name in ("core", "optional", "noise")]
+        index = found.by_seed if found.by_rows is None else found.by_rows
+        stability = "" if index is None else f"; stability index {number(index.index)}"
+        return f"{', '.join(counts)} features{stability}"
+
+    def sentences(self) -> list[str]:
+        """State the stability, the error control, and what probes tell."""
+        return [_stability(self.assessment, self.scheme), *_control(self.assessment)]
 
 
 @flow(name="stability", **COMMAND_FLOW)
@@ -219,8 +235,12 @@ def stability(
         )
         log.files(assessment_files(assessment))
         log.metrics({0: _metrics(assessment)})
+        run = StabilityRun(log.run_id, assessment, scheme)
+        links = {"features": "stability.csv", "figure": "figures/stability.svg"}
+        answer, *more = run.sentences()
+        log.tag({"headline": run.headline} | note(log.tracking, log.run_id, answer, links, more))
         wait_for_log(log, verbosity)
-    return StabilityRun(log.run_id, assessment, scheme)
+    return run
 
 
 def _probed(
@@ -267,3 +287,74 @@ def _metrics(assessment: Assessment) -> dict[str, float]:
         figures["probe_selection_rate"] = assessment.probes.probe_rate
         figures["false_selections_share"] = assessment.probes.false_share
     return figures
+
+
+def _stability(found: Assessment, scheme: str) -> str:
+    """Describe the stability of the selection in a few sentences."""
+    counts = {name: found.classes.count(name) for name in ("core", "optional", "noise")}
+    verb = "is" if counts["core"] == 1 else "are"
+    core, noise = found.thresholds
+    said = []
+    if found.by_rows is not None:
+        said.append(describe_index(found.by_rows, f"samples of {scheme}"))
+    if found.by_seed is not None:
+        said.append(describe_index(found.by_seed, "seeds on all training rows"))
+    said.append(
+        f"Of {len(found.classes)} features {counts['core']} {verb} core (in at least {core:.0%} of "
+        f"the searches over {'samples' if found.basis == 'resamples' else 'seeds'}), "
+        f"{counts['optional']} optional and {counts['noise']} noise (in at most {noise:.0%})."
+    )
+    if found.by_rows is not None and found.by_seed is not None:
+        if found.by_rows.high < found.by_seed.low:
+            said.append("The selection depends on the rows far more than on the seed.")
+        elif found.by_seed.high < 0.75:
+            said.append(
+                "Searches on the same rows disagree too: use a larger budget, or the features "
+                "may be redundant."
+            )
+    return " ".join(said)
+
+
+def _control(found: Assessment) -> list[str]:
+    """State the error control, the estimates from probes and the adjusted stability."""
+    said = []
+    control, probes = found.control, found.probes
+    if control is not None and control.threshold == control.threshold:
+        said.append(
+            f"{counted(control.stable.sum(), 'feature')} selected in at least "
+            f"{control.threshold:.0%} of the samples: {control.bound:.2f} false selections expected"
+            f" at most ({counted(control.n_pairs, 'complementary pair')}, Shah and Samworth 2013)."
+        )
+    elif control is not None:
+        said.append(
+            f"No threshold bounds the expected false selections by {control.wanted:g}: "
+            f"{counted(control.n_pairs, 'pair')} with {control.mean_size:.1f} of "
+            f"{control.n_units} features selected allow {control.lowest:.2f} at best; use more "
+            "--resamples, a smaller space.max_size or confirm.goal size."
+        )
+    if probes is not None:
+        said.append(
+            f"A search selects a probe with probability {probes.probe_rate:.0%}; if uninformative "
+            f"features do as well, up to {probes.false_share:.0%} of its selections are false."
+        )
+    for adjusted, over in (
+        (found.adjusted_by_rows, "samples"),
+        (found.adjusted_by_seed, "seeds"),
+    ):
+        if adjusted is not None and adjusted == adjusted:
+            said.append(
+                f"Over {over}, the stability is {adjusted:.2f} if features with a rank correlation "
+                "of 0.9 or more may replace one another."
+            )
+    return said
+
+
+def describe_index(found: Stability, over: str) -> str:
+    """State the stability index of the subsets found over `over`, with its interpretation."""
+    if found.index != found.index:
+        return f"Over {found.n_subsets} {over}, every search selected all features or none."
+    return (
+        f"Over {found.n_subsets} {over}, the stability index is {found.index:.2f} "
+        f"[{found.low:.2f}, {found.high:.2f}] ({interpret_index(found.index)}; 1: always the same "
+        "features, 0: chance)."
+    )

@@ -194,6 +194,8 @@ def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
 
     run = bench.tracking.run(told["run"])
     assert (run.status, run.tags["kind"]) == ("FINISHED", "nested")
+    assert run.tags["headline"].startswith("No clear gain in outer folds: accuracy 0.")
+    assert "nested_folds.csv" in run.tags["mlflow.note.content"]
     assert run.metrics["nested/cost_ensemble"] == costs["ensemble"]["cost"]
     children = list(bench.tracking.runs(f"tags.`mlflow.parentRunId` = '{told['run']}'"))
     assert sorted(child.data.tags["outer_fold"] for child in children) == [

@@ -150,6 +150,8 @@ def test_planted_features_are_core_and_the_archive_answers_the_second_time(
 
     run = bench.tracking.run(told["run"])
     assert (run.status, run.tags["kind"]) == ("FINISHED", "stability")
+    assert run.tags["headline"].startswith("3 core, ")
+    assert "the stability index is" in run.tags["mlflow.note.content"]
     assert run.metrics["stability_rows"] == told["stability_over_rows"]["index"]
     table = pd.read_csv(io.BytesIO(bench.artifact(told["run"], "stability.csv")))
     assert table.set_index("feature")["class"].to_dict() == classes
