@@ -27,7 +27,7 @@ from flows.configured import archive_url, fetched, with_warm_subsets
 from flows.findings import tell
 from flows.flow_runs import COMMAND_FLOW
 from flows.progress import show_stage
-from flows.select import Outcome, Started, carry_out, start
+from flows.select import Outcome, Started, carry_out, prepare, start
 from flows.stages import Stage
 from flows.tracking import tracking_as_configured
 from swarm.errors import DataError
@@ -172,7 +172,10 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
     with show_stage(Stage.PREPARE, verbosity):
-        started = start(config, table, warm=warm, tags=tags, registered=name, tracking=tracking)
+        data = prepare(config, table, warm)
+        # Its training and test rows are copies.
+        del table
+        started = start(config, data, tags=tags, registered=name, tracking=tracking)
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
         with show_stage(Stage.REGISTER, verbosity, text="comparing with the champion"):

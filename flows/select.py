@@ -75,7 +75,7 @@ from tasks.tracking import Tracking
 from tasks.tracking.note import answer_note, run_title
 from tasks.tracking.run_log import RunLog, describe_run, refuse_another_search
 
-__all__ = ["Outcome", "Started", "carry_out", "select", "start"]
+__all__ = ["Outcome", "Started", "carry_out", "prepare", "select", "start"]
 
 # Rows on which the saved model is compared with the ensemble.
 _EXAMPLE_ROWS = 50
@@ -166,32 +166,40 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
     with show_stage(Stage.READ, verbosity):
         table = fetched(config)
     with show_stage(Stage.PREPARE, verbosity):
-        started = start(config, table, run_id)
-    # Its training and test rows are copies.
-    del table
+        data = prepare(config, table)
+        # Its training and test rows are copies.
+        del table
+        started = start(config, data, run_id)
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
         return replace(outcome, unsent=log.close())
 
 
+def prepare(config: SelectConfig, table: Table, warm: Sequence[Sequence[str]] = ()) -> PreparedData:
+    """Split the rows, and prepare the search on the training rows; `warm` has further subsets."""
+    strategy = make(config.strategy.name, config.strategy.params)
+    # The report needs distances and clusters, whatever the strategy needs.
+    needs = ("distance", "clusters", *strategy.needs)
+    return prepare_as_configured(config, table, needs=needs, warm=warm)
+
+
 def start(
     config: SelectConfig,
-    table: Table,
+    data: PreparedData,
     run_id: str | None = None,
     *,
-    warm: Sequence[Sequence[str]] = (),
     tags: Mapping[str, str] | None = None,
     registered: str | None = None,
     tracking: Tracking | None = None,
 ) -> Started:
-    """Split the rows, prepare the search, and open its run.
+    """Check what was prepared, and open its run.
 
     Parameters
     ----------
+    data : PreparedData
+        With test rows.
     run_id : str, optional
         A run to resume.
-    warm : sequences of column names
-        Subsets for a warm start, if the strategy supports it; those of the configuration follow.
     tags : mapping, optional
         Additional tags of the run.
     registered : str, optional
@@ -199,10 +207,6 @@ def start(
     tracking : Tracking, optional
         The store, if it is already open.
     """
-    strategy = make(config.strategy.name, config.strategy.params)
-    # The report needs distances and clusters, whatever the strategy needs.
-    needs = ("distance", "clusters", *strategy.needs)
-    data = prepare_as_configured(config, table, needs=needs, warm=warm)
     assert data.test is not None
     plan = plan_as_configured(config, data)
     plan.check()

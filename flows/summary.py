@@ -139,7 +139,7 @@ def _stored(outcome: Outcome) -> str:
 def _figures(judgement: Judgement, wide: bool) -> Table:
     """Return a table with a row per contender; the first metric has its confidence interval."""
     table = Table(
-        title=f"On {judgement.n_rows} rows that no search saw", title_justify="left", box=SIMPLE
+        title=f"On {judgement.n_rows:,} rows that no search saw", title_justify="left", box=SIMPLE
     )
     first, *others = judgement.metrics[: _METRICS if wide else 2]
     table.add_column("", no_wrap=True)

@@ -25,6 +25,8 @@ __all__ = [
 _MOST_CODES = 256
 # Memory for the indicators and the counts of one block.
 _BLOCK_BYTES = 2**28
+# Memory to code one block of columns, beside a table that may fill it.
+_CODING_BYTES = 2**26
 _MOST_INDICATORS = 2048
 # Integers up to this limit are exact in float32, which is twice as fast.
 _EXACT_FLOAT32 = 2**24
@@ -111,7 +113,7 @@ def target_information(
     labels = _codes(pd.DataFrame(target), n_bins, task != "regression")
     table, scale = _count_logs(len(labels))
     relevance = np.empty((features.shape[1], labels.shape[1]))
-    most = max(1, _BLOCK_BYTES // (64 * max(1, len(labels))))
+    most = max(1, _CODING_BYTES // (64 * max(1, len(labels))))
     for start in range(0, features.shape[1], most):
         codes = _codes(features.iloc[:, start : start + most], n_bins)
         d = codes.shape[1]
