@@ -29,7 +29,11 @@ def unseen(low: float, high: float, metric: str = "roc_auc") -> Evidence:
 
 
 def told(
-    scoring: Any, evidence: Evidence | None, gain: float | None, sizes: tuple[int, ...] = (4, 2)
+    scoring: Any,
+    evidence: Evidence | None,
+    gain: float | None,
+    sizes: tuple[int, ...] = (4, 2),
+    n_rows: int = 100,
 ) -> Headline:
     """Headline of a subset that costs `gain` less than all features on fresh folds."""
     confirmation = None
@@ -38,7 +42,15 @@ def told(
         costs = np.array([0.2 + 0.001 * i + 0.1 * wave for i in range(len(sizes))])
         masks = np.array([np.arange(6) < size for size in sizes])
         confirmation = Confirmation(
-            masks, np.full(len(sizes), 0.15), costs, 0.2 + gain + wave, 90, 10, "score", 0.05, 0.95
+            masks,
+            np.full(len(sizes), 0.15),
+            costs,
+            0.2 + gain + wave,
+            0.9 * n_rows,
+            0.1 * n_rows,
+            "score",
+            0.05,
+            0.95,
         )
     result: Any = SimpleNamespace(
         features=SPACE.columns[: sizes[0]], space=SPACE, confirmation=confirmation, cost=0.15
@@ -87,6 +99,12 @@ def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> Non
     assert "RMSE of this subset: 0.150 in the search, 0.200" in told(RMSE, None, 0.1).searched
     assert "AUC of this subset: 0.850 in the search, 0.800" in told(AUC, None, 0.1).searched
     assert "(winner's curse +0.050)" in told(AUC, None, 0.1).searched
+
+
+def test_with_more_columns_than_rows_fresh_folds_are_not_trusted_to_show_the_optimism() -> None:
+    doubt = "Fresh folds have the rows of the search"
+    assert doubt in told(AUC, None, 0.1, n_rows=5).searched
+    assert doubt not in told(AUC, None, 0.1, n_rows=6).searched
 
 
 def test_the_smallest_subset_that_is_not_worse_is_offered_unless_it_is_the_answer() -> None:

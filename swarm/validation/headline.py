@@ -161,7 +161,13 @@ def _searched(result: SearchResult, scoring: Scoring) -> str:
     fresh = number(scoring.natural(confirmation.cost))
     # Positive if the search promised too much, whatever the sign of the metric.
     curse = signed(confirmation.cost - confirmation.searched_cost)
-    return f"{text}, {fresh} on fresh folds (winner's curse {curse})."
+    text = f"{text}, {fresh} on fresh folds (winner's curse {curse})."
+    if result.space.n_columns > confirmation.n_train + confirmation.n_test:
+        text += (
+            " Fresh folds have the rows of the search: with more columns than rows, they may show "
+            "little of its optimism."
+        )
+    return text
 
 
 def _combined(verdicts: Sequence[Verdict]) -> Verdict:
