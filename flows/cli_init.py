@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["init"]
 
+_MOST_DROPPED = 10
+
 
 def init(
     table: Annotated[str, typer.Argument(help="A CSV or Parquet file.")],
@@ -55,6 +57,10 @@ def init(
         f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, {profile.n_features:,} columns "
         f"to choose from, {len(profile.dropped):,} dropped"
     )
+    reasons = list(profile.dropped.items())
+    echo(*(f"dropped {name}: {why}" for name, why in reasons[:_MOST_DROPPED]), indent=8)
+    if len(reasons) > _MOST_DROPPED:
+        echo(f"and {len(reasons) - _MOST_DROPPED:,} more in {file}")
     echo(*(f"{each.severity:<8}{each}" for each in told), indent=8)
     echo(f"next: read {file}, then swarm check {file}; swarm select {file}")
 

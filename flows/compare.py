@@ -58,7 +58,6 @@ from tasks.compare_files import (
     parent_metrics,
     write_comparison,
 )
-from tasks.report import cost_label
 from tasks.search_cell import (
     Cell,
     CellResult,
@@ -451,7 +450,7 @@ def _concluded(
         "seeds": ", ".join(str(seed) for seed in config.seed_list),
         "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
     }
-    labels = {name: cost_label(data.problem.scoring) for (name, _), data in prepared.items()}
+    labels = {name: data.problem.scoring.cost_label for (name, _), data in prepared.items()}
     data = ComparisonData(
         config.name,
         config.description,

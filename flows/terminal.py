@@ -35,7 +35,8 @@ def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
             )
             for line in lines
         )
-    typer.echo("\n".join(lines), err=err)
+    for line in lines:
+        typer.echo(line, err=err)
 
 
 def result_console(width: int = WIDE) -> Console:

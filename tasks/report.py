@@ -14,7 +14,6 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
-from swarm.problem.scoring import Scoring
 from swarm.report import ReportData, draw_figures, render
 from swarm.report.agreement import Agreement, agreement
 from swarm.report.data import work_of
@@ -35,7 +34,6 @@ Mask = NDArray[np.bool_]
 Finished = tuple[Mask, Record]
 
 __all__ = [
-    "cost_label",
     "costs_on_test",
     "diagnose_answer",
     "final_metrics",
@@ -165,7 +163,7 @@ def report_data(
         subset_test_costs=subset_test_costs,
         picks=picks,
         agreement=_agreement(result, finished, one_se_limit(picks)),
-        cost_label=cost_label(problem.scoring),
+        cost_label=problem.scoring.cost_label,
         level=judgement.level,
         regroup_every=regroup_every,
         findings=[each.as_dict() for each in findings],
@@ -278,9 +276,3 @@ def final_metrics(judgement: Judgement) -> dict[str, float]:
     if judgement.optimism is not None:
         metrics["optimism"] = judgement.optimism
     return metrics
-
-
-def cost_label(scoring: Scoring) -> str:
-    """Name the cost that a scorer gives."""
-    name = scoring.name.removeprefix("neg_")
-    return f"1 - {name}" if scoring.upper == 1.0 else name

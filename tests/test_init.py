@@ -28,7 +28,9 @@ def written(swarm: Swarm, file: Path, target: str = "y") -> SelectConfig:
     assert said.status == 0, said
     checked = swarm("check", str(out))
     assert checked.status == 0, checked.out
-    return load_select(out)
+    config = load_select(out)
+    assert all(f"dropped {name}: " in said.out for name in config.data.drop)
+    return config
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])

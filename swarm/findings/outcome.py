@@ -15,6 +15,7 @@ from swarm.search.proxy import LOW_CORRELATION
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch
 from swarm.validation.judgement import Judgement
+from swarm.validation.metrics import display_name
 from swarm.validation.stability import interpret_index, nogueira
 
 __all__ = ["judgement_findings", "search_findings"]
@@ -146,5 +147,5 @@ def _random(judgement: Judgement) -> Finding | None:
     return found(
         "SWM204",
         f"the ensemble differs from ensembles of random subsets by {row['difference']:+.3f}"
-        f"{interval} in {metric}",
+        f"{interval} in {display_name(str(metric))}",
     )

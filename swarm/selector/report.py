@@ -117,7 +117,7 @@ def _searched(selector: Any) -> ReportData:
         headline=_in_arguments(head_of(selector)),
         picks=picks,
         agreement=_agreement(selector, one_se_limit(picks)),
-        cost_label=_cost_label(selector),
+        cost_label=selector._evaluated.scoring.cost_label,
         findings=[each.as_dict() for each in selector.findings_],
         config_yaml=repr(selector),
         facts=_facts(selector),
@@ -126,11 +126,6 @@ def _searched(selector: Any) -> ReportData:
 
 def _in_arguments(head: Headline) -> Headline:
     return replace(head, offer=in_arguments(head.offer))
-
-
-def _cost_label(selector: Any) -> str:
-    scoring = selector._evaluated.scoring
-    return f"1 - {scoring.metric}" if scoring.upper == 1.0 else scoring.metric
 
 
 def _facts(selector: Any) -> dict[str, object]:
