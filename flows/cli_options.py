@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.warnings_and_logs import enable_logs, hide_warnings
+from swarm.errors import InputError
 
 if TYPE_CHECKING:
     from conf.run_sections import TrackingSection
@@ -22,6 +23,7 @@ __all__ = [
     "Uri",
     "Verbose",
     "artifact_of",
+    "has_runs",
     "tracking_of",
     "warm_setting",
 ]
@@ -71,13 +73,33 @@ def warm_setting(warm: str | None) -> list[str]:
     return [f"warm={json.dumps({'file' if is_file else 'run': warm})}"]
 
 
-def tracking_of(uri: str | None) -> Any:
-    """Open a tracking store; default: that of the configuration `default`."""
+def has_runs(uri: str | None) -> bool:
+    """Whether a tracking store may have runs: an SQLite file that does not exist has none."""
+    from tasks.secrets import expand
+    from tasks.tracking.store import is_sqlite, resolve, sqlite_file
+
+    address = resolve(expand(_tracking_section(uri).uri, "address of the tracking store"))
+    return not is_sqlite(address) or sqlite_file(address).exists()
+
+
+def tracking_of(uri: str | None, *, create: bool = False) -> Any:
+    """Open a tracking store; default: that of the configuration `default`.
+
+    Raises
+    ------
+    InputError
+        If it is an SQLite file that does not exist, unless it may be created.
+    """
     from tasks.secrets import expand
     from tasks.tracking import open_tracking
 
     # Not by `flows.tracking`: what writes runs imports pandas, scikit-learn and Prefect.
     section = _tracking_section(uri)
+    if not create and not has_runs(uri):
+        raise InputError(
+            f"there are no runs in {section.uri!r}, which does not exist; change to the folder of "
+            "your runs, or pass --tracking-uri"
+        )
     artifacts = expand(section.artifacts, "address of the artifacts")
     return open_tracking(section.uri, section.experiment, artifacts)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli_options import Uri, tracking_of
+from flows.cli_options import Uri, has_runs, tracking_of
 from swarm.errors import InputError
 
 __all__ = ["runs"]
@@ -41,11 +41,13 @@ def runs(
     Example: swarm runs --kind select --status finished
     """
     conditions = _conditions(kind, status, dataset)
-    found = list(islice(_listed(tracking_of(tracking_uri), conditions, kind), limit))
+    found, exists = [], has_runs(tracking_uri)
+    if exists:
+        found = list(islice(_listed(tracking_of(tracking_uri), conditions, kind), limit))
     if as_json:
         typer.echo(json.dumps([_record(run) for run in found], indent=2, ensure_ascii=False))
     elif not found:
-        typer.echo("no run matches" if conditions else "there are no runs yet")
+        typer.echo("no run matches" if exists and conditions else "there are no runs yet")
     else:
         _print(found)
 

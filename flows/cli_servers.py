@@ -96,7 +96,9 @@ def up(
             raise StoreError(
                 f"{mlflow} is in use by another program; stop it, or pass another --port"
             )
-        command, environment = _mlflow("127.0.0.1", port, tracking_of(tracking_uri).uri)
+        command, environment = _mlflow(
+            "127.0.0.1", port, tracking_of(tracking_uri, create=True).uri
+        )
         kept.append(_start("MLflow", mlflow, command, environment, lambda: _serves(mlflow)))
         _write(kept)
     addresses = {server.name: server.address for server in kept}
@@ -144,7 +146,7 @@ def ui(
     """
     from tasks.tracking import models_page, runs_page
 
-    store = tracking_of(tracking_uri)
+    store = tracking_of(tracking_uri, create=True)
     page = f"http://{host}:{port}{runs_page(store.experiment_id)}"
     typer.echo(f"MLflow UI of {store.label} (Ctrl-C stops it)")
     typer.echo(f"runs    {page}")

@@ -93,3 +93,21 @@ def test_a_list_of_runs_imports_what_reads_them_and_not_what_writes_them(store):
     )
     listed = [sys.executable, "-c", code, "runs", "--tracking-uri", uri]
     subprocess.run(listed, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "words"),
+    [
+        (["runs"], 0, "there are no runs yet"),
+        (["runs", "--kind", "select", "--json"], 0, "[]"),
+        (["champion", "churn"], 2, "which does not exist; change to the folder of your runs"),
+        (["features", "0" * 32], 2, "which does not exist; change to the folder of your runs"),
+        (["report", "0" * 32], 2, "which does not exist; change to the folder of your runs"),
+    ],
+)
+def test_what_only_reads_makes_no_store(swarm, tmp_path, monkeypatch, command, status, words):
+    monkeypatch.chdir(tmp_path)
+    said = swarm(*command)
+    assert said.status == status
+    assert words in said.out + said.err
+    assert list(tmp_path.iterdir()) == []
