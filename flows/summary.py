@@ -114,7 +114,8 @@ def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = Fals
     """Print the search, if there was one, and the decision."""
     if done.outcome is not None and not quiet:
         print_summary(done.outcome, config)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False)
+    console.soft_wrap = not console.is_terminal
     champion = done.champion
     console.print(f"\n[bold]{_DECISIONS[done.decision]}[/bold]: {done.why}")
     print_warnings(console, done.warnings)
