@@ -29,7 +29,6 @@ from flows.tracking import start_repeated, wait_for_log
 from swarm.errors import ConfigError
 from swarm.findings import as_file, codes_of
 from swarm.report.formatting import counted
-from swarm.validation.evidence import number
 from swarm.validation.stability import CORE, NOISE, Stability, classify, interpret_index
 from tasks.search_cell import Cell, CellResult, run_cell
 from tasks.stability import (
@@ -139,9 +138,12 @@ class StabilityRun:
         """The classes of the features, and the stability index over samples, else over seeds."""
         found = self.assessment
         counts = [f"{found.classes.count(name)} {name}" for name in ("core", "optional", "noise")]
-        index = found.by_seed if found.by_rows is None else found.by_rows
-        stability = "" if index is None else f"; stability index {number(index.index)}"
-        return f"{', '.join(counts)} features{stability}"
+        over = found.by_seed if found.by_rows is None else found.by_rows
+        said = f"{', '.join(counts)} features"
+        # The index is NaN if every search selected all features.
+        if over is None or over.index != over.index:
+            return said
+        return f"{said}; stability index {over.index:.2f}"
 
     def sentences(self) -> list[str]:
         """State the stability, the error control, and what probes tell."""
