@@ -52,6 +52,7 @@ from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.comparison import Comparison
 from swarm.validation.comparison import compare as compare_cells
+from swarm.validation.metrics import cost_label
 from tasks.compare_files import (
     by_strategy,
     package_versions,
@@ -450,7 +451,7 @@ def _concluded(
         "seeds": ", ".join(str(seed) for seed in config.seed_list),
         "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
     }
-    labels = {name: data.problem.scoring.cost_label for (name, _), data in prepared.items()}
+    labels = {name: cost_label(data.problem.scoring) for (name, _), data in prepared.items()}
     data = ComparisonData(
         config.name,
         config.description,

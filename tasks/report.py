@@ -27,6 +27,7 @@ from swarm.validation import Judgement
 from swarm.validation.answers import answers_of
 from swarm.validation.diagnostics import Diagnostics, Unseen, diagnose
 from swarm.validation.headline import Headline
+from swarm.validation.metrics import cost_label
 from tasks.step import step
 from tasks.table import Table
 
@@ -163,7 +164,7 @@ def report_data(
         subset_test_costs=subset_test_costs,
         picks=picks,
         agreement=_agreement(result, finished, one_se_limit(picks)),
-        cost_label=problem.scoring.cost_label,
+        cost_label=cost_label(problem.scoring),
         level=judgement.level,
         regroup_every=regroup_every,
         findings=[each.as_dict() for each in findings],

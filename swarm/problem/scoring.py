@@ -88,11 +88,6 @@ class Scoring:
         return self.name.removeprefix("neg_")
 
     @property
-    def cost_label(self) -> str:
-        """Name of the cost: ``1 - accuracy``, ``root_mean_squared_error``."""
-        return f"1 - {self.metric}" if self.upper == 1.0 else self.metric
-
-    @property
     def lower_is_better(self) -> bool:
         """Whether lower values of the metric are better, as those of an error."""
         return self.name.startswith("neg_")

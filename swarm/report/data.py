@@ -75,7 +75,7 @@ class ReportData:
     optimism : float, optional
         Test cost minus cross-validated cost of the best subset.
     cost_label : str
-        Name of the cost, for example ``1 - f1``.
+        Name of the cost, for example ``1 − F1``.
     level : float
         Confidence level of the intervals.
     regroup_every : int, optional

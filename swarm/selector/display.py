@@ -20,7 +20,7 @@ from swarm.selector.wording import raises_in_arguments
 from swarm.strategies.catalogue import name_of
 from swarm.validation.evidence import number
 from swarm.validation.headline import Headline, headline
-from swarm.validation.metrics import display_name
+from swarm.validation.metrics import cost_label, display_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -196,7 +196,7 @@ def _convergence(selector: Any, axes: Axes) -> None:
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, confirmation.cost), max(high, confirmation.cost * 1.01))
     axes.set_xlabel("epoch")
-    axes.set_ylabel(_cost_label(selector))
+    axes.set_ylabel(f"cost ({cost_label(_scoring(selector))})")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend()
 
@@ -227,7 +227,7 @@ def _size(selector: Any, axes: Axes) -> None:
     shown = max(high, float(best["cost"].max()), selector.cost_)
     axes.set_ylim(low - 0.1 * (shown - low or 1.0), shown + 0.1 * (shown - low or 1.0))
     axes.set_xlabel("features")
-    axes.set_ylabel(_cost_label(selector))
+    axes.set_ylabel(f"cost ({cost_label(_scoring(selector))})")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend()
 
@@ -255,14 +255,6 @@ _PLOTS: dict[str, Callable[[Any, Any], None]] = {
 
 def _n_units(selector: Any) -> int:
     return len(selector.importances_)
-
-
-def _cost_label(selector: Any) -> str:
-    scoring = _scoring(selector)
-    name = display_name(scoring.metric)
-    if scoring.upper == 1.0:
-        return f"cost (1 − {name})"
-    return f"cost ({name})" if scoring.name.startswith("neg_") else f"cost (−{name})"
 
 
 # ---------------------------------------------------------------- text

@@ -27,6 +27,7 @@ from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, judge
 from swarm.validation.diagnostics import Unseen, diagnose
 from swarm.validation.headline import Headline, headline
+from swarm.validation.metrics import cost_label
 
 __all__ = ["page_of"]
 
@@ -117,7 +118,7 @@ def _searched(selector: Any) -> ReportData:
         headline=_in_arguments(head_of(selector)),
         picks=picks,
         agreement=_agreement(selector, one_se_limit(picks)),
-        cost_label=selector._evaluated.scoring.cost_label,
+        cost_label=cost_label(selector._evaluated.scoring),
         findings=[each.as_dict() for each in selector.findings_],
         config_yaml=repr(selector),
         facts=_facts(selector),

@@ -19,11 +19,12 @@ import numpy as np
 
 from swarm.arrays import AnyArray, Bool, Float
 from swarm.errors import InputError, nearest
-from swarm.problem.scoring import scorer_names
+from swarm.problem.scoring import Scoring, scorer_names
 
 __all__ = [
     "LOWER_IS_BETTER",
     "check_metrics",
+    "cost_label",
     "default_metrics",
     "display_name",
     "metric_names",
@@ -82,6 +83,14 @@ _DISPLAY = {
 def display_name(metric: str) -> str:
     """Return the name of a metric in sentences and tables: ``RMSE``, ``balanced accuracy``."""
     return _DISPLAY.get(metric, metric.replace("_", " "))
+
+
+def cost_label(scoring: Scoring) -> str:
+    """Return the name of the cost that a scorer gives: ``1 − accuracy``, ``RMSE``."""
+    name = display_name(scoring.metric)
+    if scoring.upper == 1.0:
+        return f"1 − {name}"
+    return name if scoring.lower_is_better else f"−{name}"
 
 
 def default_metrics(task: str) -> list[str]:
