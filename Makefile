@@ -106,6 +106,7 @@ evidence: $(VENV)/installed  ## The studies behind docs/evidence (hours; DATA=fo
 	$(BIN)/python studies/musk.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python studies/pays.py $(if $(DATA),--data $(DATA))
 	$(if $(DATA),$(BIN)/python studies/false_selections.py --data $(DATA))
+	$(if $(DATA),$(BIN)/python studies/nested.py --data $(DATA))
 
 # Peers have an environment of their own, as some of them hold packages back.
 build/arena/installed: benchmarks/arena/requirements.txt pyproject.toml

@@ -145,7 +145,7 @@ def test_gaps_are_filled_folds_hold_small_classes_and_bins_leave_labels_alone() 
     assert cut["label_a"].nunique() == 101
 
 
-@pytest.mark.parametrize("study", ["two-d", "bees", "musk", "pays", "false-selections"])
+@pytest.mark.parametrize("study", ["two-d", "bees", "musk", "pays", "false-selections", "nested"])
 def test_a_page_is_what_its_rows_say(study: str) -> None:
     module = importlib.import_module(f"studies.{study.replace('-', '_')}")
     page, again = module.page_of(DOCS), f"python studies/{module.__name__[8:]}.py --page"
