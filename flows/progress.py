@@ -163,6 +163,9 @@ class StageDisplay:
         n_fits, work = int(record.known.sum()), 0.0
         if self.forecast is not None and n_fits:
             work = n_fits * self.forecast.fit_seconds.of(int(mask.sum()))
+            if self.work:
+                elapsed = self.clock() - self._started
+                self.forecast.correct(elapsed / (self._work_done + work))
         self.count(n_fits, work)
 
     def ahead(self) -> float | None:

@@ -174,6 +174,10 @@ class Forecast:
         if not self.has_learned and self.fit_seconds.is_known:
             self.learn(self.fit_seconds.of(n_units) / self._workload.workers, n_units)
 
+    def correct(self, ratio: float) -> None:
+        """Learn the pace anew: wall time over the training time that was expected."""
+        self._per_fit = ratio * self.fit_seconds.of(self._pace_units)
+
     def of(self, stage: Stage) -> float:
         """Return the seconds of a stage; 0 if it is not one after the search."""
         if stage not in AFTER:

@@ -191,17 +191,20 @@ def test_a_stage_is_announced_as_it_starts_and_every_minute(capsys, verbosity):
 
 def test_a_model_of_all_features_that_takes_longer_does_not_spoil_the_eta(capsys):
     """The fits on all 1,000 units come first, and take 100 times as long as the others."""
-    forecast, now = Forecast(Workload(has_model=False), n_units=1000), [0.0]
+    judged = Workload(has_model=False, contender_all_fits=1)
+    forecast, now = Forecast(judged, n_units=1000), [0.0]
     small, everything = np.arange(1000) < 10, np.ones(1000, dtype=bool)
     for mask, seconds in ((small, 5.0), (~small, 495.0)):
         forecast.fitted(mask, trained(5, seconds))
     given = {"total": 50, "work": 45 * 1.0 + 5 * 100.0, "forecast": forecast}
-    after = forecast.after(Stage.CONFIRM)
     with show_stage(Stage.CONFIRM, 1, **given, clock=lambda: now[0]) as shown:
-        now[0] += 500.0
-        shown.fit(everything, trained(5, seconds=500.0))
-        assert shown.ahead() == pytest.approx(45.0 + after, rel=0.01)
-    assert ": 5 of 50 fits, about 0:00:5" in capsys.readouterr().err
+        # Half as long as it was expected to, and so will the model that follows.
+        now[0] += 250.0
+        shown.fit(everything, trained(5, seconds=250.0))
+        after = 50.0 + 2.0 + 6.0
+        assert forecast.after(Stage.CONFIRM) == pytest.approx(after, rel=0.01)
+        assert shown.ahead() == pytest.approx(45.0 / 2 + after, rel=0.01)
+    assert ": 5 of 50 fits, about 0:01:2" in capsys.readouterr().err
 
 
 def test_a_confirmation_after_archived_epochs_takes_its_eta_from_the_times_in_the_archive():
