@@ -75,10 +75,14 @@ def warm_setting(warm: str | None) -> list[str]:
 
 def has_runs(uri: str | None) -> bool:
     """Whether a tracking store may have runs: an SQLite file that does not exist has none."""
+    return _may_exist(_tracking_section(uri))
+
+
+def _may_exist(section: TrackingSection) -> bool:
     from tasks.secrets import expand
     from tasks.tracking.store import is_sqlite, resolve, sqlite_file
 
-    address = resolve(expand(_tracking_section(uri).uri, "address of the tracking store"))
+    address = resolve(expand(section.uri, "address of the tracking store"))
     return not is_sqlite(address) or sqlite_file(address).exists()
 
 
@@ -95,7 +99,7 @@ def tracking_of(uri: str | None, *, create: bool = False) -> Any:
 
     # Not by `flows.tracking`: what writes runs imports pandas, scikit-learn and Prefect.
     section = _tracking_section(uri)
-    if not create and not has_runs(uri):
+    if not create and not _may_exist(section):
         raise InputError(
             f"there are no runs in {section.uri!r}, which does not exist; change to the folder of "
             "your runs, or pass --tracking-uri"
