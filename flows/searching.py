@@ -11,7 +11,7 @@ import numpy as np
 from conf.schema import SelectConfig
 from flows.progress import display, say, show_stage
 from flows.stages import Forecast, Stage
-from swarm.arrays import Bool, Int
+from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
 from swarm.search.confirmation import ConfirmationPlan, candidates
 from swarm.search.driver import Search, SearchState
@@ -70,11 +70,6 @@ def search_as_configured(
             )
             counters[:] = [shown.enter_context(line).fit]
 
-        def recall(evaluator: CrossValidation, masks: Bool) -> None:
-            """Teach the forecast how long the models of the archive took."""
-            if evaluator.fits_models:
-                forecast.recall(masks, evaluator.known.lookup(masks))
-
         def started(evaluator: CrossValidation) -> None:
             shown.close()
             say(evaluator.way, verbosity)
@@ -99,7 +94,9 @@ def search_as_configured(
                 )
             begin(Stage.SEARCH, f"ranking the units with at most {most:,} fits")
             found = cut_by_importance(prefilter, evaluator)
-            recall(evaluator, ~prefilter.problem.space.forbidden[None, :])
+            if evaluator.fits_models:
+                everything = ~prefilter.problem.space.forbidden[None, :]
+                forecast.recall(everything, evaluator.known.lookup(everything))
             return found
 
         def cut_ended(cut: Cut) -> None:
@@ -153,11 +150,14 @@ def search_as_configured(
             masks = candidates(result, searched, confirmation)
             masks = np.vstack([masks, ~result.space.forbidden])
             text = f"confirming {len(masks) - 1} subsets on {fresh.n_folds} fresh folds"
-            recall(searched, masks)
-            recall(fresh, masks)
-            forecast.guess_pace(float(masks[:-1].sum(axis=1).mean()))
             # The baseline and the shared features may not have been searched.
-            fits = _missing(fresh, masks) + _missing(searched, masks)
+            fits = np.zeros(len(masks), dtype=np.int64)
+            for each in (searched, fresh):
+                if each.fits_models:
+                    records = each.known.lookup(masks)
+                    forecast.recall(masks, records)
+                    fits += [int((~record.known).sum()) for record in records]
+            forecast.guess_pace(float(masks[:-1].sum(axis=1).mean()))
             # A model of all features may take much longer than one of a subset.
             seconds = [forecast.fit_seconds.of(size) for size in masks.sum(axis=1).tolist()]
             begin(Stage.CONFIRM, text, int(fits.sum()), float(fits @ seconds))
@@ -181,13 +181,6 @@ def search_as_configured(
     _log_parts(finished.result, log, verbosity)
     _log_confirmation(finished.result, log, verbosity)
     return finished
-
-
-def _missing(evaluator: CrossValidation, masks: Bool) -> Int:
-    """Count the folds of each mask that are not in the archive; 0 if no models are fitted."""
-    if not evaluator.fits_models:
-        return np.zeros(len(masks), dtype=np.int64)
-    return np.array([(~record.known).sum() for record in evaluator.known.lookup(masks)])
 
 
 def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:
