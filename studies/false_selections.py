@@ -6,13 +6,11 @@ which selections are false. A repetition is what ``swarm stability --seeds 0 --p
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,9 +26,8 @@ from conf.schema import SelectConfig
 from flows.configured import plan_as_configured, prepare_as_configured
 from flows.progress import say
 from studies.page import Page, write_page
-from studies.runner import section
+from studies.runner import environment, facts_of, save_facts, section
 from studies.tables import find, read
-from swarm.planning import this_machine
 from swarm.statistics.spearman import spearman_distance
 from swarm.strategies.catalogue import make
 from swarm.validation.stability import CORE, NOISE
@@ -245,17 +242,12 @@ def main(
 ) -> None:
     """Run the repetitions that have no row yet, then write the page."""
     logging.disable(logging.INFO)
-    path, about = out / "results" / f"{STUDY}.csv", out / "results" / f"{STUDY}.json"
+    path = out / "results" / f"{STUDY}.csv"
     if not page:
         tables = {
             name: read(found) for name, found in find(data, multilabel=False, only=SETS).items()
         }
-        facts = json.loads(about.read_text()) if about.exists() else {"seconds": {}}
-        names = ("swarmselect", "numpy", "scikit-learn")
-        facts["versions"] = {name: version(name) for name in names}
-        machine = this_machine()
-        memory = round((machine.memory or 0) / 2**30)
-        facts["machine"] = {"cores": machine.cores, "memory_gib": memory}
+        facts = {"seconds": {}} | facts_of(STUDY, out) | environment()
         done = set(_rows(path)[_KEY].itertuples(index=False, name=None))
         # Repetition by repetition, so that an interrupted study has as many of each.
         for number in range(repetitions):
@@ -270,7 +262,7 @@ def main(
                         row = repetition(design, name, features, number, pairs, distinct)
                     pd.concat([_rows(path), pd.DataFrame([row])]).to_csv(path, index=False)
                     facts["seconds"][design] = facts["seconds"].get(design, 0) + row["seconds"]
-                    about.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+                    save_facts(STUDY, out, facts)
                     say(
                         f"{design} {name} {number}: {row['stable_n']} stable, "
                         f"{row['stable_false']} false, {row['seconds']} s"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +11,8 @@ import pandas as pd
 import typer
 
 from conf.load import load_select
-from studies.page import Page, signed, write_page
-from swarm.planning import this_machine
+from studies.page import Page, interval, signed, write_page
+from studies.runner import environment, save_facts
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.metrics import display_name
 
@@ -81,7 +80,7 @@ def _table(own: pd.DataFrame) -> pd.DataFrame:
     metric = display_name(str(own["metric"].iloc[0]))
     differences = [
         f"{signed(row['difference_gain'])} "
-        f"[{signed(row['difference_low'])}, {signed(row['difference_high'])}]"
+        f"{interval(row['difference_low'], row['difference_high'])}"
         if row["difference_gain"] == row["difference_gain"]
         else ""
         for _, row in own.iterrows()
@@ -106,7 +105,7 @@ def main(
     """Run the configurations that have no rows yet, then write the page."""
     from flows.nested import OuterPlan, nested
 
-    path, about = out / "results" / f"{STUDY}.csv", out / "results" / f"{STUDY}.json"
+    path = out / "results" / f"{STUDY}.csv"
     logging.disable(logging.INFO)
     for name, (folds, roles) in {} if page else PROTOCOLS.items():
         rows = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["configuration"])
@@ -123,18 +122,8 @@ def main(
         assert isinstance(config.scoring, str)
         own = rows_of(name, config.scoring, json.loads(json.dumps(found.as_dict())))
         pd.concat([rows, own]).to_csv(path, index=False)
-        machine = this_machine()
-        facts = {
-            "versions": {
-                each: version(each) for each in ("swarmselect", "scikit-learn", "lightgbm")
-            },
-            "machine": {
-                "cores": machine.cores,
-                "memory_gib": round((machine.memory or 0) / 2**30),
-            },
-            "seconds": {},
-        }
-        about.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        # The hours on the page are those of the models: parts of these runs were resumed.
+        save_facts(STUDY, out, {"seconds": {}} | environment())
     write_page(STUDY, page_of(out), out)
 
 

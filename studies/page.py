@@ -22,6 +22,7 @@ __all__ = [
     "UnsupportedClaimError",
     "corrected_gains",
     "holm",
+    "interval",
     "render",
     "signed",
     "unfinished",
@@ -88,7 +89,7 @@ def render(study: str, page: Page, out: Path) -> str:
         "duration": _duration,
         "table": _markdown,
     }
-    environment.globals |= {"claim": claim, "interval": _interval}
+    environment.globals |= {"claim": claim, "interval": interval}
     values = {**page.values, "provenance": _provenance(facts_of(study, out))}
     text = environment.get_template(f"{study}.md.j2").render(values)
     if wrong:
@@ -174,7 +175,8 @@ def signed(value: float, digits: int = 3) -> str:
     return text[1:] if float(text) == 0 else text.replace("-", "−").replace("inf", "∞")
 
 
-def _interval(low: float, high: float, digits: int = 3) -> str:
+def interval(low: float, high: float, digits: int = 3) -> str:
+    """Write the interval of a difference: ``[−0.004, +0.012]``."""
     return f"[{signed(low, digits)}, {signed(high, digits)}]"
 
 

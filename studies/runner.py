@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import time
 import warnings
@@ -30,13 +29,15 @@ from flows.compare_progress import cell_display
 from flows.configured import PreparedData, fetched, plan_as_configured, prepare_as_configured
 from flows.prefect_server import start_prefect
 from studies.rows import COLUMNS, KEY, Rows
+from swarm.planning import this_machine
 from swarm.search.result import SearchResult
 from swarm.search.runner import SearchPlan
 from swarm.strategies.catalogue import make, strategy_class
 from swarm.validation import judge
+from tasks.files import write_atomically
 from tasks.search_cell import Cell, CellResult, search_cell
 
-__all__ = ["Part", "facts_of", "rows_of", "run_study", "section"]
+__all__ = ["Part", "environment", "facts_of", "rows_of", "run_study", "save_facts", "section"]
 
 _PACKAGES = ("swarmselect", "numpy", "scikit-learn", "lightgbm")
 # Up to this many units searches meet the same subsets again and again, and share them in a file.
@@ -193,8 +194,7 @@ def _run(
                 shown.finished(result)
             spent = facts["seconds"].get(part.name, 0.0) + time.monotonic() - started
             facts["seconds"][part.name] = round(spent, 1)
-            facts |= _machine()
-            _save(out / "results" / f"{study}.json", facts)
+            save_facts(study, out, facts | environment())
 
 
 def _archive(part: Part, data: PreparedData, shared: Path) -> str:
@@ -269,16 +269,20 @@ def _test_costs(search: SearchResult, data: PreparedData, seed: int) -> dict[str
     }
 
 
-def _machine() -> dict[str, Any]:
-    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+def environment() -> dict[str, Any]:
+    """Versions and machine that a study is run with."""
+    machine = this_machine()
     packages = {name: version(name) for name in _PACKAGES}
     return {
         "versions": {"Python": platform.python_version(), **packages},
-        "machine": {"cores": len(os.sched_getaffinity(0)), "memory_gib": round(gib)},
+        "machine": {
+            "cores": machine.cores,
+            "memory_gib": round((machine.memory or 0) / 2**30),
+        },
     }
 
 
-def _save(path: Path, facts: Mapping[str, Any]) -> None:
-    part = path.with_suffix(".json.part")
-    part.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.replace(path)
+def save_facts(study: str, out: Path, facts: Mapping[str, Any]) -> None:
+    """Write what `facts_of` reads, whole or not at all."""
+    text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+    write_atomically(out / "results" / f"{study}.json", text, 0o644)
