@@ -64,7 +64,8 @@ def told(
     [
         (unseen(0.01, 0.05), 0.1, "Keep these 4 of 6 features", "90 unseen rows"),
         (unseen(-0.01, 0.05), 0.1, "No clear difference: 4 of 6 features do", "90 unseen rows"),
-        (None, 0.1, "Keep these 4 of 6 features", "10 fresh folds"),
+        (None, 0.1, "4 of 6 features selected, not tested on unseen rows", "10 fresh folds"),
+        (None, 0.0, "4 of 6 features selected, not tested on unseen rows", "10 fresh folds"),
         (unseen(-0.01, 0.05), 0.0, "No clear difference: 4 of 6 features do", "90 unseen rows"),
         (unseen(-0.23, -0.07), 0.1, "Keep all 6 features", "90 unseen rows"),
         (unseen(-0.01, 0.05), -0.1, "Keep all 6 features", "10 fresh folds"),
@@ -80,7 +81,9 @@ def test_the_title_follows_the_evidence_and_the_first_figure_supports_it(
     assert head.title == title
     assert head.names_features == (not title.startswith("Keep all"))
     assert first is None or head.evidence[0].rows == first
-    assert head.evidence[0].verdict == head.verdict
+    assert head.evidence[0].verdict == head.verdict or not head.tested
+    assert head.verdict != "better" or head.tested
+    assert str(head).splitlines() == [f"{title}.", *head.sentences()]
 
 
 def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> None:
@@ -102,14 +105,15 @@ def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> Non
 
 
 def test_with_more_columns_than_rows_fresh_folds_are_not_trusted_to_show_the_optimism() -> None:
-    doubt = "Fresh folds have the rows of the search"
-    assert doubt in told(AUC, None, 0.1, n_rows=5).searched
-    assert doubt not in told(AUC, None, 0.1, n_rows=6).searched
+    doubt, evidence = "Fresh folds have the rows of the search", unseen(0.01, 0.05)
+    assert doubt in told(AUC, evidence, 0.1, n_rows=5).searched
+    assert doubt not in told(AUC, evidence, 0.1, n_rows=6).searched
+    assert doubt in told(AUC, None, 0.1).searched
 
 
 def test_the_smallest_subset_that_is_not_worse_is_offered_unless_it_is_the_answer() -> None:
     offer = told(AUC, None, 0.0).offer
-    assert "not worse than all features by more than 0.05 in cost" in offer
+    assert "not worse than all features on fresh folds by more than 0.05 in cost" in offer
     assert "2 features, x0, x1." in offer
     assert told(AUC, None, 0.0, (2, 4)).offer == ""
     # Nor are all features, which are not worse than themselves.
@@ -130,6 +134,10 @@ def test_a_stored_report_has_its_headline_and_an_earlier_one_that_of_its_confirm
     again = report_of(report_text(data)).head()
     assert again == head
     assert json.loads(json.dumps(head.as_dict()))["title"] == "Keep all 6 features"
+    untested = told(AUC, None, 0.1)
+    assert Headline.of_dict(untested.as_dict()) == untested
+    older_dict = {k: v for k, v in head.as_dict().items() if k != "tested"}
+    assert Headline.of_dict(older_dict) == head
     older = replace(plain_report(), confirmation={"verdict": "worse", "sentence": "why"})
     assert older.head().title == "Keep all 12 features"
 

@@ -244,6 +244,35 @@ def test_the_report_on_test_rows_compares_one_model_each_as_that_of_a_run(
         assert title in text
 
 
+def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it() -> None:
+    rng = np.random.default_rng(0)
+    features, target = rng.normal(size=(1100, 100)), rng.integers(0, 2, 1100)
+    rows, new = slice(0, 100), slice(100, 1100)
+    selector = SubsetSelector(GaussianNB(), epochs=15, confirm=True)
+    selector.fit(features[rows], target[rows])
+    assert selector.confirmation_.verdict == "better"
+    assert "of 100 features selected, not tested on unseen rows" in selector.summary()
+    assert "SWM205" in selector.summary()
+    assert "not tested on unseen rows" in selector._repr_html_()
+    head = selector.judge(features[rows], target[rows], test=(features[new], target[new]))
+    unseen, fresh = head.evidence
+    assert (unseen.verdict, fresh.verdict) == ("no clear difference", "better")
+    assert head.verdict == "no clear difference"
+    assert unseen.rows == "1,000 unseen rows"
+    assert fresh.chosen - unseen.chosen > 0.1
+
+
+def test_another_pick_is_judged_as_it_is(fitted: SubsetSelector) -> None:
+    picked = clone(fitted).fit(X[TRAIN], Y[TRAIN]).repick("parsimonious")
+    head = picked.judge(X[TRAIN], Y[TRAIN], test=(X[TEST], Y[TEST]))
+    assert (head.n_features, len(head.evidence)) == (len(picked.subset_), 1)
+    chosen = GaussianNB().fit(X[TRAIN][picked.subset_], Y[TRAIN])
+    score = chosen.score(X[TEST][picked.subset_], Y[TEST])
+    assert head.evidence[0].chosen == pytest.approx(score)
+    with pytest.raises(DataError, match="X has other columns"):
+        picked.judge(X.rename(columns={"ash": "dust"}), Y, test=(X, Y))
+
+
 def test_a_report_is_refused_for_rows_that_are_not_those_of_the_fit(
     fitted: SubsetSelector, tmp_path: Path
 ) -> None:

@@ -68,8 +68,6 @@ def _gain(confirmation: Confirmation | None) -> Finding | None:
 
 def _rows(result: SearchResult, target: NDArray[Any], task: str) -> Finding | None:
     """The rule of SWM205."""
-    if result.confirmation is not None and result.confirmation.verdict == "better":
-        return None
     tried = result.state.counts.distinct
     rows = len(target)
     counted = f"{rows:,} rows"

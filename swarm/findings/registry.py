@@ -274,8 +274,8 @@ _ALL = (
         "The best of K equally good subsets looks better than they are by up to"
         " sqrt(2 ln K) standard errors of a cost. Below 50 rows per unit of ln K (for classes:"
         " the rows of the rarest class times the number of classes), this is 0.06 for an error of"
-        " 0.1, and 0.1 for an error of 0.5: more than most selections gain. It is not reported if"
-        " fresh folds confirm the gain.",
+        " 0.1, and 0.1 for an error of 0.5: more than most selections gain. Fresh folds do not show"
+        " it, as they have the same rows; unseen rows do.",
         "search fewer subsets (budget.distinct), or collect more rows",
     ),
     Kind(

@@ -133,6 +133,39 @@ class SelectionDisplay:
         path.write_text(page_of(self, X, y, test, params), encoding="utf-8")
         return path
 
+    @raises_in_arguments
+    def judge(self, X: Any, y: Any, test: tuple[Any, Any], **params: Any) -> Headline:
+        """Compare the selected features with all features on rows that `fit` has not seen.
+
+        One model of each is fitted on the rows of the fit, and the difference of their scores is
+        reported with a confidence interval, in the metric of the search. Only such rows can show
+        that a selection is better: the search chose on its own rows, which fresh folds share.
+
+        Parameters
+        ----------
+        X, y
+            Rows that `fit` was called with.
+        test : (X_test, y_test)
+            Rows that `fit` has not seen.
+        **params
+            As for `fit`: ``groups``, ``sample_weight`` and others.
+
+        Returns
+        -------
+        swarm.validation.headline.Headline
+            ``print`` shows the headline and its evidence; ``verdict`` is ``"better"``, ``"no clear
+            difference"`` or ``"worse"``.
+
+        Raises
+        ------
+        DataError
+            If `X` or the test rows have other columns than the rows of the fit.
+        """
+        check_is_fitted(self, "subset_")
+        from swarm.selector.report import headline_of
+
+        return headline_of(self, X, y, test, params)
+
     def summary(self) -> str:
         """Summarise the selection in about ten lines of text.
 
@@ -270,9 +303,9 @@ def _rows(selector: Any) -> list[tuple[str, str]]:
     name = display_name(scoring.metric)
     found = number(scoring.natural(selector.cost_))
     rows.append(("score", f"{name} {found} in the search (cost {selector.cost_:.4g})"))
-    rows += [("confirmed", sentence) for sentence in head.sentences()]
+    rows += [("fresh folds", sentence) for sentence in head.sentences()]
     if confirmation is None:
-        rows.append(("confirmed", "no; confirm=True evaluates the best subsets on fresh folds"))
+        rows.append(("fresh folds", "none; confirm=True evaluates the best subsets on them"))
     others = [f"{rule}, {size} features, {name} {value}" for rule, size, value in _picks(selector)]
     rows += [("repick", other) for other in others]
     rows += result.outcomes
@@ -280,7 +313,9 @@ def _rows(selector: Any) -> list[tuple[str, str]]:
     rows.append(("search", f"{work}; ended by {result.reason}"))
     codes = [f"{each.code} {each.title}" for each in selector.findings_]
     rows.append(("findings", "; ".join(codes) if codes else "none"))
-    rows.append(("next", "transform(X), plot(), report('report.html', X, y)"))
+    rows.append(
+        ("next", "transform(X), plot(), report('report.html'), judge(X, y, test=(X_test, y_test))")
+    )
     return rows
 
 
@@ -321,13 +356,11 @@ def _panel(selector: Any) -> str:
     """Return the result as HTML above scikit-learn's diagram; empty before the fit."""
     if not hasattr(selector, "subset_"):
         return ""
-    head, result = head_of(selector), selector.result_
-    title = f"{len(selector.subset_):,} of {result.space.n_columns:,} features selected"
-    lines = [escape(text) for text in (f"{head.title}.", *head.sentences())]
-    scoring = _scoring(selector)
-    if not head.sentences():
+    head, scoring = head_of(selector), _scoring(selector)
+    lines = [escape(text) for text in head.sentences()]
+    if not lines:
         name, value = display_name(scoring.metric), number(scoring.natural(selector.cost_))
-        lines.append(escape(f"{name} {value} in the search, not confirmed on fresh folds."))
+        lines.append(escape(f"{name} {value} in the search, not evaluated on fresh folds."))
     if selector.findings_:
         codes = ", ".join(f"{each.code} ({each.title.lower()})" for each in selector.findings_)
         lines.append(escape(f"Findings: {codes}."))
@@ -336,7 +369,7 @@ def _panel(selector: Any) -> str:
         "border-radius:8px;padding:10px 14px;margin-bottom:8px;max-width:900px;"
         'font-family:sans-serif;font-size:13px;line-height:1.5">'
         '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;gap:4px 24px">'
-        f"<strong>{escape(title)}</strong>{_sparkline(selector.history_)}</div>"
+        f"<strong>{escape(head.title)}</strong>{_sparkline(selector.history_)}</div>"
         f'<div style="margin:6px 0">{_chips(_ranked(selector))}</div>'
         f"<div>{'<br>'.join(lines)}</div></div>"
     )

@@ -29,7 +29,16 @@ from swarm.validation.diagnostics import Unseen, diagnose
 from swarm.validation.headline import Headline, headline
 from swarm.validation.metrics import cost_label
 
-__all__ = ["page_of"]
+__all__ = ["headline_of", "page_of"]
+
+
+def headline_of(
+    selector: Any, X: Any, y: Any, test: tuple[Any, Any], params: dict[str, Any]
+) -> Headline:
+    """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
+    problem = _problem_of(selector, X, y, params)
+    judgement = _judgement(selector, problem, _like(selector, problem, test))
+    return _in_arguments(_tested(selector, judgement))
 
 
 def page_of(
@@ -213,8 +222,25 @@ def _judged(
     test: tuple[pd.DataFrame, pd.Series | pd.DataFrame],
 ) -> ReportData:
     """Add the comparison on test rows, of one model of the selected features."""
+    judgement = _judgement(selector, problem, test)
+    return replace(
+        data,
+        headline=_in_arguments(_tested(selector, judgement)),
+        figures=_without_copies(judgement.table),
+        differences=_without_copies(judgement.differences),
+        test_cost=judgement.costs.get("best_subset"),
+        optimism=judgement.optimism,
+        level=judgement.level,
+        positive=judgement.positive,
+        facts={**data.facts, "rows": _rows(problem, judgement)},
+    )
+
+
+def _judgement(
+    selector: Any, problem: Problem, test: tuple[pd.DataFrame, pd.Series | pd.DataFrame]
+) -> Judgement:
     scoring, binary = problem.scoring, problem.task == "binary"
-    judgement = judge(
+    return judge(
         problem.estimator,
         (problem.features, _target(problem.target)),
         test,
@@ -227,22 +253,14 @@ def _judged(
         seed=int(selector.random_state),
         n_jobs=1 if selector.n_jobs is None else selector.n_jobs,
     )
-    head = data.headline
+
+
+def _tested(selector: Any, judgement: Judgement) -> Headline:
+    """Return the headline of a fitted selector on test rows."""
     if selector.picked_ == "best":
-        head = _in_arguments(headline(selector.result_, scoring, judgement))
-    elif judgement.selection is not None and head is not None:
-        head = replace(head, verdict=judgement.selection.verdict, evidence=(judgement.selection,))
-    return replace(
-        data,
-        headline=head,
-        figures=_without_copies(judgement.table),
-        differences=_without_copies(judgement.differences),
-        test_cost=judgement.costs.get("best_subset"),
-        optimism=judgement.optimism,
-        level=judgement.level,
-        positive=judgement.positive,
-        facts={**data.facts, "rows": _rows(problem, judgement)},
-    )
+        return headline(selector.result_, selector._evaluated.scoring, judgement)
+    head, found = head_of(selector), judgement.selection
+    return head if found is None else replace(head, verdict=found.verdict, evidence=(found,))
 
 
 def _without_copies(table: pd.DataFrame) -> pd.DataFrame:

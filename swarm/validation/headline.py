@@ -8,7 +8,6 @@ Terminal, report, MLflow and registration all follow this one verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,8 +29,8 @@ class Headline:
     ----------
     verdict : {"better", "no clear difference", "worse"}
         ``worse`` if either comparison is significantly worse or the confirmation declined all
-        subsets; else that of the test rows, and that of the fresh folds where none were compared:
-        the search chose on the rows of these folds.
+        subsets; else that of the test rows. The search chose on the rows of the fresh folds: alone
+        they cannot show that a subset is better.
     n_features, n_available : int
     evidence : tuple of Evidence
         That which supports the verdict first, the test rows before the fresh folds.
@@ -39,6 +38,9 @@ class Headline:
         The smallest subset that is not worse than all features; empty if it is the chosen one.
     searched : str
         Score of the chosen subset in the search, and the winner's curse.
+    tested : bool
+        Whether the chosen columns were compared with all on rows that no search saw, or all
+        features cannot be fitted.
     """
 
     verdict: Verdict
@@ -47,10 +49,14 @@ class Headline:
     evidence: tuple[Evidence, ...] = ()
     offer: str = ""
     searched: str = ""
+    tested: bool = True
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.title}.", *self.sentences()])
 
     @property
     def title(self) -> str:
-        """One of three headlines; without any evidence a plain statement."""
+        """One of three headlines; without evidence from unseen rows a plain statement."""
         few, everything = f"{self.n_features:,}", f"{self.n_available:,}"
         noun = "feature" if self.n_available == 1 else "features"
         if self.verdict == "better":
@@ -59,6 +65,8 @@ class Headline:
             return f"Keep all {everything} {noun}"
         if not self.evidence:
             return f"{few} of {everything} {noun} selected, not compared with all"
+        if not self.tested:
+            return f"{few} of {everything} {noun} selected, not tested on unseen rows"
         return f"No clear difference: {few} of {everything} {noun} do"
 
     @property
@@ -91,6 +99,7 @@ class Headline:
             evidence=tuple(evidence),
             offer=str(found["offer"]),
             searched=str(found["searched"]),
+            tested=bool(found.get("tested", True)),
         )
 
 
@@ -112,13 +121,18 @@ def headline(
     # All features are not compared with themselves.
     if not declined and judgement is not None and judgement.selection is not None:
         found.append(judgement.selection)
+    tested = bool(found)
     if confirmation is not None and confirmation.gain is not None:
         found.append(_on_fresh_folds(confirmation, scoring))
-    verdicts = [one.verdict for one in found]
-    if confirmation is not None and confirmation.gain is None:
+    if declined or any(one.verdict == "worse" for one in found):
+        verdict: Verdict = "worse"
+    elif tested:
+        verdict = found[0].verdict
+    elif confirmation is not None and confirmation.gain is None:
         # All features cannot be fitted.
-        verdicts.append(confirmation.verdict)
-    verdict = "worse" if declined else _combined(verdicts)
+        verdict, tested = "better", True
+    else:
+        verdict = "no clear difference"
     found.sort(key=lambda one: one.verdict != verdict)
     return Headline(
         verdict,
@@ -126,7 +140,8 @@ def headline(
         result.space.n_columns,
         tuple(found),
         _smallest(result),
-        _searched(result, scoring),
+        _searched(result, scoring, tested),
+        tested,
     )
 
 
@@ -143,13 +158,13 @@ def _smallest(result: SearchResult) -> str:
         return ""
     names = result.space.subset(confirmation.masks[row])
     return (
-        f"Smallest subset that is not worse than all features by more than "
+        f"Smallest subset that is not worse than all features on fresh folds by more than "
         f"{confirmation.margin:g} in cost, at {confirmation.confidence:.0%}: {len(names)} "
         f"feature{'s' * (len(names) != 1)}, {', '.join(names)}. confirm.goal: size selects it."
     )
 
 
-def _searched(result: SearchResult, scoring: Scoring) -> str:
+def _searched(result: SearchResult, scoring: Scoring, tested: bool) -> str:
     """State the score of the result in the search, and the winner's curse."""
     found = number(scoring.natural(result.cost))
     name = display_name(scoring.metric)
@@ -162,19 +177,9 @@ def _searched(result: SearchResult, scoring: Scoring) -> str:
     # Positive if the search promised too much, whatever the sign of the metric.
     curse = signed(confirmation.cost - confirmation.searched_cost)
     text = f"{text}, {fresh} on fresh folds (winner's curse {curse})."
-    if result.space.n_columns > confirmation.n_train + confirmation.n_test:
-        text += (
-            " Fresh folds have the rows of the search: with more columns than rows, they may show "
-            "little of its optimism."
-        )
+    if not tested or result.space.n_columns > confirmation.n_train + confirmation.n_test:
+        text += " Fresh folds have the rows of the search, so they may show little of its optimism."
     return text
-
-
-def _combined(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the first of the verdicts, which weighs most, unless one of them is ``worse``."""
-    if "worse" in verdicts:
-        return "worse"
-    return verdicts[0] if verdicts else "no clear difference"
 
 
 def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Evidence:
