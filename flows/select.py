@@ -384,7 +384,8 @@ def _concluded(
     # A refresh needs its challenger as a version, and compares it with the champion itself.
     name, refreshed = started.registered, log.tags.get("kind") == "refresh"
     asked = refreshed or config.tracking.registers_always
-    declined = name is not None and head.verdict == "worse" and not asked
+    lost = head.verdict == "worse" or not head.beats_guessing
+    declined = name is not None and lost and not asked
     name = None if declined else name
     told = " ".join([f"{head.title}.", *head.sentences(), judgement.verdict()])
     earlier = log.earlier_model(answer)

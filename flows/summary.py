@@ -128,9 +128,12 @@ def _stored(outcome: Outcome) -> str:
     if not outcome.model_uri:
         return "not stored: it cannot be saved without pickle"
     if outcome.declined:
+        why = "all features are better"
+        if not outcome.headline.beats_guessing:
+            why = "it has no clear gain over guessing"
         return (
-            f"{outcome.model_uri} (not registered, as all features are better; to register it, "
-            "set tracking.register to true)"
+            f"{outcome.model_uri} (not registered, as {why}; to register it, set "
+            "tracking.register to true)"
         )
     if not outcome.registered:
         return f"{outcome.model_uri} (stored with the run; tracking.register: auto registers it)"

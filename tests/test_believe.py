@@ -10,13 +10,17 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn import metrics as sk
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.metrics import get_scorer
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, SpaceError
+from swarm.findings.outcome import judgement_findings
 from swarm.problem.space import SearchSpace
 from swarm.validation import judge
 from swarm.validation.bootstrap import blocks, resampled_sums
@@ -113,6 +117,43 @@ def test_selection_from_pure_noise_is_worth_nothing() -> None:
     noise = judge(KNN, train, test, CHOSEN, n_random=3, n_resamples=400)
     assert (noise.differences.query("metric == 'accuracy'")["favours"] == "neither").all()
     assert "which is not distinguishable from none" in noise.verdict("accuracy")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "log_loss"])
+def test_a_model_that_ignores_the_features_is_beaten_by_signal_and_not_by_noise(
+    metric: str,
+) -> None:
+    guesses = {}
+    for effect in (1.2, 0.0):
+        train, test = planted(300, 0, effect=effect), planted(400, 1, effect=effect)
+        options: Any = {"metrics": [metric], "n_random": 1, "n_resamples": 400}
+        judged = judge(GaussianNB(), train, test, CHOSEN, **options)
+        dummy = DummyClassifier(strategy="prior").fit(*train)
+        scorer = get_scorer({"log_loss": "neg_log_loss"}.get(metric, metric))
+        assert judged.guessing is not None
+        assert judged.guessing.value == pytest.approx(abs(scorer(dummy, *test)))
+        guesses[effect] = (judged.guessing.beaten, [f.code for f in judgement_findings(judged)])
+        assert judged.as_dict()["guessing"]["value"] == judged.guessing.value
+    assert guesses[1.2][0]
+    assert "SWM209" not in guesses[1.2][1]
+    assert not guesses[0.0][0]
+    assert "SWM209" in guesses[0.0][1]
+
+
+def test_guessing_is_known_for_labels_and_numbers_and_never_claimed_without_an_interval() -> None:
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame(rng.normal(size=(120, 3)), columns=["x0", "x1", "x2"])
+    numbers = pd.Series(rng.normal(size=120))
+    labels = pd.DataFrame(rng.integers(0, 2, (120, 2)))
+    for model, target in ((KNeighborsRegressor(), numbers), (KNN, labels)):
+        train, test = (table[:60], target[:60]), (table[60:], target[60:])
+        options: Any = {"n_random": 1, "n_resamples": 200}
+        judged = judge(model, train, test, [["x0", "x1"]], **options)
+        assert judged.guessing is not None
+        assert not judged.guessing.beaten
+        one = judge(model, train, test, [["x0", "x1"]], test_groups=np.zeros(60), **options)
+        assert one.guessing is not None
+        assert one.guessing.beaten
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.report.serialization import report_of, report_text
 from swarm.search.confirmation import Confirmation
-from swarm.validation.evidence import Evidence
+from swarm.validation.evidence import Evidence, Guessing
 from swarm.validation.headline import Headline, headline
 from tests.small_report import plain_report
 
@@ -34,6 +34,7 @@ def told(
     gain: float | None,
     sizes: tuple[int, ...] = (4, 2),
     n_rows: int = 100,
+    guessing: Guessing | None = None,
 ) -> Headline:
     """Headline of a subset that costs `gain` less than all features on fresh folds."""
     confirmation = None
@@ -55,7 +56,9 @@ def told(
     result: Any = SimpleNamespace(
         features=SPACE.columns[: sizes[0]], space=SPACE, confirmation=confirmation, cost=0.15
     )
-    judgement: Any = None if evidence is None else SimpleNamespace(selection=evidence)
+    judgement: Any = None
+    if evidence is not None:
+        judgement = SimpleNamespace(selection=evidence, guessing=guessing)
     return headline(result, scoring, judgement)
 
 
@@ -111,6 +114,15 @@ def test_with_more_columns_than_rows_fresh_folds_are_not_trusted_to_show_the_opt
     assert doubt in told(AUC, None, 0.1).searched
 
 
+def test_nothing_is_kept_for_a_gain_over_all_features_without_one_over_guessing() -> None:
+    for evidence in (unseen(0.01, 0.05), unseen(-0.01, 0.05)):
+        beaten = told(AUC, evidence, 0.1, guessing=Guessing("roc_auc", 0.5, True))
+        assert beaten == told(AUC, evidence, 0.1)
+        head = told(AUC, evidence, 0.1, guessing=Guessing("roc_auc", 0.5, False))
+        assert head.title == "No clear gain over guessing, with 4 of 6 features or with all"
+        assert Headline.of_dict(head.as_dict()) == head
+
+
 def test_the_smallest_subset_that_is_not_worse_is_offered_unless_it_is_the_answer() -> None:
     offer = told(AUC, None, 0.0).offer
     assert "not worse than all features on fresh folds by more than 0.05 in cost" in offer
@@ -136,7 +148,7 @@ def test_a_stored_report_has_its_headline_and_an_earlier_one_that_of_its_confirm
     assert json.loads(json.dumps(head.as_dict()))["title"] == "Keep all 6 features"
     untested = told(AUC, None, 0.1)
     assert Headline.of_dict(untested.as_dict()) == untested
-    older_dict = {k: v for k, v in head.as_dict().items() if k != "tested"}
+    older_dict = {k: v for k, v in head.as_dict().items() if k not in ("tested", "beats_guessing")}
     assert Headline.of_dict(older_dict) == head
     older = replace(plain_report(), confirmation={"verdict": "worse", "sentence": "why"})
     assert older.head().title == "Keep all 12 features"

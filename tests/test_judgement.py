@@ -12,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import DataError, InputError
+from swarm.validation.answers import Answers
 from swarm.validation.bootstrap import interval, n_independent, resampled_sums
 from swarm.validation.contenders import CONTENDERS, Contender, committee_rows
 from swarm.validation.evaluation_target import EvaluationTarget
@@ -25,6 +26,7 @@ from swarm.validation.metrics import (
     metric_values,
     row_statistics,
 )
+from swarm.validation.scorer_metrics import measure_metrics
 
 # ---------------------------------------------------------------- targets
 
@@ -117,7 +119,13 @@ def test_a_difference_favours_whom_its_interval_says(metric: str) -> None:
     few = y.copy()
     few[0] = 1 - few[0]
     wrong = [y, y, 1 - y, few, y, y]
-    table, gaps = figures(contenders, wrong, truth, [metric], None, 200, 0.95, 0)
+
+    def told(predicted: Any, n_resamples: int = 200, groups: Any = None) -> Any:
+        answers = [Answers(one) for one in predicted]
+        measured = measure_metrics(answers, truth, [metric], groups, n_resamples, 0)
+        return figures(contenders, measured, lambda draws: interval(draws, 0.95))
+
+    table, gaps = told(wrong)
     assert gaps["favours"].tolist() == ["neither", "ensemble", "neither", "neither"]
     assert gaps["contender"].tolist() == list(CONTENDERS)[1:]
     sign = -1 if metric == "hamming_loss" else 1
@@ -126,10 +134,10 @@ def test_a_difference_favours_whom_its_interval_says(metric: str) -> None:
     assert table.set_index("contender").loc["random_subsets", "n_features"] == round(3.5)
     assert (table["n_models"] == 2).all()
     swapped = [1 - y, y, y, y, y, y]
-    _, gaps = figures(contenders, swapped, truth, [metric], None, 200, 0.95, 0)
+    _, gaps = told(swapped)
     assert gaps["favours"].tolist() == list(CONTENDERS)[1:]
     pairs = np.arange(40) < 20
-    known, _ = figures(contenders, swapped, truth, [metric], pairs, 20, 0.95, 0)
+    known, _ = told(swapped, 20, pairs)
     assert known["low"].notna().all()
 
 

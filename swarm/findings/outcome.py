@@ -14,6 +14,7 @@ from swarm.search.fidelity import PartsResult
 from swarm.search.proxy import LOW_CORRELATION
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch
+from swarm.validation.evidence import number
 from swarm.validation.judgement import Judgement
 from swarm.validation.metrics import display_name
 from swarm.validation.stability import interpret_index, nogueira
@@ -48,7 +49,7 @@ def search_findings(finished: FinishedSearch, target: NDArray[Any], task: str) -
 
 def judgement_findings(judgement: Judgement) -> list[Finding]:
     """Return the reasons to doubt the result of a search, from the test rows."""
-    parts = (_optimism(judgement), _random(judgement))
+    parts = (_optimism(judgement), _random(judgement), _guessing(judgement))
     return [part for part in parts if part is not None]
 
 
@@ -146,4 +147,19 @@ def _random(judgement: Judgement) -> Finding | None:
         "SWM204",
         f"the ensemble differs from ensembles of random subsets by {row['difference']:+.3f}"
         f"{interval} in {display_name(str(metric))}",
+    )
+
+
+def _guessing(judgement: Judgement) -> Finding | None:
+    guessing = judgement.guessing
+    if guessing is None or guessing.beaten:
+        return None
+    table = judgement.table[judgement.table["metric"] == guessing.metric]
+    values = table.set_index("contender")["value"]
+    return found(
+        "SWM209",
+        f"on {judgement.n_rows:,} test rows a model that ignores the features has "
+        f"{display_name(guessing.metric)} {number(guessing.value)}, the ensemble "
+        f"{number(values['ensemble'])} and one model of all features "
+        f"{number(values['all_features'])}; neither is significantly better",
     )

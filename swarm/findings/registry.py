@@ -304,6 +304,17 @@ _ALL = (
         "set budget.rows to a larger number, or to null",
     ),
     Kind(
+        "SWM209",
+        "No better than guessing",
+        "warning",
+        "On the test rows neither the ensemble nor one model of the selected or of all features is"
+        " significantly better than a model that ignores the features: one that predicts the most"
+        " frequent class (with the shares of the classes as probabilities), or the mean of the"
+        " target. Without a signal all subsets do equally, and the selected columns mean nothing.",
+        "look for columns or a model that predict the target, or hold out more rows, before"
+        " selecting columns",
+    ),
+    Kind(
         "SWM301",
         "Drifted columns of the champion",
         "warning",

@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from swarm.arrays import AnyArray
 from swarm.ensemble import SubsetEnsemble, has_probabilities
 
-__all__ = ["Answers", "answers_of"]
+__all__ = ["Answers", "answers_of", "guess"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,24 @@ def answers_of(ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Answers:
     if len(ensemble.models_) == 1 and hasattr(ensemble.models_[0], "decision_function"):
         decision = ensemble.models_[0].decision_function(rows[ensemble.subsets_[0]])
     return Answers(predicted, proba, decision, classes)
+
+
+def guess(task: str, target: AnyArray, n_rows: int) -> Answers:
+    """Return the answers of a model that ignores the features.
+
+    Parameters
+    ----------
+    task : str
+    target : (n_train,) or (n_train, n_labels)
+        Target of the training rows.
+    n_rows : int
+        Number of test rows.
+    """
+    blank = np.zeros((n_rows, 1))
+    if task == "regression":
+        return Answers(DummyRegressor().fit(target, target).predict(blank))
+    model = DummyClassifier(strategy="prior").fit(target, target)
+    return Answers(model.predict(blank), model.predict_proba(blank), None, model.classes_)
 
 
 def _rows(positions: Any) -> NDArray[np.intp]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name
 
-__all__ = ["Evidence", "Verdict", "number", "signed", "with_interval"]
+__all__ = ["Evidence", "Guessing", "Verdict", "number", "signed", "with_interval"]
 
 Verdict = Literal["better", "no clear difference", "worse"]
 
@@ -67,6 +67,29 @@ class Evidence:
     def difference_and_interval(self) -> str:
         """Return the difference with its sign and interval."""
         return with_interval(self.difference, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Guessing:
+    """A model that ignores the features, on the test rows.
+
+    It predicts the most frequent class with the shares of the classes as probabilities, or the
+    mean of the target.
+
+    Attributes
+    ----------
+    metric : str
+        Natural name.
+    value : float
+        Its value.
+    beaten : bool
+        Whether the ensemble, the best subset or all features are significantly better. True if
+        there are no intervals.
+    """
+
+    metric: str
+    value: float
+    beaten: bool
 
 
 def number(value: float) -> str:

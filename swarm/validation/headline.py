@@ -41,6 +41,9 @@ class Headline:
     tested : bool
         Whether the chosen columns were compared with all on rows that no search saw, or all
         features cannot be fitted.
+    beats_guessing : bool
+        Whether the chosen columns or all of them are known to predict better on the test rows than
+        a model that ignores the features. True without test rows.
     """
 
     verdict: Verdict
@@ -50,15 +53,18 @@ class Headline:
     offer: str = ""
     searched: str = ""
     tested: bool = True
+    beats_guessing: bool = True
 
     def __str__(self) -> str:
         return "\n".join([f"{self.title}.", *self.sentences()])
 
     @property
     def title(self) -> str:
-        """One of three headlines; without evidence from unseen rows a plain statement."""
+        """One of three headlines, or the statement that their evidence is missing."""
         few, everything = f"{self.n_features:,}", f"{self.n_available:,}"
         noun = "feature" if self.n_available == 1 else "features"
+        if not self.beats_guessing:
+            return f"No clear gain over guessing, with {few} of {everything} {noun} or with all"
         if self.verdict == "better":
             return f"Keep these {few} of {everything} {noun}"
         if self.verdict == "worse":
@@ -100,6 +106,7 @@ class Headline:
             offer=str(found["offer"]),
             searched=str(found["searched"]),
             tested=bool(found.get("tested", True)),
+            beats_guessing=bool(found.get("beats_guessing", True)),
         )
 
 
@@ -142,6 +149,7 @@ def headline(
         _smallest(result),
         _searched(result, scoring, tested),
         tested,
+        judgement is None or judgement.guessing is None or judgement.guessing.beaten,
     )
 
 

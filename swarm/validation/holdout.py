@@ -12,24 +12,26 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
+from swarm.arrays import Float
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, nearest
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.threads import one_thread
-from swarm.validation.answers import Answers, answers_of
-from swarm.validation.bootstrap import n_independent
+from swarm.validation.answers import Answers, answers_of, guess
+from swarm.validation.bootstrap import interval, n_independent
 from swarm.validation.contenders import Contender, committee_rows, make_contenders
 from swarm.validation.evaluation_target import EvaluationTarget
 from swarm.validation.judgement import Judgement
 from swarm.validation.metric_tables import (
     figures,
+    guessing_evidence,
     mean_by_contender,
     prediction_table,
     selection_evidence,
 )
 from swarm.validation.metrics import check_metrics, default_metrics
-from swarm.validation.scorer_metrics import check_scorable
+from swarm.validation.scorer_metrics import check_scorable, measure_metrics
 
 __all__ = ["judge", "judged_metrics"]
 
@@ -196,15 +198,31 @@ def judge(
     predicted = [answer.predicted for answer in told]
     own = [cost for _, cost in answers]
     if cost_of is None and scoring is not None and scoring.is_named:
-        rows = np.arange(len(test[0]))[:, None]
-        own = [scoring.cost(answer.estimator(), rows, truth.test) for answer in told]
+        positions = np.arange(len(test[0]))[:, None]
+        own = [scoring.cost(answer.estimator(), positions, truth.test) for answer in told]
     costs: dict[str, float] = {}
     if None not in own:
         mean = mean_by_contender(contenders, own)
         costs = {name: float(cost) for name, cost in mean.items()}
-    table, differences = figures(
-        contenders, told, truth, names, test_groups, n_resamples, level, seed
-    )
+    measured = measure_metrics(told, truth, names, test_groups, n_resamples, seed)
+    n_units = n_independent(len(truth.test), test_groups)
+
+    def bounds(draws: Float) -> tuple[float, float]:
+        # All resamples of a single row or group are equal: an interval would have zero width.
+        return interval(draws, level) if n_units > 1 else (np.nan, np.nan)
+
+    table, differences = figures(contenders, measured, bounds)
+    rows = f"{len(truth.test):,} unseen rows"
+    if test_groups is not None:
+        rows += f" of {n_units:,} group{'s' * (n_units != 1)}"
+    first = names[0], measured[names[0]]
+    blind = [guess(truth.task, truth.train, len(truth.test))]
+    try:
+        guessed = measure_metrics(blind, truth, names[:1], test_groups, n_resamples, seed)
+        guessing = guessing_evidence(contenders, *first, guessed[names[0]][0], bounds)
+    except InputError:
+        # Some scorers need predictions of every class.
+        guessing = None
     optimism = None if cv_cost is None or not costs else costs["best_subset"] - cv_cost
     return Judgement(
         table=table,
@@ -220,13 +238,12 @@ def judge(
         pos_label=truth.pos_label,
         pos_share=truth.positive_share,
         n_rows=len(test[0]),
-        n_groups=None if test_groups is None else n_independent(len(test[0]), test_groups),
+        n_groups=None if test_groups is None else n_units,
         n_resamples=n_resamples,
         level=level,
         seed=seed,
-        selection=selection_evidence(
-            contenders, told, truth, names[0], test_groups, n_resamples, level, seed
-        ),
+        selection=selection_evidence(contenders, *first, bounds, rows),
+        guessing=guessing,
     )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from swarm.errors import InputError, nearest
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.evidence import Evidence
+from swarm.validation.evidence import Evidence, Guessing
 from swarm.validation.metrics import display_name
 
 __all__ = ["Judgement"]
@@ -49,6 +49,8 @@ class Judgement:
         Its share of the training rows.
     selection : Evidence, optional
         `best_subset` against `all_features`, one model each, in the first metric.
+    guessing : Guessing, optional
+        A model that ignores the features, in the first metric.
     n_rows, n_groups : int
         Number of test rows, and of their groups (None without groups).
     n_resamples, level, seed
@@ -71,6 +73,7 @@ class Judgement:
     seed: int
     pos_share: float | None = None
     selection: Evidence | None = None
+    guessing: Guessing | None = None
 
     @property
     def positive(self) -> str:
@@ -162,6 +165,9 @@ class Judgement:
             "contenders": contenders,
             "differences_from_ensemble": differences,
             "best_subset_against_all_features": self._selection(),
+            "guessing": None
+            if self.guessing is None
+            else {key: _plain(value) for key, value in vars(self.guessing).items()},
             "cv_cost": _plain(self.cv_cost),
             "test_cost": _plain(self.costs.get("best_subset")),
             "optimism": _plain(self.optimism),

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from swarm.arrays import AnyArray, Float
-from swarm.validation.answers import Answers
-from swarm.validation.bootstrap import interval, n_independent
 from swarm.validation.contenders import CONTENDERS, Contender
 from swarm.validation.evaluation_target import EvaluationTarget
-from swarm.validation.evidence import Evidence
+from swarm.validation.evidence import Evidence, Guessing
 from swarm.validation.metrics import LOWER_IS_BETTER
-from swarm.validation.scorer_metrics import measure_metrics
+from swarm.validation.scorer_metrics import MetricDraws
 
-__all__ = ["figures", "mean_by_contender", "prediction_table", "selection_evidence"]
+__all__ = [
+    "figures",
+    "guessing_evidence",
+    "mean_by_contender",
+    "prediction_table",
+    "selection_evidence",
+]
+
+Bounds = Callable[[Float], tuple[float, float]]
 
 
 def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) -> dict[str, Any]:
@@ -32,45 +38,25 @@ def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) ->
 
 
 def figures(
-    contenders: Sequence[Contender],
-    predicted: Sequence[AnyArray | Answers],
-    truth: EvaluationTarget,
-    metrics: Sequence[str],
-    groups: ArrayLike | None,
-    n_resamples: int,
-    level: float,
-    seed: int,
+    contenders: Sequence[Contender], measured: Mapping[str, MetricDraws], bounds: Bounds
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the table of metrics and the table of their paired differences.
 
     Parameters
     ----------
-    contenders, predicted : sequences of the same length
-        Contenders, and their predictions for the test rows, or all their answers on them.
-    truth : EvaluationTarget
-    metrics : list of str
-        Natural names.
-    groups : (n_rows,), optional
-        Rows that are resampled together.
-    n_resamples, level, seed
-        Parameters of the bootstrap.
+    contenders : sequence of Contender
+    measured : mapping of str to list
+        For each metric its value and resamples of each contender, in the same order.
+    bounds : callable
+        Confidence interval of resamples.
     """
-    answers = [one if isinstance(one, Answers) else Answers(one) for one in predicted]
-    measured = measure_metrics(answers, truth, metrics, groups, n_resamples, seed)
-    # All resamples of a single row or group are equal: an interval would have zero width.
-    known = n_independent(len(truth.test), groups) > 1
-
-    def bounds(values: Float) -> tuple[float, float]:
-        return interval(values, level) if known else (np.nan, np.nan)
-
     n_features = mean_by_contender(contenders, [c.n_features for c in contenders])
     n_models = {c.name: len(c.subsets) for c in contenders}
     rows: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []
-    for metric in metrics:
+    for metric, drawn in measured.items():
         value, draws = (
-            mean_by_contender(contenders, list(each))
-            for each in zip(*measured[metric], strict=True)
+            mean_by_contender(contenders, list(each)) for each in zip(*drawn, strict=True)
         )
         for name in CONTENDERS:
             low, high = bounds(draws[name])
@@ -87,30 +73,49 @@ def figures(
 
 
 def selection_evidence(
-    contenders: Sequence[Contender],
-    answers: Sequence[Answers],
-    truth: EvaluationTarget,
-    metric: str,
-    groups: ArrayLike | None,
-    n_resamples: int,
-    level: float,
-    seed: int,
+    contenders: Sequence[Contender], metric: str, drawn: MetricDraws, bounds: Bounds, rows: str
 ) -> Evidence:
     """Compare the best subset with all features, one model each, on the same resamples.
 
-    The parameters are those of :func:`figures`, with one metric.
+    Parameters
+    ----------
+    contenders, bounds
+        As for :func:`figures`.
+    metric, drawn
+        The first metric, with its values and resamples.
+    rows : str
+        What the metric was computed on.
     """
     names = [contender.name for contender in contenders]
-    pair = [answers[names.index(name)] for name in ("best_subset", "all_features")]
-    (own, drawn), (other, rival) = measure_metrics(
-        pair, truth, [metric], groups, n_resamples, seed
-    )[metric]
-    n_units = n_independent(len(truth.test), groups)
-    low, high = interval(drawn - rival, level) if n_units > 1 else (np.nan, np.nan)
-    rows = f"{len(truth.test):,} unseen rows"
-    if groups is not None:
-        rows += f" of {n_units:,} group{'s' * (n_units != 1)}"
-    return Evidence(rows, metric, own, other, low, high)
+    (own, draws), (other, rival) = (
+        drawn[names.index(name)] for name in ("best_subset", "all_features")
+    )
+    return Evidence(rows, metric, own, other, *bounds(draws - rival))
+
+
+def guessing_evidence(
+    contenders: Sequence[Contender],
+    metric: str,
+    drawn: MetricDraws,
+    guess: tuple[float, Float],
+    bounds: Bounds,
+) -> Guessing:
+    """Compare the contenders that selection is about with a model that ignores the features.
+
+    Parameters
+    ----------
+    contenders, metric, drawn, bounds
+        As for :func:`selection_evidence`.
+    guess : (float, float64 (n_resamples,))
+        Value of the metric of that model, and its resamples.
+    """
+    value, rival = guess
+    beaten = any(
+        Evidence("", metric, own, value, *bounds(draws - rival)).verdict == "better"
+        for contender, (own, draws) in zip(contenders, drawn, strict=True)
+        if contender.name in ("ensemble", "best_subset", "all_features")
+    )
+    return Guessing(metric, value, beaten or math.isnan(bounds(rival)[0]))
 
 
 def _in_order(rows: list[dict[str, Any]]) -> pd.DataFrame:
