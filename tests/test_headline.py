@@ -121,6 +121,8 @@ def test_nothing_is_kept_for_a_gain_over_all_features_without_one_over_guessing(
         head = told(AUC, evidence, 0.1, guessing=Guessing("roc_auc", 0.5, False))
         assert head.title == "No clear gain over guessing, with 4 of 6 features or with all"
         assert Headline.of_dict(head.as_dict()) == head
+        assert beaten.offer
+        assert head.offer == ""
 
 
 def test_the_smallest_subset_that_is_not_worse_is_offered_unless_it_is_the_answer() -> None:

@@ -35,7 +35,8 @@ class Headline:
     evidence : tuple of Evidence
         That which supports the verdict first, the test rows before the fresh folds.
     offer : str
-        The smallest subset that is not worse than all features; empty if it is the chosen one.
+        The smallest subset that is not worse than all features; empty if it is the chosen one, or
+        nothing beats guessing.
     searched : str
         Score of the chosen subset in the search, and the winner's curse.
     tested : bool
@@ -141,15 +142,17 @@ def headline(
     else:
         verdict = "no clear difference"
     found.sort(key=lambda one: one.verdict != verdict)
+    guessing = None if judgement is None else judgement.guessing
+    beats_guessing = guessing is None or guessing.beaten
     return Headline(
         verdict,
         len(result.features),
         result.space.n_columns,
         tuple(found),
-        _smallest(result),
+        _smallest(result) if beats_guessing else "",
         _searched(result, scoring, tested),
         tested,
-        judgement is None or judgement.guessing is None or judgement.guessing.beaten,
+        beats_guessing,
     )
 
 
