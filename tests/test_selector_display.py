@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
@@ -271,6 +272,24 @@ def test_another_pick_is_judged_as_it_is(fitted: SubsetSelector) -> None:
     assert head.evidence[0].chosen == pytest.approx(score)
     with pytest.raises(DataError, match="X has other columns"):
         picked.judge(X.rename(columns={"ash": "dust"}), Y, test=(X, Y))
+
+
+def test_rows_that_can_show_nothing_are_refused_in_one_sentence(fitted: SubsetSelector) -> None:
+    gaps = X[TEST].mask(X[TEST] > 1000)
+    test: Any
+    for test, sentence in (
+        (X[TEST], "test must be a pair of rows and their target"),
+        ((X[TEST], None), "test must be a pair of rows and their target"),
+        ((X[TEST], Y[TEST][:5]), "60 rows of features but 5 of the target"),
+        ((X[TRAIN], Y[TRAIN]), "the test rows are those of the fit"),
+        ((X[TEST].drop(columns="ash"), Y[TEST]), "the test rows have no column 'ash'"),
+        ((gaps, Y[TEST]), "column 'proline' has .* missing values, which GaussianNB does not"),
+    ):
+        with pytest.raises((InputError, DataError), match=sentence):
+            fitted.judge(X[TRAIN], Y[TRAIN], test=test)
+    groups = SubsetSelector(KMeans(2, n_init=1), epochs=1).fit(X[TRAIN])
+    with pytest.raises(InputError, match="without a target cannot be compared"):
+        groups.judge(X[TRAIN], None, test=(X[TEST], None))
 
 
 def test_a_report_is_refused_for_rows_that_are_not_those_of_the_fit(

@@ -159,7 +159,10 @@ class SelectionDisplay:
         Raises
         ------
         DataError
-            If `X` or the test rows have other columns than the rows of the fit.
+            If `X` or the test rows have other columns than the rows of the fit, or values that the
+            estimator does not support.
+        InputError
+            If the test rows have no target, or are those of the fit.
         """
         check_is_fitted(self, "subset_")
         from swarm.selector.report import headline_of

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from swarm.errors import DataError, InputError
 from swarm.problem.hints import MOST_DENSE_COLUMNS, prepare_hints
-from swarm.problem.inputs import partitions
+from swarm.problem.inputs import check_columns, check_rows, partitions
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.report import ReportData, render
@@ -192,13 +192,23 @@ def _like(
     selector: Any, problem: Problem, test: tuple[Any, Any]
 ) -> tuple[pd.DataFrame, pd.Series | pd.DataFrame]:
     """Return test rows as a table with the columns of the problem, and their target."""
+    if problem.task == "unsupervised":
+        raise InputError("models without a target cannot be compared on test rows; leave them out")
+    if not isinstance(test, (tuple, list)) or len(test) != 2 or test[1] is None:
+        raise InputError("test must be a pair of rows and their target; pass (X_test, y_test)")
     table, _ = as_table(clone(selector), test[0])
     missing = [name for name in problem.features.columns if name not in table.columns]
     if missing:
         raise DataError(
             f"the test rows have no column {missing[0]!r}; pass a table like that of the fit"
         )
-    return table[list(problem.features.columns)].reset_index(drop=True), _target(as_target(test[1]))
+    rows = table[list(problem.features.columns)].reset_index(drop=True)
+    target = _target(as_target(test[1]))
+    check_rows(rows, target.to_numpy())
+    check_columns(rows, problem.estimator, selector.categorical_support)
+    if rows.equals(problem.features.reset_index(drop=True)):
+        raise InputError("the test rows are those of the fit; pass rows that fit has not seen")
+    return rows, target
 
 
 def _target(values: Any) -> pd.Series | pd.DataFrame:
