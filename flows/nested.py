@@ -154,11 +154,13 @@ class NestedRun:
         own, low, high = self.score("ensemble")
         outcome = {"better": "a gain", "worse": "a loss"}
         metric, everything = display_name(self.scoring.metric), self.score("all_features")[0]
+        guess = self.estimate.guess
+        blind = "" if guess is None else f" A model that ignores the features: {number(guess)}."
         return (
             f"In {self.estimate.n_folds} outer folds {CONTENDERS['ensemble']} scores {metric} "
             f"{number(own)} [{number(low)}, {number(high)}] and {CONTENDERS['all_features']} "
             f"{number(everything)}: {outcome.get(self.estimate.verdict(), 'no clear gain')}, "
-            f"difference {with_interval(*self.difference('ensemble'))}."
+            f"difference {with_interval(*self.difference('ensemble'))}.{blind}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -177,6 +179,7 @@ class NestedRun:
             "metrics": _records(found.metrics),
             "optimism": _test(found.optimism),
             "optimism_confirmed": _test(found.optimism_confirmed),
+            "guess": found.guess,
             "stability": index_as_dict(self.stability.by_rows),
             "fits": self.totals("fits"),
             "seconds": self.totals("seconds"),

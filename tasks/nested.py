@@ -229,6 +229,9 @@ def run_outer_fold(
         confirmed_cost=None if confirmation is None else confirmation.cost,
         costs=dict(judgement.costs),
         table=judgement.table[columns],
+        guess=judgement.guessing.value
+        if judgement.guessing is not None and plan.problem.scoring.is_named
+        else None,
     )
     proxy, fresh = _confirmed(plan, result, archive)
     assert searched.fits is not None

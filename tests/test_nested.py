@@ -57,8 +57,10 @@ def test_costs_and_gains_have_the_interval_of_nadeau_and_bengio():
 
 
 def test_one_fold_without_a_confirmation_leaves_its_optimism_undefined():
-    folds = [outer(0.0), replace(outer(0.1), confirmed_cost=None)]
+    folds = [outer(0.0), replace(outer(0.1), confirmed_cost=None, guess=0.4)]
     assert estimate(folds).optimism_confirmed is None
+    assert estimate(folds).guess is None
+    assert estimate([replace(fold, guess=0.4) for fold in folds]).guess == pytest.approx(0.4)
 
 
 def test_an_undefined_cost_has_no_interval():
@@ -224,6 +226,8 @@ def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
     low, high = (told["gains"][0][bound] for bound in ("low", "high"))
     assert f"difference {gain:+.3f} [{low:+.3f}, {high:+.3f}]" in said
     assert "no clear gain" in said
+    assert f"A model that ignores the features: {told['guess']:.3f}." in said
+    assert told["guess"] == pytest.approx(0.5, abs=0.03)
     assert "Stages, cached fits included: search" in said
 
 

@@ -46,6 +46,8 @@ class OuterScores:
         Cost of each contender on the test rows.
     table : DataFrame
         contender, metric, value, n_features; see :class:`swarm.validation.judgement.Judgement`.
+    guess : float, optional
+        Score of a model that ignores the features, in the metric of the search.
     """
 
     n_train: int
@@ -54,6 +56,7 @@ class OuterScores:
     confirmed_cost: float | None
     costs: dict[str, float]
     table: pd.DataFrame
+    guess: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,8 @@ class NestedEstimate:
         Cost of the best subset on the test rows minus its cost in the search.
     optimism_confirmed : CorrectedTTest or None
         The same for its confirmed cost, if every outer fold has one.
+    guess : float or None
+        Mean score of a model that ignores the features, if it is known in every outer fold.
     """
 
     n_folds: int
@@ -91,6 +96,7 @@ class NestedEstimate:
     metrics: pd.DataFrame
     optimism: CorrectedTTest
     optimism_confirmed: CorrectedTTest | None
+    guess: float | None
 
     def cost(self, contender: str) -> pd.Series:
         """Return the row of a contender in `costs`."""
@@ -140,6 +146,7 @@ def estimate(folds: Sequence[OuterScores], level: float = 0.95) -> NestedEstimat
     sizes = everything.groupby("contender")["n_features"].mean()
     best = of["best_subset"]
     confirmed = [fold.confirmed_cost for fold in folds if fold.confirmed_cost is not None]
+    guesses = [fold.guess for fold in folds if fold.guess is not None]
     return NestedEstimate(
         n_folds=len(folds),
         n_train=n_train,
@@ -176,6 +183,7 @@ def estimate(folds: Sequence[OuterScores], level: float = 0.95) -> NestedEstimat
         optimism_confirmed=test(np.subtract(best, confirmed).tolist())
         if len(confirmed) == len(folds)
         else None,
+        guess=float(np.mean(guesses)) if len(guesses) == len(folds) else None,
     )
 
 
