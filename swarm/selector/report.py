@@ -37,7 +37,7 @@ def headline_of(
 ) -> Headline:
     """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
     problem = _problem_of(selector, X, y, params)
-    judgement = _judgement(selector, problem, _like(selector, problem, test))
+    judgement = _judgement(selector, problem, _like(selector, problem, test), n_random=1)
     return _in_arguments(_tested(selector, judgement))
 
 
@@ -247,7 +247,10 @@ def _judged(
 
 
 def _judgement(
-    selector: Any, problem: Problem, test: tuple[pd.DataFrame, pd.Series | pd.DataFrame]
+    selector: Any,
+    problem: Problem,
+    test: tuple[pd.DataFrame, pd.Series | pd.DataFrame],
+    n_random: int = 5,
 ) -> Judgement:
     scoring, binary = problem.scoring, problem.task == "binary"
     return judge(
@@ -260,6 +263,7 @@ def _judgement(
         train_weight=problem.weight,
         scoring=scoring,
         cv_cost=float(selector.cost_),
+        n_random=n_random,
         seed=int(selector.random_state),
         n_jobs=1 if selector.n_jobs is None else selector.n_jobs,
     )
@@ -269,8 +273,11 @@ def _tested(selector: Any, judgement: Judgement) -> Headline:
     """Return the headline of a fitted selector on test rows."""
     if selector.picked_ == "best":
         return headline(selector.result_, selector._evaluated.scoring, judgement)
-    head, found = head_of(selector), judgement.selection
-    return head if found is None else replace(head, verdict=found.verdict, evidence=(found,))
+    head, found, guessing = head_of(selector), judgement.selection, judgement.guessing
+    if found is None:
+        return head
+    beats = guessing is None or guessing.beaten
+    return replace(head, verdict=found.verdict, evidence=(found,), beats_guessing=beats)
 
 
 def _without_copies(table: pd.DataFrame) -> pd.DataFrame:

@@ -115,11 +115,13 @@ def guess(task: str, target: AnyArray, n_rows: int) -> Answers:
     n_rows : int
         Number of test rows.
     """
-    blank = np.zeros((n_rows, 1))
+    blank = np.zeros((max(len(target), n_rows), 1))
+    model = DummyRegressor() if task == "regression" else DummyClassifier(strategy="prior")
+    model.fit(blank[: len(target)], target)
+    predicted = model.predict(blank[:n_rows])
     if task == "regression":
-        return Answers(DummyRegressor().fit(target, target).predict(blank))
-    model = DummyClassifier(strategy="prior").fit(target, target)
-    return Answers(model.predict(blank), model.predict_proba(blank), None, model.classes_)
+        return Answers(predicted)
+    return Answers(predicted, model.predict_proba(blank[:n_rows]), None, model.classes_)
 
 
 def _rows(positions: Any) -> NDArray[np.intp]:

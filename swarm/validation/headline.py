@@ -125,11 +125,10 @@ def headline(
     """
     confirmation = result.confirmation
     declined = confirmation is not None and confirmation.declined
-    found = []
+    unseen = None if judgement is None else judgement.selection
+    tested = unseen is not None
     # All features are not compared with themselves.
-    if not declined and judgement is not None and judgement.selection is not None:
-        found.append(judgement.selection)
-    tested = bool(found)
+    found = [unseen] if unseen is not None and not declined else []
     if confirmation is not None and confirmation.gain is not None:
         found.append(_on_fresh_folds(confirmation, scoring))
     if declined or any(one.verdict == "worse" for one in found):
