@@ -328,7 +328,7 @@ def _concluded(
             # The first contender is the ensemble itself.
             on_models=shown.count,
         )
-    doubts = search_findings(finished, problem.target, problem.task)
+    doubts = search_findings(finished, problem.target, problem.task, judgement)
     late = unmuted([*doubts, *judgement_findings(judgement)], config.mute)
     # The summary ends with the warnings.
     tell([each for each in late if each.severity == "note"], verbosity)

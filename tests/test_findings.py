@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,18 @@ from swarm.errors import ConfigError
 from swarm.findings import KINDS, Finding, codes_of, found, unmuted
 from swarm.findings.columns import date_format, duplicate_columns, group_columns, id_columns
 from swarm.findings.leaks import leak_columns
+from swarm.findings.outcome import search_findings
 from swarm.findings.rows import repeated_rows
 from swarm.findings.table import column_findings, target_findings
+from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
 from swarm.report import render
 from swarm.report.serialization import report_of, report_text
+from swarm.search.budget import Budget
+from swarm.search.runner import SearchPlan, run_search
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
+from swarm.validation.evidence import Evidence
 from tests.small_report import plain_report
 from tests.small_run import BAYES, OTHERS, Bench, table
 
@@ -219,6 +228,18 @@ def test_the_command_line_adds_to_the_muted_codes(bench: Bench) -> None:
     assert with_mute(config, ["SWM111", "SWM112"]).mute == ["SWM112", "SWM111"]
     with pytest.raises(ConfigError, match="unknown finding 'SWM11'"):
         with_mute(config, ["SWM11"])
+
+
+@pytest.mark.parametrize(("low", "doubted"), [(0.01, False), (-0.01, True)])
+def test_too_few_rows_are_doubted_until_unseen_rows_show_a_gain(low: float, doubted: bool) -> None:
+    problem = Problem.build(pd.DataFrame(NOISE).head(100), TARGET[:100], GaussianNB(), folds=3)
+    plan = SearchPlan(problem, make("random"), Hints(), budget=Budget(epochs=2))
+    finished = run_search(plan, Archive())
+    asked = finished, problem.target, problem.task
+    unseen = Evidence("90 unseen rows", "accuracy", 0.8, 0.7, low, 0.2)
+    judgement: Any = SimpleNamespace(selection=unseen)
+    assert "SWM205" in codes(search_findings(*asked))
+    assert ("SWM205" in codes(search_findings(*asked, judgement))) == doubted
 
 
 def test_a_selector_has_findings_of_its_data_and_its_result() -> None:

@@ -25,8 +25,13 @@ __all__ = ["judgement_findings", "search_findings"]
 _ROWS_PER_LOG_SUBSET = 50
 
 
-def search_findings(finished: FinishedSearch, target: NDArray[Any], task: str) -> list[Finding]:
-    """Return the reasons to doubt the result of a search, from the training rows alone.
+def search_findings(
+    finished: FinishedSearch,
+    target: NDArray[Any],
+    task: str,
+    judgement: Judgement | None = None,
+) -> list[Finding]:
+    """Return the reasons to doubt the result of a search, from the training rows.
 
     Parameters
     ----------
@@ -34,12 +39,16 @@ def search_findings(finished: FinishedSearch, target: NDArray[Any], task: str) -
     target : (n_rows,) or (n_rows, n_labels)
         Target of the training rows.
     task : str
+    judgement : Judgement, optional
+        A significant gain on its test rows refutes the doubt that there were too few rows.
     """
     result = finished.result
+    selection = None if judgement is None else judgement.selection
+    proven = selection is not None and selection.verdict == "better"
     parts = (
         found("SWM201", finished.doubt) if finished.doubt else None,
         _gain(result.confirmation),
-        _rows(result, target, task),
+        None if proven else _rows(result, target, task),
         _agreement(result),
         _bound(result),
         _parts(result.parts),

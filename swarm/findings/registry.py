@@ -275,7 +275,7 @@ _ALL = (
         " sqrt(2 ln K) standard errors of a cost. Below 50 rows per unit of ln K (for classes:"
         " the rows of the rarest class times the number of classes), this is 0.06 for an error of"
         " 0.1, and 0.1 for an error of 0.5: more than most selections gain. Fresh folds do not show"
-        " it, as they have the same rows; unseen rows do.",
+        " it, as they have the same rows. It is not reported if unseen rows show a gain.",
         "search fewer subsets (budget.distinct), or collect more rows",
     ),
     Kind(
