@@ -245,7 +245,9 @@ def test_the_report_on_test_rows_compares_one_model_each_as_that_of_a_run(
         assert title in text
 
 
-def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it() -> None:
+def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it(
+    tmp_path: Path,
+) -> None:
     rng = np.random.default_rng(0)
     features, target = rng.normal(size=(1100, 100)), rng.integers(0, 2, 1100)
     rows, new = slice(0, 100), slice(100, 1100)
@@ -261,6 +263,12 @@ def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it(
     assert head.verdict == "no clear difference"
     assert unseen.rows == "1,000 unseen rows"
     assert fresh.chosen - unseen.chosen > 0.1
+    assert head.title.startswith("No clear gain over guessing, with ")
+    page = selector.report(
+        tmp_path / "a.html", features[rows], target[rows], test=(features[new], target[new])
+    )
+    html = page.read_text(encoding="utf-8")
+    assert all(code in html for code in ("No clear gain over guessing", "SWM205", "SWM209"))
 
 
 def test_another_pick_is_judged_as_it_is(fitted: SubsetSelector) -> None:

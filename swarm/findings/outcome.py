@@ -152,9 +152,11 @@ def _random(judgement: Judgement) -> Finding | None:
         return None
     row = rows.iloc[0]
     interval = "" if math.isnan(row["low"]) else f" ({row['low']:+.3f} to {row['high']:+.3f})"
+    own = _selection(judgement)
+    others = "ensembles of random subsets" if own == "the ensemble" else "random subsets"
     return found(
         "SWM204",
-        f"the ensemble differs from ensembles of random subsets by {row['difference']:+.3f}"
+        f"{own} differs from {others} by {row['difference']:+.3f}"
         f"{interval} in {display_name(str(metric))}",
     )
 
@@ -168,7 +170,12 @@ def _guessing(judgement: Judgement) -> Finding | None:
     return found(
         "SWM209",
         f"on {judgement.n_rows:,} test rows a model that ignores the features has "
-        f"{display_name(guessing.metric)} {number(guessing.value)}, the ensemble "
+        f"{display_name(guessing.metric)} {number(guessing.value)}, {_selection(judgement)} "
         f"{number(values['ensemble'])} and one model of all features "
         f"{number(values['all_features'])}; neither is significantly better",
     )
+
+
+def _selection(judgement: Judgement) -> str:
+    own = judgement.table[judgement.table["contender"] == "ensemble"]
+    return "the ensemble" if own["n_models"].iloc[0] > 1 else "the selection"

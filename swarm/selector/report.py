@@ -10,6 +10,8 @@ import pandas as pd
 from sklearn.base import clone
 
 from swarm.errors import DataError, InputError
+from swarm.findings import unmuted
+from swarm.findings.outcome import judgement_findings
 from swarm.problem.hints import MOST_DENSE_COLUMNS, prepare_hints
 from swarm.problem.inputs import check_columns, check_rows, partitions
 from swarm.problem.problem import Problem
@@ -22,7 +24,7 @@ from swarm.search.confirmation import fresh_problem
 from swarm.selector.display import head_of
 from swarm.selector.routing import sent
 from swarm.selector.tables import as_table, as_target
-from swarm.selector.wording import in_arguments
+from swarm.selector.wording import findings_in_arguments, in_arguments
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, judge
 from swarm.validation.diagnostics import Unseen, diagnose
@@ -233,8 +235,10 @@ def _judged(
 ) -> ReportData:
     """Add the comparison on test rows, of one model of the selected features."""
     judgement = _judgement(selector, problem, test)
+    doubts = findings_in_arguments(unmuted(judgement_findings(judgement), selector.mute))
     return replace(
         data,
+        findings=[*data.findings, *(each.as_dict() for each in doubts)],
         headline=_in_arguments(_tested(selector, judgement)),
         figures=_without_copies(judgement.table),
         differences=_without_copies(judgement.differences),
