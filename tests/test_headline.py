@@ -58,7 +58,8 @@ def told(
     )
     judgement: Any = None
     if evidence is not None:
-        judgement = SimpleNamespace(selection=evidence, guessing=guessing)
+        beats = guessing is None or guessing.beaten
+        judgement = SimpleNamespace(selection=evidence, beats_guessing=beats)
     return headline(result, scoring, judgement)
 
 

@@ -277,11 +277,11 @@ def _tested(selector: Any, judgement: Judgement) -> Headline:
     """Return the headline of a fitted selector on test rows."""
     if selector.picked_ == "best":
         return headline(selector.result_, selector._evaluated.scoring, judgement)
-    head, found, guessing = head_of(selector), judgement.selection, judgement.guessing
+    head, found = head_of(selector), judgement.selection
     if found is None:
         return head
-    beats = guessing is None or guessing.beaten
-    return replace(head, verdict=found.verdict, evidence=(found,), beats_guessing=beats)
+    beats_guessing = judgement.beats_guessing
+    return replace(head, verdict=found.verdict, evidence=(found,), beats_guessing=beats_guessing)
 
 
 def _without_copies(table: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name
 
-__all__ = ["Evidence", "Guessing", "Verdict", "number", "signed", "with_interval"]
+__all__ = ["Evidence", "Guessing", "Verdict", "number", "signed", "unseen_rows", "with_interval"]
 
 Verdict = Literal["better", "no clear difference", "worse"]
 
@@ -90,6 +90,12 @@ class Guessing:
     metric: str
     value: float
     beaten: bool
+
+
+def unseen_rows(n_rows: int, n_groups: int | None) -> str:
+    """Name the test rows, with their groups if they have any."""
+    rows = f"{n_rows:,} unseen rows"
+    return rows if n_groups is None else f"{rows} of {n_groups:,} group{'s' * (n_groups != 1)}"
 
 
 def number(value: float) -> str:

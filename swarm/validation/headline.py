@@ -141,8 +141,7 @@ def headline(
     else:
         verdict = "no clear difference"
     found.sort(key=lambda one: one.verdict != verdict)
-    guessing = None if judgement is None else judgement.guessing
-    beats_guessing = guessing is None or guessing.beaten
+    beats_guessing = judgement is None or judgement.beats_guessing
     return Headline(
         verdict,
         len(result.features),

@@ -22,6 +22,7 @@ from swarm.validation.answers import Answers, answers_of, guess
 from swarm.validation.bootstrap import interval, n_independent
 from swarm.validation.contenders import Contender, committee_rows, make_contenders
 from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.evidence import unseen_rows
 from swarm.validation.judgement import Judgement
 from swarm.validation.metric_tables import (
     figures,
@@ -212,14 +213,12 @@ def judge(
         return interval(draws, level) if n_units > 1 else (np.nan, np.nan)
 
     table, differences = figures(contenders, measured, bounds)
-    rows = f"{len(truth.test):,} unseen rows"
-    if test_groups is not None:
-        rows += f" of {n_units:,} group{'s' * (n_units != 1)}"
-    first = names[0], measured[names[0]]
+    n_groups = None if test_groups is None else n_units
+    metric, drawn = names[0], measured[names[0]]
     blind = [guess(truth.task, truth.train, len(truth.test))]
     try:
-        guessed = measure_metrics(blind, truth, names[:1], test_groups, n_resamples, seed)
-        guessing = guessing_evidence(contenders, *first, guessed[names[0]][0], bounds)
+        guessed = measure_metrics(blind, truth, [metric], test_groups, n_resamples, seed)
+        guessing = guessing_evidence(contenders, metric, drawn, guessed[metric][0], bounds)
     except InputError:
         # Some scorers need predictions of every class.
         guessing = None
@@ -238,11 +237,13 @@ def judge(
         pos_label=truth.pos_label,
         pos_share=truth.positive_share,
         n_rows=len(test[0]),
-        n_groups=None if test_groups is None else n_units,
+        n_groups=n_groups,
         n_resamples=n_resamples,
         level=level,
         seed=seed,
-        selection=selection_evidence(contenders, *first, bounds, rows),
+        selection=selection_evidence(
+            contenders, metric, drawn, bounds, unseen_rows(len(truth.test), n_groups)
+        ),
         guessing=guessing,
     )
 

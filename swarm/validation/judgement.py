@@ -11,7 +11,7 @@ import pandas as pd
 
 from swarm.errors import InputError, nearest
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.evidence import Evidence, Guessing
+from swarm.validation.evidence import Evidence, Guessing, unseen_rows
 from swarm.validation.metrics import display_name
 
 __all__ = ["Judgement"]
@@ -84,6 +84,11 @@ class Judgement:
         return f"Positive class: {self.pos_label}{share}."
 
     @property
+    def beats_guessing(self) -> bool:
+        """Whether a model that ignores the features is beaten, or not known."""
+        return self.guessing is None or self.guessing.beaten
+
+    @property
     def metrics(self) -> list[str]:
         """Names of the metrics; the first one is that of the search and of the verdict."""
         return list(dict.fromkeys(self.table["metric"].tolist()))
@@ -110,9 +115,7 @@ class Judgement:
         other = _row(self.table, against, name)
         gap = _row(self.differences, against, name)
         models = int(own["n_models"])
-        rows = f"{self.n_rows:,} unseen rows"
-        if self.n_groups is not None:
-            rows += f" of {self.n_groups:,} group{'s' * (self.n_groups != 1)}"
+        rows = unseen_rows(self.n_rows, self.n_groups)
         if math.isnan(gap["low"]):
             rest = "which has no interval, as all rows belong to one group"
         elif gap["favours"] == "neither":
