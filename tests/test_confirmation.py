@@ -140,8 +140,18 @@ def test_a_subset_whose_costs_vary_is_not_shown_to_be_within_the_margin() -> Non
     assert wide.chosen == 1
 
 
-def test_the_lowest_cost_is_the_result_if_no_subset_is_good_enough() -> None:
-    assert confirmation([around(0.3)], [4], around(0.1), goal="size").chosen == 0
+def test_the_lowest_cost_is_the_result_if_no_subset_is_good_enough_and_that_is_said() -> None:
+    missed = confirmation([around(0.3)], [4], around(0.1), goal="size")
+    assert (missed.chosen, missed.missed, missed.as_dict()["missed"]) == (0, True, True)
+    told = "It has the lowest cost: none of 1 subsets is within 0.01 of the cost of all features"
+    assert told in missed.sentence()
+    same = around(0.3), around(0.1)
+    for goal, costs in (("size", [same[1]]), ("balanced", [same[0]]), ("score", [same[0]])):
+        reached = confirmation(costs, [4], same[1], goal=goal)
+        assert not reached.missed
+        assert "none of" not in reached.sentence()
+    # Without a cost of all features there is nothing to be as good as.
+    assert not confirmation([around(0.3)], [4], [np.inf] * 10, goal="size").missed
 
 
 def test_a_subset_that_does_not_gain_enough_gives_way_to_all_features() -> None:

@@ -242,6 +242,20 @@ def test_too_few_rows_are_doubted_until_unseen_rows_show_a_gain(low: float, doub
     assert ("SWM205" in codes(search_findings(*asked, judgement))) == doubted
 
 
+@pytest.mark.parametrize(("margin", "missed"), [(0.0, True), (0.9, False)])
+def test_a_goal_that_was_not_reached_is_a_finding(margin: float, missed: bool) -> None:
+    # One column alone cannot be as good as four that are equally informative.
+    features = pd.DataFrame(NOISE).add(TARGET, axis=0)
+    confirm = {"goal": "size", "margin": margin, "best": 4, "repeats": 2}
+    selector = SubsetSelector(GaussianNB(), epochs=2, max_size=1, confirm=confirm, cv=3)
+    selector.fit(features, TARGET)
+    told = {each.code: each for each in selector.findings_}
+    assert ("SWM210" in told) == selector.confirmation_.missed == missed
+    if missed:
+        assert told["SWM210"].text.startswith("confirm={'goal': 'size'} is given, and none of ")
+        assert "(confirm={'margin': ...})" in told["SWM210"].remedy
+
+
 def test_a_selector_has_findings_of_its_data_and_its_result() -> None:
     features = pd.DataFrame({**NOISE, **ODD["SWM112"]})
     selector = SubsetSelector(

@@ -90,6 +90,17 @@ def test_the_title_follows_the_evidence_and_the_first_figure_supports_it(
     assert str(head).splitlines() == [f"{title}.", *head.sentences()]
 
 
+def test_all_features_are_not_compared_with_themselves() -> None:
+    for evidence in (None, unseen(0.0, 0.0)):
+        for gain in (None, 0.0):
+            head = told(AUC, evidence, gain, sizes=(6, 2))
+            assert head.title == "Keep all 6 features"
+            assert all("0.800 with all features." in text for text in head.sentences())
+            assert len(head.evidence) == (evidence is not None) + (gain is not None)
+            assert not head.names_features
+            assert Headline.of_dict(head.as_dict()) == head
+
+
 def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> None:
     (fresh,) = told(AUC, None, 0.1).evidence
     assert (fresh.chosen, fresh.everything) == pytest.approx((0.8, 0.7))

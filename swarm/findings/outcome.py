@@ -47,7 +47,8 @@ def search_findings(
     proven = selection is not None and selection.verdict == "better"
     parts = (
         found("SWM201", finished.doubt) if finished.doubt else None,
-        _gain(result.confirmation),
+        _gain(result),
+        _goal(result.confirmation),
         None if proven else _rows(result, target, task),
         _agreement(result),
         _bound(result),
@@ -62,10 +63,13 @@ def judgement_findings(judgement: Judgement) -> list[Finding]:
     return [part for part in parts if part is not None]
 
 
-def _gain(confirmation: Confirmation | None) -> Finding | None:
+def _gain(result: SearchResult) -> Finding | None:
+    confirmation = result.confirmation
     if confirmation is None or confirmation.gain is None:
         return None
-    if confirmation.declined or confirmation.verdict == "better":
+    # All features gain nothing over themselves.
+    everything = len(result.features) == result.space.n_columns
+    if everything or confirmation.declined or confirmation.verdict == "better":
         return None
     gain, n_folds = confirmation.gain, confirmation.fold_costs.shape[1]
     where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"
@@ -74,6 +78,12 @@ def _gain(confirmation: Confirmation | None) -> Finding | None:
         f"on {n_folds} fresh folds the gain over all features is {gain.mean:+.4f} "
         f"({gain.low:+.4f} to {gain.high:+.4f}), {where}",
     )
+
+
+def _goal(confirmation: Confirmation | None) -> Finding | None:
+    if confirmation is None or not confirmation.missed:
+        return None
+    return found("SWM210", f"confirm.goal is size, and {confirmation.reason_missed()}")
 
 
 def _rows(result: SearchResult, target: NDArray[Any], task: str) -> Finding | None:
@@ -151,6 +161,9 @@ def _random(judgement: Judgement) -> Finding | None:
     if rows.empty or rows["favours"].iloc[0] == "ensemble":
         return None
     row = rows.iloc[0]
+    if row["low"] == row["high"]:
+        # The draws are the selection, as of all features.
+        return None
     interval = "" if math.isnan(row["low"]) else f" ({row['low']:+.3f} to {row['high']:+.3f})"
     own = _selection(judgement)
     others = "ensembles of random subsets" if own == "the ensemble" else "random subsets"

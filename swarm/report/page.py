@@ -35,6 +35,7 @@ from swarm.report.formatting import (
 )
 from swarm.report.model_figures import TITLES, explained
 from swarm.report.picks import PRICED_RULES, RULES, Pick
+from swarm.validation.evidence import ALL
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -163,6 +164,8 @@ def _tiles(data: ReportData) -> list[Tile]:
             f"{metric_name(one.metric)} with them, {number(one.everything)} with all",
             f"difference {one.difference_and_interval().replace('-', '−')}, on {one.rows}",
         )
+        if one.subset != ALL
+        else (number(one.chosen), f"{metric_name(one.metric)} with {ALL}", f"on {one.rows}")
         for one in data.head().evidence
     ]
     single = is_single(data)

@@ -147,9 +147,19 @@ class Confirmation:
         """Row of the result, by the goal; the lowest cost if no other subset is good enough."""
         if self.goal == "score":
             return self.everything if self.everything is not None and self.declined else 0
+        return 0 if self._smallest is None else self._smallest
+
+    @cached_property
+    def _smallest(self) -> int | None:
+        """Row of the smallest subset that is good enough for the goal."""
         reference = self.baseline if self.goal == "size" else self.fold_costs[0]
-        row = self.smallest_within_margin(reference)
-        return 0 if row is None else row
+        return self.smallest_within_margin(reference)
+
+    @property
+    def missed(self) -> bool:
+        """Whether the goal is the size, and no subset is close enough to all features."""
+        asked = self.goal == "size" and bool(np.isfinite(self.baseline).all())
+        return asked and self._smallest is None
 
     @cached_property
     def declined(self) -> bool:
@@ -222,7 +232,15 @@ class Confirmation:
             if self.declined:
                 start += f", below {self.min_gain:g} standard errors; all features are the result"
         curse = f"winner's curse {cost - searched:+.4f}"
-        return f"{start}. In the search it cost {searched:.4f} ({curse})."
+        told = f"{start}. In the search it cost {searched:.4f} ({curse})."
+        return f"{told} It has the lowest cost: {self.reason_missed()}." if self.missed else told
+
+    def reason_missed(self) -> str:
+        """State why the goal was not reached, see :attr:`missed`."""
+        return (
+            f"none of {len(self.masks):,} subsets is within {self.margin:g} of the cost of all "
+            f"features at {self.confidence:.0%} confidence"
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures, for files and metrics."""
@@ -239,6 +257,7 @@ class Confirmation:
             "n_subsets": len(self.masks),
             "verdict": self.verdict,
             "goal": self.goal,
+            "missed": self.missed,
             "margin": self.margin,
             "min_gain": self.min_gain,
             "declined": self.declined,

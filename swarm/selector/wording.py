@@ -60,6 +60,8 @@ _CLAUSES = {
     "correct the data, or the keys that describe it": "correct the data",
 }
 _KEYS = {
+    "confirm.goal is size": "confirm={'goal': 'size'} is given",
+    "(confirm.margin)": "(confirm={'margin': ...})",
     "budget.distinct": "distinct",
     "budget.rows": "rows",
     "evaluation.asynchronous": "asynchronous",

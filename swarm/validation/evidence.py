@@ -8,9 +8,20 @@ from typing import Literal
 
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name
 
-__all__ = ["Evidence", "Guessing", "Verdict", "number", "signed", "unseen_rows", "with_interval"]
+__all__ = [
+    "ALL",
+    "CHOSEN",
+    "Evidence",
+    "Guessing",
+    "Verdict",
+    "number",
+    "signed",
+    "unseen_rows",
+    "with_interval",
+]
 
 Verdict = Literal["better", "no clear difference", "worse"]
+CHOSEN, ALL = "these features", "all features"
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class Evidence:
     low, high : float
         Confidence interval of the difference, chosen minus everything; NaN if there is none.
     subset : str
-        What the chosen columns are called.
+        What the chosen columns are called; `ALL` if they are all.
     """
 
     rows: str
@@ -37,7 +48,7 @@ class Evidence:
     everything: float
     low: float
     high: float
-    subset: str = "these features"
+    subset: str = CHOSEN
 
     @property
     def difference(self) -> float:
@@ -55,11 +66,11 @@ class Evidence:
         return "worse" if high < 0 else "no clear difference"
 
     def sentence(self) -> str:
-        """State both values and their difference."""
-        text = (
-            f"On {self.rows}, one model each: {display_name(self.metric)} {number(self.chosen)} "
-            f"with {self.subset}, {number(self.everything)} with all"
-        )
+        """State both values and their difference; of all features, their value alone."""
+        value = f"{display_name(self.metric)} {number(self.chosen)} with {self.subset}"
+        if self.subset == ALL:
+            return f"On {self.rows}: {value}."
+        text = f"On {self.rows}, one model each: {value}, {number(self.everything)} with all"
         if math.isnan(self.low):
             return f"{text}."
         return f"{text}; difference {self.difference_and_interval()}."

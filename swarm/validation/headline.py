@@ -8,13 +8,13 @@ Terminal, report, MLflow and registration all follow this one verdict.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from swarm.problem.scoring import Scoring
 from swarm.search.confirmation import Confirmation
 from swarm.search.result import SearchResult
-from swarm.validation.evidence import Evidence, Verdict, number, signed
+from swarm.validation.evidence import ALL, CHOSEN, Evidence, Verdict, number, signed
 from swarm.validation.judgement import Judgement
 from swarm.validation.metrics import display_name
 
@@ -66,6 +66,8 @@ class Headline:
         noun = "feature" if self.n_available == 1 else "features"
         if not self.beats_guessing:
             return f"No clear gain over guessing, with {few} of {everything} {noun} or with all"
+        if self.n_features == self.n_available:
+            return f"Keep all {everything} {noun}"
         if self.verdict == "better":
             return f"Keep these {few} of {everything} {noun}"
         if self.verdict == "worse":
@@ -79,7 +81,7 @@ class Headline:
     @property
     def names_features(self) -> bool:
         """Whether the chosen columns belong behind the title."""
-        return self.verdict != "worse"
+        return self.verdict != "worse" and self.n_features < self.n_available
 
     def sentences(self) -> list[str]:
         """Return the evidence, a sentence each."""
@@ -127,10 +129,12 @@ def headline(
     declined = confirmation is not None and confirmation.declined
     unseen = None if judgement is None else judgement.selection
     tested = unseen is not None
-    # All features are not compared with themselves.
-    found = [unseen] if unseen is not None and not declined else []
+    found = [] if unseen is None else [unseen]
     if confirmation is not None and confirmation.gain is not None:
         found.append(_on_fresh_folds(confirmation, scoring))
+    if len(result.features) == result.space.n_columns:
+        # The best subset of a confirmation that declined all is still compared with them.
+        found = [replace(one, subset=ALL) if one.subset == CHOSEN else one for one in found]
     if declined or any(one.verdict == "worse" for one in found):
         verdict: Verdict = "worse"
     elif tested:
@@ -205,5 +209,5 @@ def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Evidence:
         scoring.natural(confirmation.baseline_cost),
         low,
         high,
-        f"the best subset, of {size:,}" if confirmation.declined else "these features",
+        f"the best subset, of {size:,}" if confirmation.declined else CHOSEN,
     )
