@@ -34,7 +34,7 @@ from swarm.search.runner import SearchPlan
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.evidence import number, with_interval
-from swarm.validation.metrics import display_name
+from swarm.validation.metrics import display_name, value_range
 from swarm.validation.nested import NestedEstimate, estimate
 from swarm.validation.stability import CORE, NOISE
 from tasks.nested import (
@@ -356,14 +356,16 @@ def _concluded(
     scheme: str,
 ) -> NestedRun:
     """Combine the outer folds, and log tables and figures."""
-    level = config.test.confidence
+    level, scoring = config.test.confidence, whole.problem.scoring
+    # The conversion of a cost to the metric is its own inverse.
+    costs = scoring.natural_interval(*value_range(scoring.metric))
     run = NestedRun(
         log.run_id,
-        estimate([result.scores for result in results], level),
+        estimate([result.scores for result in results], level, costs),
         assess(whole.problem.space, [], [result.cell for result in results], (CORE, NOISE), level),
         tuple(results),
         scheme,
-        whole.problem.scoring,
+        scoring,
         warnings_of(whole.findings),
     )
     log.files(nested_files(results, run.estimate, run.stability, run.as_dict()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from flows.configured import fetched, plan_as_configured, prepare_as_configured
 from swarm import SubsetSelector
 from swarm.errors import InputError
 from swarm.statistics.resampled import corrected_t
+from swarm.validation.metrics import value_range
 from swarm.validation.nested import OuterScores, estimate
 from tasks.nested import FoldResult, outer_folds, outer_kind, run_outer_fold
 from tasks.search_cell import Cell
@@ -54,6 +56,39 @@ def test_costs_and_gains_have_the_interval_of_nadeau_and_bengio():
     assert found.verdict() == "better"
     assert found.optimism.mean == pytest.approx(0.15 + np.mean(shifts))
     assert found.optimism_confirmed.mean == pytest.approx(0.10 + np.mean(shifts))
+
+
+def test_intervals_end_where_costs_and_metrics_do():
+    spread = [-0.2, 0.6, 0.0]
+    free = estimate([outer(shift) for shift in spread]).cost("ensemble")
+    assert (free["low"] < 0, free["high"] > 1) == (True, True)
+    folds = [outer(shift) for shift in spread]
+    for fold, shift in zip(folds, spread, strict=True):
+        fold.table["value"] = 0.4 + shift
+    found = estimate(folds, costs=(0.0, 1.0))
+    own = found.cost("ensemble")
+    assert (own["cost"], own["low"], own["high"]) == (free["cost"], 0.0, 1.0)
+    assert found.metrics[["low", "high"]].drop_duplicates().to_numpy().tolist() == [[0.0, 1.0]]
+    # A difference of costs is not clipped to their range.
+    assert found.gain()["gain"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "ends"),
+    [
+        ("recall", (0, 1)),
+        ("f1_macro", (0, 1)),
+        ("roc_auc_ovr", (0, 1)),
+        ("hamming_loss", (0, 1)),
+        ("matthews_corrcoef", (-1, 1)),
+        ("r2", (-math.inf, 1)),
+        ("root_mean_squared_error", (0, math.inf)),
+        ("mutual_info_score", (-math.inf, math.inf)),
+        ("recall_of_mine", (-math.inf, math.inf)),
+    ],
+)
+def test_the_range_of_a_metric_is_that_of_its_name_if_it_is_known(metric, ends):
+    assert value_range(metric) == ends
 
 
 def test_one_fold_without_a_confirmation_leaves_its_optimism_undefined():

@@ -12,6 +12,7 @@ Metrics have their natural name and sign: that of the scorer `neg_root_mean_squa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -32,6 +33,7 @@ __all__ = [
     "natural_name",
     "row_statistics",
     "scorer_of",
+    "value_range",
 ]
 
 # Maps sums (..., n_statistics) and the position of the positive class to values (...).
@@ -53,6 +55,18 @@ LOWER_IS_BETTER = frozenset(
         "negative_likelihood_ratio",
         "root_mean_squared_error",
         "root_mean_squared_log_error",
+    }
+)
+
+# Metrics between 0 and 1, beside those whose names tell it.
+_SHARES = frozenset(
+    {
+        "accuracy",
+        "average_precision",
+        "balanced_accuracy",
+        "hamming_loss",
+        "subset_accuracy",
+        "top_k_accuracy",
     }
 )
 
@@ -83,6 +97,26 @@ _DISPLAY = {
 def display_name(metric: str) -> str:
     """Return the name of a metric in sentences and tables: ``RMSE``, ``balanced accuracy``."""
     return _DISPLAY.get(metric, metric.replace("_", " "))
+
+
+def value_range(metric: str) -> tuple[float, float]:
+    """Return the smallest and the largest value of a metric; infinite where unknown.
+
+    Examples
+    --------
+    >>> value_range("recall"), value_range("root_mean_squared_error")
+    ((0.0, 1.0), (0.0, inf))
+    """
+    if metric in LOWER_IS_BETTER and metric != "hamming_loss":
+        return 0.0, math.inf
+    if metric not in {"hamming_loss", "subset_accuracy", *scorer_names()}:
+        return -math.inf, math.inf
+    stem = metric.partition("_")[0]
+    if metric in _SHARES or stem in ("f1", "jaccard", "precision", "recall", "roc"):
+        return 0.0, 1.0
+    if metric == "matthews_corrcoef":
+        return -1.0, 1.0
+    return -math.inf, 1.0 if stem in ("r2", "d2", "explained") else math.inf
 
 
 def cost_label(scoring: Scoring) -> str:

@@ -13,6 +13,7 @@ is no unbiased estimator of this variance (Bengio and Grandvalet, 2004): the lev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,7 @@ import pandas as pd
 
 from swarm.errors import InputError
 from swarm.statistics.resampled import CorrectedTTest, corrected_t
+from swarm.validation.metrics import value_range
 
 __all__ = ["NestedEstimate", "OuterScores", "estimate"]
 
@@ -117,8 +119,14 @@ class NestedEstimate:
         return "worse" if gain["high"] < 0 else "no clear difference"
 
 
-def estimate(folds: Sequence[OuterScores], level: float = 0.95) -> NestedEstimate:
+def estimate(
+    folds: Sequence[OuterScores],
+    level: float = 0.95,
+    costs: tuple[float, float] = (-math.inf, math.inf),
+) -> NestedEstimate:
     """Combine the scores of the outer folds.
+
+    Intervals of costs and metrics end at their smallest and largest values.
 
     Parameters
     ----------
@@ -126,6 +134,8 @@ def estimate(folds: Sequence[OuterScores], level: float = 0.95) -> NestedEstimat
         At least two, with the same contenders and metrics.
     level : float
         Confidence level of the intervals.
+    costs : tuple of float
+        The smallest and the largest cost.
 
     Raises
     ------
@@ -156,7 +166,7 @@ def estimate(folds: Sequence[OuterScores], level: float = 0.95) -> NestedEstimat
             [
                 {
                     "contender": name,
-                    **_interval("cost", test(of[name])),
+                    **_interval("cost", test(of[name]), costs),
                     "sd": float(np.std(of[name], ddof=1)),
                     "n_features": float(sizes[name]),
                 }
@@ -173,7 +183,11 @@ def estimate(folds: Sequence[OuterScores], level: float = 0.95) -> NestedEstimat
         ),
         metrics=pd.DataFrame(
             [
-                {"contender": name, "metric": metric, **_interval("value", test(values.tolist()))}
+                {
+                    "contender": name,
+                    "metric": metric,
+                    **_interval("value", test(values.tolist()), value_range(str(metric))),
+                }
                 for (name, metric), values in everything.groupby(
                     ["contender", "metric"], sort=False
                 )["value"]
@@ -195,5 +209,8 @@ def _tested(values: Sequence[float], n_train: float, n_test: float, level: float
     return corrected_t(values, n_train, n_test, level)
 
 
-def _interval(name: str, found: CorrectedTTest) -> dict[str, float]:
-    return {name: found.mean, "low": found.low, "high": found.high}
+def _interval(
+    name: str, found: CorrectedTTest, ends: tuple[float, float] = (-math.inf, math.inf)
+) -> dict[str, float]:
+    low, high = np.clip([found.low, found.high], *ends).tolist()
+    return {name: found.mean, "low": low, "high": high}
