@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from conf.compare_schema import CompareConfig
-from conf.estimator import build_estimator, build_selector, build_setting, settings_of
+from conf.estimator import (
+    build_estimator,
+    build_selector,
+    build_setting,
+    named_as,
+    settings_of,
+    with_params,
+)
 from conf.known_names import LIGHTGBM_MODELS, LIGHTGBM_PARAMETERS, SCORERS
 from conf.problem_sections import CsvSection, ModelSection
 from conf.resolve import fold_windows, kind_of_folds
@@ -76,9 +83,7 @@ def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
         kind = kind_of_folds(config, classes=traits.classifies is not False)
         yield from map(ConfigError, _windows_suit(config, kind))
         if config.proxy is not None:
-            params = {**config.model.params, **config.proxy.params}
-            cheaper = config.model.model_copy(update={"params": params})
-            yield from _raised(_traits, cheaper)
+            yield from _raised(_proxy_suits, config.model, config.proxy.params)
     yield from map(ConfigError, _workers_can_be_reached(config))
     yield from map(ConfigError, _scorers_exist(config))
     yield from _raised(_strategy_can_be_made, config)
@@ -112,6 +117,11 @@ def _strategy_can_be_made(config: SelectConfig) -> None:
         noise_floor=config.budget.noise_floor,
         importance=config.evaluation.importance,
     )
+
+
+def _proxy_suits(model: ModelSection, params: Mapping[str, Any]) -> None:
+    with named_as("proxy.params", params):
+        _traits(with_params(model, params))
 
 
 def _settings_suit(config: SelectConfig) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,14 @@ from swarm.search.settings import expanded
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["build_estimator", "build_selector", "build_setting", "settings_of"]
+__all__ = [
+    "build_estimator",
+    "build_selector",
+    "build_setting",
+    "named_as",
+    "settings_of",
+    "with_params",
+]
 
 # scikit-learn's message about a refused parameter.
 _TOLD = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
@@ -103,16 +111,7 @@ def build_estimator(model: ModelSection) -> BaseEstimator:
 
 
 def settings_of(model: ModelSection, seed: int) -> tuple[tuple[Mapping[str, Any], ...], int]:
-    """Return the settings of ``model.search``, or a sample of them, and their number.
-
-    Raises
-    ------
-    ConfigError
-        If a parameter is in ``model.params`` too.
-    """
-    twice = sorted(set(model.search) & set(model.params))
-    if twice:
-        raise ConfigError(f"model.params.{twice[0]} is in model.search too; remove one of them")
+    """Return the settings of ``model.search``, or a sample of them, and their number."""
     return expanded(dict(model.search), seed)
 
 
@@ -124,13 +123,26 @@ def build_setting(model: ModelSection, setting: Mapping[str, Any]) -> BaseEstima
     ConfigError
         As for :func:`build_estimator`.
     """
-    params = {**model.params, **setting}
+    with named_as("model.search", setting):
+        return build_estimator(with_params(model, setting))
+
+
+def with_params(model: ModelSection, params: Mapping[str, Any]) -> ModelSection:
+    """Return the section with further parameters, which replace those of the same names."""
+    return model.model_copy(update={"params": {**model.params, **params}})
+
+
+@contextmanager
+def named_as(key: str, params: Mapping[str, Any]) -> Iterator[None]:
+    """Name parameters by the section that they come from in errors of ``model.params``."""
     try:
-        return build_estimator(model.model_copy(update={"params": params}))
+        yield
     except ConfigError as error:
-        names = "|".join(map(re.escape, setting))
-        text = re.sub(rf"\bmodel\.params\.({names})\b", r"model.search.\1", str(error))
-        raise ConfigError(text) from None
+        names = "|".join(map(re.escape, params))
+        text = re.sub(rf"\bmodel\.params(?=\.(?:{names})\b)", key, str(error))
+        if text == str(error):
+            raise
+        raise ConfigError(text.replace("model.params={}", f"{key}={{}}")) from None
 
 
 def build_selector(label: str, section: ComparedStrategySection, model: ModelSection) -> Any:
@@ -370,7 +382,10 @@ def _refuse_unknown(wanted: _Wanted, path: str, params: Mapping[str, Any], kind:
     for key in params:
         if key not in names:
             listed = ", ".join(known) if len(names) == len(known) else "LightGBM's own parameters"
-            hint = nearest(key, names) or f"; known are {listed}"
+            # Those of a shipped configuration stay if only the estimator is overridden.
+            hint = nearest(key, names) or (
+                f"; known are {listed} ({wanted.params_key}={{}} removes those of another model)"
+            )
             raise ConfigError(f"unknown parameter '{wanted.params_key}.{key}' of {path}{hint}")
 
 

@@ -109,7 +109,10 @@ def _sentence(
         case "invalid_key":
             return f"key {key!r} in {origin} is not text; put it in quotes"
     expected = " or ".join(dict.fromkeys(_expected(each) for each in details))
-    return f"{key} must be {expected}, got {shown(detail['input'])} in {origin}{_remedy(detail)}"
+    remedy = _remedy(detail)
+    if detail["type"] == "model_type":
+        remedy = f"; its keys are {', '.join(_keys(_section(path, model)))}"
+    return f"{key} must be {expected}, got {shown(detail['input'])} in {origin}{remedy}"
 
 
 def _expected(detail: ErrorDetails) -> str:
@@ -144,13 +147,17 @@ def _remedy(detail: ErrorDetails) -> str:
 
 def _suggestion(path: tuple[str, ...], model: type[BaseModel]) -> str:
     section, name = path[:-1], path[-1]
-    siblings = [field.alias or key for key, field in _section(section, model).model_fields.items()]
+    siblings = _keys(_section(section, model))
     elsewhere = [known for known in _paths(model) if known[-1] == name]
     if close := difflib.get_close_matches(name, siblings, n=1):
         return f"did you mean {'.'.join((*section, close[0]))!r}?"
     if elsewhere:
         return f"did you mean {'.'.join(elsewhere[0])!r}?"
     return f"known keys are {', '.join(siblings)}"
+
+
+def _keys(section: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in section.model_fields.items()]
 
 
 def _section(path: tuple[str, ...], model: type[BaseModel]) -> type[BaseModel]:

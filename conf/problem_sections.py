@@ -185,9 +185,9 @@ class ModelSection(Section):
     params: Params = {}
     """Arguments of the estimator"""
     search: dict[str, Values] = {}
-    """Values of further arguments of the estimator, a list each, such as num_leaves: [8, 31]; one
-    combination is chosen before the search, with subsets that are searched in rounds for all of
-    them (a sample of more than 32), in about half of the budget"""
+    """Values of arguments of the estimator, a list each, such as num_leaves: [8, 31], in place of
+    those in model.params; one combination is chosen before the search, with subsets that are
+    searched in rounds for all of them (a sample of more than 32), in about half of the budget"""
     steps: list[StepSection] = []
     """Imputers, encoders and scalers before the model, in this order, fitted on the training rows
     of each fold, so that models take missing values and categories"""

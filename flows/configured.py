@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from conf.estimator import build_estimator, build_setting, settings_of
+from conf.estimator import build_estimator, build_setting, settings_of, with_params
 from conf.resolve import fold_kind, problem_options, split_options
 from conf.run_sections import ArchiveSection, EvaluationSection, WarmSection
 from conf.schema import SelectConfig
@@ -186,8 +186,7 @@ def plan_as_configured(
     """Return the plan of a search; `seed` overrides that of the configuration."""
     proxy = None
     if config.proxy is not None:
-        params = {**config.model.params, **config.proxy.params}
-        cheaper = build_estimator(config.model.model_copy(update={"params": params}))
+        cheaper = build_estimator(with_params(config.model, config.proxy.params))
         importance = config.evaluation.importance
         proxy = Proxy(
             data.problem.with_estimator(cheaper, importance=importance, seed=config.seed),

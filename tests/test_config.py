@@ -170,7 +170,8 @@ REFUSED_KEYS = {
     " got null for all of them; set one, such as budget.epochs to 30",
     "budget: {seconds: .inf}": "budget.seconds must be a finite number, got inf in conf/x.yaml",
     "split: {test_size: 1}": "split.test_size must be below 1, got 1 in conf/x.yaml",
-    "split: 3": "split must be a mapping of keys, got 3 in conf/x.yaml",
+    "split: 3": "split must be a mapping of keys, got 3 in conf/x.yaml; its keys are kind,"
+    " test_size, seed, gap, max_train_size",
     "evaluation: {n_jobs: 0}": "evaluation.n_jobs must be at least 1 or -1, got 0 in conf/x.yaml",
     "space: {fixed: a}": "space.fixed must be a list, got 'a' in conf/x.yaml; write [a]",
     "space: {min_size: 3, max_size: 2}": "space.max_size must be at least space.min_size 3, got 2",
@@ -232,14 +233,15 @@ REFUSED_KEYS = {
     " velocity_bound must be > 0, got -1.0",
     "folds: {n_folds: 1}": "folds.n_folds must be at least 2, got 1 in conf/x.yaml",
     "model: {params: {zzz: 4}}": "unknown parameter 'model.params.zzz' of"
-    " lightgbm.LGBMClassifier; known are LightGBM's own parameters",
+    " lightgbm.LGBMClassifier; known are LightGBM's own parameters (model.params={}"
+    " removes those of another model)",
     "model: {params: {num_leavs: 4}}": "unknown parameter 'model.params.num_leavs' of"
     " lightgbm.LGBMClassifier; did you mean 'num_leaves'?",
     "tracking: {uri: 'http://ann:s3cret@h:5000'}": "tracking.uri holds a password or a token;"
     " write ${NAME} in its place and set the environment variable NAME",
     "proxy: {params: {n_trees: 2}}\nmodel: {estimator: sklearn.naive_bayes.GaussianNB}": "unknown"
-    " parameter 'model.params.n_trees' of sklearn.naive_bayes.GaussianNB; known are priors,"
-    " var_smoothing",
+    " parameter 'proxy.params.n_trees' of sklearn.naive_bayes.GaussianNB; known are priors,"
+    " var_smoothing (proxy.params={} removes those of another model)",
     "evaluation: {backend: luky}": "evaluation.backend must be 'loky', 'threading', 'sequential',"
     " 'dask' or 'ray', got 'luky' in conf/x.yaml; did you mean 'loky'?",
     "strategy: {params: {n_particles: 0}}": "strategy 'multiswarm' cannot be created: n_particles"

@@ -25,6 +25,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from conf.check import check
 from conf.compare_schema import CompareConfig
+from conf.estimator import build_setting, settings_of
+from conf.problem_sections import ModelSection
 from flows.archived import evidence_of
 from flows.cli_plan import lines
 from flows.configured import fetched, plan_as_configured, prepare_as_configured
@@ -462,6 +464,13 @@ def test_outer_folds_choose_a_setting_each(prefect_server: str, bench: Bench) ->
     assert [fold["setting"] for fold in told["folds"]] == [dict(f.setting) for f in found.folds]
 
 
+def test_a_searched_parameter_replaces_that_of_the_model() -> None:
+    model = ModelSection.model_validate({**MODEL, "search": {"n_estimators": [2, 4]}})
+    built = [build_setting(model, setting) for setting in settings_of(model, 0)[0]]
+    assert [each.get_params()["n_estimators"] for each in built] == [2, 4]
+    assert all(each.get_params()["min_child_samples"] == 5 for each in built)
+
+
 @pytest.mark.parametrize(
     ("sections", "words"),
     [
@@ -469,10 +478,6 @@ def test_outer_folds_choose_a_setting_each(prefect_server: str, bench: Bench) ->
             {"model": {**MODEL, "search": {"num_leavs": [2, 4]}}},
             "unknown parameter 'model.search.num_leavs' of lightgbm.LGBMClassifier; "
             "did you mean 'num_leaves'?",
-        ),
-        (
-            {"model": {**MODEL, "search": {"n_estimators": [2, 4]}}},
-            "model.params.n_estimators is in model.search too; remove one of them",
         ),
         (
             {

@@ -13,7 +13,7 @@ from typing import Any
 
 from swarm.problem.scoring import Scoring
 from swarm.search.confirmation import Confirmation
-from swarm.search.result import SearchResult
+from swarm.search.result import SearchResult, listed
 from swarm.validation.evidence import ALL, CHOSEN, Evidence, Verdict, number, signed
 from swarm.validation.judgement import Judgement
 from swarm.validation.metrics import display_name
@@ -173,7 +173,7 @@ def _smallest(result: SearchResult) -> str:
     return (
         f"Smallest subset that is not worse than all features on fresh folds by more than "
         f"{confirmation.margin:g} in cost, at {confirmation.confidence:.0%}: {len(names)} "
-        f"feature{'s' * (len(names) != 1)}, {', '.join(names)}. confirm.goal: size selects it."
+        f"feature{'s' * (len(names) != 1)}, {listed(names)}. confirm.goal: size selects it."
     )
 
 
