@@ -52,7 +52,13 @@ data:
   categorical: {{ profile.categorical | json }}
 {% endif %}
 {% if profile.dates %}
+{% if profile.time not in profile.dates %}
   # Replaced by year, month, day and weekday.
+{% elif profile.dates | length > 1 %}
+  # Replaced by year, month, day and weekday, except the one that orders the rows.
+{% else %}
+  # The format of the column that orders the rows, which is not a feature.
+{% endif %}
   dates:
 {% for name, form in profile.dates.items() %}
     {{ name | json }}: {{ form | json }}

@@ -127,6 +127,7 @@ def test_groups_and_time_decide_how_rows_are_divided(tmp_path: Path, swarm: Swar
     frame.assign(day=days).to_csv(file, index=False)
     timed = written(swarm, file)
     assert (timed.data.time, timed.split.kind, timed.folds.kind) == ("day", "time", "time")
+    assert "orders the rows, which is not a feature" in file.with_suffix(".yaml").read_text()
     # Three positives, which the latest rows do not have.
     rare = np.where(np.arange(N) < 12, "won", "lost")
     frame.assign(day=days, y=rare).to_csv(file, index=False)
