@@ -49,138 +49,179 @@ def search_as_configured(
     Ctrl-C ends the search, not the run. The forecast of the stages after the search learns the
     pace of its fits.
     """
-    epoch = run_epoch.retried(config.retries.attempts, config.retries.delay_seconds)
-
-    def step(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
-        named = epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")
-        return named(search, state)
-
-    # With a choice of settings, the plan of the search is known after it.
-    searched = plan
     with ExitStack() as shown:
-        epochs: list[Callable[[EpochRecord], None]] = [log.epoch]
-        # What counts the fits of the current stage.
-        counters: list[Callable[[Bool, Record], None]] = []
-
-        def begin(stage: Stage, text: str, total: int = 0, work: float = 0.0) -> None:
-            """End the display of the previous stage, and show this one."""
-            shown.close()
-            line = show_stage(
-                stage, verbosity, text=text, total=total, work=work, forecast=forecast
-            )
-            counters[:] = [shown.enter_context(line).fit]
-
-        def started(evaluator: CrossValidation) -> None:
-            shown.close()
-            say(evaluator.way, verbosity)
-            least, most = plan.strategy.evaluations_in(plan.problem.space)
-            if least == most and plan.prefilter is None:
-                say(f"evaluations in total: {most:,}", verbosity)
-            told = f"{Stage.SEARCH.line}: run {log.run_id} in {log.tracking.label}"
-            say(told, verbosity)
-            log.tag({"evaluation": evaluator.way})
-            bar = shown.enter_context(display(searched.budget, verbosity, forecast=forecast))
-            counters[:] = [bar.fit]
-            epochs.append(bar.epoch)
-            epochs.append(shown.enter_context(show_progress(searched.budget)))
-
-        def cut(prefilter: Prefilter, evaluator: CrossValidation) -> Cut:
-            most = most_cut_fits(prefilter)
-            if config.prefilter is not None and config.prefilter.when == "auto":
-                say(
-                    f"prefilter: on, as the table has more than {MANY_COLUMNS:,} columns; "
-                    "--set prefilter=null searches all",
-                    verbosity,
-                )
-            begin(Stage.SEARCH, f"ranking the units with at most {most:,} fits")
-            found = cut_by_importance(prefilter, evaluator)
-            if evaluator.fits_models:
-                everything = ~prefilter.problem.space.forbidden[None, :]
-                forecast.recall(everything, evaluator.known.lookup(everything))
-            return found
-
-        def cut_ended(cut: Cut) -> None:
-            shown.close()
-            say(cut.sentence(), verbosity)
-            log.tag({"prefilter": f"{cut.n_kept} of {len(cut.kept)} units"})
-
-        def tune(tuning: Tuning, rounds: Sequence[Round], *given: Any) -> TuningResult:
-            most = sum(each.n_settings * each.n_subsets for each in rounds) * plan.problem.n_folds
-            text = f"comparing {len(tuning.settings)} settings of the model"
-            begin(Stage.SEARCH, f"{text} with at most {most:,} fits", most)
-            return choose_model_setting(tuning, rounds, *given)
-
-        def tuned(found: TuningResult, rest: SearchPlan) -> None:
-            nonlocal searched
-            searched = rest
-            shown.close()
-            say(found.sentence(), verbosity)
-            log.tag({f"model.chosen.{name}": str(value) for name, value in found.params.items()})
-
-        def epoch_ended(record: EpochRecord, _: SearchState) -> None:
-            for callback in epochs:
-                callback(record)
-
-        def fitted(mask: Bool, record: Record) -> None:
-            for callback in counters:
-                callback(mask, record)
-
-        def ended(result: SearchResult) -> SearchResult:
-            shown.close()
-            if result.interrupted:
-                say("interrupted: continuing with the best subsets so far", verbosity)
-            elif plan.rotate:
-                begin(Stage.SEARCH, "evaluating the best subsets on all partitions")
-            elif plan.parts is not None:
-                begin(Stage.SEARCH, f"evaluating {N_PROBES} subsets on all rows and on parts")
-            return result
-
-        def confirm(
-            result: SearchResult, guide: CrossValidation, evaluator: CrossValidation, **options: int
-        ) -> SearchResult:
-            begin(Stage.SEARCH, "evaluating the best subsets on the full model")
-            return confirm_best(result, guide, evaluator, **options)
-
-        def confirm_on_fresh(
-            result: SearchResult,
-            searched: CrossValidation,
-            fresh: CrossValidation,
-            confirmation: ConfirmationPlan,
-        ) -> SearchResult:
-            masks = candidates(result, searched, confirmation)
-            masks = np.vstack([masks, ~result.space.forbidden])
-            text = f"confirming {len(masks) - 1} subsets on {fresh.n_folds} fresh folds"
-            # The baseline and the shared features may not have been searched.
-            fits = np.zeros(len(masks), dtype=np.int64)
-            for each in (searched, fresh):
-                if each.fits_models:
-                    records = each.known.lookup(masks)
-                    forecast.recall(masks, records)
-                    fits += [int((~record.known).sum()) for record in records]
-            forecast.guess_pace(float(masks[:-1].sum(axis=1).mean()))
-            # A model of all features may take much longer than one of a subset.
-            seconds = [forecast.fit_seconds.of(size) for size in masks.sum(axis=1).tolist()]
-            begin(Stage.CONFIRM, text, int(fits.sum()), float(fits @ seconds))
-            return confirm_fresh(result, searched, fresh, confirmation)
-
-        hooks = SearchHooks(
-            started=started,
-            step=step,
-            epochs=[epoch_ended],
-            fits=fitted,
-            ended=ended,
-            cut=cut,
-            cut_ended=cut_ended,
-            tune=tune,
-            tuned=tuned,
-            confirm=confirm,
-            confirm_fresh=confirm_on_fresh,
-        )
-        finished = run_search(plan, archive, hooks)
+        steps = _ShownSteps(config, plan, log, verbosity, forecast, shown)
+        finished = run_search(plan, archive, steps.hooks())
     _log_proxy(finished, log, verbosity)
     _log_parts(finished.result, log, verbosity)
     _log_confirmation(finished.result, log, verbosity)
     return finished
+
+
+class _ShownSteps:
+    """The steps of a search as tasks, each with its line on the terminal.
+
+    Parameters
+    ----------
+    config, plan, log, verbosity, forecast
+        See :func:`search_as_configured`.
+    shown : ExitStack
+        Holds the display of the current step.
+    """
+
+    def __init__(
+        self,
+        config: SelectConfig,
+        plan: SearchPlan,
+        log: RunLog,
+        verbosity: int,
+        forecast: Forecast,
+        shown: ExitStack,
+    ) -> None:
+        self.config = config
+        self.plan = plan
+        self.log = log
+        self.verbosity = verbosity
+        self.forecast = forecast
+        self.shown = shown
+        # With a choice of settings, the budget of the search is known after it.
+        self.budget = plan.budget
+        self.epoch = run_epoch.retried(config.retries.attempts, config.retries.delay_seconds)
+        self.on_epoch: list[Callable[[EpochRecord], None]] = [log.epoch]
+        self.on_fit: Callable[[Bool, Record], None] = lambda mask, record: None
+
+    def hooks(self) -> SearchHooks:
+        """Return the steps as hooks of a search."""
+        return SearchHooks(
+            started=self.started,
+            step=self.step,
+            epochs=[self.epoch_ended],
+            fits=lambda mask, record: self.on_fit(mask, record),
+            ended=self.ended,
+            cut=self.cut,
+            cut_ended=self.cut_ended,
+            tune=self.tune,
+            tuned=self.tuned,
+            confirm=self.confirm,
+            confirm_fresh=self.confirm_fresh,
+        )
+
+    def say(self, text: str) -> None:
+        """Write one line."""
+        say(text, self.verbosity)
+
+    def show(self, stage: Stage, text: str, total: int = 0, work: float = 0.0) -> None:
+        """End the display of the previous step, and show this one."""
+        self.shown.close()
+        line = show_stage(
+            stage, self.verbosity, text=text, total=total, work=work, forecast=self.forecast
+        )
+        self.on_fit = self.shown.enter_context(line).fit
+
+    def cut(self, prefilter: Prefilter, evaluator: CrossValidation) -> Cut:
+        """Leave units out before the search."""
+        if self.config.prefilter is not None and self.config.prefilter.when == "auto":
+            self.say(
+                f"prefilter: on, as the table has more than {MANY_COLUMNS:,} columns; "
+                "--set prefilter=null searches all"
+            )
+        most = most_cut_fits(prefilter)
+        self.show(Stage.SEARCH, f"ranking the units with at most {most:,} fits")
+        found = cut_by_importance(prefilter, evaluator)
+        if evaluator.fits_models:
+            everything = ~prefilter.problem.space.forbidden[None, :]
+            self.forecast.recall(everything, evaluator.known.lookup(everything))
+        return found
+
+    def cut_ended(self, cut: Cut) -> None:
+        """Tell how many units are kept."""
+        self.shown.close()
+        self.say(cut.sentence())
+        self.log.tag({"prefilter": f"{cut.n_kept} of {len(cut.kept)} units"})
+
+    def tune(self, tuning: Tuning, rounds: Sequence[Round], *given: Any) -> TuningResult:
+        """Choose a setting of the model."""
+        most = sum(each.n_settings * each.n_subsets for each in rounds) * self.plan.problem.n_folds
+        text = f"comparing {len(tuning.settings)} settings of the model"
+        self.show(Stage.SEARCH, f"{text} with at most {most:,} fits", most)
+        return choose_model_setting(tuning, rounds, *given)
+
+    def tuned(self, found: TuningResult, rest: SearchPlan) -> None:
+        """Tell the setting, and what is left of the budget."""
+        self.budget = rest.budget
+        self.shown.close()
+        self.say(found.sentence())
+        self.log.tag({f"model.chosen.{name}": str(value) for name, value in found.params.items()})
+
+    def started(self, evaluator: CrossValidation) -> None:
+        """Show the epochs."""
+        self.shown.close()
+        self.say(evaluator.way)
+        least, most = self.plan.strategy.evaluations_in(self.plan.problem.space)
+        if least == most and self.plan.prefilter is None:
+            self.say(f"evaluations in total: {most:,}")
+        self.say(f"{Stage.SEARCH.line}: run {self.log.run_id} in {self.log.tracking.label}")
+        self.log.tag({"evaluation": evaluator.way})
+        bar = display(self.budget, self.verbosity, forecast=self.forecast)
+        epochs = self.shown.enter_context(bar)
+        self.on_fit = epochs.fit
+        self.on_epoch += [epochs.epoch, self.shown.enter_context(show_progress(self.budget))]
+
+    def step(self, search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
+        """Run one epoch as a task."""
+        return self.epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")(search, state)
+
+    def epoch_ended(self, record: EpochRecord, _: SearchState) -> None:
+        """Log and display one epoch."""
+        for callback in self.on_epoch:
+            callback(record)
+
+    def ended(self, result: SearchResult) -> SearchResult:
+        """Say what follows the last epoch."""
+        self.shown.close()
+        if result.interrupted:
+            self.say("interrupted: continuing with the best subsets so far")
+        elif self.plan.rotate:
+            self.show(Stage.SEARCH, "evaluating the best subsets on all partitions")
+        elif self.plan.parts is not None:
+            self.show(Stage.SEARCH, f"evaluating {N_PROBES} subsets on all rows and on parts")
+        return result
+
+    def confirm(
+        self,
+        result: SearchResult,
+        guide: CrossValidation,
+        evaluator: CrossValidation,
+        **options: int,
+    ) -> SearchResult:
+        """Evaluate the best subsets of a proxy on the full model."""
+        self.show(Stage.SEARCH, "evaluating the best subsets on the full model")
+        return confirm_best(result, guide, evaluator, **options)
+
+    def confirm_fresh(
+        self,
+        result: SearchResult,
+        searched: CrossValidation,
+        fresh: CrossValidation,
+        plan: ConfirmationPlan,
+    ) -> SearchResult:
+        """Evaluate the best subsets on fresh folds."""
+        masks = candidates(result, searched, plan)
+        masks = np.vstack([masks, ~result.space.forbidden])
+        # The baseline and the shared features may not have been searched.
+        fits = np.zeros(len(masks), dtype=np.int64)
+        forecast = self.forecast
+        for each in (searched, fresh):
+            if each.fits_models:
+                records = each.known.lookup(masks)
+                forecast.recall(masks, records)
+                fits += [int((~record.known).sum()) for record in records]
+        forecast.guess_pace(float(masks[:-1].sum(axis=1).mean()))
+        # A model of all features may take much longer than one of a subset.
+        seconds = [forecast.fit_seconds.of(size) for size in masks.sum(axis=1).tolist()]
+        text = f"confirming {len(masks) - 1} subsets on {fresh.n_folds} fresh folds"
+        self.show(Stage.CONFIRM, text, int(fits.sum()), float(fits @ seconds))
+        return confirm_fresh(result, searched, fresh, plan)
 
 
 def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:

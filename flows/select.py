@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from prefect import flow
 
@@ -27,7 +28,7 @@ from flows.configured import (
 from flows.findings import tell, warnings_of
 from flows.flow_runs import COMMAND_FLOW
 from flows.planning import workload_of
-from flows.progress import show_stage
+from flows.progress import StageDisplay, show_stage
 from flows.searching import search_as_configured
 from flows.stages import Forecast, Stage
 from flows.tracking import (
@@ -40,6 +41,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError, InputError
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
+from swarm.report import ReportData
 from swarm.search.prefilter import MANY_COLUMNS
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchPlan
@@ -76,6 +78,9 @@ from tasks.tracking.note import answer_note, run_title
 from tasks.tracking.run_log import RunLog, describe_run, refuse_another_search
 
 __all__ = ["Outcome", "Started", "carry_out", "prepare", "select", "start"]
+
+# Shows a stage of the run, see `show_stage`.
+_ShowStage = Callable[..., AbstractContextManager[StageDisplay]]
 
 # Rows on which the saved model is compared with the ensemble.
 _EXAMPLE_ROWS = 50
@@ -246,12 +251,31 @@ def carry_out(started: Started, verbosity: int) -> Outcome:
     """Search, evaluate the result and register it; the run stays open."""
     config, log = started.config, started.log
     tell(started.findings, verbosity)
-    n_units = started.plan.problem.space.n_units
-    forecast = Forecast(workload_of(config, started.plan), n_units)
+    forecast = Forecast(workload_of(config, started.plan), started.plan.problem.space.n_units)
     finished = search_as_configured(config, started.plan, started.archive, log, verbosity, forecast)
     members = config.ensemble.n_models, config.ensemble.union_at_most
     log.files(answer_files(finished.result, finished.known, *members))
-    return _concluded(started, finished, verbosity, forecast)
+    show = partial(show_stage, verbosity=verbosity, forecast=forecast)
+    answer = _judge(started, finished, show)
+    # The summary ends with the warnings.
+    tell([each for each in answer.late if each.severity == "note"], verbosity)
+    with show(Stage.REPORT):
+        log.files(write_report(_report(started, answer)))
+    wait_for_log(log, verbosity)
+    uri, declined = _store_model(started, answer, show)
+    _describe_run(started, answer)
+    return Outcome(
+        log.run_id,
+        finished.result,
+        answer.judgement,
+        answer.findings,
+        uri,
+        answer.ensemble,
+        len(started.train.features),
+        finished.training_seconds,
+        answer.headline,
+        declined,
+    )
 
 
 def _open_run(
@@ -290,26 +314,62 @@ def _without_prefilter(values: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in values.items() if key.split(".")[0] != "prefilter"}
 
 
-def _concluded(
-    started: Started, finished: FinishedSearch, verbosity: int, forecast: Forecast
-) -> Outcome:
-    """Fit the ensemble, evaluate it, write the report and register the model."""
-    config, plan, log = started.config, started.plan, started.log
+@dataclass(frozen=True)
+class _Answer:
+    """The result of a search with its ensemble, judged on the test rows.
+
+    Attributes
+    ----------
+    finished : FinishedSearch
+    ensemble : SubsetEnsemble
+    used : sequence of str
+        Columns of the ensemble, in the order of the table.
+    judgement : Judgement
+    headline : Headline
+    late : tuple of Finding
+        Those of the search and of the test rows.
+    findings : tuple of Finding
+        Those of the data too, by code.
+    """
+
+    finished: FinishedSearch
+    ensemble: SubsetEnsemble
+    used: Sequence[Hashable]
+    judgement: Judgement
+    headline: Headline
+    late: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def lost(self) -> bool:
+        """Whether the result is worse than all features, or no better than guessing."""
+        return self.headline.verdict == "worse" or not self.headline.beats_guessing
+
+    @property
+    def told(self) -> str:
+        """The headline, its evidence and the verdict on the ensemble."""
+        head = self.headline
+        return " ".join([f"{head.title}.", *head.sentences(), self.judgement.verdict()])
+
+    def metrics(self, of_model: bool) -> dict[str, float]:
+        """Return the metrics on the test rows: those of the ensemble, or all others."""
+        found = final_metrics(self.judgement)
+        return {key: found[key] for key in found if key.startswith("test_") == of_model}
+
+
+def _judge(started: Started, finished: FinishedSearch, show: _ShowStage) -> _Answer:
+    """Fit the ensemble, and judge it and the result on the test rows."""
+    config, log = started.config, started.log
     train, test = started.train, started.test
     problem, result = finished.problem, finished.result
     masks, _ = result.best_members(config.ensemble.n_models, config.ensemble.union_at_most)
     subsets = [result.space.subset(mask) for mask in masks]
     used = [name for name in train.features if any(name in subset for subset in subsets)]
     log.files({"reference.json": json.dumps(summarise(train.features[used])).encode()})
-    with show_stage(
-        Stage.JUDGE,
-        verbosity,
-        text=f"judging on {len(test.features):,} test rows",
-        # The ensemble, its baselines of as many models, and two single models.
-        total=len(subsets) * (2 + config.test.random_subsets) + 2,
-        unit="models",
-        forecast=forecast,
-    ) as shown:
+    text = f"judging on {len(test.features):,} test rows"
+    # The ensemble, its baselines of as many models, and two single models.
+    total = len(subsets) * (2 + config.test.random_subsets) + 2
+    with show(Stage.JUDGE, text=text, total=total, unit="models") as shown:
         ensemble = fit_ensemble(problem, train, subsets, config.ensemble.vote)
         judgement = judge_answer(
             problem,
@@ -330,114 +390,124 @@ def _concluded(
         )
     doubts = search_findings(finished, problem.target, problem.task, judgement)
     late = unmuted([*doubts, *judgement_findings(judgement)], config.mute)
-    # The summary ends with the warnings.
-    tell([each for each in late if each.severity == "note"], verbosity)
     findings = unmuted([*started.findings, *late])
-    log.files({"findings.json": as_file(findings, config.mute)})
     head = headline(result, problem.scoring, judgement)
+    answer = _Answer(finished, ensemble, used, judgement, head, late, findings)
+    log.files({"findings.json": as_file(findings, config.mute)})
     log.files(judgement_files(judgement, head))
-    metrics = final_metrics(judgement)
-    # Those of the ensemble are logged with its model, below.
-    others = {key: value for key, value in metrics.items() if not key.startswith("test_")}
-    log.metrics({result.state.epoch: others})
+    # Those of the ensemble are logged with its model.
+    log.metrics({result.state.epoch: answer.metrics(of_model=False)})
+    return answer
+
+
+def _report(started: Started, answer: _Answer) -> ReportData:
+    """Collect the data of the report, and train the models of its diagnostics."""
+    config, plan, log = started.config, started.plan, started.log
+    train, test, ensemble = started.train, started.test, answer.ensemble
+    problem, result = answer.finished.problem, answer.finished.result
+    at_most = config.ensemble.union_at_most
+    partitions = f", {problem.repeats} partitions" if problem.repeats > 1 else ""
     facts = {
         "strategy": config.strategy.name,
         "seed": config.seed,
-        "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}"
-        + (f", {problem.repeats} partitions" if problem.repeats > 1 else ""),
+        "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}{partitions}",
         "rows": f"{len(train.features)} to search, {len(test.features)} to test",
-        "ensemble": _described(subsets, ensemble.vote_, config.ensemble.union_at_most),
+        "ensemble": _described(ensemble.subsets_, ensemble.vote_, at_most),
         **run_facts(log.tags, result),
         "run": log.run_id,
     }
-    with show_stage(Stage.REPORT, verbosity, forecast=forecast):
-        data = report_data(
-            f"{config.name}, {config.strategy.name}, seed {config.seed}",
-            problem,
-            result,
-            judgement,
-            finished.known,
-            plan.hints,
-            config.ensemble.n_models,
-            headline=head,
-            regroup_every=getattr(plan.strategy, "regroup_every", None),
-            findings=findings,
-            config_yaml=as_yaml(config),
-            facts=facts,
-            subset_test_costs=costs_on_test(problem, ensemble, test),
-            union_at_most=config.ensemble.union_at_most,
-            diagnostics=diagnose_answer(
-                problem, result, train, test, ensemble, config.evaluation.n_jobs
-            )
-            if config.test.explain
-            else None,
-        )
-        log.files(write_report(data))
-    wait_for_log(log, verbosity)
-    # A resumed run of a version whose auto vote was hard has another model.
-    soft = config.ensemble.vote == "auto" and ensemble.vote_ == "soft"
-    parts: list[object] = [subsets, *(["soft"] if soft else [])]
-    # With a larger budget, the same subsets may have another setting of the model.
-    parts += [] if result.tuning is None else [result.tuning.params]
-    text = json.dumps(parts if len(parts) > 1 else subsets)
-    answer = hashlib.sha256(text.encode()).hexdigest()[:16]
+    diagnostics = None
+    if config.test.explain:
+        n_jobs = config.evaluation.n_jobs
+        diagnostics = diagnose_answer(problem, result, train, test, ensemble, n_jobs)
+    return report_data(
+        f"{config.name}, {config.strategy.name}, seed {config.seed}",
+        problem,
+        result,
+        answer.judgement,
+        answer.finished.known,
+        plan.hints,
+        config.ensemble.n_models,
+        headline=answer.headline,
+        regroup_every=getattr(plan.strategy, "regroup_every", None),
+        findings=answer.findings,
+        config_yaml=as_yaml(config),
+        facts=facts,
+        subset_test_costs=costs_on_test(problem, ensemble, test),
+        union_at_most=at_most,
+        diagnostics=diagnostics,
+    )
+
+
+def _store_model(started: Started, answer: _Answer, show: _ShowStage) -> tuple[str, bool]:
+    """Store the ensemble with its metrics, and register it unless it lost.
+
+    Returns the address of the model, and whether it was not registered as it lost.
+    """
+    config, log, ensemble = started.config, started.log, answer.ensemble
+    problem, result = answer.finished.problem, answer.finished.result
     # A refresh needs its challenger as a version, and compares it with the champion itself.
-    name, refreshed = started.registered, log.tags.get("kind") == "refresh"
-    asked = refreshed or config.tracking.registers_always
-    lost = head.verdict == "worse" or not head.beats_guessing
-    declined = name is not None and lost and not asked
-    name = None if declined else name
-    told = " ".join([f"{head.title}.", *head.sentences(), judgement.verdict()])
-    earlier = log.earlier_model(answer)
+    asked = log.tags.get("kind") == "refresh" or config.tracking.registers_always
+    declined = started.registered is not None and answer.lost and not asked
+    name = None if declined else started.registered
+    digest = _digest(config, result, ensemble)
+    earlier = log.earlier_model(digest)
     uri, model_id = earlier or ("", None)
     if earlier is None and is_storable(problem.estimator):
+        features = started.train.features
         # The signature and the example of a wide table would take many megabytes.
-        wide = len(train.features.columns) > MANY_COLUMNS
-        example = (train.features[used] if wide else train.features).head(_EXAMPLE_ROWS)
-        params = _model_params(config, result, judgement, ensemble)
+        wide = len(features.columns) > MANY_COLUMNS
+        example = (features[list(answer.used)] if wide else features).head(_EXAMPLE_ROWS)
+        params = _model_params(config, result, answer.judgement, ensemble)
         text = "storing the model" if name is None else Stage.REGISTER.line
-        with show_stage(Stage.REGISTER, verbosity, text=text, forecast=forecast):
+        with show(Stage.REGISTER, text=text):
             uri, model_id = register_model(
-                log.tracking, log.run_id, ensemble, example, name, told, params=params
+                log.tracking, log.run_id, ensemble, example, name, answer.told, params=params
             )
     elif name is not None and model_id is not None and not is_version(uri):
         # The run was resumed to register what it had only stored.
-        uri = register_logged(log.tracking, log.run_id, model_id, name, told)
+        uri = register_logged(log.tracking, log.run_id, model_id, name, answer.told)
     # The tags first: a resume that finds them knows the model that its metrics belong to.
-    log.tag({"answer": answer, "model": uri} | ({"model_id": model_id} if model_id else {}))
-    log.metrics({result.state.epoch: {k: metrics[k] for k in metrics if k not in others}}, model_id)
-    if judgement.pos_label is not None:
-        log.tag({"positive_class": str(judgement.pos_label)})
-    log.tag(
-        {
-            "stopped": result.reason,
-            "headline": head.title,
-            "verdict": judgement.verdict(),
-            "findings": codes_of(findings),
-        }
-        | answer_note(
-            log.tracking,
-            log.run_id,
-            result.features,
-            " ".join([f"**{head.title}.**", *head.sentences(), head.searched]),
-            f"{judgement.verdict()} {judgement.positive}".rstrip(),
-            config.description,
-        )
+    log.tag({"answer": digest, "model": uri} | ({"model_id": model_id} if model_id else {}))
+    log.metrics({result.state.epoch: answer.metrics(of_model=True)}, model_id)
+    return uri, declined
+
+
+def _digest(config: SelectConfig, result: SearchResult, ensemble: SubsetEnsemble) -> str:
+    """Return the hash of what a stored model follows from, besides the run's own configuration."""
+    parts: list[object] = [ensemble.subsets_]
+    # A resumed run of a version whose auto vote was hard has another model.
+    if config.ensemble.vote == "auto" and ensemble.vote_ == "soft":
+        parts.append("soft")
+    # With a larger budget, the same subsets may have another setting of the model.
+    if result.tuning is not None:
+        parts.append(result.tuning.params)
+    text = json.dumps(parts if len(parts) > 1 else ensemble.subsets_)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _describe_run(started: Started, answer: _Answer) -> None:
+    """Write the answer into the tags and the note of the run, and into Prefect's artifact."""
+    config, log = started.config, started.log
+    result, judgement, head = answer.finished.result, answer.judgement, answer.headline
+    tags = {} if judgement.pos_label is None else {"positive_class": str(judgement.pos_label)}
+    note = answer_note(
+        log.tracking,
+        log.run_id,
+        result.features,
+        " ".join([f"**{head.title}.**", *head.sentences(), head.searched]),
+        f"{judgement.verdict()} {judgement.positive}".rstrip(),
+        config.description,
     )
+    tags |= {
+        "stopped": result.reason,
+        "headline": head.title,
+        "verdict": judgement.verdict(),
+        "findings": codes_of(answer.findings),
+    }
+    log.tag(tags | note)
     log_line(f"{head.title}. {judgement.verdict()}")
     show_answer(config.name, result, head, judgement, log.tracking, log.run_id)
-    return Outcome(
-        log.run_id,
-        result,
-        judgement,
-        findings,
-        uri,
-        ensemble,
-        len(train.features),
-        finished.training_seconds,
-        head,
-        declined,
-    )
 
 
 def _model_params(
