@@ -193,6 +193,25 @@ def test_the_table_holds_the_columns_of_hafiz_et_al():
     assert (row["mean_size"], row["size_reduction"]) == pytest.approx((3.0, 70.0))
 
 
+def test_costs_that_differ_in_the_last_digits_tie():
+    noisy = np.nextafter(WINE["a"], 1).tolist()
+    cells = cells_of({name: {"a": WINE["a"], "b": noisy} for name in ("wine", "zoo", "iris")})
+    found = compare(cells, dict.fromkeys(("wine", "zoo", "iris"), (0.5, 10)))
+    assert (found.ranks == 1.5).all(axis=None)
+    assert found.within["p"].tolist() == [1.0] * 3
+    assert rank_sum(WINE["a"], noisy).p == 1.0
+
+
+def test_differences_that_are_equal_but_for_the_last_digits_tie():
+    noisy = [0.3 - 0.1, 0.5 - 0.3, 0.7 - 0.5, -(0.4 - 0.2)]
+    assert signed_rank(noisy).p == signed_rank([0.2, 0.2, 0.2, -0.2]).p
+
+
+def test_zeros_do_not_make_few_differences_a_large_sample():
+    few = [0.1, 0.1, 0.1, 0.1, 0.1]
+    assert signed_rank([0.0] * 60 + few).p == signed_rank(few).p == 0.0625
+
+
 def test_equal_costs_in_another_order_tie():
     comparison = compare(cells_of({"wine": WINE}), {"wine": (0.5, 10)})
     assert comparison.ranks["wine"].to_dict() == {"a": 1.5, "b": 1.5, "c": 3.0}

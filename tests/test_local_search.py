@@ -100,6 +100,22 @@ def test_the_bound_max_lets_every_outside_unit_enter() -> None:
     assert np.allclose(flips[:, 2:].mean(axis=0), [1 / 3, 0.5, 1 / 6], atol=0.015)
 
 
+def test_the_bound_max_takes_all_outside_units_where_it_draws_more() -> None:
+    # l = 3, d - l = 2: eta ~ U{1..3} of two units, all of them with probability 2/3.
+    rng, wide = np.random.default_rng(1), np.tile([[True, True, True, False, False]], (20_000, 1))
+    free = np.zeros(5, dtype=bool)
+    found = search_locally(
+        wide,
+        np.zeros(wide.shape),
+        np.tile([0.0, 0.0, 0.0, 1.0, 0.5], (5, 1)),
+        rng,
+        fixed=free,
+        forbidden=free,
+        addition_bound="max",
+    )
+    assert np.allclose(found[:, 3:].mean(axis=0), [0.5, 1 / 3], atol=0.015)
+
+
 @settings(calm, max_examples=100)
 @given(shapes, seeds, st.sampled_from(["min", "max"]))
 def test_local_search_flips_within_the_bounds_and_leaves_fixed_and_forbidden_alone(

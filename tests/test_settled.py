@@ -28,6 +28,22 @@ def records_of(rng: np.random.Generator, n: int, n_folds: int) -> list[Record]:
     return [Record(row, blank.importances, blank.used) for row in costs]
 
 
+def test_as_many_errors_on_other_folds_are_the_same_cost() -> None:
+    errors = np.array([[3, 1, 2, 0, 1], [1, 2, 0, 1, 3], [0, 0, 0, 0, 7], [0, 1, 3, 2, 1]])
+    folds = 1.0 - (36 - errors) / 36
+    assert len({float(row.sum()) / 5 for row in folds}) > 1
+    costs = costs_of(folds)
+    assert len(set(costs.tolist())) == 1
+    blank = Record.unknown(5, N_UNITS)
+    records = [Record(row, blank.importances, blank.used) for row in folds]
+    assert [record.cost for record in records] == costs.tolist()
+
+
+def test_rounding_keeps_what_is_far_from_one() -> None:
+    folds = np.array([[1.25e-30], [2.5e300], [0.0], [-0.125], [np.nan], [np.inf]])
+    assert np.array_equal(costs_of(folds), folds[:, 0], equal_nan=True)
+
+
 @calm
 @given(
     seed=st.integers(0, 2**32),

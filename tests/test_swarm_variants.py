@@ -210,3 +210,16 @@ class TestAnts:
             )
             rising = after.trail[1] > state.trail[1]
             assert rising.tolist() == [bool(bit) for bit in expected]
+
+    def test_an_epoch_of_failures_deposits_for_the_best_so_far_alone(self) -> None:
+        strategy = AntColony(n_ants=3, update_factor=1)
+        state = strategy.start(plain_space(3), Hints(), np.random.default_rng(0))
+        so_far = np.tile([[False, False, True]], (3, 1))
+        held = replace(state, memory=Memory(so_far, np.full(3, 0.1), np.zeros((3, 3))))
+        moved, proposal = strategy.propose(held, np.random.default_rng(0))
+        masks = np.tile([[True, False, False]], (3, 1))
+        answers = planted(plain_space(3)).evaluate(masks, np.full(3, np.inf), np.arange(3))
+        failed = replace(answers, costs=np.full(3, np.inf))
+        trail = strategy.observe(moved, replace(proposal, masks=masks), failed).trail
+        assert trail[1, 0] == trail[1, 1] < state.trail[1, 1]
+        assert trail[1, 2] > trail[1, 0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, Int
 
-__all__ = ["Record", "costs_of"]
+__all__ = ["Record", "costs_of", "round_cost"]
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,10 @@ class Record:
 
     @property
     def cost(self) -> float:
-        """Mean of the fold costs, summed in fold order regardless of the order of training."""
-        return float("inf") if self.failed else float(np.sum(self.fold_costs)) / self.n_folds
+        """Mean of the fold costs, see :func:`costs_of`."""
+        if self.failed:
+            return float("inf")
+        return round_cost(float(np.sum(self.fold_costs)) / self.n_folds)
 
     @property
     def n_folds(self) -> int:
@@ -104,8 +106,19 @@ class Record:
 
 
 def costs_of(fold_costs: Float) -> Float:
-    """Return the cost of each row of fold costs (n, n_folds), as `Record.cost`; NaN if unknown."""
+    """Return the mean of each row of fold costs (n, n_folds), to 12 significant digits: (n,).
+
+    NaN if a fold is unknown, inf if one failed. Sums are in fold order, whatever the order of
+    training. Rounding makes costs equal that are so in exact arithmetic, such as those of two
+    subsets with as many errors on other folds: a smaller subset then wins the tie, and ranks and
+    tests of costs see one.
+    """
     failed = np.isinf(fold_costs).any(axis=1)
     with np.errstate(invalid="ignore"):
         mean = np.ascontiguousarray(fold_costs).sum(axis=1) / fold_costs.shape[1]
-    return np.where(failed, np.inf, mean)
+    return np.where(failed, np.inf, [round_cost(each) for each in mean.tolist()])
+
+
+def round_cost(cost: float) -> float:
+    """Round to 12 significant digits, see :func:`costs_of`."""
+    return float(f"{cost:.11e}")

@@ -117,9 +117,11 @@ class AntColony(Strategy):
         memory = learn(state.memory, proposal, evaluations)
         if not np.isfinite(memory.costs).any():
             return replace(state, memory=memory)
-        size = proposal.masks.sum(axis=1)
-        of_epoch = proposal.masks[np.lexsort((size, evaluations.costs))[0]]
-        so_far = memory.masks[best_of(memory)]
+        so_far = of_epoch = memory.masks[best_of(memory)]
+        # Ants that all failed deposit nothing.
+        if np.isfinite(evaluations.costs).any():
+            size = proposal.masks.sum(axis=1)
+            of_epoch = proposal.masks[np.lexsort((size, evaluations.costs))[0]]
         weight = np.array([1.0, self.update_factor]) / (1.0 + self.update_factor)
         trail = deposit(
             state.trail,

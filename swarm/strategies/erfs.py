@@ -5,7 +5,8 @@ Source: Hafiz et al. (2018), section 2.3 and table 2 (positions in [0, 1], thres
 optimization for parameter determination and feature selection of support vector machines; Xue,
 Zhang and Browne (2013), Particle swarm optimization for feature selection in classification: a
 multi-objective approach. Our choices where the papers are silent: positions start uniform in
-[0, 1], velocities at zero; only a lower cost replaces a pbest.
+[0, 1], velocities at zero; only a lower cost replaces a pbest; of equal pbests the one with the
+fewest units is the gbest.
 """
 
 from __future__ import annotations

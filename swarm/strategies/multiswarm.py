@@ -8,10 +8,12 @@ pbest keeps only the units that the models used.
 
 Source: the description of multi-swarm BPSO in docs/sources.md; Liang and Suganthan (2005), Dynamic
 multi-swarm particle swarm optimizer. Our choices where they are silent: initial velocities are
-zero; a particle that searches locally keeps its velocity; of pbests with equal costs the one with
-fewer units is kept, which Xue et al. (2014) do, but not the description. Two defaults differ from
-it, because their subsets held better on unseen rows (docs/evidence/arena.md): the step, and that
-half of the particles start from the units of highest relevance.
+zero; a particle that searches locally keeps its velocity; the first subswarms are those of the
+first positions in their order, regrouped before the positions of epoch `regroup_every`; of pbests
+with equal costs the one with fewer units is kept, which Xue et al. (2014) do, but not the
+description. Two defaults differ from it, because their subsets held better on unseen rows
+(docs/evidence/arena.md): the step, and that half of the particles start from the units of highest
+relevance.
 """
 
 from __future__ import annotations

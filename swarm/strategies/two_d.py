@@ -15,6 +15,8 @@ Our choices where the paper contradicts itself or is silent:
 - The neighbourhood is a ring of three. For CLPSO (equation 17) the exemplar takes every unit
   from the pbest of a particle chosen by tournament; a refresh chooses a new one.
 - In the first positions every unit is selected with probability 0.5.
+- Of equal costs the smaller subset replaces a pbest, without counting as an improvement; algorithm
+  3 replaces it at a lower cost only.
 """
 
 from __future__ import annotations

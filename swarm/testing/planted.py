@@ -89,7 +89,7 @@ class Planted:
     def cost(self, mask: Bool) -> float:
         """True cost, with the summation of :class:`Record`."""
         costs = [self.fold_cost(mask, fold) for fold in range(self.n_folds)]
-        return float(np.sum(np.array(costs))) / self.n_folds
+        return float(costs_of(np.array([costs]))[0])
 
     def evaluate(
         self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None

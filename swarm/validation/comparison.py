@@ -20,6 +20,7 @@ import pandas as pd
 from swarm.arrays import Float
 from swarm.checks import require_package
 from swarm.statistics.resampled import corrected_t
+from swarm.storage.records import round_cost
 from swarm.validation.location import Shift, rank_sum, signed_rank
 from swarm.validation.stability import nogueira
 
@@ -140,6 +141,9 @@ def compare(
         If a required column or a search is missing.
     """
     _check_cells(cells)
+    # Rows of other origins, or of test rows, may be equal but for the last digits.
+    costs = [name for name in ("cost", "test_cost") if name in cells]
+    cells = cells.assign(**{name: cells[name].map(round_cost) for name in costs})
     datasets, strategies = list(cells["dataset"].unique()), list(cells["strategy"].unique())
     summary = _summary(cells, everything, judged_by)
     means = summary.pivot(index="dataset", columns="strategy", values=f"mean_{judged_by}")
@@ -193,9 +197,9 @@ def _check_cells(cells: pd.DataFrame) -> None:
 
 
 def _mean(values: Any) -> float:
-    """Return a mean that does not depend on the order: equal costs must stay bit-identical."""
+    """Return a mean, rounded as costs are: equal ones must stay bit-identical."""
     listed = [float(value) for value in values]
-    return math.fsum(listed) / len(listed)
+    return round_cost(math.fsum(listed) / len(listed))
 
 
 def _summary(

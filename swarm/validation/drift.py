@@ -18,7 +18,7 @@ from swarm.arrays import Float
 
 __all__ = ["drift_table", "summarise"]
 
-# Quantiles of a numeric column in its summary: the KS statistic is exact to within 1/256.
+# Quantiles of a longer numeric column in its summary: the KS statistic is exact to within 1/256.
 _QUANTILES = 257
 # Bins of the population stability index: deciles of the reference.
 _BINS = 10
@@ -38,8 +38,8 @@ def summarise(features: pd.DataFrame) -> dict[str, Any]:
     Returns
     -------
     dict
-        By column: ``missing`` (share of the rows), and ``quantiles`` of numbers or ``shares`` of
-        categories, both of the values that are not missing.
+        By column: ``missing`` (share of the rows), and ``quantiles`` of numbers (all values if
+        there are few) or ``shares`` of categories, both of the values that are not missing.
     """
     return {str(name): _summary(features[name]) for name in features}
 
@@ -79,8 +79,9 @@ def _summary(values: pd.Series) -> dict[str, Any]:
     summary: dict[str, Any] = {"missing": float(values.isna().mean()) if len(values) else 0.0}
     if _is_number(values):
         numbers = present.to_numpy(dtype=np.float64)
-        grid = np.linspace(0.0, 1.0, _QUANTILES)
-        found = np.quantile(numbers, grid) if len(numbers) else np.empty(0)
+        found = np.sort(numbers)
+        if len(found) > _QUANTILES:
+            found = np.quantile(found, np.linspace(0.0, 1.0, _QUANTILES))
         return {**summary, "quantiles": found.tolist()}
     shares = present.astype(str).value_counts(normalize=True).sort_index()
     shares = shares.sort_values(ascending=False, kind="stable").head(_CATEGORIES)
@@ -113,7 +114,9 @@ def _of_numbers(quantiles: Sequence[float], present: pd.Series) -> tuple[Float, 
     edges = np.unique(known[np.linspace(0, len(known) - 1, _BINS + 1).round().astype(int)][1:-1])
     expected = np.bincount(np.searchsorted(edges, known, "left"), minlength=len(edges) + 1)
     found = np.bincount(np.searchsorted(edges, numbers, "left"), minlength=len(edges) + 1)
-    ks = float(stats.ks_2samp(known, numbers, method="asymp").statistic)
+    with np.errstate(divide="ignore"):
+        # The p-value of very few values, which is not used.
+        ks = float(stats.ks_2samp(known, numbers, method="asymp").statistic)
     return expected / expected.sum(), found / found.sum(), ks
 
 

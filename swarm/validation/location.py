@@ -62,20 +62,23 @@ def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Sh
     """
     values = _sample("differences", differences)
     n = len(values)
-    nonzero = values[values != 0]
+    nonzero = _without_noise(values)
+    nonzero = nonzero[nonzero != 0]
     weights = _double_ranks(np.abs(nonzero))
     first, second = np.triu_indices(n)
     walsh = np.sort((values[first] + values[second]) / 2)
     untied = 2 * np.arange(1, n + 1)
-    if n <= _EXACT:
+    if len(nonzero) <= _EXACT:
         p = _two_sided(_signed_rank_distribution(weights), int(weights[nonzero > 0].sum()))
-        kept = _rank_within(_signed_rank_distribution(untied)[::2], level)
     else:
         p = _normal_p(
             float(weights[nonzero > 0].sum()) / 2,
             float(weights.sum()) / 4,
             math.sqrt(float((weights**2).sum()) / 16),
         )
+    if n <= _EXACT:
+        kept = _rank_within(_signed_rank_distribution(untied)[::2], level)
+    else:
         kept = _normal_rank(
             float(untied.sum()) / 4, math.sqrt(float((untied**2).sum()) / 16), level
         )
@@ -95,7 +98,7 @@ def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: floa
     """
     left, right = _sample("x", x), _sample("y", y)
     n_x, n_y = len(left), len(right)
-    weights = _double_ranks(np.concatenate([left, right]))
+    weights = _double_ranks(_without_noise(np.concatenate([left, right])))
     between = np.sort((left[:, None] - right[None, :]).ravel())
     untied = 2 * np.arange(1, n_x + n_y + 1)
     observed = int(weights[:n_x].sum())
@@ -116,6 +119,12 @@ def _sample(name: str, values: Sequence[float] | Float) -> Float:
     if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite numbers, at least one, got {values!r}")
     return array
+
+
+def _without_noise(values: Float) -> Float:
+    """Round to 12 digits of the largest value, so that differences of equal costs are tied."""
+    largest = float(np.abs(values).max())
+    return np.round(values, 11 - math.floor(math.log10(largest))) if largest else values
 
 
 def _double_ranks(values: Float) -> Int:

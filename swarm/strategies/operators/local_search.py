@@ -77,7 +77,8 @@ def search_locally(
     bound = np.minimum if addition_bound == "min" else np.maximum
     most_added = bound(size, outside)
     removals = _uniform_count(np.minimum(size, removable.sum(axis=1)), rng)
-    additions = _uniform_count(np.minimum(most_added, addable.sum(axis=1)), rng)
+    # A draw above the number of units outside takes them all.
+    additions = np.minimum(_uniform_count(most_added, rng), addable.sum(axis=1))
     if isinstance(squared_distance, np.ndarray):
         total = total_squared_distance(pbest, squared_distance)
     else:

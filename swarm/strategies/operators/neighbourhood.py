@@ -44,7 +44,8 @@ def tournament_exemplars(memory: Memory, n_units: int, rng: np.random.Generator)
     """Choose the exemplar of every particle and unit: int (n_particles, n_units).
 
     With the learning probability of the particle it is the winner of a tournament of two others,
-    else the particle itself; one random unit is always learned from another particle.
+    else the particle itself; one random unit is always learned from another particle, where the
+    source only requires it of a particle that would otherwise learn from itself alone.
 
     References
     ----------
