@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float
 from swarm.search.picks import pick
+from swarm.storage.records import costs_of
 from swarm.strategies.operators.sequential import is_better, standard_error
 
 __all__ = ["PRICED_RULES", "RULES", "Pick", "one_se_limit", "pick_by_rules"]
@@ -78,7 +79,7 @@ def pick_by_rules(
         subset costs less than `best`, ``knee`` if the Pareto front has a knee.
     """
     at = np.flatnonzero((masks == best).all(axis=1)) if len(masks) else np.empty(0, dtype=int)
-    costs = fold_costs.sum(axis=1) / fold_costs.shape[1] if len(masks) else np.empty(0)
+    costs = costs_of(fold_costs) if len(masks) else np.empty(0)
     if not at.size or not np.isfinite(costs[at[0]]):
         return []
     finite = np.isfinite(costs)

@@ -29,6 +29,7 @@ from swarm.search.picks import pareto_front
 from swarm.search.proxy import best_subsets
 from swarm.search.result import SearchResult
 from swarm.statistics.resampled import CorrectedTTest, corrected_t
+from swarm.storage.records import costs_of
 
 __all__ = [
     "GOALS",
@@ -133,8 +134,7 @@ class Confirmation:
     @cached_property
     def costs(self) -> Float:
         """Mean costs (m,) on the fresh folds."""
-        costs: Float = self.fold_costs.mean(axis=1)
-        return costs
+        return costs_of(self.fold_costs)
 
     @property
     def sizes(self) -> Int:
@@ -192,7 +192,7 @@ class Confirmation:
     @property
     def baseline_cost(self) -> float:
         """Cost of all features on the fresh folds."""
-        return float(self.baseline.mean())
+        return float(costs_of(self.baseline[None, :])[0])
 
     @cached_property
     def gain(self) -> CorrectedTTest | None:
@@ -370,7 +370,7 @@ def confirm_on_fresh_folds(
     fold_costs = evaluate_fully(fresh, np.vstack([masks, everything])).fold_costs
     # A failed subset has no fold costs.
     fold_costs = np.where(np.isnan(fold_costs), np.inf, fold_costs)
-    means = fold_costs[:-1].mean(axis=1)
+    means = costs_of(fold_costs[:-1])
     rank = result.space.rank(masks, means)
     rank = rank[np.isfinite(means[rank])]
     if not len(rank):

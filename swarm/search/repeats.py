@@ -15,6 +15,7 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.evaluation.types import Evaluations, Evaluator, Work
 from swarm.search.racing import FREEDOM, RaceMemory, unexplained
+from swarm.storage.records import costs_of
 
 __all__ = ["evaluate_by_partition"]
 
@@ -117,7 +118,6 @@ class _Race:
 
     def finished(self) -> tuple[Evaluations, RaceMemory]:
         """Estimate the costs of rows that were dropped, and put everything together."""
-        n_folds = len(self.order)
         rival = self._best()
         costs = np.where(self.complete, self.costs, np.inf)
         dropped = ~self.complete & ~self.failed & np.isfinite(self.fold_costs).any(axis=1)
@@ -127,7 +127,7 @@ class _Race:
                 seen = np.isfinite(self.fold_costs[row])
                 behind = (self.fold_costs[row, seen] - known[seen]).mean()
                 self.fold_costs[row, ~seen] = known[~seen] + behind
-                costs[row] = self.fold_costs[row].sum() / n_folds
+                costs[row] = costs_of(self.fold_costs[row, None])[0]
         censored = ~self.failed & ~(costs <= self.incumbents)
         lost = censored | self.failed | np.isinf(costs)
         self.fold_costs[lost] = np.nan
@@ -174,7 +174,7 @@ class _Race:
 
     def _mean(self, folds: Int) -> float:
         assert self.rival is not None
-        return float(self.rival[np.sort(folds)].sum()) / len(folds)
+        return float(costs_of(self.rival[None, np.sort(folds)])[0])
 
     def _width(self, seen: int) -> float:
         """Mean difference on the folds seen below which the other folds may compensate."""

@@ -20,7 +20,7 @@ from swarm.search.picks import check_pick, pareto_front, pick
 from swarm.search.result import SearchResult
 from swarm.selector.metric_table import with_interval
 from swarm.storage.archive import KnownEvaluations
-from swarm.storage.records import Record
+from swarm.storage.records import Record, costs_of
 from swarm.strategies.operators.memory import shrink
 from swarm.strategies.operators.sequential import standard_error
 
@@ -191,9 +191,7 @@ def _costs(masks: Bool, needed: Bool, known: KnownEvaluations) -> tuple[Float, B
 
 def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
     n_folds = problem.n_folds
-    failed = np.isinf(fold_costs).any(axis=1)
-    costs = np.array([float(np.sum(row)) / n_folds for row in fold_costs])
-    costs[failed] = np.inf
+    costs = costs_of(fold_costs)
     whole = np.isfinite(costs)
     errors = np.full(len(costs), np.nan)
     if n_folds > 1:
