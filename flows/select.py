@@ -242,7 +242,7 @@ def _refuse_metrics(config: SelectConfig, data: PreparedData) -> None:
     )
     metrics = judged_metrics(config.test.metrics, truth.task, problem.scoring)
     try:
-        check_scorable(metrics, truth)
+        check_scorable(metrics, truth, problem.scoring)
     except InputError as error:
         raise ConfigError(f"test.metrics: {error}") from None
 

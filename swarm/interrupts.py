@@ -1,4 +1,4 @@
-"""Deliver SIGINT (Ctrl-C) to the main process only, not to its child processes."""
+"""Deliver SIGINT (Ctrl-C) to the main process only, and not in the middle of a transaction."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
-__all__ = ["children_ignore_sigint", "silence_pool_thread"]
+__all__ = ["children_ignore_sigint", "sigint_deferred", "silence_pool_thread"]
 
 
 @contextmanager
@@ -30,6 +31,27 @@ def children_ignore_sigint() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def sigint_deferred() -> Iterator[None]:
+    """Deliver a SIGINT that arrives in this context at its end.
+
+    Only the main thread receives signals, so that there is nothing to do in others. Blocking the
+    signal is not enough: another thread of the process would accept it for the main thread.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[FrameType | None] = []
+    signal.signal(signal.SIGINT, lambda _, frame: arrived.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if arrived and callable(before):
+            before(signal.SIGINT, arrived[0])
 
 
 @contextmanager

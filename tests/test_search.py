@@ -466,7 +466,7 @@ def test_costs_that_are_all_infinite_leave_no_answer_and_say_so() -> None:
     result = run(raw(np.inf, epochs=3))
     assert result.history["best_cost"].to_list() == [np.inf] * 3
     for ask in (lambda: result.features, result.best_members):
-        with pytest.raises(EvaluationError, match="no subset has a finite cost after 3 epochs"):
+        with pytest.raises(EvaluationError, match="allowed size has a finite cost after 3 epochs"):
             ask()
 
 

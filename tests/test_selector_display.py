@@ -305,7 +305,7 @@ def test_rows_that_can_show_nothing_are_refused_in_one_sentence(fitted: SubsetSe
         (X[TEST], "test must be a pair of rows and their target"),
         ((X[TEST], None), "test must be a pair of rows and their target"),
         ((X[TEST], Y[TEST][:5]), "60 rows of features but 5 of the target"),
-        ((X[TRAIN], Y[TRAIN]), "the test rows are those of the fit"),
+        ((X[TRAIN], Y[TRAIN]), "118 of 118 test rows are rows of the fit"),
         ((X[TEST].drop(columns="ash"), Y[TEST]), "the test rows have no column 'ash'"),
         ((gaps, Y[TEST]), "column 'proline' has .* missing values, which GaussianNB does not"),
     ):

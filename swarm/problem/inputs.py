@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any
@@ -14,7 +15,14 @@ from numpy.typing import NDArray
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError, DataError
 from swarm.problem.folds import Fold, make_folds, repeated_folds
-from swarm.problem.models import allows_missing, is_a, is_lightgbm, last_step, takes_categorical
+from swarm.problem.models import (
+    allows_missing,
+    is_a,
+    is_lightgbm,
+    last_step,
+    tags_of,
+    takes_categorical,
+)
 from swarm.problem.scoring import Scoring, scores_perfect_predictions
 
 __all__ = [
@@ -60,7 +68,18 @@ def check_estimator(estimator: Any, scoring: object = None, task: str = "") -> N
 
 
 def check_task(estimator: Any, target: Any, task: str) -> None:
-    """Reject a classifier for a regression target, because every fit would fail."""
+    """Reject a classifier for a target that it does not support, because every fit would fail."""
+    model = last_step(estimator)
+    # The tags of other packages may be those that they inherited.
+    known = type(model).__module__.split(".")[0] in ("sklearn", "lightgbm")
+    tags = tags_of(model) if known and np.ndim(target) == 2 and _is_classifier(model) else None
+    kind = None if tags is None else tags.classifier_tags
+    several = kind is not None and kind.multi_label
+    if tags is not None and not several and not tags.target_tags.multi_output:
+        raise DataError(
+            f"the target has {np.shape(target)[1]} columns, but {type(model).__name__} predicts "
+            "one; wrap it in MultiOutputClassifier, or use an estimator that predicts several"
+        )
     if _is_classifier(estimator) and task == "regression":
         named = getattr(target, "name", None)
         raise DataError(
@@ -296,7 +315,10 @@ def partitions(
     def drawn(seed: int) -> list[Fold]:
         splitter = copy(folds)
         splitter.random_state = seed
-        return _split(splitter, features, target, seed, groups)
+        with warnings.catch_warnings():
+            # What is odd about the splitter was told as the first partition was drawn.
+            warnings.simplefilter("ignore", UserWarning)
+            return _split(splitter, features, target, seed, groups)
 
     return drawn
 

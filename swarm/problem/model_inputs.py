@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from swarm.arrays import Int
+from swarm.errors import ConfigError
 from swarm.problem.models import is_lightgbm
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
 
 # Parameters that name columns: of LightGBM, CatBoost and scikit-learn's histogram models.
 _BY_COLUMN = ("categorical_feature", "cat_features", "categorical_features")
+# The parameter of ColumnTransformer.
+_TRANSFORMERS = "transformers"
 
 
 def rows_for_model(columns: pd.DataFrame, rows: Int, as_array: bool) -> Any:
@@ -75,15 +78,25 @@ def names_columns(name: str, value: object) -> bool:
 
 
 def column_params(estimator: Any) -> tuple[str, ...]:
-    """Return the names of an estimator's constructor parameters that are lists of columns.
+    """Return the names of an estimator's parameters that list columns.
 
-    Those of LightGBM are excluded: they are training settings, see
+    They are those of its constructor, and the transformers of each ``ColumnTransformer`` that is a
+    step of a pipeline. Those of LightGBM are excluded: they are training settings, see
     :func:`swarm.problem.models.chooses_by_column`.
     """
+    from sklearn.compose import ColumnTransformer
+
     if is_lightgbm(estimator) or not hasattr(estimator, "get_params"):
         return ()
     params = estimator.get_params(deep=False)
-    return tuple(name for name, value in params.items() if names_columns(name, value))
+    return (
+        *(name for name, value in params.items() if names_columns(name, value)),
+        *(
+            f"{name}__{_TRANSFORMERS}"
+            for name, step in getattr(estimator, "steps", None) or ()
+            if isinstance(step, ColumnTransformer)
+        ),
+    )
 
 
 def for_columns(estimator: Any, columns: Sequence[str], positions: Sequence[int]) -> Any:
@@ -94,9 +107,13 @@ def for_columns(estimator: Any, columns: Sequence[str], positions: Sequence[int]
     names = column_params(estimator)
     if not names:
         return estimator
-    given = estimator.get_params(deep=False)
+
+    def restrict(value: Any) -> list[Any]:
+        return narrowed(value, columns, positions)
+
+    given = estimator.get_params()
     return estimator.set_params(
-        **{name: narrowed(given[name], columns, positions) for name in names}
+        **{name: _each_list(name, given[name], columns, restrict) for name in names}
     )
 
 
@@ -115,9 +132,47 @@ def with_names(estimator: Any, columns: Sequence[str]) -> Any:
         return estimator
     from sklearn.base import clone
 
-    given = estimator.get_params(deep=False)
-    named = with_named_columns({name: given[name] for name in names}, columns)
+    given = estimator.get_params()
+    named = {
+        name: _each_list(name, given[name], columns, lambda value: _named(value, columns))
+        for name in names
+    }
     return clone(estimator).set_params(**named)
+
+
+def _each_list(
+    name: str, value: Any, columns: Sequence[str], change: Callable[[Any], list[Any]]
+) -> Any:
+    """Change a list of columns, or those of all transformers of a ``ColumnTransformer``."""
+    if name.rpartition("__")[2] != _TRANSFORMERS:
+        return change(value)
+    return [
+        (label, transformer, chosen if callable(chosen) else change(_listed(chosen, columns)))
+        for label, transformer, chosen in value
+    ]
+
+
+def _listed(chosen: Any, columns: Sequence[str]) -> Any:
+    """Return the columns of a transformer as a list, mask or array; a slice has names or positions.
+
+    Raises
+    ------
+    ConfigError
+        For a single name, which gives the transformer a series instead of a table.
+    """
+    if isinstance(chosen, slice):
+        bounds = [chosen.start, chosen.stop]
+        at = [list(columns).index(one) if isinstance(one, str) else one for one in bounds]
+        if isinstance(chosen.stop, str):
+            # Unlike positions, names are included.
+            at[1] += 1
+        return list(columns)[at[0] : at[1] : chosen.step]
+    if isinstance(chosen, (str, int, np.integer)):
+        raise ConfigError(
+            f"a transformer of ColumnTransformer has the single column {chosen!r}, which a subset "
+            f"may lack; pass a list, [{chosen!r}]"
+        )
+    return chosen
 
 
 def narrowed(value: Any, columns: Sequence[str], positions: Sequence[int]) -> list[Any]:

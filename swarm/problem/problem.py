@@ -377,6 +377,15 @@ class Problem:
         """
         return self._fingerprint
 
+    def data_digest(self) -> str:
+        """Return 32 hexadecimal digits that are equal for equal features, target and weights."""
+        digest = hashlib.sha256()
+        for part in _column_bytes(self.features):
+            digest.update(part)
+        for array in (self.target, self.weight):
+            digest.update(_array_bytes(array))
+        return digest.hexdigest()[:32]
+
     @cached_property
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()

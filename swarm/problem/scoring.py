@@ -83,9 +83,18 @@ class Scoring:
         return own and self.name in scorer_names()
 
     @property
+    def reads_answers(self) -> bool:
+        """Whether it needs only a model's answers: a named scorer, or one of make_scorer."""
+        return self.is_named or hasattr(self.scorer, "_score_func")
+
+    @property
     def metric(self) -> str:
         """Name of what the scorer measures: ``root_mean_squared_error`` for its negative."""
-        return self.name.removeprefix("neg_")
+        if self.is_named or not hasattr(self.scorer, "_score_func"):
+            return self.name.removeprefix("neg_")
+        measure = self.scorer._score_func
+        name = getattr(measure, "__name__", type(measure).__name__).strip("_<>")
+        return f"negative_{name}" if getattr(self.scorer, "_sign", 1) < 0 else name
 
     @property
     def lower_is_better(self) -> bool:

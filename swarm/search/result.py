@@ -127,9 +127,10 @@ class SearchResult:
         if answer is not None:
             return answer[0]
         if self.state.best_mask is None:
+            remedy = " or check the failed fits" if self.state.counts.failed else ""
             raise EvaluationError(
-                f"no subset has a finite cost after {self.state.epoch} epochs; "
-                "increase the budget or check the failed fits"
+                f"no subset of an allowed size has a finite cost after {self.state.epoch} epochs; "
+                f"increase the budget{remedy}"
             )
         return self.state.best_mask
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError, nearest
 from swarm.findings.registry import check_mute
+from swarm.problem.inputs import check_estimator
 from swarm.problem.models import tags_of
 from swarm.problem.scoring import Scoring
 from swarm.search.picks import check_pick
@@ -32,6 +33,7 @@ def check_parameters(selector: Any, y: Any) -> None:
     ConfigError
         If a parameter has the wrong type, is an iterator, or is unknown.
     """
+    check_estimator(selector.estimator, selector.scoring, "unsupervised" if y is None else "")
     tags = tags_of(selector.estimator)
     if y is None and (tags is None or tags.target_tags.required):
         raise DataError(
@@ -42,6 +44,17 @@ def check_parameters(selector: Any, y: Any) -> None:
             f"random_state must be an integer, got {selector.random_state!r}; "
             "with a generator a fit could not be repeated"
         )
+    if selector.random_state < 0:
+        raise ConfigError(f"random_state must be at least 0, got {selector.random_state}")
+    n_jobs = 1 if selector.n_jobs is None else selector.n_jobs
+    for name, value in (("n_jobs", n_jobs), ("verbose", selector.verbose)):
+        if not isinstance(value, (int, np.integer)):
+            raise ConfigError(f"{name} must be a whole number, got {value!r}")
+    if not isinstance(selector.strategy_params, (Mapping, type(None))):
+        raise ConfigError(
+            f"strategy_params must be a mapping of names to values, got "
+            f"{selector.strategy_params!r}"
+        )
     if isinstance(selector.mute, str):
         raise ConfigError(f"mute must be a sequence of codes, got {selector.mute!r}")
     check_mute(selector.mute)
@@ -51,11 +64,21 @@ def check_parameters(selector: Any, y: Any) -> None:
             f"scoring must be the name of one scorer or a callable, got {scoring!r}; "
             "a search optimises a single score"
         )
+    module = getattr(scoring, "__module__", None) or ""
+    if module.startswith("sklearn.metrics.") and not hasattr(scoring, "_score_func"):
+        named = getattr(scoring, "__name__", None)
+        if named is not None and not module.startswith("sklearn.metrics._scorer"):
+            raise ConfigError(
+                f"scoring is the metric {named}, which takes no estimator; pass "
+                f"make_scorer({named}), or the name of a scorer"
+            )
     for name in ("cv", "fixed", "forbidden", "callbacks"):
         if isinstance(getattr(selector, name), Iterator):
             raise ConfigError(
                 f"{name} is an iterator, which one fit would exhaust; pass list({name})"
             )
+    if not isinstance(selector.callbacks, Iterable):
+        raise ConfigError(f"callbacks must be a sequence of callables, got {selector.callbacks!r}")
     for callback in selector.callbacks:
         if not callable(callback):
             raise ConfigError(

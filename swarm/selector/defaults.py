@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import is_regressor
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 
 from swarm.errors import ConfigError
@@ -50,12 +50,20 @@ def subset_accuracy(estimator: Any, features: Any, target: Any) -> float:
 
 
 def folds_and_scorer(
-    estimator: Any, y: Any, cv: Any, scoring: Any, seed: int, n_rows: int, task: str | None
+    estimator: Any,
+    y: Any,
+    cv: Any,
+    scoring: Any,
+    seed: int,
+    n_rows: int,
+    task: str | None,
+    groups: Any = None,
 ) -> tuple[Any, Any]:
     """Return folds and scorer; for a regressor those of regression, even if the target is integer.
 
     By its target alone such a problem would be a classification: scored by accuracy, and rejected
-    if a value is too rare to be in every fold.
+    if a value is too rare to be in every fold. A number of folds divides no group, and may be
+    larger than the number of rows of a class, of which scikit-learn warns.
     """
     if _is_off(cv):
         if cv is None:
@@ -69,13 +77,26 @@ def folds_and_scorer(
     if task in _SEVERAL_OUTPUTS.values() and scoring is None:
         classes = Scoring("subset_accuracy", subset_accuracy, upper=1.0)
         return cv, classes if task == "multioutput_classes" else "r2"
-    if y is None or not is_a(is_regressor, estimator):
-        return cv, scoring
-    values = np.asarray(y)
-    if isinstance(cv, (int, np.integer)) and cv > 1 and values.ndim == 1 and len(values):
-        rarest = pd.Series(values).value_counts().min()
-        cv = KFold(int(cv), shuffle=True, random_state=seed) if rarest < cv else cv
-    return cv, "r2" if scoring is None else scoring
+    regression = y is not None and is_a(is_regressor, estimator)
+    if isinstance(cv, (int, np.integer)) and cv > 1:
+        cv = _splitter(int(cv), y, regression, seed, groups) or cv
+    return cv, "r2" if scoring is None and regression else scoring
+
+
+def _splitter(n_folds: int, y: Any, regression: bool, seed: int, groups: Any) -> Any:
+    """Return the splitter of groups, or of values that are rarer than folds; None elsewhere."""
+    values = np.zeros(0) if y is None else np.asarray(y)
+    counts = pd.Series(values).value_counts() if values.ndim == 1 else None
+    numbers = regression or counts is None or pd.api.types.is_float_dtype(counts.index.dtype)
+    options: dict[str, Any] = {"n_splits": n_folds, "shuffle": True, "random_state": seed}
+    if groups is not None:
+        return GroupKFold(**options) if numbers else StratifiedGroupKFold(**options)
+    if counts is None or not len(counts) or counts.min() >= n_folds:
+        return None
+    if regression:
+        return KFold(**options)
+    # With none of so many, scikit-learn refuses.
+    return None if numbers or counts.max() < n_folds else StratifiedKFold(**options)
 
 
 def _is_off(cv: Any) -> bool:

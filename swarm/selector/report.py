@@ -12,6 +12,7 @@ from sklearn.base import clone
 from swarm.errors import DataError, InputError
 from swarm.findings import unmuted
 from swarm.findings.outcome import judgement_findings
+from swarm.findings.rows import hash_rows, is_distinguished
 from swarm.problem.hints import MOST_DENSE_COLUMNS, prepare_hints
 from swarm.problem.inputs import check_columns, check_rows, partitions
 from swarm.problem.problem import Problem
@@ -33,12 +34,15 @@ from swarm.validation.metrics import cost_label
 
 __all__ = ["headline_of", "page_of"]
 
+# Share of test rows that may equal rows of the fit: tables have copies of rows.
+_COPIES = 0.1
+
 
 def headline_of(
     selector: Any, X: Any, y: Any, test: tuple[Any, Any], params: dict[str, Any]
 ) -> Headline:
     """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
-    problem = _problem_of(selector, X, y, params)
+    problem, _ = _problem_of(selector, X, y, params)
     judgement = _judgement(selector, problem, _like(selector, problem, test), n_random=1)
     return _in_arguments(_tested(selector, judgement))
 
@@ -69,7 +73,7 @@ def page_of(
                 "a report on test rows needs the rows of the fit too; pass X and y to report"
             )
         return render(data)
-    problem = _problem_of(selector, X, y, params)
+    problem, cv = _problem_of(selector, X, y, params)
     data = replace(data, distance=_distance(problem))
     if test is not None:
         like = _like(selector, problem, test)
@@ -77,7 +81,7 @@ def page_of(
         rows = [Unseen(np.arange(len(problem.target)), like[0], np.asarray(like[1]))]
         named = f"{len(like[0]):,} unseen rows"
     else:
-        rows, named = _folds(selector, problem, params)
+        rows, named = _folds(selector, problem, cv, params)
     if problem.task != "unsupervised":
         chosen = problem.space.mask(selector.subset_)
         ranked = list(selector.importances_.index)
@@ -87,10 +91,12 @@ def page_of(
     return render(data)
 
 
-def _folds(selector: Any, problem: Problem, params: dict[str, Any]) -> tuple[list[Unseen], str]:
+def _folds(
+    selector: Any, problem: Problem, cv: Any, params: dict[str, Any]
+) -> tuple[list[Unseen], str]:
     """Return the folds of a partition that the search did not use; its own if there is none."""
     groups = sent(clone(selector), dict(params))[1]
-    draw = partitions(selector.cv, problem.features, problem.target, problem.task, groups)
+    draw = partitions(cv, problem.features, problem.target, problem.task, groups)
     seed = selector.random_state
     fresh = None if draw is None else fresh_problem(problem, draw, seed, 1)
     folds, kind = (problem.partitions[0].folds, "folds of the search")
@@ -176,18 +182,26 @@ def _agreement(selector: Any, high: float) -> Agreement:
 # ---------------------------------------------------------------- rows
 
 
-def _problem_of(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> Problem:
-    """Build the problem of the fit again."""
+def _problem_of(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> tuple[Problem, Any]:
+    """Build the problem of the fit again, with the chosen setting of the model, and its folds."""
     # A clone, since reading the table sets attributes.
     twin = clone(selector)
     weight, groups, fit_params = sent(twin, dict(params))
     table, as_array = as_table(twin, X)
-    problem: Problem = twin._problem(table, as_target(y), weight, groups, fit_params, as_array)[0]
+    problem: Problem
+    problem, _, cv = twin._problem(table, as_target(y), weight, groups, fit_params, as_array)
     if problem.space.columns != selector.result_.space.columns:
         raise DataError(
             "X has other columns than the table of the fit; pass the rows that fit was called with"
         )
-    return problem
+    if problem.data_digest() != selector._data_digest:
+        raise DataError(
+            "X, y or sample_weight differ from those of the fit; pass what fit was called with"
+        )
+    if selector.best_params_:
+        model = clone(problem.estimator, safe=False).set_params(**selector.best_params_)
+        problem = problem.with_estimator(model, importance=selector.importance, seed=problem.seed)
+    return problem, cv
 
 
 def _like(
@@ -208,9 +222,28 @@ def _like(
     target = _target(as_target(test[1]))
     check_rows(rows, target.to_numpy())
     check_columns(rows, problem.estimator, selector.categorical_support)
-    if rows.equals(problem.features.reset_index(drop=True)):
-        raise InputError("the test rows are those of the fit; pass rows that fit has not seen")
+    seen = _seen(problem, rows, target)
+    if seen:
+        raise InputError(
+            f"{seen:,} of {len(rows):,} test rows are rows of the fit; pass rows that fit has not "
+            "seen"
+        )
     return rows, target
+
+
+def _seen(problem: Problem, rows: pd.DataFrame, target: pd.Series | pd.DataFrame) -> int:
+    """Count the test rows that are rows of the fit, unless so few are that they may be copies."""
+    fitted = problem.features.reset_index(drop=True)
+    hashes = [
+        hash_rows(pd.concat([features, pd.DataFrame(np.asarray(labels))], axis=1))
+        for features, labels in ((fitted, problem.target), (rows, target))
+    ]
+    known = np.unique(hashes[0])
+    if not is_distinguished(fitted, len(known)):
+        # Rows of a few categories are equal by chance, but not whole tables.
+        return len(rows) if rows.equals(fitted) else 0
+    seen = int(np.isin(hashes[1], known).sum())
+    return seen if seen > _COPIES * len(rows) else 0
 
 
 def _target(values: Any) -> pd.Series | pd.DataFrame:
@@ -257,6 +290,11 @@ def _judgement(
     n_random: int = 5,
 ) -> Judgement:
     scoring, binary = problem.scoring, problem.task == "binary"
+    for name in problem.fit_params:
+        raise InputError(
+            f"models are compared on test rows without {name!r}, which fit passed to its models; "
+            "set it on the estimator, or score the test rows by hand"
+        )
     return judge(
         problem.estimator,
         (problem.features, _target(problem.target)),

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -176,9 +177,9 @@ class SubsetSelector(
         Number of workers; -1 for one per core.
     random_state : int
         Seed of the search, of shuffled folds and of every random state that is not set.
-    archive : str, optional
-        SQLAlchemy URL of a persistent cache of evaluations, so that a second fit of the same
-        problem trains nothing. Default: no persistent cache.
+    archive : str or Path, optional
+        SQLAlchemy URL, or SQLite file, of a persistent cache of evaluations, so that a second fit
+        of the same problem trains nothing. Default: no persistent cache.
     mute : sequence of str
         Codes of findings that are not reported, such as ``["SWM112"]``.
     callbacks : sequence of callable
@@ -294,7 +295,7 @@ class SubsetSelector(
         device: str = "cpu",
         n_jobs: int | None = 1,
         random_state: int = 0,
-        archive: str | None = None,
+        archive: str | Path | None = None,
         mute: Sequence[str] = (),
         callbacks: Sequence[Callable[..., Any]] = (),
         verbose: int = 0,
@@ -361,7 +362,8 @@ class SubsetSelector(
             labels if all values are 0 or 1, else several outputs. An unsupervised estimator is
             scored by its own ``score``, or by a callable ``(estimator, X)``.
         **params
-            ``groups`` (n_rows,), passed to the splitter; ``sample_weight`` (n_rows,) and all
+            ``groups`` (n_rows,), passed to the splitter; a number of folds divides no group.
+            ``sample_weight`` (n_rows,) and all
             others, passed to the estimator's ``fit``: those with a value for each row are split
             with the rows, and ``categorical_feature`` and ``cat_features``, names or positions
             of columns, are restricted to those of a subset. With scikit-learn's metadata routing
@@ -459,8 +461,7 @@ class SubsetSelector(
         size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
         if "parsimonious" in [rule for rule in (self.pick, size) if isinstance(rule, str)]:
             self._warn_without_error(stacklevel=5)
-        if self.interrupted_:
-            self._warn_of_interrupt()
+        self._warn_of_end()
         tasks.end({name: getattr(self, name) for name in ("subset_", "cost_", "support_")})
         return self
 
@@ -598,7 +599,7 @@ class SubsetSelector(
         seed = self.random_state
         task = task_for(y)
         folds, scoring = folds_and_scorer(
-            self.estimator, y, self.cv, self.scoring, seed, len(table), task
+            self.estimator, y, self.cv, self.scoring, seed, len(table), task, groups
         )
         if self.repeats > 1 and not depend_on_seed(folds):
             raise ConfigError(
@@ -674,7 +675,10 @@ class SubsetSelector(
                 f"confirm needs folds that can be drawn again, which {_described(self.cv)} does "
                 "not allow; pass a number of folds or a shuffled splitter, or confirm=False"
             )
-        return ConfirmationPlan(fresh, given.pop("best", 20), **given)
+        try:
+            return ConfirmationPlan(fresh, given.pop("best", 20), **given)
+        except ValueError as error:
+            raise ConfigError(f"confirm: {str(error).replace('n_best', 'best')}") from None
 
     def _prefilter_of(
         self, problem: Problem, proxy: Proxy | None, strategy: Strategy, folds: Any, groups: Any
@@ -698,6 +702,7 @@ class SubsetSelector(
     ) -> EvaluatedSubsets:
         """Run the search, and read its evaluations."""
         problem = plan.problem
+        self._data_digest = problem.data_digest()
         fitted = self._fitted_at(problem)
         hooks = SearchHooks(
             cut_ended=lambda cut: tell(cut.sentence(), self.verbose),
@@ -706,7 +711,8 @@ class SubsetSelector(
             step=lambda search, state: tasks.around(search.step, fitted)(state),
             ended=lambda r: replace(r, reason="stopped") if tasks.stop_requested else r,
         )
-        archive = Archive() if self.archive is None else Archive(self.archive)
+        url = f"sqlite:///{self.archive}" if isinstance(self.archive, Path) else self.archive
+        archive = Archive() if url is None else Archive(url)
         with closing(archive):
             finished = run_search(plan, archive, hooks, salvage=True)
             problem = finished.problem
@@ -759,7 +765,8 @@ class SubsetSelector(
         self.cost_ = result.cost if row is None or pick == "best" else found.cost(row)
         self.importances_ = found.importance_of(mask, row)
 
-    def _warn_of_interrupt(self) -> None:
+    def _warn_of_end(self) -> None:
+        """Warn of an interrupted search, and of one that did not reach the requested sizes."""
         state = self.result_.state
         row = self._evaluated.pick(self.picked_)
         size = None if row is None else int(self.results_["size"].iloc[row])
@@ -768,8 +775,11 @@ class SubsetSelector(
         if size is not None and not lowest <= size <= highest:
             wanted = f"size {lowest}" if lowest == highest else f"sizes {lowest} to {highest}"
             missed = f"; the search did not reach the requested {wanted}"
+        if not (self.interrupted_ or missed):
+            return
+        ended = "was interrupted" if self.interrupted_ else f"ended ({self.result_.reason})"
         warnings.warn(
-            f"the search was interrupted after {state.epoch} finished epochs: the selector is "
+            f"the search {ended} after {state.epoch} finished epochs: the selector is "
             f"fitted with the best of {len(self.results_)} subsets, which has "
             f"{len(self.subset_)} features and cost {self.cost_:.6g}{missed}",
             stacklevel=5,

@@ -45,7 +45,8 @@ def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
     Raises
     ------
     DataError
-        If column names are not unique, or a sparse matrix exceeds the memory once it is dense.
+        If column names are not unique or ambiguous, or a sparse matrix exceeds the memory once it
+        is dense.
     """
     if hasattr(X, "to_pandas") and not isinstance(X, pd.DataFrame):
         X = X.to_pandas()
@@ -56,6 +57,7 @@ def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
         validate_data(selector, X, skip_check_array=True)
         if hasattr(selector, "feature_names_in_"):
             return X, False
+        _refuse_ambiguous_numbers(selector, X)
         return X.set_axis(_numbered(X.shape[1]), axis=1), False
     finite = not get_tags(selector).input_tags.allow_nan
     values = validate_data(
@@ -79,6 +81,19 @@ def as_target(y: Any) -> Any:
     if is_polars(y):
         return y.to_pandas()
     return y
+
+
+def _refuse_ambiguous_numbers(selector: Any, X: pd.DataFrame) -> None:
+    """Refuse constraints on columns that are named by numbers other than their positions."""
+    if X.columns.equals(pd.RangeIndex(X.shape[1])):
+        return
+    for name in ("fixed", "forbidden", "groups", "costs", "warm"):
+        given = getattr(selector, name, None)
+        if given is not None and (not hasattr(given, "__len__") or len(given)):
+            raise DataError(
+                f"{name} may mean names or positions, as the columns have names that are not "
+                "strings; rename them: X.columns = X.columns.astype(str)"
+            )
 
 
 def _numbered(count: int) -> list[str]:

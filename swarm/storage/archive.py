@@ -12,7 +12,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from swarm.arrays import Bool, read_only
 from swarm.errors import ConfigError, StoreError
+from swarm.interrupts import sigint_deferred
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
 from swarm.storage.record_cache import Recall
@@ -207,7 +208,10 @@ class Archive:
     def _told(self, action: str) -> Iterator[None]:
         """Convert errors of the database driver into StoreError."""
         try:
-            yield
+            # SQLAlchemy drops a connection that Ctrl-C interrupts, and a database in memory ends
+            # with its connection.
+            with sigint_deferred() if self._in_memory else nullcontext():
+                yield
         except sa.exc.DBAPIError as error:
             raise StoreError(
                 f"cannot {action} the archive {self._name}: "

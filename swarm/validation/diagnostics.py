@@ -535,7 +535,7 @@ def _resampled(problem: Problem, scored: _Scored, unseen: Unseen, draws: Sequenc
     """Return the cost on each draw of the test rows; NaN where it is not defined."""
     scoring = problem.scoring
     costs = np.full(len(draws), np.nan)
-    if not scoring.is_named or scored.answers is None:
+    if not scoring.reads_answers or scored.answers is None:
         return costs
     model = scored.answers.estimator()
     for at, rows in enumerate(draws):

@@ -130,6 +130,9 @@ def headline(
     unseen = None if judgement is None else judgement.selection
     tested = unseen is not None
     found = [] if unseen is None else [unseen]
+    if unseen is not None and not scoring.reads_answers:
+        # The scorer may read the rows, and cannot be bootstrapped.
+        found = [replace(unseen, rows=f"{unseen.rows}, in another metric than {scoring.metric!r}")]
     if confirmation is not None and confirmation.gain is not None:
         found.append(_on_fresh_folds(confirmation, scoring))
     if len(result.features) == result.space.n_columns:

@@ -160,7 +160,7 @@ def judge(
         pos_label = scoring.pos_label
     truth = EvaluationTarget.of(estimator, train[1], test[1], pos_label)
     names = judged_metrics(metrics, truth.task, scoring)
-    check_scorable(names, truth)
+    check_scorable(names, truth, scoring)
     model = _seeded(estimator, seed)
     decided = _vote(model, subsets, vote, fitted)
     classes = None if truth.task == "regression" else truth.train
@@ -182,7 +182,8 @@ def judge(
             (train[0], train[1], train_weight),
             test,
             truth.pos_label,
-            cost_of or (scoring.cost if scoring is not None and not scoring.is_named else None),
+            cost_of
+            or (scoring.cost if scoring is not None and not scoring.reads_answers else None),
         )
         for one in contenders
     ]
@@ -198,14 +199,15 @@ def judge(
     told = [answer for answer, _ in answers]
     predicted = [answer.predicted for answer in told]
     own = [cost for _, cost in answers]
-    if cost_of is None and scoring is not None and scoring.is_named:
+    if cost_of is None and scoring is not None and scoring.reads_answers:
         positions = np.arange(len(test[0]))[:, None]
         own = [scoring.cost(answer.estimator(), positions, truth.test) for answer in told]
     costs: dict[str, float] = {}
     if None not in own:
         mean = mean_by_contender(contenders, own)
         costs = {name: float(cost) for name, cost in mean.items()}
-    measured = measure_metrics(told, truth, names, test_groups, n_resamples, seed)
+    bootstrap = test_groups, n_resamples, seed
+    measured = measure_metrics(told, truth, names, *bootstrap, scoring)
     n_units = n_independent(len(truth.test), test_groups)
 
     def bounds(draws: Float) -> tuple[float, float]:
@@ -217,7 +219,7 @@ def judge(
     metric, drawn = names[0], measured[names[0]]
     blind = [guess(truth.task, truth.train, len(truth.test))]
     try:
-        guessed = measure_metrics(blind, truth, [metric], test_groups, n_resamples, seed)
+        guessed = measure_metrics(blind, truth, [metric], *bootstrap, scoring)
         guessing = guessing_evidence(contenders, metric, drawn, guessed[metric][0], bounds)
     except InputError:
         # Some scorers need predictions of every class.
@@ -257,7 +259,7 @@ def judged_metrics(metrics: Sequence[str] | None, task: str, scoring: Scoring | 
         If a name is neither a metric of the task nor a scorer.
     """
     names = default_metrics(task) if metrics is None else check_metrics(metrics, task)
-    if scoring is None or not scoring.is_named:
+    if scoring is None or not scoring.reads_answers:
         return names
     # Of several labels, scikit-learn's accuracy is the share of rows with all labels correct.
     several = task == "multilabel" and scoring.name == "accuracy"

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import InputError
-from swarm.problem.scoring import resolve_scoring
+from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.validation.answers import Answers
 from swarm.validation.bootstrap import blocks, resampled_sums
 from swarm.validation.evaluation_target import EvaluationTarget
@@ -34,6 +34,7 @@ def measure_metrics(
     groups: ArrayLike | None,
     n_resamples: int,
     seed: int,
+    own: Scoring | None = None,
 ) -> dict[str, MetricDraws]:
     """Return each metric of all answers, on the test rows and on the same resamples of them.
 
@@ -47,6 +48,8 @@ def measure_metrics(
         Rows that are resampled together.
     n_resamples, seed
         Parameters of the bootstrap.
+    own : Scoring, optional
+        Scorer of the search; the metric of its name is this scorer.
 
     Raises
     ------
@@ -54,7 +57,7 @@ def measure_metrics(
         If a scorer fails on the test rows.
     """
     found: dict[str, MetricDraws] = {}
-    summed = [name for name in metrics if name in METRICS[truth.task]]
+    summed = [name for name in metrics if name in METRICS[truth.task] and not _is_own(name, own)]
     if summed:
         statistics = [
             row_statistics(truth.task, truth.test, one.predicted, truth.classes) for one in answers
@@ -71,11 +74,13 @@ def measure_metrics(
     for name in metrics:
         if name not in found:
             counted = blocks(len(truth.test), groups, n_resamples, seed)
-            found[name] = _scored(name, answers, truth, np.concatenate(list(counted)))
+            found[name] = _scored(name, answers, truth, np.concatenate(list(counted)), own)
     return {name: found[name] for name in metrics}
 
 
-def check_scorable(metrics: Sequence[str], truth: EvaluationTarget) -> None:
+def check_scorable(
+    metrics: Sequence[str], truth: EvaluationTarget, own: Scoring | None = None
+) -> None:
     """Refuse scorers that fail even on perfect answers.
 
     Raises
@@ -90,16 +95,20 @@ def check_scorable(metrics: Sequence[str], truth: EvaluationTarget) -> None:
         classes = truth.classes
     perfect = Answers(truth.test, classes=classes)
     for name in metrics:
-        if name not in METRICS[truth.task]:
-            _call(_scorer(name, truth), name, perfect, truth, np.arange(len(truth.test)))
+        if name not in METRICS[truth.task] or _is_own(name, own):
+            _call(_scorer(name, truth, own), name, perfect, truth, np.arange(len(truth.test)))
 
 
 def _scored(
-    name: str, answers: Sequence[Answers], truth: EvaluationTarget, counts: Int
+    name: str,
+    answers: Sequence[Answers],
+    truth: EvaluationTarget,
+    counts: Int,
+    own: Scoring | None,
 ) -> MetricDraws:
     everything = np.arange(len(truth.test))
-    scorer = _scorer(name, truth)
-    areas = _areas(name, truth)
+    scorer = _scorer(name, truth, own)
+    areas = None if _is_own(name, own) else _areas(name, truth)
     found: MetricDraws = []
     for one in answers:
         value = _call(scorer, name, one, truth, everything)
@@ -112,11 +121,21 @@ def _scored(
     return found
 
 
-def _scorer(name: str, truth: EvaluationTarget) -> Callable[[Any, Any, Any], float]:
+def _is_own(name: str, own: Scoring | None) -> bool:
+    """Whether a metric is a scorer of the user's own."""
+    return own is not None and not own.is_named and name == own.metric
+
+
+def _scorer(
+    name: str, truth: EvaluationTarget, own: Scoring | None
+) -> Callable[[Any, Any, Any], float]:
     """Return a function of estimator, rows and target with the natural sign."""
-    scorer = scorer_of(name)
-    assert scorer is not None
-    scoring = resolve_scoring(scorer, None, truth.train, truth.task, truth.pos_label)
+    if own is not None and _is_own(name, own):
+        scoring = own
+    else:
+        scorer = scorer_of(name)
+        assert scorer is not None
+        scoring = resolve_scoring(scorer, None, truth.train, truth.task, truth.pos_label)
     return lambda *given: scoring.natural(scoring.cost(*given))
 
 
