@@ -138,8 +138,10 @@ class SelectionDisplay:
         """Compare the selected features with all features on rows that `fit` has not seen.
 
         One model of each is fitted on the rows of the fit, and the difference of their scores is
-        reported with a confidence interval, in the metric of the search. Only such rows can show
-        that a selection is better: the search chose on its own rows, which fresh folds share.
+        reported with a confidence interval, in the metric of the search (in the first default
+        metric of the task if `scoring` is a callable, unless of ``make_scorer``, since it may read
+        the rows). Only such rows can show that a selection is better: the search chose on its own
+        rows, which fresh folds share.
 
         Parameters
         ----------
@@ -159,10 +161,11 @@ class SelectionDisplay:
         Raises
         ------
         DataError
-            If `X` or the test rows have other columns than the rows of the fit, or values that the
-            estimator does not support.
+            If `X`, `y` or the weights are not those of the fit, or the test rows have other columns
+            or values that the estimator does not support.
         InputError
-            If the test rows have no target, or are those of the fit.
+            If the test rows have no target, more than a tenth of them are rows of the fit, or `fit`
+            passed parameters to its models.
         """
         check_is_fitted(self, "subset_")
         from swarm.selector.report import headline_of
