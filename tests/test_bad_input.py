@@ -116,7 +116,7 @@ MODELS = {
     ),
     "one model of several labels": (
         "data.target=[y, number]; data.drop=[kind, who, when, side, fold]; split.kind=random",
-        "LGBMClassifier cannot be fitted.*choose another model",
+        "the target has 2 columns, but LGBMClassifier predicts one; use an estimator",
     ),
     "cheaper model that cannot be": (
         "proxy={params: {num_leaves: 1}}",

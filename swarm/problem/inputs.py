@@ -78,7 +78,8 @@ def check_task(estimator: Any, target: Any, task: str) -> None:
     if tags is not None and not several and not tags.target_tags.multi_output:
         raise DataError(
             f"the target has {np.shape(target)[1]} columns, but {type(model).__name__} predicts "
-            "one; wrap it in MultiOutputClassifier, or use an estimator that predicts several"
+            "one; use an estimator that predicts several, such as KNeighborsClassifier, or wrap it "
+            "in MultiOutputClassifier"
         )
     if _is_classifier(estimator) and task == "regression":
         named = getattr(target, "name", None)
