@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -43,13 +44,15 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 # Label: parameters of SubsetSelector. Each gives two rows: its subset, and the soft vote of the
 # best eight ("x8"). With `fits` the budget is that many fits for each evaluation of the arena;
-# "swarm bpso" takes 4.4 on average, and searches end a little above their limit.
+# "swarm bpso" takes 4.4 on average, and searches end a little above their limit. `max_share`
+# bounds the size by a share of the columns.
 OURS: dict[str, dict[str, Any]] = {
     "swarm": {},
     "swarm confirm": {"confirm": {"repeats": 5}},
     "swarm confirm safe": {"confirm": {"repeats": 5, "min_gain": 1.0}},
     "swarm confirm balanced": {"confirm": {"repeats": 5, "goal": "balanced"}},
     "swarm confirm size": {"confirm": {"repeats": 5, "goal": "size"}},
+    "swarm confirm third": {"confirm": {"repeats": 5}, "max_share": 1 / 3},
     "swarm clusters": {"strategy_params": {"init": "clusters"}},
     "swarm clusters confirm": {
         "strategy_params": {"init": "clusters"},
@@ -122,9 +125,12 @@ class Task:
 
 
 def _ours(label: str, params: dict[str, Any], task: Task) -> Iterator[Answer]:
-    limit = {"distinct": task.budget}
+    params = dict(params)
+    limit: dict[str, Any] = {"distinct": task.budget}
     if "fits" in params:
         limit = {"fits": round(task.budget * params["fits"])}
+    if "max_share" in params:
+        limit["max_size"] = math.ceil(params.pop("max_share") * task.rows.X.shape[1])
     selector = SubsetSelector(
         task.model,
         **{"scoring": OUR_SCORING, "cv": 5, "random_state": task.seed, **params, **limit},
