@@ -234,9 +234,20 @@ def _decided(
         # The store must have everything that a rollback or a consumer needs.
         started.log.settle()
         now = champions.promote(
-            config.champion_name, version, why=why, when=when, published=config.champion.publish
+            config.champion_name,
+            version,
+            expected=None if champion is None else champion.version,
+            why=why,
+            when=when,
+            published=config.champion.publish,
         )
-        publish_features(champions, now, config.champion.publish)
+        if now is not None and now.version == version:
+            publish_features(champions, now, config.champion.publish)
+        else:
+            decision = "kept"
+            old, new = (f"version {each.version}" if each else "none" for each in (champion, now))
+            why = f"the champion was changed from {old} to {new} during the refresh"
+            now = now or champion
     assert now is not None
     record = {
         "decision": decision,

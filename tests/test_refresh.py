@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from prefect.client.orchestration import get_client
 
+import flows.refresh
 import swarm
 from conf.load import from_yaml
 from conf.refresh_schema import RefreshConfig
@@ -22,6 +23,7 @@ from conf.text import render
 from flows.approval import ask
 from flows.refresh import RefreshRun, refresh
 from swarm.errors import ConfigError, DataError, InputError, StoreError
+from tasks.models.registry import register_logged
 from tasks.refresh.champion import ALIAS, Champions
 from tasks.refresh.decision import publish_features
 from tasks.refresh.lock import champion_lock
@@ -203,6 +205,40 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(desk: Desk) -> No
         desk.champions.roll_back(desk.name, to=None, when="")
     with pytest.raises(InputError, match="has no version '77'"):
         desk.champions.roll_back(desk.name, to="77", when="")
+
+
+def test_a_champion_that_is_changed_during_a_refresh_stands(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a rollback, or by a machine that shares the registry but not the lock."""
+    search, client = flows.refresh.carry_out, desk.bench.tracking.client
+
+    def first_of_another_machine(started: Any, verbosity: int) -> Any:
+        outcome = search(started, verbosity)
+        model = client.get_model_version(desk.name, "1").source.removeprefix("models:/")
+        register_logged(desk.bench.tracking, outcome.run_id, model, desk.name)
+        desk.champions.promote(desk.name, "2", expected=None, why="", when="", published=None)
+        return outcome
+
+    def rollback(started: Any, verbosity: int) -> Any:
+        outcome = search(started, verbosity)
+        desk.champions.roll_back(desk.name, to="1", when="2026-02-02T00:00:00")
+        return outcome
+
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    monkeypatch.setattr(flows.refresh, "carry_out", first_of_another_machine)
+    first = desk.refresh()
+    assert (first.decision, first.champion.version) == ("kept", "2")
+    assert first.why == "the champion was changed from none to version 2 during the refresh"
+    assert not desk.published.exists()
+    snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
+    monkeypatch.setattr(flows.refresh, "carry_out", rollback)
+    kept = desk.refresh()
+    assert (kept.decision, kept.champion.version) == ("kept", "1")
+    assert kept.why == "the champion was changed from version 2 to version 1 during the refresh"
+    assert kept.duel is not None
+    assert kept.duel.won
+    assert desk.champions.required(desk.name).version == "1"
 
 
 def test_a_challenger_that_is_no_better_changes_nothing(desk: Desk) -> None:

@@ -94,17 +94,42 @@ class Champions:
         return found
 
     def promote(
-        self, name: str, version: str, *, why: str, when: str, published: str | None
-    ) -> Champion:
-        """Make a version the champion, and record the version that it replaces."""
+        self,
+        name: str,
+        version: str,
+        *,
+        expected: str | None,
+        why: str,
+        when: str,
+        published: str | None,
+    ) -> Champion | None:
+        """Make a version the champion, unless somebody has changed the champion meanwhile.
+
+        Parameters
+        ----------
+        name, version : str
+        expected : str or None
+            Version that this one was compared with; None if there was no champion.
+        why, when : str
+            Reason and time.
+        published : str or None
+            Location of its features.
+
+        Returns
+        -------
+        Champion or None
+            The champion after the call: this version, the one that somebody else has chosen, or
+            None if the alias was removed.
+        """
         before = self.current(name)
-        over = None if before is None else before.version
-        tags = {"since": when, "why": why, "over": over or "", "published": published or ""}
+        if (None if before is None else before.version) != expected:
+            return before
+        tags = {"since": when, "why": why, "over": expected or "", "published": published or ""}
         with store_errors(self.tracking.uri, f"promote version {version} of {name!r}"):
             for key, value in tags.items():
                 self._client.set_model_version_tag(name, version, _TAG + key, value)
             self._client.set_registered_model_alias(name, ALIAS, version)
-        return Champion(name, version, self._run_of(name, version), when, why, over, published)
+        return Champion(name, version, self._run_of(name, version), when, why, expected, published)
 
     def roll_back(self, name: str, *, to: str | None, when: str) -> tuple[Champion, Champion]:
         """Move the alias back to the previous champion, or to a given version.
