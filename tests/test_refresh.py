@@ -62,7 +62,7 @@ class Desk:
         self.snapshots = bench.folder / "snapshots"
         self.published = bench.folder / "published" / "features.json"
 
-    def config(self, **sections: Any) -> RefreshConfig:
+    def config(self, *, target: str = "y", **sections: Any) -> RefreshConfig:
         data = {"source": "file", "path": str(self.snapshots / "rows_{date}.parquet")}
         champion = {"name": self.name, "publish": str(self.published), "margin": 0.01}
         sections["champion"] = champion | sections.get("champion", {})
@@ -75,7 +75,7 @@ class Desk:
             "test": {"bootstrap": 200},
         }
         mapping = self.bench.mapping(**(defaults | sections))
-        mapping["data"] = {**data, "target": "y", "time": "week"}
+        mapping["data"] = {**data, "target": target, "time": "week"}
         config = from_yaml(render(mapping), env={})
         assert isinstance(config, RefreshConfig)
         return config
@@ -289,6 +289,37 @@ def test_a_column_of_the_champion_that_is_gone_is_named_before_any_training(desk
     replaced = desk.refresh(champion={"on_missing": "replace"})
     assert (replaced.decision, replaced.champion.over) == ("replaced", done.champion.version)
     assert used[0] not in swarm.load_features(str(desk.published))
+
+
+def test_a_table_that_the_champion_cannot_be_compared_on_is_refused_before_the_search(
+    desk: Desk,
+) -> None:
+    """Recoded labels, another target, another type: any challenger would beat such a champion."""
+    frame = snapshot(desk.snapshots, "2026-01-05", 3)
+    frame["y"] = np.where(frame["y"] == 1, "yes", "no")
+    frame.to_parquet(desk.snapshots / "rows_2026-01-05.parquet")
+    done = desk.refresh()
+    used = swarm.load_features(str(desk.published))[0]
+    champion = f"champion models:/{desk.name}/1"
+
+    def refused(frame: pd.DataFrame, message: str, **sections: Any) -> None:
+        frame.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
+        with pytest.raises(DataError, match=f"{message}.*; correct the table, or set champion.on_"):
+            desk.refresh(**sections)
+        assert len(desk.bench.runs()) == 1
+
+    whole = frame.assign(**{used: (10 * frame[used]).astype("int64")})
+    refused(whole, f"{champion} cannot predict the test rows .*{used}")
+    refused(frame.rename(columns={"y": "z"}), f"'z', but {champion} was trained on 'y'", target="z")
+    recoded = frame.assign(y=frame["y"].map({"no": "stays", "yes": "leaves"}))
+    refused(recoded, f"{champion} predicts 'no', 'yes', and the target 'y' has none of these")
+    replaced = desk.refresh(champion={"on_missing": "replace"})
+    assert (replaced.decision, replaced.champion.over) == ("replaced", done.champion.version)
+    assert "the target 'y' has none of these" in replaced.why
+    # A class that is new is no recoding.
+    recoded.loc[::5, "y"] = "pauses"
+    recoded.to_parquet(desk.snapshots / "rows_2026-01-19.parquet")
+    assert desk.refresh().duel is not None
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swarm.errors import InputError, StoreError
+from swarm.errors import DataError, InputError
 from swarm.validation.answers import Answers
 from tasks.secrets import reason
 from tasks.tracking import Tracking
@@ -193,7 +193,9 @@ class Champions:
         Raises
         ------
         StoreError
-            If the model cannot be loaded, or cannot predict these rows.
+            If the model cannot be loaded.
+        DataError
+            If it cannot predict these rows.
         """
         mlflow = load_mlflow()
         with store_errors(self.tracking.uri, f"load the champion {champion.uri}"):
@@ -216,9 +218,8 @@ class Champions:
                 proba = told[names].to_numpy() if set(told.columns) == set(names) else None
             return Answers(predicted, proba, classes=classes)
         except Exception as error:
-            raise StoreError(
-                f"the champion {champion.uri} cannot predict these rows ({reason(error)}); set "
-                "champion.on_missing to replace, or correct the table"
+            raise DataError(
+                f"champion {champion.uri} cannot predict the test rows ({reason(error)})"
             ) from error
 
     def runs_of(self, name: str, status: str) -> list[Any]:
