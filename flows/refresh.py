@@ -244,7 +244,7 @@ def _decided(
             published=config.champion.publish,
         )
         if now is not None and now.version == version:
-            publish_features(champions, now, config.champion.publish)
+            publish_features(champions, now, now.published)
         else:
             decision = "kept"
             old, new = (f"version {each.version}" if each else "none" for each in (champion, now))

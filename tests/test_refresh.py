@@ -27,6 +27,8 @@ from tasks.models.registry import register_logged
 from tasks.refresh.champion import ALIAS, Champions
 from tasks.refresh.decision import publish_features
 from tasks.refresh.lock import champion_lock
+from tasks.refresh.publish import published_version
+from tests.command import Swarm
 from tests.small_run import BAYES, Bench, leave_report_out
 
 pytestmark = pytest.mark.usefixtures("prefect_server", "plain")
@@ -195,6 +197,8 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(desk: Desk) -> No
     # Back again: the alias and what is published.
     before, now = desk.champions.roll_back(desk.name, to=None, when="2026-02-03T00:00:00")
     assert (before.version, now.version) == ("3", "1")
+    assert (now.restored, now.instead_of) == ("2026-02-03T00:00:00", "3")
+    assert now.why == first.why
     publish_features(desk.champions, now, before.published)
     assert first.outcome is not None
     assert swarm.load_features(str(desk.published)) == first.outcome.result.features
@@ -205,6 +209,65 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(desk: Desk) -> No
         desk.champions.roll_back(desk.name, to=None, when="")
     with pytest.raises(InputError, match="has no version '77'"):
         desk.champions.roll_back(desk.name, to="77", when="")
+
+
+def test_a_rollback_can_be_repeated_from_any_folder_until_the_features_are_published(
+    desk: Desk, swarm: Swarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    monkeypatch.setattr("prefect.events.emit_event", lambda **event: sent.append(event["payload"]))
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    monkeypatch.chdir(tmp_path)
+    champion = {"champion": {"publish": "out/features.json"}}
+    desk.refresh(**champion)
+    # Version 2 was never promoted.
+    assert desk.refresh(force=True, **champion).decision == "kept"
+    sent.clear()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    out, store = tmp_path / "out", ("--tracking-uri", desk.bench.uri)
+
+    def full(*_: object) -> None:
+        raise OSError("disk full")
+
+    def broken(*command: str) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr("tasks.refresh.publish.write_atomically", full)
+            assert "cannot publish to" in swarm("rollback", *command, *store).err
+
+    def version() -> str | None:
+        return published_version(str(out / "features.json"))
+
+    features = desk.bench.tracking.download(desk.bench.runs()[0].info.run_id, "features.json")
+    features.rename(features.with_suffix(".away"))
+    assert "has no artifact" in swarm("rollback", desk.name, "--to", "2", *store).sentence
+    features.with_suffix(".away").rename(features)
+    assert desk.champions.required(desk.name).version == "1"
+
+    broken(desk.name, "--to", "2")
+    repeated = swarm("rollback", desk.name, "--to", "2", *store)
+    assert repeated.out.splitlines() == [
+        f"{desk.name}: version 2 is already the champion",
+        f"features published to {out / 'features.json'}",
+    ]
+    assert (repeated.status, version()) == (0, "2")
+    assert "already the champion" in swarm("rollback", desk.name, "--to", "2", *store).sentence
+    told = json.loads(swarm("champion", desk.name, "--json", *store).out)
+    assert (told["over"], told["instead_of"], told["since"]) == ("1", "1", told["restored"])
+    assert told["why"] == "rolled back from version 1"
+    assert told["published"] == str(out / "features.json")
+
+    broken(desk.name)
+    assert swarm("rollback", desk.name, *store).status == 0
+    assert version() == "1"
+    assert (
+        ", in place of version 2\nwhy       there was no"
+        in swarm("champion", desk.name, *store).out
+    )
+    assert [(event["decision"], event["version"]) for event in sent] == [
+        ("rolled_back", "2"),
+        ("rolled_back", "1"),
+    ]
 
 
 def test_a_champion_that_is_changed_during_a_refresh_stands(
