@@ -35,8 +35,8 @@ class ChampionSection(Section):
     wait_seconds: Annotated[FiniteFloat, Field(ge=0)] = 0.0
     """Seconds to wait for another refresh of the same champion; 0 fails at once"""
     on_missing: Literal["stop", "replace"] = "stop"
-    """If the table lacks columns that the champion needs: stop, or replace the champion by the
-    challenger"""
+    """If the champion cannot be compared, as the table lacks its columns, or has other types or
+    another target: stop, or replace it by the challenger"""
 
 
 class DriftSection(Section):

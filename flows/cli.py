@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -292,6 +293,8 @@ def _quieten() -> None:
     os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")
+    # It warns if a command ends right after it has emitted an event.
+    logging.getLogger("EventsWorker").setLevel(logging.ERROR)
 
 
 def _run(

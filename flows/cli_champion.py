@@ -11,7 +11,7 @@ import typer
 from flows.cli_flow import checked, interruptible
 from flows.cli_options import AsJson, Config, Quiet, Set, Uri, Verbose, tracking_of
 from flows.findings import Mute
-from flows.prefect_server import launch_prefect
+from flows.prefect_server import launch_prefect, prefect_is_there
 from flows.terminal import echo
 
 __all__ = ["champion", "refresh", "rollback"]
@@ -57,16 +57,21 @@ def rollback(
     Example: swarm rollback churn --to 3
     """
     from tasks.refresh.champion import Champions
-    from tasks.refresh.decision import publish_features
+    from tasks.refresh.decision import emit_change, publish_features
 
     champions = Champions(tracking_of(tracking_uri))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     before, now = champions.roll_back(name, to=to, when=when)
-    # Consumers read the path at which the replaced version was published.
-    publish_features(champions, now, before.published or now.published)
-    typer.echo(f"{name}: version {before.version} -> version {now.version}")
-    if before.published:
-        typer.echo(f"features published to {before.published}")
+    if before == now:
+        typer.echo(f"{name}: version {now.version} is already the champion")
+    else:
+        typer.echo(f"{name}: version {before.version} -> version {now.version}")
+    publish_features(champions, now, now.published)
+    if now.published:
+        typer.echo(f"features published to {now.published}")
+    if now.restored and prefect_is_there():
+        why = f"rolled back from version {now.instead_of}"
+        emit_change(name, now.version, now.run_id, "rolled_back", why)
 
 
 def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> None:
@@ -88,15 +93,19 @@ def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> N
         "why": found.why,
         "over": found.over,
         "published": found.published,
+        "restored": found.restored,
+        "instead_of": found.instead_of,
         "features": answer["features"],
     }
     if as_json:
         typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
     over = f", in place of version {found.over}" if found.over else ""
+    back = f", in place of version {found.instead_of}" if found.instead_of else ""
     names = ", ".join(answer["features"])
     echo(
         f"{found.name} version {found.version} since {found.since or 'unknown'}{over}",
+        *([f"restored  {found.restored}{back}"] if found.restored else []),
         f"why       {found.why or 'the alias was set by hand'}",
         f"run       {found.run_id}",
         f"published {found.published or 'nowhere'}",

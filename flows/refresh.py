@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 from prefect import flow
 
@@ -23,13 +24,13 @@ from conf.load import flatten
 from conf.refresh_schema import RefreshConfig
 from conf.resolve import fold_kind
 from flows.approval import ask
-from flows.configured import archive_url, fetched, with_warm_subsets
+from flows.configured import PreparedData, archive_url, fetched, with_warm_subsets
 from flows.findings import tell
 from flows.flow_runs import COMMAND_FLOW
 from flows.progress import show_stage
 from flows.select import Outcome, Started, carry_out, prepare, start
 from flows.stages import Stage
-from flows.tracking import tracking_as_configured
+from flows.tracking import stored_configuration, tracking_as_configured
 from swarm.errors import DataError
 from swarm.findings import Finding, found, unmuted
 from swarm.storage.archive import Archive
@@ -156,13 +157,13 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
     if champion is not None:
         # Repairs a crash between promotion and publication.
         publish_features(champions, champion, config.champion.publish, only_if_stale=True)
-    gone = _gone(config, champion, answer, table)
+    misfit = _gone(config, champion, answer, table)
     drift, told = _drifted(config, champions, champion, table)
     findings = unmuted(told, config.mute)
     tell(findings, verbosity)
     config = with_warm_subsets(config, tracking)
     digest = _digest(config, table)
-    if champion is not None and not gone and not force:
+    if champion is not None and not misfit and not force:
         for run in champions.runs_of(name, "FINISHED"):
             if run.data.tags.get("refresh.digest") == digest:
                 earlier = run.info.run_id
@@ -175,12 +176,14 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
         data = prepare(config, table, warm)
         # Its training and test rows are copies.
         del table
+        if champion is not None and not misfit:
+            misfit = _misfit(config, champions, champion, data)
         started = start(config, data, tags=tags, registered=name, tracking=tracking)
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
         with show_stage(Stage.REGISTER, verbosity, text="comparing with the champion"):
             done = _decided(
-                config, started, outcome, champions, champion, gone, drift, findings, verbosity
+                config, started, outcome, champions, champion, misfit, drift, findings, verbosity
             )
         unsent = log.close()
     return replace(done, outcome=replace(outcome, unsent=unsent))
@@ -192,7 +195,7 @@ def _decided(
     outcome: Outcome,
     champions: Champions,
     champion: Champion | None,
-    gone: list[str],
+    misfit: str,
     drift: pd.DataFrame,
     findings: tuple[Finding, ...],
     verbosity: int,
@@ -204,9 +207,8 @@ def _decided(
     decision: Decision
     if champion is None:
         decision, why = "first", f"there was no champion {config.champion_name!r} before"
-    elif gone:
-        decision = "replaced"
-        why = f"the table lacks {', '.join(map(repr, gone))}, which the champion needs"
+    elif misfit:
+        decision, why = "replaced", misfit
     else:
         test, doubts = _unseen(champions, champion, started)
         doubts = unmuted(doubts, config.mute)
@@ -234,9 +236,20 @@ def _decided(
         # The store must have everything that a rollback or a consumer needs.
         started.log.settle()
         now = champions.promote(
-            config.champion_name, version, why=why, when=when, published=config.champion.publish
+            config.champion_name,
+            version,
+            expected=None if champion is None else champion.version,
+            why=why,
+            when=when,
+            published=config.champion.publish,
         )
-        publish_features(champions, now, config.champion.publish)
+        if now is not None and now.version == version:
+            publish_features(champions, now, now.published)
+        else:
+            decision = "kept"
+            old, new = (f"version {each.version}" if each else "none" for each in (champion, now))
+            why = f"the champion was changed from {old} to {new} during the refresh"
+            now = now or champion
     assert now is not None
     record = {
         "decision": decision,
@@ -314,19 +327,59 @@ def _met(
 
 def _gone(
     config: RefreshConfig, champion: Champion | None, answer: dict[str, Any] | None, table: Table
-) -> list[str]:
-    """Return the columns that the champion needs and the table lacks."""
+) -> str:
+    """Return which columns the champion needs and the table lacks; an empty string if none."""
     if champion is None or answer is None:
-        return []
+        return ""
     needed = {name: None for subset in answer["subsets"] for name in subset["features"]}
     gone = [name for name in needed if name not in table.features]
-    if gone and config.champion.on_missing == "stop":
-        raise DataError(
-            f"the table lacks {', '.join(map(repr, gone[:5]))}"
-            f"{f' and {len(gone) - 5} more' if len(gone) > 5 else ''}, which champion "
-            f"{champion.uri} needs; bring the column back, or set champion.on_missing to replace"
+    if not gone:
+        return ""
+    more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
+    names = ", ".join(map(repr, gone[:5]))
+    return _or_stop(config, f"the table lacks {names}{more}, which champion {champion.uri} needs")
+
+
+def _misfit(
+    config: RefreshConfig, champions: Champions, champion: Champion, data: PreparedData
+) -> str:
+    """Return why the champion cannot be compared on these rows; an empty string if it can."""
+    assert data.test is not None
+    target = data.test.target
+    names: list[Any] = [target.name] if isinstance(target, pd.Series) else list(target.columns)
+    # Null for a data set that has a target of its own.
+    stored = stored_configuration(champions.tracking, champion.run_id).get("data.target")
+    before = stored if isinstance(stored, list) else [stored]
+    if stored is not None and before != names:
+        was, now = (", ".join(map(repr, each)) for each in (before, names))
+        return _or_stop(
+            config, f"the target is {now}, but champion {champion.uri} was trained on {was}"
         )
-    return gone
+    try:
+        predicted = champions.answers(champion, data.test.features).predicted
+    except DataError as error:
+        return _or_stop(config, str(error))
+    labels = set(predicted.ravel().tolist())
+    if data.problem.task == "regression":
+        same = np.issubdtype(predicted.dtype, np.number)
+    else:
+        # A class may appear or disappear; if none is left, they were recoded.
+        known = np.concatenate([np.ravel(part.target) for part in (data.train, data.test)])
+        same = not labels.isdisjoint(known.tolist())
+    if same:
+        return ""
+    shown = ", ".join(map(repr, sorted(labels, key=str)[:3]))
+    return _or_stop(
+        config,
+        f"champion {champion.uri} predicts {shown}, and the target {names[0]!r} has none of these",
+    )
+
+
+def _or_stop(config: RefreshConfig, misfit: str) -> str:
+    """Return why the champion is replaced without a comparison, or raise as configured."""
+    if config.champion.on_missing == "stop":
+        raise DataError(f"{misfit}; correct the table, or set champion.on_missing to replace")
+    return misfit
 
 
 def _drifted(

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from prefect.client.orchestration import get_client
 
+import flows.refresh
 import swarm
 from conf.load import from_yaml
 from conf.refresh_schema import RefreshConfig
@@ -22,9 +23,12 @@ from conf.text import render
 from flows.approval import ask
 from flows.refresh import RefreshRun, refresh
 from swarm.errors import ConfigError, DataError, InputError, StoreError
+from tasks.models.registry import register_logged
 from tasks.refresh.champion import ALIAS, Champions
 from tasks.refresh.decision import publish_features
 from tasks.refresh.lock import champion_lock
+from tasks.refresh.publish import published_version
+from tests.command import Swarm
 from tests.small_run import BAYES, Bench, leave_report_out
 
 pytestmark = pytest.mark.usefixtures("prefect_server", "plain")
@@ -60,7 +64,7 @@ class Desk:
         self.snapshots = bench.folder / "snapshots"
         self.published = bench.folder / "published" / "features.json"
 
-    def config(self, **sections: Any) -> RefreshConfig:
+    def config(self, *, target: str = "y", **sections: Any) -> RefreshConfig:
         data = {"source": "file", "path": str(self.snapshots / "rows_{date}.parquet")}
         champion = {"name": self.name, "publish": str(self.published), "margin": 0.01}
         sections["champion"] = champion | sections.get("champion", {})
@@ -73,7 +77,7 @@ class Desk:
             "test": {"bootstrap": 200},
         }
         mapping = self.bench.mapping(**(defaults | sections))
-        mapping["data"] = {**data, "target": "y", "time": "week"}
+        mapping["data"] = {**data, "target": target, "time": "week"}
         config = from_yaml(render(mapping), env={})
         assert isinstance(config, RefreshConfig)
         return config
@@ -193,6 +197,8 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(desk: Desk) -> No
     # Back again: the alias and what is published.
     before, now = desk.champions.roll_back(desk.name, to=None, when="2026-02-03T00:00:00")
     assert (before.version, now.version) == ("3", "1")
+    assert (now.restored, now.instead_of) == ("2026-02-03T00:00:00", "3")
+    assert now.why == first.why
     publish_features(desk.champions, now, before.published)
     assert first.outcome is not None
     assert swarm.load_features(str(desk.published)) == first.outcome.result.features
@@ -203,6 +209,99 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(desk: Desk) -> No
         desk.champions.roll_back(desk.name, to=None, when="")
     with pytest.raises(InputError, match="has no version '77'"):
         desk.champions.roll_back(desk.name, to="77", when="")
+
+
+def test_a_rollback_can_be_repeated_from_any_folder_until_the_features_are_published(
+    desk: Desk, swarm: Swarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    monkeypatch.setattr("prefect.events.emit_event", lambda **event: sent.append(event["payload"]))
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    monkeypatch.chdir(tmp_path)
+    champion = {"champion": {"publish": "out/features.json"}}
+    desk.refresh(**champion)
+    # Version 2 was never promoted.
+    assert desk.refresh(force=True, **champion).decision == "kept"
+    sent.clear()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    out, store = tmp_path / "out", ("--tracking-uri", desk.bench.uri)
+
+    def full(*_: object) -> None:
+        raise OSError("disk full")
+
+    def broken(*command: str) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr("tasks.refresh.publish.write_atomically", full)
+            assert "cannot publish to" in swarm("rollback", *command, *store).err
+
+    def version() -> str | None:
+        return published_version(str(out / "features.json"))
+
+    features = desk.bench.tracking.download(desk.bench.runs()[0].info.run_id, "features.json")
+    features.rename(features.with_suffix(".away"))
+    assert "has no artifact" in swarm("rollback", desk.name, "--to", "2", *store).sentence
+    features.with_suffix(".away").rename(features)
+    assert desk.champions.required(desk.name).version == "1"
+
+    broken(desk.name, "--to", "2")
+    repeated = swarm("rollback", desk.name, "--to", "2", *store)
+    assert repeated.out.splitlines() == [
+        f"{desk.name}: version 2 is already the champion",
+        f"features published to {out / 'features.json'}",
+    ]
+    assert (repeated.status, version()) == (0, "2")
+    assert "already the champion" in swarm("rollback", desk.name, "--to", "2", *store).sentence
+    told = json.loads(swarm("champion", desk.name, "--json", *store).out)
+    assert (told["over"], told["instead_of"], told["since"]) == ("1", "1", told["restored"])
+    assert told["why"] == "rolled back from version 1"
+    assert told["published"] == str(out / "features.json")
+
+    broken(desk.name)
+    assert swarm("rollback", desk.name, *store).status == 0
+    assert version() == "1"
+    assert (
+        ", in place of version 2\nwhy       there was no"
+        in swarm("champion", desk.name, *store).out
+    )
+    assert [(event["decision"], event["version"]) for event in sent] == [
+        ("rolled_back", "2"),
+        ("rolled_back", "1"),
+    ]
+
+
+def test_a_champion_that_is_changed_during_a_refresh_stands(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a rollback, or by a machine that shares the registry but not the lock."""
+    search, client = flows.refresh.carry_out, desk.bench.tracking.client
+
+    def first_of_another_machine(started: Any, verbosity: int) -> Any:
+        outcome = search(started, verbosity)
+        model = client.get_model_version(desk.name, "1").source.removeprefix("models:/")
+        register_logged(desk.bench.tracking, outcome.run_id, model, desk.name)
+        desk.champions.promote(desk.name, "2", expected=None, why="", when="", published=None)
+        return outcome
+
+    def rollback(started: Any, verbosity: int) -> Any:
+        outcome = search(started, verbosity)
+        desk.champions.roll_back(desk.name, to="1", when="2026-02-02T00:00:00")
+        return outcome
+
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    monkeypatch.setattr(flows.refresh, "carry_out", first_of_another_machine)
+    first = desk.refresh()
+    assert (first.decision, first.champion.version) == ("kept", "2")
+    assert first.why == "the champion was changed from none to version 2 during the refresh"
+    assert not desk.published.exists()
+    snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
+    monkeypatch.setattr(flows.refresh, "carry_out", rollback)
+    kept = desk.refresh()
+    assert (kept.decision, kept.champion.version) == ("kept", "1")
+    assert kept.why == "the champion was changed from version 2 to version 1 during the refresh"
+    assert kept.duel is not None
+    assert kept.duel.won
+    assert desk.champions.required(desk.name).version == "1"
 
 
 def test_a_challenger_that_is_no_better_changes_nothing(desk: Desk) -> None:
@@ -253,6 +352,37 @@ def test_a_column_of_the_champion_that_is_gone_is_named_before_any_training(desk
     replaced = desk.refresh(champion={"on_missing": "replace"})
     assert (replaced.decision, replaced.champion.over) == ("replaced", done.champion.version)
     assert used[0] not in swarm.load_features(str(desk.published))
+
+
+def test_a_table_that_the_champion_cannot_be_compared_on_is_refused_before_the_search(
+    desk: Desk,
+) -> None:
+    """Recoded labels, another target, another type: any challenger would beat such a champion."""
+    frame = snapshot(desk.snapshots, "2026-01-05", 3)
+    frame["y"] = np.where(frame["y"] == 1, "yes", "no")
+    frame.to_parquet(desk.snapshots / "rows_2026-01-05.parquet")
+    done = desk.refresh()
+    used = swarm.load_features(str(desk.published))[0]
+    champion = f"champion models:/{desk.name}/1"
+
+    def refused(frame: pd.DataFrame, message: str, **sections: Any) -> None:
+        frame.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
+        with pytest.raises(DataError, match=f"{message}.*; correct the table, or set champion.on_"):
+            desk.refresh(**sections)
+        assert len(desk.bench.runs()) == 1
+
+    whole = frame.assign(**{used: (10 * frame[used]).astype("int64")})
+    refused(whole, f"{champion} cannot predict the test rows .*{used}")
+    refused(frame.rename(columns={"y": "z"}), f"'z', but {champion} was trained on 'y'", target="z")
+    recoded = frame.assign(y=frame["y"].map({"no": "stays", "yes": "leaves"}))
+    refused(recoded, f"{champion} predicts 'no', 'yes', and the target 'y' has none of these")
+    replaced = desk.refresh(champion={"on_missing": "replace"})
+    assert (replaced.decision, replaced.champion.over) == ("replaced", done.champion.version)
+    assert "the target 'y' has none of these" in replaced.why
+    # A class that is new is no recoding.
+    recoded.loc[::5, "y"] = "pauses"
+    recoded.to_parquet(desk.snapshots / "rows_2026-01-19.parquet")
+    assert desk.refresh().duel is not None
 
 
 @pytest.mark.slow

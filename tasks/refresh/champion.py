@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swarm.errors import InputError, StoreError
+from swarm.errors import DataError, InputError
 from swarm.validation.answers import Answers
-from tasks.secrets import reason
+from tasks.refresh.publish import absolute, published_version
+from tasks.secrets import expand, reason
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
 
@@ -43,6 +44,8 @@ class Champion:
         Version of the previous champion.
     published : str or None
         Location where its features were published.
+    restored, instead_of : str or None
+        Time of the last rollback to it, and the version that it then replaced.
     """
 
     name: str
@@ -52,6 +55,8 @@ class Champion:
     why: str = ""
     over: str | None = None
     published: str | None = None
+    restored: str | None = None
+    instead_of: str | None = None
 
     @property
     def uri(self) -> str:
@@ -94,20 +99,50 @@ class Champions:
         return found
 
     def promote(
-        self, name: str, version: str, *, why: str, when: str, published: str | None
-    ) -> Champion:
-        """Make a version the champion, and record the version that it replaces."""
+        self,
+        name: str,
+        version: str,
+        *,
+        expected: str | None,
+        why: str,
+        when: str,
+        published: str | None,
+    ) -> Champion | None:
+        """Make a version the champion, unless somebody has changed the champion meanwhile.
+
+        Parameters
+        ----------
+        name, version : str
+        expected : str or None
+            Version that this one was compared with; None if there was no champion.
+        why, when : str
+            Reason and time.
+        published : str or None
+            Location of its features. A path is stored as an absolute one, since a rollback may be
+            started in another folder.
+
+        Returns
+        -------
+        Champion or None
+            The champion after the call: this version, the one that somebody else has chosen, or
+            None if the alias was removed.
+        """
         before = self.current(name)
-        over = None if before is None else before.version
-        tags = {"since": when, "why": why, "over": over or "", "published": published or ""}
+        if (None if before is None else before.version) != expected:
+            return before
+        published = None if published is None else absolute(published)
+        tags = {"since": when, "why": why, "over": expected or "", "published": published or ""}
         with store_errors(self.tracking.uri, f"promote version {version} of {name!r}"):
             for key, value in tags.items():
                 self._client.set_model_version_tag(name, version, _TAG + key, value)
             self._client.set_registered_model_alias(name, ALIAS, version)
-        return Champion(name, version, self._run_of(name, version), when, why, over, published)
+        return Champion(name, version, self._run_of(name, version), when, why, expected, published)
 
     def roll_back(self, name: str, *, to: str | None, when: str) -> tuple[Champion, Champion]:
         """Move the alias back to the previous champion, or to a given version.
+
+        A rollback whose features could not be published can be repeated: it then leaves the alias
+        where it is.
 
         Returns
         -------
@@ -120,6 +155,11 @@ class Champions:
             If there is no champion, no previous one, or no such version.
         """
         now = self.required(name)
+        if now.published and (to == now.version or (to is None and now.instead_of)):
+            there = published_version(expand(now.published, "address to publish to"))
+            # An earlier rollback failed to publish, and left the replaced version there.
+            if there == now.instead_of if to is None else there != now.version:
+                return now, now
         target = to or now.over
         if not target:
             raise InputError(
@@ -132,11 +172,23 @@ class Champions:
             found = self._or_none(lambda: self._client.get_model_version(name, target))
         if found is None:
             raise InputError(f"{name!r} has no version {target!r}; `swarm ui` shows them all")
+        back = self._champion(found)
+        # Without it nothing can be published.
+        self.answer(back)
+        # Consumers read the location at which the replaced version was published.
+        published = now.published or back.published
+        tags = {"restored": when, "instead_of": now.version}
+        tags |= {} if published is None else {"published": absolute(published)}
+        if not back.since:
+            # It was never promoted.
+            why = f"rolled back from version {now.version}"
+            tags |= {"since": when, "why": why, "over": now.version}
         with store_errors(self.tracking.uri, f"roll back {name!r}"):
             self._client.set_model_version_tag(name, now.version, _TAG + "demoted", when)
-            self._client.set_model_version_tag(name, target, _TAG + "restored", when)
+            for key, value in tags.items():
+                self._client.set_model_version_tag(name, target, _TAG + key, value)
             self._client.set_registered_model_alias(name, ALIAS, target)
-        return now, self._champion(found)
+            return now, self._champion(self._client.get_model_version(name, target))
 
     def answer(self, champion: Champion) -> dict[str, Any]:
         """Return the ``features.json`` of the run that created a champion."""
@@ -168,7 +220,9 @@ class Champions:
         Raises
         ------
         StoreError
-            If the model cannot be loaded, or cannot predict these rows.
+            If the model cannot be loaded.
+        DataError
+            If it cannot predict these rows.
         """
         mlflow = load_mlflow()
         with store_errors(self.tracking.uri, f"load the champion {champion.uri}"):
@@ -191,9 +245,8 @@ class Champions:
                 proba = told[names].to_numpy() if set(told.columns) == set(names) else None
             return Answers(predicted, proba, classes=classes)
         except Exception as error:
-            raise StoreError(
-                f"the champion {champion.uri} cannot predict these rows ({reason(error)}); set "
-                "champion.on_missing to replace, or correct the table"
+            raise DataError(
+                f"champion {champion.uri} cannot predict the test rows ({reason(error)})"
             ) from error
 
     def runs_of(self, name: str, status: str) -> list[Any]:
@@ -219,6 +272,8 @@ class Champions:
             tag("why"),
             tag("over") or None,
             tag("published") or None,
+            tag("restored") or None,
+            tag("instead_of") or None,
         )
 
     def _run_of(self, name: str, version: str) -> str:

@@ -23,7 +23,7 @@ from tasks.steps import positive_of
 from tasks.table import Table
 from tasks.tracking.run_log import json_file
 
-__all__ = ["announce", "decision_files", "measure", "publish_features"]
+__all__ = ["announce", "decision_files", "emit_change", "measure", "publish_features"]
 
 
 @step("duel")
@@ -87,8 +87,6 @@ def announce(record: Mapping[str, Any]) -> None:
 
     A failure of either is ignored: the refresh itself is complete.
     """
-    from prefect.events import emit_event
-
     champion = record["champion"]
     duel_of = record["duel"] or {}
     row = {
@@ -101,21 +99,33 @@ def announce(record: Mapping[str, Any]) -> None:
         "data": record["data"],
         "run": record["challenger"]["run"],
     }
-    key = "".join(c if c.isalnum() else "-" for c in champion["name"].lower()).strip("-")
-    show_table(f"decision-{key}", [row], str(record["why"]))
-    if record["decision"] not in ("first", "promoted", "replaced"):
-        return
+    show_table(f"decision-{_key(champion['name'])}", [row], str(record["why"]))
+    if record["decision"] in ("first", "promoted", "replaced"):
+        emit_change(champion["name"], champion["version"], row["run"], row["decision"], row["why"])
+
+
+def emit_change(name: str, version: str, run_id: str, decision: str, why: str) -> None:
+    """Emit the event of a changed champion, on which automations run; a failure is ignored."""
+    from prefect.events import emit_event
+
     with contextlib.suppress(Exception):
         emit_event(
             event="swarm.champion.promoted",
             resource={
-                "prefect.resource.id": f"swarm.champion.{key}",
-                "prefect.resource.name": str(champion["name"]),
+                "prefect.resource.id": f"swarm.champion.{_key(name)}",
+                "prefect.resource.name": name,
             },
             payload={
-                **{name: row[name] for name in ("decision", "why", "champion", "run")},
+                "decision": decision,
+                "why": why,
+                "champion": f"{name} version {version}",
+                "run": run_id,
                 # For automations, which hand them on as parameters.
-                "name": str(champion["name"]),
-                "version": str(champion["version"]),
+                "name": name,
+                "version": version,
             },
         )
+
+
+def _key(name: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")

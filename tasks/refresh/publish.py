@@ -14,7 +14,14 @@ from swarm.storage.features_file import FORMAT, read_published
 from tasks.files import write_atomically
 from tasks.secrets import reason
 
-__all__ = ["publish", "published_version"]
+__all__ = ["absolute", "publish", "published_version"]
+
+
+def absolute(location: str) -> str:
+    """Return a location that is the same from every folder; URLs and ``${VAR}`` are kept."""
+    if "://" in location or "${" in location:
+        return location
+    return str(Path(location).expanduser().absolute())
 
 
 def publish(location: str, content: Mapping[str, Any]) -> None:
