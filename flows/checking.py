@@ -37,7 +37,7 @@ from swarm.problem.inputs import check_columns
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
 from swarm.strategies.catalogue import make
-from tasks.preparation import Prepared, prepare
+from tasks.preparation import Prepared, check_test_metrics, prepare
 from tasks.sources import read_raw
 from tasks.sources._assemble import assemble
 from tasks.sources._checks import check_features
@@ -141,14 +141,14 @@ def _of_data(config: SelectConfig, split_rows: bool = True) -> list[Finding]:
     if table is None:
         return told
     told += _of_dropped(config, raw)
-    train = table
+    train, test = table, None
     if split_rows:
         options = split_options(config)
         rows = attempt(lambda: split(table, estimator=estimator, **options))
         if rows is not None:
-            told += [rows.finding] if rows.finding else []
+            told += rows.findings
             told += horizon_findings(table, rows, options["windows"].horizon)
-            train = table.take(rows.train)
+            train, test = table.take(rows.train), table.take(rows.test)
         folds = "" if estimator is None else fold_kind(config, estimator)
         told += time_findings(table, config.split.kind, folds)
     prepared = None
@@ -159,6 +159,9 @@ def _of_data(config: SelectConfig, split_rows: bool = True) -> list[Finding]:
         return [*told, *_of_rows(config, train)]
     attempt(lambda: require_device(prepared.problem, config.evaluation.device))
     attempt(lambda: _probed(prepared))
+    if test is not None:
+        metrics = config.test.metrics
+        attempt(lambda: check_test_metrics(prepared.problem, train, test, metrics))
     return [*told, *prepared.findings]
 
 

@@ -28,7 +28,7 @@ from swarm.search.tuning import Tuning
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
-from tasks.preparation import Prepared
+from tasks.preparation import Prepared, check_test_metrics
 from tasks.secrets import expand
 from tasks.split import horizon_findings, time_findings
 from tasks.steps import fetch_data, prepare_search, split_rows
@@ -104,7 +104,8 @@ def prepare_as_configured(
     Raises
     ------
     ConfigError
-        If none of the subsets of the configuration has a column of the table.
+        If none of the subsets of the configuration has a column of the table, or a metric cannot
+        be computed on the test rows.
     """
     if needs is None:
         needs = make(config.strategy.name, config.strategy.params).needs
@@ -114,7 +115,7 @@ def prepare_as_configured(
         options = split_options(config)
         rows = split_rows(table, estimator=estimator, **options)
         train, test = table.take(rows.train), table.take(rows.test)
-        findings += [rows.finding] if rows.finding else []
+        findings += rows.findings
         findings += time_findings(table, config.split.kind, fold_kind(config, estimator))
         findings += horizon_findings(table, rows, options["windows"].horizon)
         if config.data.weights_in_score and test.weight is not None and not test.weight.any():
@@ -138,6 +139,8 @@ def prepare_as_configured(
             f"warm: none of {len(saved)} subsets has a column of the table; give subsets of this"
             " table, or set warm to null"
         )
+    if test is not None:
+        check_test_metrics(prepared.problem, train, test, config.test.metrics)
     told = unmuted([*findings, *prepared.findings], config.mute)
     return PreparedData(**{**vars(prepared), "findings": told}, train=train, test=test)
 

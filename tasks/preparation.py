@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from swarm.errors import ConfigError, InputError
 from swarm.findings import Finding, found
 from swarm.findings.table import column_findings, target_findings
 from swarm.problem.folds import Fold, make_folds, repeated_folds
@@ -21,10 +22,13 @@ from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.search.confirmation import fresh_problem
 from swarm.search.prefilter import When, is_wide
 from swarm.search.warm import warm_masks
+from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.holdout import judged_metrics
+from swarm.validation.scorer_metrics import check_scorable
 from tasks.split import label_spans
 from tasks.table import Table
 
-__all__ = ["Prepared", "prepare", "table_folds"]
+__all__ = ["Prepared", "check_test_metrics", "prepare", "table_folds"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +199,26 @@ def _shared_time(train: Table, folds: Mapping[str, Any], problem: Problem) -> li
         "in time those of rows that a fold tests"
     )
     return [found("SWM108", text)]
+
+
+def check_test_metrics(
+    problem: Problem, train: Table, test: Table, metrics: Sequence[str] | None
+) -> None:
+    """Refuse metrics that cannot be computed on the test rows, before anything is trained.
+
+    Raises
+    ------
+    ConfigError
+        It names the key of the metric.
+    """
+    own = problem.scoring
+    truth = EvaluationTarget.of(problem.estimator, train.target, test.target, own.pos_label)
+    for metric in judged_metrics(metrics, truth.task, own):
+        try:
+            check_scorable([metric], truth, own)
+        except InputError as error:
+            key = "scoring" if metric == own.metric else "test.metrics"
+            raise ConfigError(f"{key}: {error}") from None
 
 
 def table_folds(table: Table, estimator: Any, **options: Any) -> list[Fold]:

@@ -103,8 +103,10 @@ _ALL = (
         "SWM102",
         "Class missing from a side of the split",
         "warning",
-        "A class is missing from the training or from the test rows.",
-        "use a split that has every class on both sides, or drop the class",
+        "A class is missing from the training rows, so that it is never predicted, or from the test"
+        " rows, so that the test scores say nothing about it.",
+        "use another split.kind or a larger split.test_size, so that every class is on both sides,"
+        " or remove the rows of the class from the table",
     ),
     Kind(
         "SWM103",
