@@ -315,7 +315,7 @@ def _of_rows(config: SelectConfig, train: Table) -> Iterator[Finding]:
         return
     target = np.asarray(train.target)
     grouped = train.groups is not None
-    yield from column_findings(train.features, target, task, grouped=grouped)
+    yield from column_findings(train.features, target, task, grouped=grouped, derived=train.derived)
     yield from target_findings(target, task, config.scoring or "accuracy", config.pos_label)
 
 

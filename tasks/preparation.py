@@ -152,9 +152,10 @@ def _findings(
         told.append(
             found(
                 "SWM104",
-                f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) are missing "
-                "from the training rows of a fold that tests them, where they are always "
-                "misclassified",
+                f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) "
+                f"{'is' if len(missing) == 1 else 'are'} missing from the training rows of a fold "
+                "whose test rows have them, which are always misclassified",
+                remedy=_remedy_of_missing(problem, folds),
             )
         )
     told += _shared_groups(train, problem)
@@ -163,8 +164,21 @@ def _findings(
         told.append(found("SWM005", f"{train.n_unlabelled:,} rows without a target are left out"))
     target, task = problem.target, problem.task
     told += target_findings(target, task, problem.scoring.name, pos_label)
-    grouped = train.groups is not None
-    return (*told, *column_findings(train.features, target, task, grouped=grouped))
+    # No model has the columns that are forbidden.
+    features = train.features.drop(columns=problem.space.subset(problem.space.forbidden))
+    grouped, derived = train.groups is not None, train.derived
+    odd = column_findings(features, target, task, grouped=grouped, derived=derived)
+    return (*told, *odd)
+
+
+def _remedy_of_missing(problem: Problem, folds: Mapping[str, Any]) -> str:
+    """Say what suits the size of the rarest class: stratified folds refuse a smaller one."""
+    least, n_folds = int(np.unique(problem.target, return_counts=True)[1].min()), folds["n_folds"]
+    rest = "merge rare classes with others or remove their rows, in the table"
+    if folds["kind"] != "random" or least < 2:
+        return rest
+    fewer = "" if least >= n_folds else f" and folds.n_folds to {least}"
+    return f"set folds.kind to 'stratified'{fewer}, or {rest}"
 
 
 def _shared_groups(train: Table, problem: Problem) -> list[Finding]:

@@ -204,7 +204,7 @@ def _stratified(table: Table, classes: Classes, test_size: float, seed: int) -> 
         lone = labels.tolist()[int(counts.argmin())]
         raise DataError(
             f"class {lone!r} of the target has a single row, which cannot be on both sides; "
-            "drop it, or use split 'random'"
+            "remove the row, or use split 'random'"
         )
     n_test = int(np.ceil(test_size * len(codes)))
     small = min(n_test, len(codes) - n_test)
@@ -302,9 +302,11 @@ def _lost_classes(kind: str, classes: pd.Series, train: Rows, test: Rows) -> lis
         if not lost:
             continue
         text = f"no {side} row is of class {some(sorted(lost, key=str))}"
+        remedy = None
         if kind == "group":
+            text += ": groups cannot be on both sides"
             remedy = "the test figures do not cover it"
-            told.append(found("SWM102", f"{text}: groups cannot be on both sides", remedy=remedy))
-        else:
-            told.append(found("SWM102", text))
+        elif classes.isin(lost).sum() == 1:
+            remedy = "merge the class with another or remove its row, in the table"
+        told.append(found("SWM102", text, remedy=remedy))
     return told

@@ -68,7 +68,7 @@ def _gain(result: SearchResult) -> Finding | None:
     if confirmation is None or confirmation.gain is None:
         return None
     # All features gain nothing over themselves.
-    everything = len(result.features) == result.space.n_columns
+    everything = len(result.features) == result.space.n_allowed
     if everything or confirmation.declined or confirmation.verdict == "better":
         return None
     gain, n_folds = confirmation.gain, confirmation.fold_costs.shape[1]

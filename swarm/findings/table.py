@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,12 @@ _PLAIN_PAIRS = ((0, 1), (-1, 1), (False, True))
 
 
 def column_findings(
-    features: pd.DataFrame, target: NDArray[Any], task: str, *, grouped: bool = False
+    features: pd.DataFrame,
+    target: NDArray[Any],
+    task: str,
+    *,
+    grouped: bool = False,
+    derived: Collection[str] = (),
 ) -> list[Finding]:
     """Return what is odd about the features of the training rows.
 
@@ -47,6 +53,8 @@ def column_findings(
         See :func:`swarm.problem.target.task_of`.
     grouped : bool
         Whether the groups of the rows are known.
+    derived : collection of str
+        Features that no column of the source has as its name, so that they cannot be dropped.
     """
     n_rows = len(features)
     features = features.set_axis([str(name) for name in features.columns], axis=1)
@@ -64,9 +72,11 @@ def column_findings(
     if ids:
         told.append(found("SWM111", f"{_each(ids)} a value of its own in every row", ids))
     constant = constant_columns(features)
-    if constant:
-        text = f"{_each(constant)} a single value in all {n_rows:,} training rows"
-        told.append(found("SWM112", text, constant))
+    for own in (True, False):
+        names = [name for name in constant if (name not in derived) == own]
+        if names:
+            text = f"{_each(names)} a single value in all {n_rows:,} training rows"
+            told.append(found("SWM112", text, names))
     equal = duplicate_columns(features)
     if equal:
         pairs = [f"{name!r} equals {other!r}" for name, other in equal[:3]]
@@ -89,7 +99,18 @@ def column_findings(
     for name in groups:
         distinct = int(features[name].nunique())
         told.append(found("SWM106", f"{name!r} has {distinct:,} values in {n_rows:,} rows", [name]))
-    return told
+    return [_with_its_key(each, derived) for each in told]
+
+
+def _with_its_key(finding: Finding, derived: Collection[str]) -> Finding:
+    """Name the key that can leave out the columns."""
+    own = [name for name in finding.columns if name in derived]
+    if not own:
+        return finding
+    key = "space.forbidden"
+    if len(own) < len(finding.columns):
+        key = f"data.drop, and space.forbidden for {some(own)}"
+    return replace(finding, remedy=finding.remedy.replace("data.drop", key))
 
 
 def target_findings(
@@ -108,6 +129,9 @@ def target_findings(
                 "SWM004",
                 f"{share:.1%} of the training rows ({counts[rarest]:,} of {counts.sum():,}) are of "
                 f"class {_plain(classes[rarest])!r}, and the scorer is {scoring}",
+                remedy="use scoring roc_auc, average_precision, balanced_accuracy or f1_macro"
+                if task == "binary"
+                else "use scoring balanced_accuracy or f1_macro",
             )
         )
     known = [_plain(label) for label in classes]
