@@ -33,7 +33,7 @@ from swarm.findings.columns import (
 )
 from swarm.findings.registry import check_mute
 from swarm.findings.table import column_findings, some, target_findings
-from swarm.problem.inputs import check_columns
+from swarm.problem.inputs import check_columns, check_task
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
 from swarm.strategies.catalogue import make
@@ -141,6 +141,10 @@ def _of_data(config: SelectConfig, split_rows: bool = True) -> list[Finding]:
     if table is None:
         return told
     told += _of_dropped(config, raw)
+    if estimator is not None:
+        n_told = len(told)
+        attempt(lambda: check_task(estimator, table.target, task_of(table.target, estimator)))
+        estimator = estimator if len(told) == n_told else None
     train, test = table, None
     if split_rows:
         options = split_options(config)

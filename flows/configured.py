@@ -18,7 +18,9 @@ from swarm.errors import ConfigError, DataError
 from swarm.evaluation.probe import probe
 from swarm.fastpaths import require_device
 from swarm.findings import Finding, unmuted
+from swarm.problem.inputs import check_task
 from swarm.problem.problem import Problem
+from swarm.problem.target import task_of
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.prefilter import Prefilter
@@ -104,12 +106,12 @@ def prepare_as_configured(
     Raises
     ------
     ConfigError
-        If none of the subsets of the configuration has a column of the table, or a metric cannot
-        be computed on the test rows.
+        If none of the subsets of the configuration has a column of the table.
     """
     if needs is None:
         needs = make(config.strategy.name, config.strategy.params).needs
     estimator = build_estimator(config.model)
+    check_task(estimator, table.target, task_of(table.target, estimator))
     train, test, findings = table, None, list[Finding]()
     if split:
         options = split_options(config)
@@ -139,8 +141,6 @@ def prepare_as_configured(
             f"warm: none of {len(saved)} subsets has a column of the table; give subsets of this"
             " table, or set warm to null"
         )
-    if test is not None:
-        check_test_metrics(prepared.problem, train, test, config.test.metrics)
     told = unmuted([*findings, *prepared.findings], config.mute)
     return PreparedData(**{**vars(prepared), "findings": told}, train=train, test=test)
 
@@ -230,7 +230,7 @@ def checked_plan(config: SelectConfig, data: PreparedData) -> SearchPlan:
     plan = plan_as_configured(config, data)
     plan.check()
     with closing(Archive(archive_url(config.archive))) as archive:
-        probe_as_configured(config, plan, archive)
+        probe_as_configured(config, data, plan, archive)
     return plan
 
 
@@ -256,11 +256,15 @@ def evaluation_options(section: EvaluationSection) -> dict[str, Any]:
     return {**section.model_dump(include=named), "timeout": section.timeout_seconds}
 
 
-def probe_as_configured(config: SelectConfig, plan: SearchPlan, archive: Archive | None) -> None:
-    """Probe the model, and that of the proxy if there is one, before a run is opened.
+def probe_as_configured(
+    config: SelectConfig, data: PreparedData, plan: SearchPlan, archive: Archive | None
+) -> None:
+    """Probe the model, that of the proxy and the metrics on test rows, before a run is opened.
 
     See :func:`swarm.evaluation.probe.probe`.
     """
     require_device(plan.problems[0], config.evaluation.device)
     for problem in plan.problems:
         probe(problem, archive, config.evaluation.timeout_seconds)
+    if data.test is not None:
+        check_test_metrics(data.problem, data.train, data.test, config.test.metrics)

@@ -222,7 +222,7 @@ def start(
     with ExitStack() as opened:
         opened.callback(archive.close)
         tracking = tracking or tracking_as_configured(config.tracking)
-        probe_as_configured(config, plan, archive)
+        probe_as_configured(config, data, plan, archive)
         log = _open_run(config, run_id, tracking, data, tags or {})
         opened.pop_all()
     return Started(config, plan, data.train, data.test, archive, log, name, data.findings)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 
 from swarm.errors import ConfigError, check_known
+from swarm.problem.models import is_a, last_step
 
 __all__ = [
     "Scoring",
@@ -161,19 +162,25 @@ def resolve_scoring(
 
     known = scorer_names()
     check_known("scorer", scoring, known)
-    if scoring in _ONE_CLASS or (scoring == "average_precision" and _is_custom(target, pos_label)):
-        return _one_class(scoring, target, task, pos_label)
     if scoring in _SEVERAL_LABELS:
         return _several_labels(scoring, task)
     scorer = get_scorer(scoring)
-    _refuse_other_task(scoring, scorer, task)
+    _refuse_other_task(scoring, scorer, task, estimator)
+    if scoring in _ONE_CLASS or (scoring == "average_precision" and _is_custom(target, pos_label)):
+        return _one_class(scoring, target, task, pos_label)
     return Scoring(scoring, scorer, _upper(scoring), pos_label, _quiet(scoring))
 
 
-def _refuse_other_task(name: str, scorer: Any, task: str) -> None:
+def _refuse_other_task(name: str, scorer: Any, task: str, estimator: Any) -> None:
     """Reject scorers that would make every fit fail."""
     measures = getattr(getattr(scorer, "_score_func", None), "__module__", "")
-    if task == "regression" and measures.endswith(("_classification", "_ranking")):
+    of_classes = measures.endswith(("_classification", "_ranking"))
+    if of_classes and task in ("binary", "multiclass") and is_a(is_regressor, estimator):
+        raise ConfigError(
+            f"scorer {name!r} is for classes but {type(last_step(estimator)).__name__} predicts "
+            "numbers; use a classifier (model.estimator: lightgbm.LGBMClassifier), or scoring 'r2'"
+        )
+    if task == "regression" and of_classes:
         raise ConfigError(
             f"scorer {name!r} is for classes but the target is regression; "
             "use 'r2' or 'neg_mean_squared_error'"
