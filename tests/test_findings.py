@@ -195,6 +195,8 @@ def test_the_positive_class_is_named_unless_it_is_chosen_or_plain() -> None:
     assert "'churned' counts as positive, the rarer one" in finding.text
     assert target_findings(names, "binary", "roc_auc", "churned") == []
     assert target_findings(TARGET, "binary", "roc_auc") == []
+    (numbered,) = target_findings(np.where(TARGET == 1, 2, 1), "binary", "roc_auc")
+    assert "class 1 counts as positive, as the label 1, and 2 as negative" in numbered.text
 
 
 def test_groups_have_names_of_groups_and_repeat_their_values() -> None:

@@ -22,7 +22,7 @@ from swarm.findings.columns import (
 from swarm.findings.leaks import leak_columns
 from swarm.findings.registry import Finding, found
 from swarm.findings.rows import repeated_rows
-from swarm.problem.scoring import rarer_class
+from swarm.problem.scoring import default_positive
 
 __all__ = ["column_findings", "some", "target_findings"]
 
@@ -32,7 +32,7 @@ _RARE = 0.1
 # Share of the rows.
 _COPIES = 0.01
 # Pairs of classes of which the second is positive by convention.
-_PLAIN_PAIRS = ((0, 1), (-1, 1), (False, True))
+_PLAIN_PAIRS = ((0, 1), (-1, 1), (False, True), ("0", "1"))
 
 
 def column_findings(
@@ -136,14 +136,12 @@ def target_findings(
         )
     known = [_plain(label) for label in classes]
     if task == "binary" and pos_label is None and tuple(known) not in _PLAIN_PAIRS:
-        positive = _plain(rarer_class(target))
-        told.append(
-            found(
-                "SWM003",
-                f"class {positive!r} counts as positive, the rarer one of {known[0]!r} and "
-                f"{known[1]!r}",
-            )
-        )
+        positive = default_positive(target)
+        other = known[0] if known[1] == positive else known[1]
+        why = f"the rarer one of {known[0]!r} and {known[1]!r}"
+        if positive in (1, "1"):
+            why = f"as the label 1, and {other!r} as negative"
+        told.append(found("SWM003", f"class {positive!r} counts as positive, {why}"))
     return told
 
 
