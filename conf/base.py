@@ -89,7 +89,7 @@ Scoring = Annotated[
 PosLabel = Annotated[
     bool | int | str | None,
     Field(
-        description="Label that counts as positive; null takes that of the scorer, which is the"
-        " label 1 where there is one, else the rarer class"
+        description="Label that counts as positive; null takes the label 1 where there is one, else"
+        " the rarer class"
     ),
 ]

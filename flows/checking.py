@@ -33,11 +33,11 @@ from swarm.findings.columns import (
 )
 from swarm.findings.registry import check_mute
 from swarm.findings.table import column_findings, some, target_findings
-from swarm.problem.inputs import check_columns
+from swarm.problem.inputs import check_columns, check_task
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
 from swarm.strategies.catalogue import make
-from tasks.preparation import Prepared, prepare
+from tasks.preparation import Prepared, check_test_metrics, prepare
 from tasks.sources import read_raw
 from tasks.sources._assemble import assemble
 from tasks.sources._checks import check_features
@@ -141,14 +141,18 @@ def _of_data(config: SelectConfig, split_rows: bool = True) -> list[Finding]:
     if table is None:
         return told
     told += _of_dropped(config, raw)
-    train = table
+    if estimator is not None:
+        n_told = len(told)
+        attempt(lambda: check_task(estimator, table.target, task_of(table.target, estimator)))
+        estimator = estimator if len(told) == n_told else None
+    train, test = table, None
     if split_rows:
         options = split_options(config)
         rows = attempt(lambda: split(table, estimator=estimator, **options))
         if rows is not None:
-            told += [rows.finding] if rows.finding else []
+            told += rows.findings
             told += horizon_findings(table, rows, options["windows"].horizon)
-            train = table.take(rows.train)
+            train, test = table.take(rows.train), table.take(rows.test)
         folds = "" if estimator is None else fold_kind(config, estimator)
         told += time_findings(table, config.split.kind, folds)
     prepared = None
@@ -159,6 +163,9 @@ def _of_data(config: SelectConfig, split_rows: bool = True) -> list[Finding]:
         return [*told, *_of_rows(config, train)]
     attempt(lambda: require_device(prepared.problem, config.evaluation.device))
     attempt(lambda: _probed(prepared))
+    if test is not None:
+        metrics = config.test.metrics
+        attempt(lambda: check_test_metrics(prepared.problem, train, test, metrics))
     return [*told, *prepared.findings]
 
 
@@ -312,7 +319,7 @@ def _of_rows(config: SelectConfig, train: Table) -> Iterator[Finding]:
         return
     target = np.asarray(train.target)
     grouped = train.groups is not None
-    yield from column_findings(train.features, target, task, grouped=grouped)
+    yield from column_findings(train.features, target, task, grouped=grouped, derived=train.derived)
     yield from target_findings(target, task, config.scoring or "accuracy", config.pos_label)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,7 +49,7 @@ def init(
     style = sniffed(table) if is_csv and "://" not in table else CsvStyle()
     raw = read_raw("file", path=table, csv=vars(style))
     profile = profile_of(raw, target)
-    text, told = _first_without_errors(table, style, profile)
+    text, told = _first_without_errors(table, style, profile, set(map(str, raw.frame.columns)))
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -66,18 +67,27 @@ def init(
 
 
 def _first_without_errors(
-    table: str, style: CsvStyle, profile: Profile
+    table: str, style: CsvStyle, profile: Profile, columns: Collection[str]
 ) -> tuple[str, list[Finding]]:
     """Return the first configuration that can run, and its findings; else the last one tried."""
     from conf.load import from_yaml
     from flows.checking import findings_of
     from flows.initial_config import initial_config, plans_of
-    from swarm.findings import unmuted
+    from swarm.findings import Finding, unmuted
 
-    text, told = "", []
+    def tried(plan: str, forbidden: Sequence[str] = ()) -> tuple[str, list[Finding]]:
+        text = initial_config(table, style, profile, plan, forbidden)
+        config = from_yaml(text, "the new configuration", (), {})
+        return text, list(unmuted(findings_of(config)))
+
+    text, told = "", list[Finding]()
     for plan in plans_of(profile):
-        text = initial_config(table, style, profile, plan)
-        told = list(unmuted(findings_of(from_yaml(text, "the new configuration", (), {}))))
+        text, told = tried(plan)
+        # Constant parts of dates, which no column of the table has as its name.
+        constant = [name for each in told if each.code == "SWM112" for name in each.columns]
+        parts = [name for name in constant if name not in columns]
+        if parts:
+            text, told = tried(plan, parts)
         if not any(each.severity == "error" for each in told):
             break
     return text, told

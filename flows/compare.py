@@ -265,7 +265,7 @@ def _probe(config: CompareConfig, prepared: Mapping[_Key, PreparedData], url: st
         for (name, _), data in prepared.items():
             with _named(name):
                 select = config.as_select(name, first)
-                probe_as_configured(select, plan_as_configured(select, data), archive)
+                probe_as_configured(select, data, plan_as_configured(select, data), archive)
 
 
 @contextmanager

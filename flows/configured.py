@@ -18,7 +18,9 @@ from swarm.errors import ConfigError, DataError
 from swarm.evaluation.probe import probe
 from swarm.fastpaths import require_device
 from swarm.findings import Finding, unmuted
+from swarm.problem.inputs import check_task
 from swarm.problem.problem import Problem
+from swarm.problem.target import task_of
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.prefilter import Prefilter
@@ -28,7 +30,7 @@ from swarm.search.tuning import Tuning
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
-from tasks.preparation import Prepared
+from tasks.preparation import Prepared, check_test_metrics
 from tasks.secrets import expand
 from tasks.split import horizon_findings, time_findings
 from tasks.steps import fetch_data, prepare_search, split_rows
@@ -109,12 +111,13 @@ def prepare_as_configured(
     if needs is None:
         needs = make(config.strategy.name, config.strategy.params).needs
     estimator = build_estimator(config.model)
+    check_task(estimator, table.target, task_of(table.target, estimator))
     train, test, findings = table, None, list[Finding]()
     if split:
         options = split_options(config)
         rows = split_rows(table, estimator=estimator, **options)
         train, test = table.take(rows.train), table.take(rows.test)
-        findings += [rows.finding] if rows.finding else []
+        findings += rows.findings
         findings += time_findings(table, config.split.kind, fold_kind(config, estimator))
         findings += horizon_findings(table, rows, options["windows"].horizon)
         if config.data.weights_in_score and test.weight is not None and not test.weight.any():
@@ -227,7 +230,7 @@ def checked_plan(config: SelectConfig, data: PreparedData) -> SearchPlan:
     plan = plan_as_configured(config, data)
     plan.check()
     with closing(Archive(archive_url(config.archive))) as archive:
-        probe_as_configured(config, plan, archive)
+        probe_as_configured(config, data, plan, archive)
     return plan
 
 
@@ -253,11 +256,15 @@ def evaluation_options(section: EvaluationSection) -> dict[str, Any]:
     return {**section.model_dump(include=named), "timeout": section.timeout_seconds}
 
 
-def probe_as_configured(config: SelectConfig, plan: SearchPlan, archive: Archive | None) -> None:
-    """Probe the model, and that of the proxy if there is one, before a run is opened.
+def probe_as_configured(
+    config: SelectConfig, data: PreparedData, plan: SearchPlan, archive: Archive | None
+) -> None:
+    """Probe the model, that of the proxy and the metrics on test rows, before a run is opened.
 
     See :func:`swarm.evaluation.probe.probe`.
     """
     require_device(plan.problems[0], config.evaluation.device)
     for problem in plan.problems:
         probe(problem, archive, config.evaluation.timeout_seconds)
+    if data.test is not None:
+        check_test_metrics(data.problem, data.train, data.test, config.test.metrics)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,12 @@ folds:
   # gap: 7  # rows left out between training and test rows; split has it too
   # max_train_size: 1000  # train on the latest rows only: a rolling window
 {% endif %}
+{% if forbidden %}
+
+# Features with a single value in the training rows, such as parts of dates.
+space:
+  forbidden: {{ forbidden | json }}
+{% endif %}
 
 # Takes missing values and categories as they are.
 model:
@@ -142,7 +149,9 @@ def plans_of(profile: Profile) -> list[str]:
     return [*plans, "class", "random"] if profile.counts else [*plans, "random"]
 
 
-def initial_config(path: str, style: CsvStyle, profile: Profile, plan: str) -> str:
+def initial_config(
+    path: str, style: CsvStyle, profile: Profile, plan: str, forbidden: Sequence[str] = ()
+) -> str:
     """Return a commented YAML configuration.
 
     Parameters
@@ -153,6 +162,8 @@ def initial_config(path: str, style: CsvStyle, profile: Profile, plan: str) -> s
     profile : Profile
     plan : str
         One of :func:`plans_of`.
+    forbidden : sequence of str
+        Features without information that cannot be dropped.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -170,6 +181,7 @@ def initial_config(path: str, style: CsvStyle, profile: Profile, plan: str) -> s
         style=vars(style),
         usual=vars(CsvStyle()),
         plan=plan,
+        forbidden=forbidden,
         split=split,
         folds="group" if plan == "group" and not classes else folds,
         n_folds=max(2, min(5, int(0.7 * min(profile.counts.values())))) if classes else 5,

@@ -82,7 +82,7 @@ def plan_search(
     data = prepare_as_configured(config, table, needs=("distance", "clusters", *strategy.needs))
     planned = plan_as_configured(config, data)
     planned.check()
-    probe_as_configured(config, planned, None)
+    probe_as_configured(config, data, planned, None)
     prepare = time.perf_counter() - began - read
     found = estimate_search(config, planned, tell)
     # How much longer than on a free machine everything takes.

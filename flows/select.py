@@ -38,7 +38,7 @@ from flows.tracking import (
     wait_for_log,
 )
 from swarm.ensemble import SubsetEnsemble
-from swarm.errors import ConfigError, InputError
+from swarm.errors import ConfigError
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
 from swarm.report import ReportData
@@ -49,10 +49,7 @@ from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation import Judgement
 from swarm.validation.drift import summarise
-from swarm.validation.evaluation_target import EvaluationTarget
 from swarm.validation.headline import Headline, headline
-from swarm.validation.holdout import judged_metrics
-from swarm.validation.scorer_metrics import check_scorable
 from tasks.answer import answer_files, judgement_files
 from tasks.flow_run import log_line
 from tasks.models.files import is_storable
@@ -69,7 +66,6 @@ from tasks.report import (
 from tasks.steps import (
     fit_ensemble,
     judge_answer,
-    positive_of,
     register_model,
 )
 from tasks.table import Table
@@ -226,25 +222,10 @@ def start(
     with ExitStack() as opened:
         opened.callback(archive.close)
         tracking = tracking or tracking_as_configured(config.tracking)
-        probe_as_configured(config, plan, archive)
-        _refuse_metrics(config, data)
+        probe_as_configured(config, data, plan, archive)
         log = _open_run(config, run_id, tracking, data, tags or {})
         opened.pop_all()
     return Started(config, plan, data.train, data.test, archive, log, name, data.findings)
-
-
-def _refuse_metrics(config: SelectConfig, data: PreparedData) -> None:
-    """Refuse metrics that cannot be computed on the test rows, before anything is trained."""
-    problem, test = data.problem, data.test
-    assert test is not None
-    truth = EvaluationTarget.of(
-        problem.estimator, data.train.target, test.target, positive_of(problem)
-    )
-    metrics = judged_metrics(config.test.metrics, truth.task, problem.scoring)
-    try:
-        check_scorable(metrics, truth, problem.scoring)
-    except InputError as error:
-        raise ConfigError(f"test.metrics: {error}") from None
 
 
 def carry_out(started: Started, verbosity: int) -> Outcome:

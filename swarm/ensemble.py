@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from swarm.arrays import AnyArray, Float
 from swarm.errors import DataError, InputError, nearest
 from swarm.problem.model_inputs import for_columns
-from swarm.problem.scoring import rarer_class
+from swarm.problem.scoring import default_positive
 
 __all__ = ["SubsetEnsemble", "has_probabilities", "one_thread", "plain_target"]
 
@@ -80,8 +80,9 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         With a multi-label target, each label has a vote of its own. A single member predicts by
         itself, whatever the vote.
     pos_label : class, default=None
-        Positive class of the ``any`` vote. None means the rarer class of `y`, or ``classes_[1]``
-        if both are equally frequent; with a multi-label target it is ``classes_[i][1]``.
+        Positive class of the ``any`` vote. None means the label 1 if there is one, else the
+        rarer class of `y`, or ``classes_[1]`` if both are equally frequent; with a multi-label
+        target it is ``classes_[i][1]``.
 
     Attributes
     ----------
@@ -328,7 +329,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         self.positive_ = 1
         if not several and len(classes[0]) == 2:
             known = classes[0].tolist()
-            label = rarer_class(target) if self.pos_label is None else self.pos_label
+            label = default_positive(target) if self.pos_label is None else self.pos_label
             self.positive_ = known.index(label) if label in known else 1
         if self.vote_ != "any":
             return

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from swarm.errors import ConfigError, InputError
 from swarm.findings import Finding, found
 from swarm.findings.table import column_findings, target_findings
 from swarm.problem.folds import Fold, make_folds, repeated_folds
@@ -21,10 +22,13 @@ from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.search.confirmation import fresh_problem
 from swarm.search.prefilter import When, is_wide
 from swarm.search.warm import warm_masks
+from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.holdout import judged_metrics
+from swarm.validation.scorer_metrics import check_scorable
 from tasks.split import label_spans
 from tasks.table import Table
 
-__all__ = ["Prepared", "prepare", "table_folds"]
+__all__ = ["Prepared", "check_test_metrics", "prepare", "table_folds"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +152,10 @@ def _findings(
         told.append(
             found(
                 "SWM104",
-                f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) are missing "
-                "from the training rows of a fold that tests them, where they are always "
-                "misclassified",
+                f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) "
+                f"{'is' if len(missing) == 1 else 'are'} missing from the training rows of a fold "
+                "whose test rows have them, which are always misclassified",
+                remedy=_remedy_of_missing(problem, folds),
             )
         )
     told += _shared_groups(train, problem)
@@ -159,8 +164,21 @@ def _findings(
         told.append(found("SWM005", f"{train.n_unlabelled:,} rows without a target are left out"))
     target, task = problem.target, problem.task
     told += target_findings(target, task, problem.scoring.name, pos_label)
-    grouped = train.groups is not None
-    return (*told, *column_findings(train.features, target, task, grouped=grouped))
+    # No model has the columns that are forbidden.
+    features = train.features.drop(columns=problem.space.subset(problem.space.forbidden))
+    grouped, derived = train.groups is not None, train.derived
+    odd = column_findings(features, target, task, grouped=grouped, derived=derived)
+    return (*told, *odd)
+
+
+def _remedy_of_missing(problem: Problem, folds: Mapping[str, Any]) -> str:
+    """Say what suits the size of the rarest class: stratified folds refuse a smaller one."""
+    least, n_folds = int(np.unique(problem.target, return_counts=True)[1].min()), folds["n_folds"]
+    rest = "merge rare classes with others or remove their rows, in the table"
+    if folds["kind"] != "random" or least < 2:
+        return rest
+    fewer = "" if least >= n_folds else f" and folds.n_folds to {least}"
+    return f"set folds.kind to 'stratified'{fewer}, or {rest}"
 
 
 def _shared_groups(train: Table, problem: Problem) -> list[Finding]:
@@ -195,6 +213,26 @@ def _shared_time(train: Table, folds: Mapping[str, Any], problem: Problem) -> li
         "in time those of rows that a fold tests"
     )
     return [found("SWM108", text)]
+
+
+def check_test_metrics(
+    problem: Problem, train: Table, test: Table, metrics: Sequence[str] | None
+) -> None:
+    """Refuse metrics that cannot be computed on the test rows, before anything is trained.
+
+    Raises
+    ------
+    ConfigError
+        It names the key of the metric.
+    """
+    own = problem.scoring
+    truth = EvaluationTarget.of(problem.estimator, train.target, test.target, own.pos_label)
+    for metric in judged_metrics(metrics, truth.task, own):
+        try:
+            check_scorable([metric], truth, own)
+        except InputError as error:
+            key = "scoring" if metric == own.metric else "test.metrics"
+            raise ConfigError(f"{key}: {error}") from None
 
 
 def table_folds(table: Table, estimator: Any, **options: Any) -> list[Fold]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from swarm.errors import DataError, nearest
 from swarm.findings import Finding, found
+from swarm.findings.table import some
 from swarm.problem.target import task_of
 from swarm.problem.time_folds import LabelSpans, TimeWindows, training_rows_before
 from tasks.table import Table
@@ -32,13 +33,13 @@ class Split:
     train, test : int (n_train,), int (n_test,)
         Row positions, ascending, disjoint, neither empty. In time, rows of a gap, before the window
         or with a target that is not known in time are in neither.
-    finding : Finding or None
+    findings : tuple of Finding
         What makes the test metrics doubtful.
     """
 
     train: Rows
     test: Rows
-    finding: Finding | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def split(
@@ -105,8 +106,10 @@ def split(
                 f"split {kind!r} of {len(test)} rows leaves no {side} rows; "
                 "use more rows or another test_size"
             )
-    warn = {"random": _leak, "stratified": _leak, "group": _lost_class}.get(kind)
-    return Split(train_rows, test_rows, warn(table, classes, test) if warn else None)
+    told = _leaks(table, test) if kind in ("random", "stratified") else []
+    if classes is not None:
+        told += _lost_classes(kind, classes, train_rows, test_rows)
+    return Split(train_rows, test_rows, tuple(told))
 
 
 def time_findings(table: Table, kind: str, folds: str) -> list[Finding]:
@@ -201,7 +204,7 @@ def _stratified(table: Table, classes: Classes, test_size: float, seed: int) -> 
         lone = labels.tolist()[int(counts.argmin())]
         raise DataError(
             f"class {lone!r} of the target has a single row, which cannot be on both sides; "
-            "drop it, or use split 'random'"
+            "remove the row, or use split 'random'"
         )
     n_test = int(np.ceil(test_size * len(codes)))
     small = min(n_test, len(codes) - n_test)
@@ -277,31 +280,33 @@ def _column(table: Table, classes: Classes, test_size: float, seed: int) -> Rows
     return np.flatnonzero((table.part == "test").to_numpy())
 
 
-def _leak(table: Table, classes: Classes, test: NDArray[np.bool_]) -> Finding | None:
+def _leaks(table: Table, test: NDArray[np.bool_]) -> list[Finding]:
     if table.groups is None:
-        return None
+        return []
     groups = pd.factorize(table.groups)[0]
     shared = np.intersect1d(groups[test], groups[~test])
     if not len(shared):
-        return None
-    return found(
-        "SWM101",
+        return []
+    text = (
         f"this split puts rows of one group on both sides ({len(shared)} of "
         f"{table.groups.nunique()} groups in {table.groups.name!r} are shared), so test figures "
-        "are optimistic",
+        "are optimistic"
     )
+    return [found("SWM101", text)]
 
 
-def _lost_class(table: Table, classes: Classes, test: NDArray[np.bool_]) -> Finding | None:
-    if classes is None:
-        return None
-    for side, rows in (("train", ~test), ("test", test)):
-        lost = set(classes.unique()) - set(classes[rows].unique())
-        if lost:
-            return found(
-                "SWM102",
-                f"no {side} row is of class {sorted(map(str, lost))[0]!r}, whose groups cannot "
-                "be on both sides",
-                remedy="the test figures do not cover it",
-            )
-    return None
+def _lost_classes(kind: str, classes: pd.Series, train: Rows, test: Rows) -> list[Finding]:
+    told = []
+    for side, rows in (("training", train), ("test", test)):
+        lost = set(classes.unique().tolist()) - set(classes.iloc[rows].unique().tolist())
+        if not lost:
+            continue
+        text = f"no {side} row is of class {some(sorted(lost, key=str))}"
+        remedy = None
+        if kind == "group":
+            text += ": groups cannot be on both sides"
+            remedy = "the test figures do not cover it"
+        elif classes.isin(lost).sum() == 1:
+            remedy = "merge the class with another or remove its row, in the table"
+        told.append(found("SWM102", text, remedy=remedy))
+    return told

@@ -47,6 +47,9 @@ class Table:
         Number of rows that were left out when the table was read, as they have no target.
     in_order_of : str or None
         If there is no `time`, a column of dates by which the rows are sorted.
+    derived : tuple of str
+        Features that no column of the source has as its name: parts of dates, and columns whose
+        names have characters that LightGBM does not support.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Table:
     label_end: pd.Series | None = None
     n_unlabelled: int = 0
     in_order_of: str | None = None
+    derived: tuple[str, ...] = ()
 
     def weight_in_score(self, problem: Problem) -> NDArray[np.float64] | None:
         """Return the weights of these rows for the scorer of a problem, or None."""

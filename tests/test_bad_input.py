@@ -40,7 +40,10 @@ CELLS = [[1], [0]] * 60
 # What is set, and what the sentence has to say.
 INPUTS = {
     "no such file": ("data.path=no/such.csv", "'no/such.csv'.* no such file"),
-    "classes of numbers": (NUMBERS, "'number'.*LGBMClassifier|LGBMClassifier.*'number'"),
+    "classes of numbers": (
+        "data.target=number; data.drop=[kind, who, when, side, fold, y]",
+        "'number' is continuous.*LGBMClassifier.*model.estimator: lightgbm.LGBMRegressor",
+    ),
     "weights of nothing in a fold": (
         f"{WEIGHTS}; data.part=side; split.kind=column",
         "training row of fold.*sample weight 0.*1 of 90 rows.*other folds",
@@ -74,6 +77,10 @@ INPUTS = {
     "no name": (PARQUET, "column 4.*table.parquet.*has no name.*give it one"),
     "pipe": ("data.path=pipe.csv", "pipe.csv.*a pipe.*write its rows to a file"),
     "size beyond the table": ("strategy={name: sfs, params: {size: 9}}", "size.*9.*8"),
+    "model of numbers": (
+        f"{REGRESSOR}; {RANDOM}",
+        "'accuracy' is for classes but LGBMRegressor.*LGBMClassifier",
+    ),
     "scorer of classes": (f"{NUMBERS}; {REGRESSOR}; scoring=accuracy", "'accuracy'.*regre.*'r2'"),
     "scorer of two classes": (f"{KINDS}; scoring=roc_auc", "'roc_auc'.*multiclass.*'roc_auc_ovr'"),
     "variable that is not set": (
@@ -105,7 +112,7 @@ MODELS = {
         "model={estimator: sklearn.naive_bayes.MultinomialNB}",
         "MultinomialNB cannot be fitted.*Negative values",
     ),
-    "words": (f"{REGRESSOR}; {RANDOM}", "LGBMRegressor.*choose another model"),
+    "words": (f"{REGRESSOR}; {RANDOM}", "'y' holds text, but LGBMRegressor.*use a classifier"),
     "probabilities that there are not": (
         "model={estimator: sklearn.linear_model.RidgeClassifier}; scoring=neg_log_loss",
         "'neg_log_loss'.*RidgeClassifier.*predict_proba.*choose another scorer",

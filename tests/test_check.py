@@ -115,6 +115,20 @@ def test_rows_in_order_of_time_and_dropped_groups_are_noticed(bench: Bench) -> N
     assert "SWM105" not in automatic
 
 
+def test_a_metric_that_is_undefined_on_the_test_rows_is_refused(bench: Bench, swarm: Swarm) -> None:
+    late = table().assign(y=lambda frame: frame["y"].where(frame["when"] < 80, 0))
+    late.to_csv(bench.folder / "table.csv", index=False)
+    data = {"time": "when", "drop": [name for name in OTHERS if name != "when"]}
+    file = bench.file(data=data, split={"kind": "time"}, scoring="roc_auc")
+    words = "scoring: the metric 'roc_auc' is undefined for these 36 test rows (all are of class 0)"
+    told = all_findings(file)[1]
+    assert [each for each in errors(told) if each.startswith(words)]
+    assert "SWM102" in {each.code for each in told}
+    assert swarm("plan", file).sentence.startswith(words)
+    other = all_findings(file, ["scoring=accuracy", "test.metrics=[roc_auc]"])[1]
+    assert [each for each in errors(other) if each.startswith("test.metrics: the metric")]
+
+
 def test_how_a_csv_is_written_is_no_option_of_other_sources() -> None:
     (text,) = errors(all_findings("default", ["data.csv.decimal=','"])[1])
     assert text == "data.csv is for source file, got source 'bundled'; remove it"

@@ -64,9 +64,9 @@ def model() -> Any:
 def test_curves_and_confusion_are_those_of_one_model_of_the_chosen_features(
     binary: Diagnostics, model: Any
 ) -> None:
-    # The rarer class, 0, is the positive one.
-    proba, truth = model.predict_proba(X[~TRAIN][CHOSEN])[:, 0], Y[~TRAIN] == 0
-    assert binary.positive == "0"
+    # The label 1 is the positive one, although 0 is rarer.
+    proba, truth = model.predict_proba(X[~TRAIN][CHOSEN])[:, 1], Y[~TRAIN] == 1
+    assert binary.positive == "1"
     assert binary.areas["roc"]["chosen"] == pytest.approx(roc_auc_score(truth, proba))
     area = average_precision_score(truth, proba)
     assert binary.areas["precision_recall"]["chosen"] == pytest.approx(area)
@@ -101,10 +101,10 @@ def test_shap_values_of_lightgbm_add_up_to_its_raw_score(binary: Diagnostics, mo
     found = binary.shap
     assert found is not None
     assert found.values is not None
-    assert found.unit == "log-odds of 0"
+    assert found.unit == "log-odds of 1"
     rng = np.random.default_rng([0, 5])
     rows = np.sort(rng.choice((~TRAIN).sum(), found.n_rows, replace=False))
-    raw = -model.predict(X[~TRAIN][CHOSEN].iloc[rows], raw_score=True)
+    raw = model.predict(X[~TRAIN][CHOSEN].iloc[rows], raw_score=True)
     base = raw - found.values.sum(axis=1).to_numpy()
     assert np.ptp(base) == pytest.approx(0.0, abs=1e-4)
 

@@ -12,6 +12,8 @@ from flows.configured import fetched, prepare_as_configured
 from swarm import SubsetSelector
 from tests.small_run import BAYES, OTHERS, TAKEN, Bench, table
 
+RANDOM_BAYES: dict[str, Any] = {"model": BAYES, "folds": {"kind": "random"}}
+
 
 def warned(bench: Bench, frame: pd.DataFrame, **sections: Any) -> tuple[str, ...]:
     """What is said of a table before it is searched."""
@@ -35,13 +37,18 @@ def test_a_fold_column_with_gaps_is_warned_about(bench: Bench) -> None:
 
 def test_classes_of_two_rows_are_warned_about(bench: Bench) -> None:
     frame = table().assign(y=[f"c{i // 2}" for i in range(120)])
-    (warning,) = warned(bench, frame, model=BAYES, folds={"kind": "random"})
+    (warning,) = warned(bench, frame, **RANDOM_BAYES)
     assert warning.startswith("SWM104: ")
     assert "of 60 classes ('c" in warning
-    assert "stratified" in warning
-    assert "drop rare classes" in warning
+    # Stratified folds need as many rows of a class as there are folds.
+    assert "set folds.kind to 'stratified' and folds.n_folds to 2, or merge rare" in warning
+    (single,) = warned(
+        bench, frame.assign(y=frame["y"].where(frame.index != 9, "c0")), **RANDOM_BAYES
+    )
+    assert "stratified" not in single
+    assert single.endswith("merge rare classes with others or remove their rows, in the table")
     three = table().assign(y=table()["kind"])
-    assert warned(bench, three, model=BAYES, folds={"kind": "random"}) == ()
+    assert warned(bench, three, **RANDOM_BAYES) == ()
 
 
 def test_a_selector_takes_columns_named_as_those_of_its_results() -> None:

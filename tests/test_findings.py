@@ -28,6 +28,7 @@ from swarm.findings.rows import repeated_rows
 from swarm.findings.table import column_findings, target_findings
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
+from swarm.problem.scoring import scorer_names
 from swarm.report import render
 from swarm.report.serialization import report_of, report_text
 from swarm.search.budget import Budget
@@ -178,6 +179,11 @@ def test_a_rare_class_is_hidden_from_scorers_that_count_rows_only() -> None:
         (finding,) = target_findings(rare, "binary", scoring)
         assert finding.code == "SWM004"
         assert "3.0% of the training rows (9 of 300)" in finding.text
+        assert "roc_auc" in finding.remedy
+        (several,) = target_findings(rare + (np.arange(N) > 150) * 2, "multiclass", scoring)
+        named = several.remedy.replace(",", " ").split()
+        scorers = [name for name in scorer_names() if name in named]
+        assert scorers == ["balanced_accuracy", "f1_macro"]
     assert target_findings(rare, "binary", "roc_auc") == []
     assert target_findings(np.arange(N) < 90, "binary", "accuracy") == []
 
@@ -189,6 +195,8 @@ def test_the_positive_class_is_named_unless_it_is_chosen_or_plain() -> None:
     assert "'churned' counts as positive, the rarer one" in finding.text
     assert target_findings(names, "binary", "roc_auc", "churned") == []
     assert target_findings(TARGET, "binary", "roc_auc") == []
+    (numbered,) = target_findings(np.where(TARGET == 1, 2, 1), "binary", "roc_auc")
+    assert "class 1 counts as positive, as the label 1, and 2 as negative" in numbered.text
 
 
 def test_groups_have_names_of_groups_and_repeat_their_values() -> None:

@@ -101,6 +101,14 @@ def test_all_features_are_not_compared_with_themselves() -> None:
             assert Headline.of_dict(head.as_dict()) == head
 
 
+def test_forbidden_columns_do_not_count_among_all_features() -> None:
+    space = SearchSpace.build(SPACE.columns, forbidden=["x5"])
+    result: Any = SimpleNamespace(
+        features=SPACE.columns[:5], space=space, confirmation=None, cost=0.15
+    )
+    assert headline(result, AUC).title == "Keep all 5 features"
+
+
 def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> None:
     (fresh,) = told(AUC, None, 0.1).evidence
     assert (fresh.chosen, fresh.everything) == pytest.approx((0.8, 0.7))

@@ -134,6 +134,24 @@ def test_groups_and_time_decide_how_rows_are_divided(tmp_path: Path, swarm: Swar
     assert written(swarm, file).split.kind == "stratified"
 
 
+def test_a_constant_part_of_a_date_is_forbidden_as_it_cannot_be_dropped(
+    tmp_path: Path, swarm: Swarm
+) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.normal(size=N)})
+    days = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 300, N), "D")
+    frame["day"] = days.strftime("%Y-%m-%d")
+    frame["y"] = np.where(frame["a"] + rng.normal(size=N) > 0, "won", "lost")
+    file = tmp_path / "own.csv"
+    frame.to_csv(file, index=False)
+    assert written(swarm, file).space.forbidden == ["day_year"]
+    out = str(file.with_suffix(".yaml"))
+    assert swarm("check", out).out.endswith("no findings\n")
+    told = swarm("check", out, "--set", "space.forbidden=[]").out
+    assert "'day_year' has a single value" in told
+    assert "drop it (space.forbidden)" in told
+
+
 def test_a_rare_class_of_three_needs_another_scorer(tmp_path: Path, swarm: Swarm) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(rng.normal(size=(N, 4)), columns=list("abcd"))

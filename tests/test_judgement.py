@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import DataError, InputError
+from swarm.findings.outcome import judgement_findings
 from swarm.validation.answers import Answers
 from swarm.validation.bootstrap import interval, n_independent, resampled_sums
 from swarm.validation.contenders import CONTENDERS, Contender, committee_rows
@@ -247,6 +249,10 @@ def test_the_verdict_tells_numbers_intervals_and_whom_they_favour() -> None:
         "against 0.500 for all features with the same vote: a difference of 0.000, which has no "
         "interval, as all rows belong to one group."
     )
+    undefined = judgement(np.nan, np.nan, (np.nan,) * 3)
+    assert undefined.verdict().endswith("no interval, as the metric is undefined on these rows.")
+    drawn = undefined.differences.assign(contender="random_subsets")
+    assert not judgement_findings(replace(undefined, differences=drawn))
     large = judgement(-1234.5, -99.5, (-1135.0, -2000.0, 100.0), n_groups=5000).verdict()
     assert "of 5,000 groups" in large
     assert "F1 -1,234 [-1,235, -1,234] against -99.500 for" in large

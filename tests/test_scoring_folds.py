@@ -11,12 +11,14 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from swarm.errors import ConfigError, DataError
 from swarm.problem.folds import make_folds
 from swarm.problem.scoring import Scoring, positive_class, resolve_scoring
 from swarm.validation.answers import Answers
+from swarm.validation.evaluation_target import EvaluationTarget
 
 BINARY = np.array([0, 1] * 20)
 
@@ -102,6 +104,7 @@ def test_a_scorer_that_does_not_fit_is_refused_with_what_would(
         (["yes", "yes", "no"], "no"),
         (["no", "no", "yes"], "yes"),
         (["no", "yes"], "yes"),
+        (["1", "1", "0"], "1"),
         ([1, 1, 0], 1),
         ([True, True, False], True),
         ([3, 3, 2], 2),
@@ -116,10 +119,10 @@ def test_the_positive_class_is_the_label_1_or_the_rarer_one_and_not_the_last_in_
     assert positive_class(scoring, target) == expected
     sure = Answers(target, classes=np.unique(target)).estimator()
     assert scoring.cost(sure, np.arange(len(target))[:, None], target) == 0.0
-    # The accuracy has no positive class of its own.
+    # Scorers without a positive class have the same one in votes and test metrics.
     plain = resolve_scoring("accuracy", None, target, "binary")
-    rarer = expected if expected not in (1, True) else False
-    assert positive_class(plain, target) == rarer
+    assert positive_class(plain, target) == expected
+    assert EvaluationTarget.of(GaussianNB(), target, target, None).pos_label == expected
     chosen = resolve_scoring(name, None, target, "binary", pos_label=labels[0])
     assert positive_class(chosen, target) == labels[0]
 

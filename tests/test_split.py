@@ -85,7 +85,7 @@ def test_no_molecule_or_subject_is_on_both_sides(
     share = made.target.value_counts(normalize=True)
     for seed in range(3):
         rows = split(made, "group", test_size=size, seed=seed)
-        assert rows.finding is None
+        assert not rows.findings
         assert not set(made.groups[rows.train]) & set(made.groups[rows.test])
         assert len(rows.test) / len(made.target) == pytest.approx(size, abs=0.1)
         assert made.target[rows.test].value_counts(normalize=True).sub(share).abs().max() < 0.1
@@ -94,15 +94,29 @@ def test_no_molecule_or_subject_is_on_both_sides(
 def test_a_random_split_of_repeated_groups_warns_of_the_leak() -> None:
     made = table(np.arange(40) % 2, groups=np.repeat(["m", "n", "o", "p"], 10))
     for kind in ("random", "stratified"):
-        assert re.search("4 of 4 groups.*kind 'group'", str(split(made, kind).finding))
-    assert split(made, "group").finding is None
+        assert re.search("4 of 4 groups.*kind 'group'", str(split(made, kind).findings[0]))
+    assert not split(made, "group").findings
     single = table(np.arange(40) % 2, groups=np.arange(40))
-    assert split(single, "random").finding is None
+    assert not split(single, "random").findings
 
 
 def test_a_class_in_one_group_only_is_warned_about() -> None:
     made = table(["a"] * 10 + ["b"] * 20, groups=[0] * 10 + [1, 2] * 10)
-    assert "row is of class 'a'" in str(split(made, "group").finding)
+    assert "row is of class 'a'" in str(split(made, "group").findings[0])
+
+
+@pytest.mark.parametrize("kind", ["time", "column", "random"])
+def test_a_class_missing_from_a_side_is_warned_about_whatever_the_split(kind: str) -> None:
+    part = ["train"] * 70 + ["test"] * 30
+    made = table(["a", "b"] * 35 + ["b"] * 29 + ["c"], time=np.arange(100), part=part)
+    if kind == "random":
+        made = table(["a"] * 100 + ["c"])
+    texts = [each.text for each in split(made, kind).findings]
+    if kind == "random":
+        assert len(texts) == 1
+        assert "row is of class 'c'" in texts[0]
+    else:
+        assert texts == ["no training row is of class 'c'", "no test row is of class 'a'"]
 
 
 @pytest.mark.parametrize(

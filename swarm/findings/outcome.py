@@ -68,7 +68,7 @@ def _gain(result: SearchResult) -> Finding | None:
     if confirmation is None or confirmation.gain is None:
         return None
     # All features gain nothing over themselves.
-    everything = len(result.features) == result.space.n_columns
+    everything = len(result.features) == result.space.n_allowed
     if everything or confirmation.declined or confirmation.verdict == "better":
         return None
     gain, n_folds = confirmation.gain, confirmation.fold_costs.shape[1]
@@ -161,8 +161,8 @@ def _random(judgement: Judgement) -> Finding | None:
     if rows.empty or rows["favours"].iloc[0] == "ensemble":
         return None
     row = rows.iloc[0]
-    if row["low"] == row["high"]:
-        # The draws are the selection, as of all features.
+    if math.isnan(row["difference"]) or math.isclose(row["low"], row["high"], abs_tol=1e-12):
+        # Undefined, or the draws are the selection, as of all features.
         return None
     interval = "" if math.isnan(row["low"]) else f" ({row['low']:+.3f} to {row['high']:+.3f})"
     own = _selection(judgement)
@@ -176,7 +176,7 @@ def _random(judgement: Judgement) -> Finding | None:
 
 def _guessing(judgement: Judgement) -> Finding | None:
     guessing = judgement.guessing
-    if guessing is None or guessing.beaten:
+    if guessing is None or guessing.beaten or math.isnan(guessing.value):
         return None
     table = judgement.table[judgement.table["metric"] == guessing.metric]
     values = table.set_index("contender")["value"]

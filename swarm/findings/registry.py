@@ -81,7 +81,7 @@ _ALL = (
         "Fewer than 10 % of the training rows are of one class, and the scorer counts rows"
         " (accuracy, or a micro or weighted average). A model that never predicts that class has an"
         " almost perfect score, so the search has nothing to distinguish subsets by.",
-        "use scoring roc_auc, average_precision, balanced_accuracy or f1_macro",
+        "use scoring balanced_accuracy or f1_macro, or of two classes roc_auc or average_precision",
     ),
     Kind(
         "SWM005",
@@ -103,8 +103,10 @@ _ALL = (
         "SWM102",
         "Class missing from a side of the split",
         "warning",
-        "A class is missing from the training or from the test rows.",
-        "use a split that has every class on both sides, or drop the class",
+        "A class is missing from the training rows, so that it is never predicted, or from the test"
+        " rows, so that the test scores say nothing about it.",
+        "use another split.kind or a larger split.test_size, so that every class is on both sides,"
+        " or remove the rows of the class from the table",
     ),
     Kind(
         "SWM103",
@@ -120,7 +122,8 @@ _ALL = (
         "warning",
         "Classes are missing from the training rows of a fold that tests them, where they are"
         " always wrong.",
-        "use stratified folds, or merge or drop rare classes",
+        "use stratified folds if every class has as many rows as there are folds, or merge rare"
+        " classes with others or remove their rows, in the table",
     ),
     Kind(
         "SWM105",
@@ -178,7 +181,8 @@ _ALL = (
         "SWM112",
         "Constant column",
         "warning",
-        "A column has one value in all training rows, so no model can use it.",
+        "A column has one value in all training rows, so no model can use it. A part of a date is"
+        " no column of the table; `space.forbidden` leaves it out.",
         "drop it (data.drop)",
     ),
     Kind(

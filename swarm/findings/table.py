@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from swarm.findings.columns import (
 from swarm.findings.leaks import leak_columns
 from swarm.findings.registry import Finding, found
 from swarm.findings.rows import repeated_rows
-from swarm.problem.scoring import rarer_class
+from swarm.problem.scoring import default_positive
 
 __all__ = ["column_findings", "some", "target_findings"]
 
@@ -31,11 +32,16 @@ _RARE = 0.1
 # Share of the rows.
 _COPIES = 0.01
 # Pairs of classes of which the second is positive by convention.
-_PLAIN_PAIRS = ((0, 1), (-1, 1), (False, True))
+_PLAIN_PAIRS = ((0, 1), (-1, 1), (False, True), ("0", "1"))
 
 
 def column_findings(
-    features: pd.DataFrame, target: NDArray[Any], task: str, *, grouped: bool = False
+    features: pd.DataFrame,
+    target: NDArray[Any],
+    task: str,
+    *,
+    grouped: bool = False,
+    derived: Collection[str] = (),
 ) -> list[Finding]:
     """Return what is odd about the features of the training rows.
 
@@ -47,6 +53,8 @@ def column_findings(
         See :func:`swarm.problem.target.task_of`.
     grouped : bool
         Whether the groups of the rows are known.
+    derived : collection of str
+        Features that no column of the source has as its name, so that they cannot be dropped.
     """
     n_rows = len(features)
     features = features.set_axis([str(name) for name in features.columns], axis=1)
@@ -64,9 +72,11 @@ def column_findings(
     if ids:
         told.append(found("SWM111", f"{_each(ids)} a value of its own in every row", ids))
     constant = constant_columns(features)
-    if constant:
-        text = f"{_each(constant)} a single value in all {n_rows:,} training rows"
-        told.append(found("SWM112", text, constant))
+    for own in (True, False):
+        names = [name for name in constant if (name not in derived) == own]
+        if names:
+            text = f"{_each(names)} a single value in all {n_rows:,} training rows"
+            told.append(found("SWM112", text, names))
     equal = duplicate_columns(features)
     if equal:
         pairs = [f"{name!r} equals {other!r}" for name, other in equal[:3]]
@@ -89,7 +99,18 @@ def column_findings(
     for name in groups:
         distinct = int(features[name].nunique())
         told.append(found("SWM106", f"{name!r} has {distinct:,} values in {n_rows:,} rows", [name]))
-    return told
+    return [_with_its_key(each, derived) for each in told]
+
+
+def _with_its_key(finding: Finding, derived: Collection[str]) -> Finding:
+    """Name the key that can leave out the columns."""
+    own = [name for name in finding.columns if name in derived]
+    if not own:
+        return finding
+    key = "space.forbidden"
+    if len(own) < len(finding.columns):
+        key = f"data.drop, and space.forbidden for {some(own)}"
+    return replace(finding, remedy=finding.remedy.replace("data.drop", key))
 
 
 def target_findings(
@@ -108,18 +129,19 @@ def target_findings(
                 "SWM004",
                 f"{share:.1%} of the training rows ({counts[rarest]:,} of {counts.sum():,}) are of "
                 f"class {_plain(classes[rarest])!r}, and the scorer is {scoring}",
+                remedy="use scoring roc_auc, average_precision, balanced_accuracy or f1_macro"
+                if task == "binary"
+                else "use scoring balanced_accuracy or f1_macro",
             )
         )
     known = [_plain(label) for label in classes]
     if task == "binary" and pos_label is None and tuple(known) not in _PLAIN_PAIRS:
-        positive = _plain(rarer_class(target))
-        told.append(
-            found(
-                "SWM003",
-                f"class {positive!r} counts as positive, the rarer one of {known[0]!r} and "
-                f"{known[1]!r}",
-            )
-        )
+        positive = default_positive(target)
+        other = known[0] if known[1] == positive else known[1]
+        why = f"the rarer one of {known[0]!r} and {known[1]!r}"
+        if positive in (1, "1"):
+            why = f"as the label 1, and {other!r} as negative"
+        told.append(found("SWM003", f"class {positive!r} counts as positive, {why}"))
     return told
 
 

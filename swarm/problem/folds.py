@@ -103,9 +103,11 @@ def _by_row(
         raise ConfigError(f"stratified folds need classes but the target is {task}; use 'random'")
     classes, counts = np.unique(target, return_counts=True)
     if counts.min() < n_folds:
+        fewer = "use fewer folds" if counts.min() > 1 else "use folds of kind 'random'"
         raise DataError(
             f"class {classes.tolist()[counts.argmin()]!r} has fewer rows ({counts.min()}) than "
-            f"there are folds ({n_folds}); use fewer folds or drop the class"
+            f"there are folds ({n_folds}); {fewer}, or merge the class with another or remove its "
+            "rows"
         )
     stratified = StratifiedKFold(n_folds, shuffle=shuffle, random_state=state)
     return list(stratified.split(target, target))

@@ -68,7 +68,7 @@ def check_estimator(estimator: Any, scoring: object = None, task: str = "") -> N
 
 
 def check_task(estimator: Any, target: Any, task: str) -> None:
-    """Reject a classifier for a target that it does not support, because every fit would fail."""
+    """Reject a target that the model does not support, because every fit would fail."""
     model = last_step(estimator)
     # The tags of other packages may be those that they inherited.
     known = type(model).__module__.split(".")[0] in ("sklearn", "lightgbm")
@@ -81,12 +81,18 @@ def check_task(estimator: Any, target: Any, task: str) -> None:
             "one; use an estimator that predicts several, such as KNeighborsClassifier, or wrap it "
             "in MultiOutputClassifier"
         )
+    named = "" if getattr(target, "name", None) is None else f" {target.name!r}"
     if _is_classifier(estimator) and task == "regression":
-        named = getattr(target, "name", None)
         raise DataError(
-            f"the target{'' if named is None else f' {named!r}'} is continuous, with "
+            f"the target{named} is continuous, with "
             f"{len(pd.unique(np.ravel(target)))} different values, but "
-            f"{type(estimator).__name__} is a classifier; use a regressor, or a target of classes"
+            f"{type(model).__name__} is a classifier; use a regressor (model.estimator: "
+            "lightgbm.LGBMRegressor), or a target of classes"
+        )
+    if _predicts_numbers(estimator) and isinstance(np.ravel(target)[0], str):
+        raise DataError(
+            f"the target{named} holds text, but {type(model).__name__} is a regressor; use a "
+            "classifier (model.estimator: lightgbm.LGBMClassifier), or a target of numbers"
         )
 
 

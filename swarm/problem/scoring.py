@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 
 from swarm.errors import ConfigError, check_known
+from swarm.problem.models import is_a, last_step
 
 __all__ = [
     "Scoring",
     "averages_classes",
+    "default_positive",
     "positive_class",
-    "rarer_class",
     "resolve_scoring",
     "scorer_names",
     "scores_perfect_predictions",
@@ -161,19 +162,25 @@ def resolve_scoring(
 
     known = scorer_names()
     check_known("scorer", scoring, known)
-    if scoring in _ONE_CLASS or (scoring == "average_precision" and _is_custom(target, pos_label)):
-        return _one_class(scoring, target, task, pos_label)
     if scoring in _SEVERAL_LABELS:
         return _several_labels(scoring, task)
     scorer = get_scorer(scoring)
-    _refuse_other_task(scoring, scorer, task)
+    _refuse_other_task(scoring, scorer, task, estimator)
+    if scoring in _ONE_CLASS or (scoring == "average_precision" and _is_custom(target, pos_label)):
+        return _one_class(scoring, target, task, pos_label)
     return Scoring(scoring, scorer, _upper(scoring), pos_label, _quiet(scoring))
 
 
-def _refuse_other_task(name: str, scorer: Any, task: str) -> None:
+def _refuse_other_task(name: str, scorer: Any, task: str, estimator: Any) -> None:
     """Reject scorers that would make every fit fail."""
     measures = getattr(getattr(scorer, "_score_func", None), "__module__", "")
-    if task == "regression" and measures.endswith(("_classification", "_ranking")):
+    of_classes = measures.endswith(("_classification", "_ranking"))
+    if of_classes and task in ("binary", "multiclass") and is_a(is_regressor, estimator):
+        raise ConfigError(
+            f"scorer {name!r} is for classes but {type(last_step(estimator)).__name__} predicts "
+            "numbers; use a classifier (model.estimator: lightgbm.LGBMClassifier), or scoring 'r2'"
+        )
+    if task == "regression" and of_classes:
         raise ConfigError(
             f"scorer {name!r} is for classes but the target is regression; "
             "use 'r2' or 'neg_mean_squared_error'"
@@ -259,7 +266,9 @@ def _one_class(
             f"use {name + '_macro'!r} or {name + '_weighted'!r}"
         )
     classes = np.unique(target).tolist()
-    label = _positive(target) if pos_label is None else pos_label
+    label = default_positive(target) if pos_label is None else pos_label
+    # True equals 1, but has another fingerprint.
+    label = 1 if label == 1 else label
     if label not in classes:
         raise ConfigError(
             f"scorer {name!r} needs the positive class but pos_label is {pos_label!r}; "
@@ -280,31 +289,28 @@ def _one_class(
 def _is_custom(target: np.ndarray[Any, Any], pos_label: str | int | None) -> bool:
     """Whether the positive class of two is not the label 1, which scikit-learn assumes."""
     classes, _ = np.unique(target, return_counts=True)
-    wanted = _positive(target) if pos_label is None else pos_label
+    wanted = default_positive(target) if pos_label is None else pos_label
     return target.ndim == 1 and len(classes) == 2 and wanted != 1
 
 
-def _positive(target: np.ndarray[Any, Any]) -> Any:
-    """Return the label 1, as scikit-learn does, if there is one, else the rarer class."""
-    classes = np.unique(target).tolist()
-    return 1 if 1 in classes else rarer_class(target)
+def default_positive(target: np.ndarray[Any, Any]) -> Any:
+    """Return the label 1 of two classes, as scikit-learn does, if there is one, else the rarer one.
 
-
-def rarer_class(target: np.ndarray[Any, Any]) -> Any:
-    """Return the less frequent of two classes; the larger one if they are equally frequent."""
+    A text or true may be the label 1 too. Of equally frequent classes it is the larger one.
+    """
     classes, counts = np.unique(target, return_counts=True)
-    return classes.tolist()[0 if counts[0] < counts[-1] else -1]
+    known = classes.tolist()
+    rarer = known[0 if counts[0] < counts[-1] else -1]
+    return next((label for label in known if label in (1, "1")), rarer)
 
 
 def positive_class(scoring: Scoring, target: np.ndarray[Any, Any]) -> Any:
     """Return the positive class of a binary target.
 
-    It is that of the scorer if the scorer has one, which is the user's, or the label 1 as in
-    scikit-learn; otherwise the rarer class. It does not depend on the order of the classes.
+    It is that of the scorer, which is the user's, or the default. It does not depend on the order
+    of the classes.
     """
-    if scoring.pos_label is not None:
-        return scoring.pos_label
-    return _positive(target) if scoring.name == "average_precision" else rarer_class(target)
+    return default_positive(target) if scoring.pos_label is None else scoring.pos_label
 
 
 def _several_labels(name: str, task: str) -> Scoring:

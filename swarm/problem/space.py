@@ -146,6 +146,11 @@ class SearchSpace:
         """Number of feature columns."""
         return len(self.columns)
 
+    @property
+    def n_allowed(self) -> int:
+        """Number of feature columns that are not forbidden."""
+        return len(self.positions(~self.forbidden))
+
     def positions(self, mask: Bool) -> list[int]:
         """Return the column positions of `mask` (n_units,), ascending."""
         return sorted(p for unit in np.flatnonzero(mask) for p in self.units[unit])

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, is_regressor
 from swarm.arrays import AnyArray
 from swarm.ensemble import plain_target
 from swarm.errors import DataError, InputError
-from swarm.problem.scoring import rarer_class
+from swarm.problem.scoring import default_positive
 
 __all__ = ["EvaluationTarget"]
 
@@ -30,7 +30,8 @@ class EvaluationTarget:
     classes : (n_classes,)
         All classes, ascending; empty for a regression.
     pos_label : class, optional
-        Positive class of a binary target; by default the rarer one of the training rows.
+        Positive class of a binary target; by default the label 1, else the rarer class of the
+        training rows.
     """
 
     task: str
@@ -76,7 +77,7 @@ class EvaluationTarget:
                 f"pos_label {pos_label!r} is not a class of the target; "
                 f"choose from {', '.join(map(repr, known))}"
             )
-        positive = rarer_class(y_train) if pos_label is None else pos_label
+        positive = default_positive(y_train) if pos_label is None else pos_label
         return cls("binary", y_train, y_test, classes, positive)
 
     @property

@@ -135,7 +135,7 @@ def headline(
         found = [replace(unseen, rows=f"{unseen.rows}, in another metric than {scoring.metric!r}")]
     if confirmation is not None and confirmation.gain is not None:
         found.append(_on_fresh_folds(confirmation, scoring))
-    if len(result.features) == result.space.n_columns:
+    if len(result.features) == result.space.n_allowed:
         # The best subset of a confirmation that declined all is still compared with them.
         found = [replace(one, subset=ALL) if one.subset == CHOSEN else one for one in found]
     if declined or any(one.verdict == "worse" for one in found):
@@ -152,7 +152,7 @@ def headline(
     return Headline(
         verdict,
         len(result.features),
-        result.space.n_columns,
+        result.space.n_allowed,
         tuple(found),
         _smallest(result) if beats_guessing else "",
         _searched(result, scoring, tested),
@@ -184,7 +184,7 @@ def _searched(result: SearchResult, scoring: Scoring, tested: bool) -> str:
     """State the score of the result in the search, and the winner's curse."""
     found = number(scoring.natural(result.cost))
     name = display_name(scoring.metric)
-    subset = "all features" if len(result.features) == result.space.n_columns else "this subset"
+    subset = "all features" if len(result.features) == result.space.n_allowed else "this subset"
     text = f"{name[:1].upper()}{name[1:]} of {subset}: {found} in the search"
     confirmation = result.confirmation
     if confirmation is None:

@@ -112,7 +112,7 @@ def judge(
         root_mean_squared_error, mean_absolute_error for regression.
     pos_label : class, optional
         Positive class of f1, recall, precision and of the ``any`` vote. Default: that of
-        `scoring`, else the rarer class of the training rows.
+        `scoring`, else the label 1, else the rarer class of the training rows.
     train_groups, test_groups : (n_rows,), optional
         Rows that belong together.
     train_weight : (n_rows,), optional

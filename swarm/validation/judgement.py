@@ -117,7 +117,7 @@ class Judgement:
         models = int(own["n_models"])
         rows = unseen_rows(self.n_rows, self.n_groups)
         if math.isnan(gap["low"]):
-            rest = "which has no interval, as all rows belong to one group"
+            rest = f"which has no interval, as {self._without_interval()}"
         elif gap["favours"] == "neither":
             rest = "which is not distinguishable from none"
         else:
@@ -129,6 +129,11 @@ class Judgement:
             f"{CONTENDERS[against]}: a difference of {_number(gap['difference'])}"
             f"{_interval(gap)}, {rest}."
         )
+
+    def _without_interval(self) -> str:
+        if self.n_groups == 1:
+            return "all rows belong to one group"
+        return "there is one row" if self.n_rows == 1 else "the metric is undefined on these rows"
 
     def _selection(self) -> dict[str, Any] | None:
         if self.selection is None:

@@ -81,7 +81,7 @@ def measure_metrics(
 def check_scorable(
     metrics: Sequence[str], truth: EvaluationTarget, own: Scoring | None = None
 ) -> None:
-    """Refuse scorers that fail even on perfect answers.
+    """Refuse scorers that fail, or have no value, even on perfect answers.
 
     Raises
     ------
@@ -96,7 +96,14 @@ def check_scorable(
     perfect = Answers(truth.test, classes=classes)
     for name in metrics:
         if name not in METRICS[truth.task] or _is_own(name, own):
-            _call(_scorer(name, truth, own), name, perfect, truth, np.arange(len(truth.test)))
+            scorer, rows = _scorer(name, truth, own), np.arange(len(truth.test))
+            if np.isnan(_call(scorer, name, perfect, truth, rows)):
+                present = np.unique(truth.test).tolist() if truth.task != "regression" else []
+                one = f"all are of class {present[0]!r}" if len(present) == 1 else "it is NaN"
+                raise InputError(
+                    f"the metric {name!r} is undefined for these {len(rows):,} test rows ({one}); "
+                    "use another split, or another metric"
+                )
 
 
 def _scored(

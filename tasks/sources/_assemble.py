@@ -131,6 +131,7 @@ def assemble(
         label_end=None if horizon is None or moments is None else label_end_of(horizon, moments),
         n_unlabelled=n_read - len(frame),
         in_order_of=sorted_dates(frame, formats) if time is None else None,
+        derived=tuple(name for name in features.columns if name not in set(frame.columns)),
     )
 
 
