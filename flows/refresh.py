@@ -42,7 +42,7 @@ from tasks.refresh.champion import Champion, Champions
 from tasks.refresh.decision import announce, decision_files, measure, publish_features
 from tasks.refresh.lock import champion_lock
 from tasks.refresh.trained_rows import find_trained_rows, record_of_rows
-from tasks.table import Table
+from tasks.table import Table, formerly_named
 
 __all__ = ["RefreshRun", "refresh"]
 
@@ -319,7 +319,7 @@ def _gone(
     if champion is None or answer is None:
         return []
     needed = {name: None for subset in answer["subsets"] for name in subset["features"]}
-    gone = [name for name in needed if name not in table.features]
+    gone = [name for name in needed if name not in formerly_named(table.features, needed)]
     if gone and config.champion.on_missing == "stop":
         raise DataError(
             f"the table lacks {', '.join(map(repr, gone[:5]))}"
@@ -339,7 +339,7 @@ def _drifted(
             return drift_table({}, table.features), []
         text = f"the champion {champion.uri} has no record of its training rows"
         return drift_table({}, table.features), [found("SWM302", text)]
-    moved = drift_table(reference, table.features)
+    moved = drift_table(reference, formerly_named(table.features, reference))
     far = moved[(moved["psi"] > config.drift.psi) | (moved["ks"] > config.drift.ks)]
     if far.empty:
         return moved, []

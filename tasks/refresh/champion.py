@@ -18,6 +18,7 @@ import pandas as pd
 from swarm.errors import InputError, StoreError
 from swarm.validation.answers import Answers
 from tasks.secrets import reason
+from tasks.table import formerly_named
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
 
@@ -183,6 +184,8 @@ class Champions:
                 )
             )
             model = mlflow.pyfunc.load_model(str(folder))
+        schema = model.metadata.get_input_schema()
+        features = features if schema is None else formerly_named(features, schema.input_names())
         try:
             predicted, proba = np.asarray(model.predict(features)), None
             names = [] if classes is None or isinstance(classes, list) else list(map(str, classes))
