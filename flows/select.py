@@ -187,7 +187,11 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         with closing(started.archive), started.log as log:
             if run_id is None:
                 locked.enter_context(run_lock(url, log.run_id))
-            outcome = carry_out(started, verbosity)
+            try:
+                outcome = carry_out(started, verbosity)
+            except KeyboardInterrupt as interrupt:
+                interrupt.add_note(f"`swarm resume {log.run_id}` continues the run")
+                raise
             return replace(outcome, unsent=log.close())
 
 

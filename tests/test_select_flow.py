@@ -12,6 +12,7 @@ import mlflow
 import pandas as pd
 import pytest
 
+import flows.searching
 from conf.load import as_yaml, flatten, from_yaml
 from conf.schema import SelectConfig
 from flows.configured import archive_url
@@ -456,6 +457,24 @@ def test_a_resume_never_overwrites_a_run_by_fewer_epochs_or_beside_another_proce
     monkeypatch.setattr(Search, "step", lambda *_: run_lock(url, newest(bench)).__enter__())
     with pytest.raises(StoreError, match="another process"):
         select(bench.config(archive={"url": url}), None, 0)
+
+
+@pytest.mark.usefixtures("plain")
+def test_ctrl_c_while_confirming_is_told_with_the_command_that_confirms(bench, monkeypatch, capsys):
+    config = bench.config(confirm={"best": 2, "repeats": 2})
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flows.searching, "confirm_fresh", interrupted)
+        outcome = select(config, None, 1)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the confirmation was interrupted: continuing with the best subsets so far" in said
+    assert f"`swarm resume {outcome.run_id}` completes the search" in said
+    assert run_of(bench, outcome.run_id).data.tags["stopped"] == "epochs"
+    assert outcome.result.confirmation is None
+    assert select(config, outcome.run_id, 0).result.confirmation is not None
 
 
 @pytest.mark.parametrize(
