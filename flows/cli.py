@@ -122,14 +122,23 @@ def compare(
         from conf.load import load_compare
 
         with checked(server, load_compare(config, set_ or ()), mute, verbosity) as loaded:
+            from flows.compare import FailedSearches
             from flows.compare import compare as flow
             from flows.compare_summary import comparison_as_json, print_comparison
+    failed = None
     with interruptible("run the same command to continue"):
-        compared = flow(loaded, new, verbosity)
+        try:
+            compared = flow(loaded, new, verbosity)
+        except FailedSearches as error:
+            if error.compared is None:
+                raise
+            compared, failed = error.compared, error
     if as_json:
         typer.echo(comparison_as_json(compared, loaded))
     else:
         print_comparison(compared, loaded)
+    if failed is not None:
+        raise failed
 
 
 app.command()(init)

@@ -37,6 +37,7 @@ def interruptible(remedy: str) -> Iterator[None]:
     """Exit with a message after Ctrl-C; typer would exit without one."""
     try:
         yield
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted; {remedy}", err=True)
+    except KeyboardInterrupt as interrupt:
+        notes = getattr(interrupt, "__notes__", ())
+        typer.echo("; ".join(["interrupted", remedy, *notes]), err=True)
         raise typer.Exit(130) from None

@@ -8,64 +8,34 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from flows.cli_options import Uri, tracking_of
 from flows.prefect_server import (
     LOCAL_API,
+    RECORD,
     SERVER_SETTINGS,
+    Server,
     answers,
     health,
     last_lines,
     prefect_home,
+    recorded,
 )
 from swarm.errors import StoreError
 
-if TYPE_CHECKING:
-    import psutil
-
 __all__ = ["down", "ui", "up"]
 
-# The servers that `swarm up` started, and their logs.
-_RECORD = Path("mlruns", "servers.json")
+# Logs of the servers that `swarm up` starts.
 _LOGS = Path("mlruns", "logs")
 _MOST_SECONDS = 600.0
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(help="Port to listen on.")]
-
-
-@dataclass(frozen=True)
-class Server:
-    """A background server, identified by its start time as well, as process ids are reused.
-
-    Attributes
-    ----------
-    name : str
-    address : str
-    pid : int
-    started : float
-        Start time in seconds since the epoch, from the operating system.
-    """
-
-    name: str
-    address: str
-    pid: int
-    started: float
-
-    def process(self) -> psutil.Process | None:
-        """Return the process, or None if it has ended."""
-        import psutil
-
-        try:
-            process = psutil.Process(self.pid)
-            return process if abs(process.create_time() - self.started) < 1.0 else None
-        except psutil.NoSuchProcess:
-            return None
 
 
 def up(
@@ -74,15 +44,21 @@ def up(
 ) -> None:
     """Start Prefect and MLflow in the background, on this machine only; `swarm down` stops them.
 
-    Commands then use this Prefect server, start faster, and show their progress on its pages.
+    Commands in this folder then use Prefect's server, start faster, and show their progress there.
 
     Example: swarm up
     """
     prefect = LOCAL_API.removesuffix("/api")
-    kept = [server for server in _recorded() if server.process() is not None]
+    kept = [server for server in recorded() if server.process() is not None]
     running = {server.name for server in kept}
     _LOGS.mkdir(parents=True, exist_ok=True)
-    if "Prefect" not in running and not answers(LOCAL_API):
+    if "Prefect" not in running and answers(LOCAL_API):
+        typer.echo(
+            f"the Prefect server at {prefect} is not of this folder: commands use it only if"
+            f" PREFECT_API_URL is {LOCAL_API}",
+            err=True,
+        )
+    elif "Prefect" not in running:
         host, _, number = prefect.removeprefix("http://").partition(":")
         command = ["prefect", "server", "start", "--host", host, "--port", number]
         home = {"PREFECT_HOME": str(prefect_home())}
@@ -102,8 +78,8 @@ def up(
         kept.append(_start("MLflow", mlflow, command, environment, lambda: _serves(mlflow)))
         _write(kept)
     addresses = {server.name: server.address for server in kept}
-    typer.echo(f"Prefect  {addresses.get('Prefect', prefect)}")
-    typer.echo(f"MLflow   {addresses['MLflow']}")
+    for name in sorted(addresses, reverse=True):
+        typer.echo(f"{name:8} {addresses[name]}")
     typer.echo("`swarm down` stops them")
 
 
@@ -114,7 +90,7 @@ def down() -> None:
     """
     import psutil
 
-    servers = _recorded()
+    servers = recorded()
     if not servers:
         typer.echo("nothing to stop: `swarm up` started no server in this folder")
     for server in servers:
@@ -129,7 +105,7 @@ def down() -> None:
             one.kill()
         psutil.wait_procs(alive, timeout=5)
         typer.echo(f"{server.name} at {server.address} has stopped")
-    _RECORD.unlink(missing_ok=True)
+    RECORD.unlink(missing_ok=True)
 
 
 def ui(
@@ -222,17 +198,6 @@ def _serves(address: str) -> bool:
     return found is not None and found[0] < 500
 
 
-def _recorded() -> list[Server]:
-    try:
-        return [Server(**each) for each in json.loads(_RECORD.read_text(encoding="utf-8"))]
-    except FileNotFoundError:
-        return []
-    except (ValueError, TypeError) as error:
-        raise StoreError(
-            f"{_RECORD} cannot be read ({error}); stop the servers by hand and remove the file"
-        ) from None
-
-
 def _write(servers: list[Server]) -> None:
     text = json.dumps([asdict(server) for server in servers], indent=1)
-    _RECORD.write_text(text, encoding="utf-8")
+    RECORD.write_text(text, encoding="utf-8")

@@ -74,7 +74,7 @@ from tasks.tracking.comparison import SearchRuns, unfinished
 from tasks.tracking.note import note
 from tasks.tracking.run_log import RunLog, describe_run, failure
 
-__all__ = ["ComparisonRun", "compare"]
+__all__ = ["ComparisonRun", "FailedSearches", "compare"]
 
 # Keys that define where and how a comparison runs, without effect on its results.
 _ELSEWHERE = ("description", "runner", "tracking", "archive", "retries", "mute", "schedule")
@@ -118,6 +118,20 @@ class ComparisonRun:
         )
 
 
+class FailedSearches(EvaluationError):
+    """Some searches of a comparison failed, after all others were finished.
+
+    Attributes
+    ----------
+    compared : ComparisonRun or None
+        The comparison of the strategies without a failed search; None if there is none.
+    """
+
+    def __init__(self, message: str, compared: ComparisonRun | None) -> None:
+        super().__init__(message)
+        self.compared = compared
+
+
 def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> ComparisonRun:
     """Compare strategies; an unfinished comparison of the same configuration is continued.
 
@@ -133,8 +147,8 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
     ------
     InputError
         For bad input, before any search is started.
-    EvaluationError
-        If a search failed; the others are finished first.
+    FailedSearches
+        If a search failed; the others are finished first, and compared.
     """
     check(config)
     runner = task_runner(config.runner.kind, config.runner.workers, config.runner.address)
@@ -186,16 +200,34 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         left = [cell for cell in cells if cell not in found]
         say(f"{Stage.SEARCH.line}: {len(left)} searches", verbosity)
         with cell_display(len(cells), len(found), verbosity) as shown, one_server():
-            found |= _searched(config, left, prepared, url, runs, shown, stop)
+            fresh, failed = _searched(config, left, prepared, url, runs, shown, stop)
+            found |= fresh
+        lost = {cell.strategy for cell in failed}
         results = [
             found[Cell(dataset, label, seed)]
             for dataset in config.datasets
             for label in config.strategies
             for seed in sorted(config.seed_list)
+            if label not in lost
         ]
-        with show_stage(Stage.REPORT, verbosity):
-            run = _concluded(config, results, prepared, everything, log, read_back, told)
+        run = None
+        if results:
+            with show_stage(Stage.REPORT, verbosity):
+                run = _concluded(
+                    config, results, prepared, everything, log, read_back, told, bool(lost)
+                )
         wait_for_log(log, verbosity)
+        if failed:
+            cell, reason = next(iter(failed.items()))
+            sections = ", ".join(f"strategies.{label}" for label in sorted(lost))
+            left_out = ", which the tables leave out" if results else ""
+            raise FailedSearches(
+                f"{len(failed)} of {len(left)} searches failed, the first {cell.name}: "
+                f"{failure(reason).rstrip('.;')}; correct or remove {sections}{left_out}, or run"
+                " the same command to try them again",
+                run,
+            ) from reason
+    assert run is not None
     return run
 
 
@@ -348,8 +380,8 @@ def _searched(
     runs: SearchRuns,
     shown: CellDisplay,
     stop: Path,
-) -> dict[Cell, CellResult]:
-    """Run the searches; this process logs each one as it finishes."""
+) -> tuple[dict[Cell, CellResult], dict[Cell, Exception]]:
+    """Run the searches, and return results and failures; this process logs each as it finishes."""
     tags = {key: describe_run(data.problem, key[0], "", 0) for key, data in prepared.items()}
     submit = _submitter(config, prepared, archive, stop, runs, tags)
     found: dict[Cell, CellResult] = {}
@@ -371,13 +403,7 @@ def _searched(
         # Searches in threads and processes check for this file between two fits.
         stop.touch()
         raise
-    if failed:
-        cell, reason = next(iter(failed.items()))
-        raise EvaluationError(
-            f"{len(failed)} of {len(cells)} searches failed, the first {cell.name}: "
-            f"{failure(reason)}; run the same command to retry them"
-        ) from reason
-    return found
+    return found, failed
 
 
 def _submitter(
@@ -430,16 +456,21 @@ def _concluded(
     log: RunLog,
     read_back: int,
     told: Findings,
+    partial: bool,
 ) -> ComparisonRun:
-    """Compute tables and tests, write the figures, and log them."""
+    """Compute tables and tests, write the figures, and log them.
+
+    Of a partial comparison, which is completed later, only files are logged.
+    """
     cells = pd.DataFrame([result.row() for result in results])
+    compared = list(dict.fromkeys(cells["strategy"]))
     test_everything = _test_everything(prepared)
     judged = test_everything if config.is_judged_on_test else {}
     baseline = {name: (judged.get(name, cost), size) for name, (cost, size) in everything.items()}
     comparison = compare_cells(
         cells,
         baseline,
-        reference=config.reference,
+        reference=config.reference if config.reference in compared else None,
         alpha=config.alpha,
         judged_by="test_cost" if config.is_judged_on_test else "cost",
         resampled=_row_counts(prepared) if config.resample else None,
@@ -447,7 +478,7 @@ def _concluded(
     limits = {k: v for k, v in config.budget.model_dump().items() if v is not None}
     facts = {
         "data sets": ", ".join(config.datasets),
-        "strategies": ", ".join(config.strategies),
+        "strategies": ", ".join(compared),
         "seeds": ", ".join(str(seed) for seed in config.seed_list),
         "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
     }
@@ -470,11 +501,12 @@ def _concluded(
     files["findings.json"] = json.dumps(listed, indent=2, ensure_ascii=False).encode()
     log.tag({"findings": codes_of(each for own in told.values() for each in own)})
     log.files(files)
-    log.metrics({0: parent_metrics(comparison)})
-    answer, *more = sentences(comparison)
-    links = {"report": "comparison.html", "summary": "summary.csv", "all searches": "cells.csv"}
-    more += [config.description] if config.description else []
-    log.tag({"headline": answer} | note(log.tracking, log.run_id, answer, links, more))
+    if not partial:
+        log.metrics({0: parent_metrics(comparison)})
+        answer, *more = sentences(comparison)
+        links = {"report": "comparison.html", "summary": "summary.csv", "all searches": "cells.csv"}
+        more += [config.description] if config.description else []
+        log.tag({"headline": answer} | note(log.tracking, log.run_id, answer, links, more))
     return ComparisonRun(
         log.run_id, comparison, cells, everything, read_back, told, test_everything
     )

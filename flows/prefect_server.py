@@ -1,8 +1,8 @@
 """The Prefect server that flows of the command line run on.
 
-In this order: the one named by ``PREFECT_API_URL`` or Prefect's profile; one on Prefect's default
-port, such as that of ``swarm up``; a private one, which starts while the command imports its
-modules, keeps its database with the project's runs, and ends with the command.
+In this order: the one named by ``PREFECT_API_URL`` or Prefect's profile; that of ``swarm up`` in
+the current folder; a private one, which starts while the command imports its modules, keeps its
+database with the project's runs, and ends with the command.
 """
 
 from __future__ import annotations
@@ -17,20 +17,26 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, TYPE_CHECKING, Self
 
 import typer
 
 from swarm.errors import StoreError
 from tasks.tracking.store import load_mlflow
 
+if TYPE_CHECKING:
+    import psutil
+
 __all__ = [
     "HOME",
     "LOCAL_API",
+    "RECORD",
     "SERVER_SETTINGS",
     "PrefectServer",
+    "Server",
     "answers",
     "health",
     "last_lines",
@@ -38,12 +44,15 @@ __all__ = [
     "lost_connection",
     "prefect_home",
     "prefect_is_there",
+    "recorded",
     "start_prefect",
 ]
 
 # Folder of the database of a private server, unless PREFECT_HOME is set.
 HOME = Path("mlruns", "prefect")
+# Where `swarm up` starts Prefect, and the servers that it started in this folder.
 LOCAL_API = "http://127.0.0.1:4200/api"
+RECORD = Path("mlruns", "servers.json")
 
 _PROCESS = Path(__file__).with_name("server_process.py")
 # Timeout of a start that hangs; a slow one needs far less.
@@ -55,6 +64,35 @@ SERVER_SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
 }
+
+
+@dataclass(frozen=True)
+class Server:
+    """A background server, identified by its start time as well, as process ids are reused.
+
+    Attributes
+    ----------
+    name : str
+    address : str
+    pid : int
+    started : float
+        Start time in seconds since the epoch, from the operating system.
+    """
+
+    name: str
+    address: str
+    pid: int
+    started: float
+
+    def process(self) -> psutil.Process | None:
+        """Return the process, or None if it has ended."""
+        import psutil
+
+        try:
+            process = psutil.Process(self.pid)
+            return process if abs(process.create_time() - self.started) < 1.0 else None
+        except psutil.NoSuchProcess:
+            return None
 
 
 class PrefectServer:
@@ -195,7 +233,7 @@ class PrefectServer:
 
 
 def prefect_is_there() -> bool:
-    """Return whether a server is named or answers on this machine, and use it if so."""
+    """Return whether a server is named or `swarm up` started one here, and use it if so."""
     if "prefect" in sys.modules:
         from prefect.settings import PREFECT_API_URL
 
@@ -203,11 +241,25 @@ def prefect_is_there() -> bool:
             return True
     if os.environ.get("PREFECT_API_URL"):
         return True
-    if not answers(LOCAL_API):
-        return False
-    typer.echo(f"using the Prefect server at {LOCAL_API.removesuffix('/api')}", err=True)
-    _use({"PREFECT_API_URL": LOCAL_API})
-    return True
+    for server in recorded():
+        # Any other server may be that of another project.
+        if server.name == "Prefect" and server.process() and answers(f"{server.address}/api"):
+            typer.echo(f"using the Prefect server at {server.address}", err=True)
+            _use({"PREFECT_API_URL": f"{server.address}/api"})
+            return True
+    return False
+
+
+def recorded() -> list[Server]:
+    """Return the servers that `swarm up` started in this folder, ended ones included."""
+    try:
+        return [Server(**each) for each in json.loads(RECORD.read_text(encoding="utf-8"))]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError) as error:
+        raise StoreError(
+            f"{RECORD} cannot be read ({error}); stop the servers by hand and remove the file"
+        ) from None
 
 
 def launch_prefect() -> PrefectServer:

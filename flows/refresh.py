@@ -43,7 +43,7 @@ from tasks.refresh.champion import Champion, Champions
 from tasks.refresh.decision import announce, decision_files, measure, publish_features
 from tasks.refresh.lock import champion_lock
 from tasks.refresh.trained_rows import find_trained_rows, record_of_rows
-from tasks.table import Table
+from tasks.table import Table, formerly_named
 
 __all__ = ["RefreshRun", "refresh"]
 
@@ -332,7 +332,7 @@ def _gone(
     if champion is None or answer is None:
         return ""
     needed = {name: None for subset in answer["subsets"] for name in subset["features"]}
-    gone = [name for name in needed if name not in table.features]
+    gone = [name for name in needed if name not in formerly_named(table.features, needed)]
     if not gone:
         return ""
     more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
@@ -392,7 +392,7 @@ def _drifted(
             return drift_table({}, table.features), []
         text = f"the champion {champion.uri} has no record of its training rows"
         return drift_table({}, table.features), [found("SWM302", text)]
-    moved = drift_table(reference, table.features)
+    moved = drift_table(reference, formerly_named(table.features, reference))
     far = moved[(moved["psi"] > config.drift.psi) | (moved["ks"] > config.drift.ks)]
     if far.empty:
         return moved, []

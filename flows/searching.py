@@ -52,6 +52,8 @@ def search_as_configured(
     with ExitStack() as shown:
         steps = _ShownSteps(config, plan, log, verbosity, forecast, shown)
         finished = run_search(plan, archive, steps.hooks())
+    if finished.result.cut_short:
+        say(f"{finished.result.cut_short} was interrupted: {steps.remedy}", verbosity)
     _log_proxy(finished, log, verbosity)
     _log_parts(finished.result, log, verbosity)
     _log_confirmation(finished.result, log, verbosity)
@@ -89,6 +91,14 @@ class _ShownSteps:
         self.epoch = run_epoch.retried(config.retries.attempts, config.retries.delay_seconds)
         self.on_epoch: list[Callable[[EpochRecord], None]] = [log.epoch]
         self.on_fit: Callable[[Bool, Record], None] = lambda mask, record: None
+
+    @property
+    def remedy(self) -> str:
+        """What follows Ctrl-C, and how to complete the search."""
+        later = "all evaluations so far are in the archive"
+        if self.log.tags.get("kind") == "select":
+            later = f"`swarm resume {self.log.run_id}` completes the search"
+        return f"continuing with the best subsets so far; {later}"
 
     def hooks(self) -> SearchHooks:
         """Return the steps as hooks of a search."""
@@ -180,7 +190,7 @@ class _ShownSteps:
         """Say what follows the last epoch."""
         self.shown.close()
         if result.interrupted:
-            self.say("interrupted: continuing with the best subsets so far")
+            self.say(f"interrupted: {self.remedy}")
         elif self.plan.rotate:
             self.show(Stage.SEARCH, "evaluating the best subsets on all partitions")
         elif self.plan.parts is not None:

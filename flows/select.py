@@ -55,6 +55,7 @@ from tasks.flow_run import log_line
 from tasks.models.files import is_storable
 from tasks.models.registry import is_version, register_logged
 from tasks.prefect_artifacts import show_answer
+from tasks.refresh.lock import run_lock
 from tasks.report import (
     costs_on_test,
     diagnose_answer,
@@ -70,6 +71,7 @@ from tasks.steps import (
 )
 from tasks.table import Table
 from tasks.tracking import Tracking
+from tasks.tracking.names import metric_key
 from tasks.tracking.note import answer_note, run_title
 from tasks.tracking.run_log import RunLog, describe_run, refuse_another_search
 
@@ -163,17 +165,42 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         For bad input, before anything is trained.
     """
     check(config)
-    config = with_warm_subsets(config)
-    with show_stage(Stage.READ, verbosity):
-        table = fetched(config)
-    with show_stage(Stage.PREPARE, verbosity):
-        data = prepare(config, table)
-        # Its training and test rows are copies.
-        del table
-        started = start(config, data, run_id)
-    with closing(started.archive), started.log as log:
-        outcome = carry_out(started, verbosity)
-        return replace(outcome, unsent=log.close())
+    url = archive_url(config.archive)
+    with ExitStack() as locked:
+        if run_id is not None:
+            # Opened first, so that the archive reports its own errors before it is locked.
+            Archive(url).close()
+            locked.enter_context(run_lock(url, run_id))
+            _refuse_less(config, run_id)
+        config = with_warm_subsets(config)
+        with show_stage(Stage.READ, verbosity):
+            table = fetched(config)
+        with show_stage(Stage.PREPARE, verbosity):
+            data = prepare(config, table)
+            # Its training and test rows are copies.
+            del table
+            started = start(config, data, run_id)
+        with closing(started.archive), started.log as log:
+            if run_id is None:
+                locked.enter_context(run_lock(url, log.run_id))
+            try:
+                outcome = carry_out(started, verbosity)
+            except KeyboardInterrupt as interrupt:
+                interrupt.add_note(f"`swarm resume {log.run_id}` continues the run")
+                raise
+            return replace(outcome, unsent=log.close())
+
+
+def _refuse_less(config: SelectConfig, run_id: str) -> None:
+    """Refuse to overwrite a run by the answer of fewer epochs than it has finished."""
+    best, most = metric_key("best_cost"), config.budget.epochs
+    steps = tracking_as_configured(config.tracking).steps(run_id, [best])
+    finished = max(steps.get(best, ()), default=0)
+    if most is not None and most < finished:
+        raise ConfigError(
+            f"budget.epochs is {most}, but the run {run_id} has finished {finished} epochs; set it"
+            f" to at least {finished}, or start a new run with `swarm select`"
+        )
 
 
 def prepare(config: SelectConfig, table: Table, warm: Sequence[Sequence[str]] = ()) -> PreparedData:
@@ -278,7 +305,11 @@ def _open_run(
             # Without a cut, the prefilter has no effect.
             was, now = _without_prefilter(was), _without_prefilter(now)
         refuse_another_search(run, was, now, tags, later_values())
-        return RunLog.resume(tracking, run_id, tags, text, test=data.test)
+        log = RunLog.resume(tracking, run_id, tags, text, test=data.test)
+        changed = {key: str(now[key]) for key in now if now[key] != was.get(key)}
+        # MLflow does not change the parameters of a run.
+        log.tag({key: value for key, value in changed.items() if key.startswith("budget.")})
+        return log
     return RunLog.start(
         tracking,
         run_title(train.name, config.strategy.name, config.seed),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from swarm.arrays import AnyArray, Float
 from swarm.errors import DataError, InputError, nearest
-from swarm.problem.model_inputs import for_columns
+from swarm.problem.model_inputs import for_columns, with_accepted_names
 from swarm.problem.scoring import default_positive
 
 __all__ = ["SubsetEnsemble", "has_probabilities", "one_thread", "plain_target"]
@@ -177,7 +177,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         for member, subset in enumerate(self.subsets_):
             taken = slice(None) if rows is None else rows[member]
             extra = {} if weight is None else {"sample_weight": weight[taken]}
-            columns = X[subset] if rows is None else X[subset].iloc[rows[member]]
+            columns = with_accepted_names(X[subset], self.estimator)
+            columns = columns if rows is None else columns.iloc[rows[member]]
             own = for_columns(clone(model), names, [position[name] for name in subset])
             self.models_.append(own.fit(columns, target[taken], **extra))
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
@@ -257,10 +258,14 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         self._check_columns(X)
         several = isinstance(self.classes_, list)
         classes = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
-        members = zip(self.models_, self.subsets_, strict=True)
-        found = [_probabilities(model, X[subset], classes) for model, subset in members]
+        found = [_probabilities(model, rows, classes) for model, rows in self.members(X)]
         means = [np.mean([one[i] for one in found], axis=0) for i in range(len(classes))]
         return means if several else means[0]
+
+    def members(self, X: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
+        """Yield each fitted model with its columns of `X`, by the names that it was fitted with."""
+        for model, subset in zip(self.models_, self.subsets_, strict=True):
+            yield model, with_accepted_names(X[subset], self.estimator)
 
     def score(self, X: pd.DataFrame, y: ArrayLike) -> float:
         """Return the accuracy of a classifier or the R2 of a regressor, as scikit-learn does."""
@@ -346,8 +351,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
                 )
 
     def _predictions(self, X: pd.DataFrame) -> list[AnyArray]:
-        members = zip(self.models_, self.subsets_, strict=True)
-        return [np.asarray(model.predict(X[subset])) for model, subset in members]
+        return [np.asarray(model.predict(rows)) for model, rows in self.members(X)]
 
     def _elected(self, shares: Float, classes: AnyArray) -> AnyArray:
         chosen = np.argmax(shares, axis=1)

@@ -95,8 +95,8 @@ def costs_on_test(problem: Problem, ensemble: SubsetEnsemble, test: Table) -> li
     """Return the cost of each model of a fitted ensemble on the test rows."""
     weight = test.weight_in_score(problem)
     return [
-        problem.scoring.cost(model, test.features[subset], test.target, weight)
-        for model, subset in zip(ensemble.models_, ensemble.subsets_, strict=True)
+        problem.scoring.cost(model, rows, test.target, weight)
+        for model, rows in ensemble.members(test.features)
     ]
 
 

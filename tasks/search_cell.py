@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from swarm.errors import EvaluationError, SwarmError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.problem import Problem
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
@@ -241,7 +242,9 @@ def run_selector(
         raise SearchInterrupted("the comparison was interrupted")
     allowed = problem.space.subset(~problem.space.forbidden)
     try:
-        found = select(chosen.seeded(problem, cell.seed), problem.features[allowed], problem.target)
+        selector = chosen.seeded(problem, cell.seed)
+        columns = with_accepted_names(problem.features[allowed], selector)
+        found = select(selector, columns, problem.target)
     except SwarmError:
         raise
     except Exception as error:
@@ -325,8 +328,9 @@ def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) ->
         weight = {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": problem.weight}
     target = np.asarray(test.target)
     target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
-    columns = list(features)
-    model.fit(problem.features[columns], problem.target, **weight)
-    return problem.scoring.cost(
-        model, test.features[columns], target, test.weight_in_score(problem)
+    trained, tested = (
+        with_accepted_names(table[list(features)], model)
+        for table in (problem.features, test.features)
     )
+    model.fit(trained, problem.target, **weight)
+    return problem.scoring.cost(model, tested, target, test.weight_in_score(problem))

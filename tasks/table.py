@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from swarm.problem.problem import Problem
 
-__all__ = ["Table"]
+__all__ = ["Table", "formerly_named"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,3 +93,14 @@ class Table:
             if isinstance(part, pd.Series | pd.DataFrame)
         }
         return replace(self, **parts)
+
+
+def formerly_named(features: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
+    """Return features by the names that models of earlier versions know, if `names` has them.
+
+    Those versions replaced the characters that LightGBM does not allow when they read a table.
+    """
+    former = {name: re.sub(r'[\[\]{}",:\n\r\0]', "_", name) for name in features.columns}
+    wanted = set(names) - set(features.columns)
+    known = {new: old for new, old in former.items() if old in wanted}
+    return features.rename(columns=known) if known else features

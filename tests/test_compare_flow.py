@@ -13,7 +13,7 @@ from sklearn.datasets import load_wine
 from sklearn.feature_selection import SelectKBest
 from sklearn.naive_bayes import GaussianNB
 
-from flows.compare import ComparisonRun, compare
+from flows.compare import ComparisonRun, FailedSearches, compare
 from flows.compare_summary import print_comparison
 from swarm.errors import ConfigError, DataError, EvaluationError, SpaceError
 from swarm.report.comparison import sentences
@@ -271,11 +271,22 @@ def test_a_failing_search_lets_the_others_finish_and_is_tried_again(bench, undra
             raise OSError("the disk is gone")
 
         patch.setattr(registry()["random"], "start", break_down)
-        with pytest.raises(EvaluationError, match=r"2 of 6 searches failed.*disk is gone"):
+        with pytest.raises(FailedSearches, match=r"2 of 6 searches failed.*disk is gone") as told:
             compare(config, verbosity=0)
         assert len(tries) == 4, "each of the two was to be tried twice"
     assert sorted(bench.statuses()) == ["FAILED"] * 3 + ["FINISHED"] * 4
-    assert compare(config, verbosity=0).read_back == 4
+    partial = told.value.compared
+    assert partial is not None
+    assert "correct or remove strategies.random, which the tables leave out, or" in str(told.value)
+    others = [label for label in config.strategies if label != "random"]
+    assert partial.comparison.summary["strategy"].tolist() == others
+    table = bench.artifact(partial.run_id, "summary.csv").decode()
+    assert "random" not in table
+    print_comparison(partial, config)
+    whole = compare(config, verbosity=0)
+    assert whole.read_back == 4
+    assert "random" in bench.artifact(whole.run_id, "summary.csv").decode()
+    assert bench.tracking.run(whole.run_id).metrics
 
 
 def test_rows_kept_aside_give_a_test_cost(bench, undrawn):

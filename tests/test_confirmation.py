@@ -251,9 +251,10 @@ def test_ctrl_c_while_confirming_keeps_the_result_of_the_search(
 
     monkeypatch.setattr(CrossValidation, "evaluate", stopped)
     selector = SubsetSelector(GaussianNB(), epochs=3, cv=4, confirm=FEW)
-    with pytest.warns(UserWarning, match="interrupted"):
+    with pytest.warns(UserWarning, match="the confirmation was interrupted"):
         selector.fit(*cancer)
     assert selector.subset_ == plain.subset_
+    assert (selector.interrupted_, selector.result_.reason) == (True, "epochs")
 
 
 @pytest.mark.parametrize(

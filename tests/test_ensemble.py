@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import doctest
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
@@ -22,9 +25,12 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 
 import swarm.ensemble
+from swarm import SubsetSelector
 from swarm.ensemble import SubsetEnsemble, one_thread, plain_target
 from swarm.errors import DataError, InputError
 from swarm.multilabel import MLkNN
+from tasks.models.files import write_ensemble
+from tasks.models.served_model import ServedEnsemble
 
 
 class Echo(ClassifierMixin, BaseEstimator):
@@ -369,3 +375,48 @@ def test_a_model_that_names_columns_is_given_those_of_its_subset() -> None:
     models = ensemble.fit(X, [0, 1, 0, 1]).models_
     assert [model.cat_features for model in models] == [["a"], [], ["b"]]
     assert estimator.cat_features == ["a", "b"]
+
+
+ODD = ["a b", "a_b", "\u00fc[1]", 'q"uote', "b,c", "{json}: <x>"]
+
+
+def odd_table() -> tuple[pd.DataFrame, pd.Series]:
+    """Columns that LightGBM refuses by their names, one of them of categories."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(120, len(ODD))), columns=ODD)
+    y = (X['q"uote'] + X["{json}: <x>"] > 0).astype(int)
+    return X.assign(**{"b,c": pd.Categorical(rng.choice(["u", "v"], 120))}), y
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_lightgbm_takes_any_column_name_and_its_models_are_those_of_plain_names(
+    nested: bool, tmp_path: Path
+) -> None:
+    X, y = odd_table()
+    # A model around LightGBM refuses other names in `predict` than in `fit`.
+    light = LGBMClassifier(n_estimators=5, verbosity=-1)
+    model = BaggingClassifier(light, 2, random_state=0) if nested else light
+    X, kept = (X.drop(columns="b,c"), ODD[:4]) if nested else (X, ODD[2:])
+    plain = [f"x{i}" for i in range(X.shape[1])]
+    renamed = dict(zip(X.columns, plain, strict=True))
+    ensemble = SubsetEnsemble(model, [list(X.columns), kept]).fit(X, y)
+    like = SubsetEnsemble(model, [plain, [renamed[name] for name in kept]])
+    like.fit(X.rename(columns=renamed), y)
+    expected = like.predict_proba(X.rename(columns=renamed))
+    assert np.array_equal(ensemble.predict_proba(X), expected)
+    write_ensemble(ensemble, X.head(5), tmp_path)
+    served = ServedEnsemble()
+    served.load_context(SimpleNamespace(artifacts={"ensemble": str(tmp_path)}))
+    shares = served.predict(None, X, params={"probabilities": True})
+    np.testing.assert_allclose(shares.to_numpy(), expected, rtol=1e-12)
+
+
+def test_a_selector_answers_in_the_names_of_the_table_whatever_lightgbm_refuses() -> None:
+    X, y = odd_table()
+    model = LGBMClassifier(n_estimators=5, verbosity=-1)
+    options: dict[str, Any] = {"epochs": 2, "cv": 3, "fixed": ['q"uote'], "random_state": 0}
+    rows, labels = X.iloc[:90], y[:90]
+    selector = SubsetSelector(model, **options).fit(rows, labels, categorical_feature=["b,c"])
+    assert 'q"uote' in selector.subset_
+    assert set(selector.subset_) <= set(ODD)
+    selector.fit(rows, labels).judge(rows, labels, test=(X.iloc[90:], y[90:]))

@@ -302,6 +302,7 @@ def test_ctrl_c_ends_the_search_with_a_usable_answer(
     assert command.status == 0, command.said()
     assert "Traceback" not in command.said()
     assert "interrupted: continuing with the best subsets so far" in command.said()
+    assert f"`swarm resume {run.run_id}` completes the search" in command.said()
     assert "ended by interrupted" in command.out.read_text()
     assert not command.left()
     assert run.status == "FINISHED"
@@ -315,7 +316,8 @@ def test_ctrl_c_before_the_first_epoch_leaves_a_killed_run_that_can_be_resumed(
 ) -> None:
     command, run = interrupted(warm, bench, "run ", n_jobs=1)
     assert command.status == 130, command.said()
-    said = "interrupted; all evaluations so far are in the archive"
+    said = "interrupted; all evaluations so far are in the archive; "
+    said += f"`swarm resume {run.run_id}` continues the run"
     assert command.said().splitlines()[-1] == said
     assert not command.left()
     assert run.status == "KILLED"

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -18,7 +19,7 @@ import psutil
 import pytest
 
 from flows import cli_servers, server_process
-from flows.prefect_server import answers, launch_prefect
+from flows.prefect_server import RECORD, Server, answers, launch_prefect, prefect_is_there
 from swarm.errors import StoreError
 from tests.servers import free_port, happens, is_gone
 
@@ -141,14 +142,23 @@ def test_the_server_ends_with_the_command_however_it_ends(tmp_path, new_user, en
         assert happens(lambda: is_gone(server), 20)
 
 
-def test_a_server_on_prefects_usual_port_is_used(monkeypatch, capsys, prefect_server):
+def test_the_server_of_this_folder_is_used_and_no_other_one(
+    monkeypatch, capsys, prefect_server, tmp_path
+):
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     used: dict[str, str] = {}
     monkeypatch.setattr("flows.prefect_server._use", used.update)
     monkeypatch.setattr("flows.prefect_server.LOCAL_API", prefect_server)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        # It answers on the usual port, but may be that of another project.
+        assert not prefect_is_there()
+        started = psutil.Process().create_time()
+        own = Server("Prefect", prefect_server.removesuffix("/api"), os.getpid(), started)
+        RECORD.parent.mkdir()
+        RECORD.write_text(json.dumps([asdict(own)]))
         server = launch_prefect()
     assert server.is_private is False
     assert used == {"PREFECT_API_URL": prefect_server}

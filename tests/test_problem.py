@@ -130,11 +130,6 @@ BAD: list[Bad] = [
     ),
     (
         DataError,
-        {"X": table().set_axis(list("ab:d"), axis=1), "model": SpyLight()},
-        ("column ':'", "rename"),
-    ),
-    (
-        DataError,
         {"space": SearchSpace.build(list("abce"))},
         ("differ from those of the data",),
     ),

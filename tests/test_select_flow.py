@@ -12,13 +12,16 @@ import mlflow
 import pandas as pd
 import pytest
 
+import flows.searching
 from conf.load import as_yaml, flatten, from_yaml
 from conf.schema import SelectConfig
+from flows.configured import archive_url
 from flows.select import Outcome, select
 from flows.summary import print_summary
-from swarm.errors import ConfigError, EvaluationError
+from swarm.errors import ConfigError, EvaluationError, StoreError
 from swarm.search.driver import Search
 from swarm.validation.contenders import CONTENDERS
+from tasks.refresh.lock import run_lock
 from tasks.tracking.names import accepted_key
 from tests.small_run import N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
 
@@ -46,6 +49,10 @@ def run_of(bench: Bench, run_id: str) -> Any:
 
 def frame_of(data: bytes) -> pd.DataFrame:
     return pd.read_parquet(io.BytesIO(data))
+
+
+def newest(bench: Bench) -> str:
+    return str(bench.runs()[0].info.run_id)
 
 
 def fits(outcome: Outcome) -> int:
@@ -429,6 +436,45 @@ def test_resuming_with_a_larger_budget_extends_the_run(first, bench):
     assert bench.answer(short.run_id) == reference.answer(outcome.run_id)
     kept = from_yaml(bench.artifact(short.run_id, "config.yaml").decode(), env={})
     assert kept.budget.epochs == 4
+    run = run_of(bench, short.run_id)
+    assert run.data.params["budget.epochs"] == "2"
+    assert run.data.tags["budget.epochs"] == "4"
+
+
+def test_a_resume_never_overwrites_a_run_by_fewer_epochs_or_beside_another_process(
+    first, bench, monkeypatch
+):
+    reference, _, outcome = first
+    url = archive_url(reference.config().archive)
+    with pytest.raises(ConfigError, match=r"budget\.epochs is 2, but the run .* finished 4 epochs"):
+        select(reference.config(budget={"epochs": 2}), outcome.run_id, 0)
+    with run_lock(url, outcome.run_id), pytest.raises(StoreError, match="another process is"):
+        select(reference.config(), outcome.run_id, 0)
+    tags = run_of(reference, outcome.run_id).data.tags
+    assert tags["stopped"] == "epochs"
+    assert "error" not in tags
+    # A new run is locked from its start.
+    monkeypatch.setattr(Search, "step", lambda *_: run_lock(url, newest(bench)).__enter__())
+    with pytest.raises(StoreError, match="another process"):
+        select(bench.config(archive={"url": url}), None, 0)
+
+
+@pytest.mark.usefixtures("plain")
+def test_ctrl_c_while_confirming_is_told_with_the_command_that_confirms(bench, monkeypatch, capsys):
+    config = bench.config(confirm={"best": 2, "repeats": 2})
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flows.searching, "confirm_fresh", interrupted)
+        outcome = select(config, None, 1)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the confirmation was interrupted: continuing with the best subsets so far" in said
+    assert f"`swarm resume {outcome.run_id}` completes the search" in said
+    assert run_of(bench, outcome.run_id).data.tags["stopped"] == "epochs"
+    assert outcome.result.confirmation is None
+    assert select(config, outcome.run_id, 0).result.confirmation is not None
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,6 @@ _OBJECTIVES = {
 _WRAPPER_ONLY = ("importance_type", "n_estimators", "class_weight", "objective")
 # Memory of a worker for copies of the data; for larger data, training dominates anyway.
 _MOST_BYTES = 2**28
-_FORBIDDEN_IN_NAMES = set('",:[]{}')
 
 _paths: WeakKeyDictionary[Problem, Boosted | None] = WeakKeyDictionary()
 _making = threading.Lock()
@@ -80,20 +79,12 @@ def _allows(problem: Problem) -> bool:
         and type(problem.scoring.scorer).__module__.startswith("sklearn.metrics.")
         and features.size * 8 <= _MOST_BYTES
         and all(_is_plain(dtype) for dtype in features.dtypes)
-        and _names_pass(list(features.columns))
         and _targets_pass(problem)
     )
 
 
 def _is_plain(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "biuf" and dtype.itemsize <= 8
-
-
-def _names_pass(names: list[Any]) -> bool:
-    """Whether LightGBM accepts the names; if not, the wrapper has to raise its error."""
-    if not all(isinstance(name, str) and not _FORBIDDEN_IN_NAMES & set(name) for name in names):
-        return False
-    return len({name.replace(" ", "_") for name in names}) == len(names)
 
 
 def _targets_pass(problem: Problem) -> bool:

@@ -15,7 +15,13 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.limit import Limit
-from swarm.problem.model_inputs import fit_params_of, for_columns, rows_for_model
+from swarm.problem.model_inputs import (
+    fit_params_of,
+    for_columns,
+    names_columns,
+    rows_for_model,
+    with_accepted_names,
+)
 from swarm.problem.models import model_importances, used_by
 from swarm.problem.problem import Problem
 from swarm.storage.records import Record
@@ -102,7 +108,7 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
     """
     started = time.perf_counter()
     positions = problem.space.positions(job.mask)
-    columns = problem.features.iloc[:, positions]
+    columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)
     trained = Record.unknown(problem.n_folds, problem.space.n_units)
     known = replace(trained, fold_costs=job.fold_costs.copy())
     error = None
@@ -187,7 +193,10 @@ def _trained(
 
 
 def fit_model(problem: Problem, columns: Any, positions: Sequence[int], rows: Int) -> Any:
-    """Fit a clone of the estimator on some rows of `columns`, with their weights."""
+    """Fit a clone of the estimator on some rows of `columns`, with their weights.
+
+    `columns` are those at `positions`, by :func:`swarm.problem.model_inputs.with_accepted_names`.
+    """
     from sklearn.base import clone
 
     model = clone(problem.estimator, safe=False)
@@ -196,6 +205,15 @@ def fit_model(problem: Problem, columns: Any, positions: Sequence[int], rows: In
     params = fit_params_of(
         problem.fit_params, len(problem.features), problem.space.columns, positions, rows
     )
+    if params:
+        own = [problem.space.columns[position] for position in positions]
+        accepted = dict(zip(own, columns.columns, strict=True))
+        params = {
+            name: [accepted.get(item, item) for item in value]
+            if names_columns(name, value)
+            else value
+            for name, value in params.items()
+        }
     if problem.weight is not None:
         steps = getattr(model, "steps", None)
         name = f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"

@@ -17,7 +17,7 @@ from swarm.errors import ConfigError
 from swarm.evaluation.executors import process_pool
 from swarm.evaluation.fitting import fit_model
 from swarm.interrupts import children_ignore_sigint
-from swarm.problem.model_inputs import rows_for_model
+from swarm.problem.model_inputs import rows_for_model, with_accepted_names
 from swarm.problem.models import last_step, model_importances
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
@@ -83,7 +83,7 @@ def _attempt(problem: Problem) -> str | None:
     fold = int(np.argmin([len(train) for train, _ in problem.folds]))
     train, test = problem.folds[fold]
     positions = problem.space.positions(~problem.space.forbidden)
-    columns = problem.features.iloc[:, positions]
+    columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)
     named = _name(problem.estimator)
     rows = f"{len(train)} training rows of fold {fold} with all {len(positions)} features"
     try:

@@ -42,7 +42,6 @@ __all__ = [
     "takes_fit_param",
 ]
 
-_NOT_IN_LIGHTGBM_NAMES = frozenset('",:[]{}\n\r\0')
 # Trees compute in float32. Within its range, sums of squares in float64 stay finite.
 _LARGEST = float(np.finfo(np.float32).max)
 # Columns that are checked at once.
@@ -175,15 +174,6 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
     for name, column in features.loc[:, suspicious].items():
         if column.isna().all():
             raise DataError(f"column {name!r} has no values; drop it")
-        if lightgbm and set(str(name)) & _NOT_IN_LIGHTGBM_NAMES:
-            raise DataError(
-                f'the name of column {name!r} has one of the characters ",:[]{{}} or a line break, '
-                "which LightGBM does not support; rename it"
-            )
-        if lightgbm and name == "":
-            raise DataError(
-                "a column has an empty name, which LightGBM does not support; rename it"
-            )
         if isinstance(column.dtype, pd.CategoricalDtype):
             if not takes_categories:
                 raise DataError(
@@ -228,9 +218,6 @@ def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -
             with np.errstate(invalid="ignore"):
                 fine &= ~(np.abs(values) > _LARGEST).any(axis=0)
         suspicious[block] = ~fine
-    if lightgbm:
-        names = [str(name) for name in features.columns]
-        suspicious |= [name == "" or bool(set(name) & _NOT_IN_LIGHTGBM_NAMES) for name in names]
     return suspicious
 
 

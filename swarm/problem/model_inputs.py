@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from swarm.arrays import Int
 from swarm.errors import ConfigError
-from swarm.problem.models import is_lightgbm
+from swarm.problem.models import is_lightgbm, steps_before
 
 __all__ = [
     "column_params",
@@ -19,6 +20,7 @@ __all__ = [
     "names_columns",
     "narrowed",
     "rows_for_model",
+    "with_accepted_names",
     "with_named_columns",
     "with_names",
 ]
@@ -27,6 +29,39 @@ __all__ = [
 _BY_COLUMN = ("categorical_feature", "cat_features", "categorical_features")
 # The parameter of ColumnTransformer.
 _TRANSFORMERS = "transformers"
+# Characters that packages do not allow in the names of columns.
+_REFUSED = {"lightgbm": '",:[]{}\n\r\0', "xgboost": "[]<"}
+_SUSPICIOUS = re.compile(f"[ {re.escape(''.join(_REFUSED.values()))}]")
+
+
+def with_accepted_names(columns: pd.DataFrame, estimator: Any) -> pd.DataFrame:
+    """Return the columns of a subset by names that the estimator accepts, for `fit` and `predict`.
+
+    LightGBM and XGBoost do not allow some characters in names, which become underscores, and
+    LightGBM takes a blank for an underscore. Further underscores keep the names unique. Steps
+    before a model make arrays, without names.
+    """
+    names = [str(name) for name in columns.columns]
+    if not any(map(_SUSPICIOUS.search, names)) and "" not in names:
+        return columns
+    refused = _refused_characters(estimator)
+    if not refused:
+        return columns
+    changed: dict[str, str] = {}
+    for name in names:
+        own = re.sub(f"[{re.escape(refused)}]", "_", name) or "_"
+        while own.replace(" ", "_") in changed:
+            own += "_"
+        changed[own.replace(" ", "_")] = own
+    return columns.set_axis(list(changed.values()), axis=1)
+
+
+def _refused_characters(estimator: Any) -> str:
+    if steps_before(estimator) or not hasattr(estimator, "get_params"):
+        return ""
+    parts = [estimator, *estimator.get_params(deep=True).values()]
+    bases = {base.__module__.split(".")[0] for part in parts for base in type(part).__mro__}
+    return "".join(refused for package, refused in _REFUSED.items() if package in bases)
 
 
 def rows_for_model(columns: pd.DataFrame, rows: Int, as_array: bool) -> Any:

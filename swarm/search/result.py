@@ -83,6 +83,8 @@ class SearchResult:
     parts : PartsResult or None
         How many subsets were evaluated on each part of the rows, and how far its ranks agree with
         those on all rows.
+    cut_short : str
+        The step after the search that Ctrl-C ended, without its outcome; empty if none.
     """
 
     state: SearchState
@@ -95,6 +97,7 @@ class SearchResult:
     cut: Cut | None = None
     tuning: TuningResult | None = None
     parts: PartsResult | None = None
+    cut_short: str = ""
 
     def __str__(self) -> str:
         """Summarise the result in a few lines; ``repr`` shows all fields."""
@@ -176,8 +179,8 @@ class SearchResult:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the search."""
-        return self.reason == "interrupted"
+        """Whether Ctrl-C ended the search, or a step after it."""
+        return self.reason == "interrupted" or bool(self.cut_short)
 
     @property
     def history(self) -> pd.DataFrame:

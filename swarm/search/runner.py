@@ -519,9 +519,11 @@ def run_search(
         algorithm = max(0.0, time.thread_time() - began - evaluating)
         result = hooks.ended(replace(result, cut=cut, tuning=tuning))
         if plan.rotate:
-            result = _unless_interrupted(evaluate_finalists, result, search.evaluator)
+            step = "the evaluation on all partitions"
+            result = _unless_interrupted(step, evaluate_finalists, result, search.evaluator)
         if on_parts:
-            result = _unless_interrupted(measure_parts, result, search)
+            step = "the evaluation on all rows"
+            result = _unless_interrupted(step, measure_parts, result, search)
         full = evaluator
         if plan.proxy is not None:
             full = stack.enter_context(plan.evaluator(plan.problem, archive, hooks.fits, host))
@@ -536,14 +538,15 @@ def run_search(
             fresh = stack.enter_context(
                 plan.evaluator(plan.confirmation.problem, archive, hooks.fits, host)
             )
-            confirm_fresh = hooks.confirm_fresh
-            result = _unless_interrupted(confirm_fresh, result, full, fresh, plan.confirmation)
+            result = _unless_interrupted(
+                "the confirmation", hooks.confirm_fresh, result, full, fresh, plan.confirmation
+            )
         known_on_parts = tuple(each.evaluator.known for each in on_parts)
         return FinishedSearch(result, full.known, algorithm, evaluator.known, plan, known_on_parts)
 
 
 def _unless_interrupted(
-    step: Callable[..., SearchResult], result: SearchResult, *args: Any
+    name: str, step: Callable[..., SearchResult], result: SearchResult, *args: Any
 ) -> SearchResult:
     """Return the result after a step that follows the epochs; Ctrl-C ends the step alone."""
     if result.interrupted:
@@ -551,7 +554,7 @@ def _unless_interrupted(
     try:
         return step(result, *args)
     except KeyboardInterrupt:
-        return replace(result, reason="interrupted")
+        return replace(result, cut_short=name)
 
 
 def _tuned(

@@ -233,7 +233,7 @@ class SubsetSelector(
     picked_ : str
         The rule that selected `subset_`.
     interrupted_ : bool
-        Whether Ctrl-C ended the search.
+        Whether Ctrl-C ended the search, or its confirmation.
     n_fits_ : int
         Number of model fits that the prefilter, the choice of parameters, the search and the
         confirmation needed, those of fast paths and cached ones included.
@@ -778,8 +778,9 @@ class SubsetSelector(
         if not (self.interrupted_ or missed):
             return
         ended = "was interrupted" if self.interrupted_ else f"ended ({self.result_.reason})"
+        what = self.result_.cut_short or "the search"
         warnings.warn(
-            f"the search {ended} after {state.epoch} finished epochs: the selector is "
+            f"{what} {ended} after {state.epoch} finished epochs: the selector is "
             f"fitted with the best of {len(self.results_)} subsets, which has "
             f"{len(self.subset_)} features and cost {self.cost_:.6g}{missed}",
             stacklevel=5,

@@ -100,7 +100,8 @@ def answers_of(ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Answers:
     if has_probabilities(ensemble.estimator) or len(ensemble.models_) > 1:
         proba = ensemble.mean_proba(rows)
     if len(ensemble.models_) == 1 and hasattr(ensemble.models_[0], "decision_function"):
-        decision = ensemble.models_[0].decision_function(rows[ensemble.subsets_[0]])
+        ((model, own),) = ensemble.members(rows)
+        decision = model.decision_function(own)
     return Answers(predicted, proba, decision, classes)
 
 

@@ -27,7 +27,7 @@ from swarm.arrays import Bool, Float, Int
 from swarm.ensemble import has_probabilities
 from swarm.errors import InputError
 from swarm.evaluation.fitting import fit_model
-from swarm.problem.model_inputs import rows_for_model
+from swarm.problem.model_inputs import rows_for_model, with_accepted_names
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.statistics.lazy_distance import spread_rows
@@ -332,7 +332,7 @@ def _all_scored(problem: Problem, jobs: Sequence[_Job], n_jobs: int) -> list[_Sc
 def _scored(problem: Problem, job: _Job) -> _Scored:
     """Train and score a model; a failure is its reason."""
     try:
-        columns = problem.features.iloc[:, list(job.positions)]
+        columns = _columns(problem, problem.features, job.positions)
         model = fit_model(problem, columns, job.positions, job.train)
         rows = _input(problem, job.unseen, job.positions)
         cost = problem.scoring.cost(model, rows, job.unseen.target, job.unseen.weight)
@@ -344,7 +344,12 @@ def _scored(problem: Problem, job: _Job) -> _Scored:
 
 def _input(problem: Problem, unseen: Unseen, positions: Sequence[int]) -> Any:
     rows = np.arange(len(unseen.features))
-    return rows_for_model(unseen.features.iloc[:, list(positions)], rows, problem.as_array)
+    columns = _columns(problem, unseen.features, positions)
+    return rows_for_model(columns, rows, problem.as_array)
+
+
+def _columns(problem: Problem, features: pd.DataFrame, positions: Sequence[int]) -> pd.DataFrame:
+    return with_accepted_names(features.iloc[:, list(positions)], problem.estimator)
 
 
 def _answers(model: Any, rows: Any) -> Answers:
@@ -577,7 +582,7 @@ def _explained(
     positions = problem.space.positions(chosen)
     names = [str(problem.space.columns[i]) for i in positions]
     first = unseen[0]
-    columns = problem.features.iloc[:, list(positions)]
+    columns = _columns(problem, problem.features, positions)
     train = rows_for_model(columns, np.asarray(first.train), problem.as_array)
     rows = _input(problem, first, positions)
     return {"shap": contributions(problem, own[0].model, train, rows, names, positive)}

@@ -347,6 +347,6 @@ def _answer(
             return answers, None
         if contender.vote == "auto":
             # The cost of a single model is based on its own scores, as in the search, not on votes.
-            only = voting.models_[0], test[0][voting.subsets_[0]]
-            return answers, float(cost_of(*only, test[1]))
+            ((model, rows),) = voting.members(test[0])
+            return answers, float(cost_of(model, rows, test[1]))
         return answers, float(cost_of(voting, test[0], test[1]))

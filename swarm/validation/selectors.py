@@ -21,6 +21,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from swarm.arrays import Bool
 from swarm.checks import require_package
 from swarm.errors import ConfigError, DataError, EvaluationError, InputError
+from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.problem.target import task_of
 from swarm.statistics.resampled import corrected_t
@@ -304,8 +305,8 @@ def _judged(
         else:
             found = select(selector, rows, known, model)
         columns = list(X.columns[found.mask])
-        fitted = clone(model).fit(rows[columns], known)
-        cost = scorer.cost(fitted, X.iloc[test][columns], np.asarray(unseen))
+        own, others = (with_accepted_names(part[columns], model) for part in (rows, X.iloc[test]))
+        cost = scorer.cost(clone(model).fit(own, known), others, np.asarray(unseen))
     except InputError as error:
         raise type(error)(f"selector {label!r}: {error}") from None
     except Exception as error:

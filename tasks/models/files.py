@@ -11,6 +11,7 @@ import pandas as pd
 
 from swarm.ensemble import has_probabilities
 from swarm.errors import StoreError
+from swarm.problem.model_inputs import with_accepted_names
 from tasks.secrets import reason
 
 __all__ = ["is_storable", "serialisation", "write_ensemble"]
@@ -64,7 +65,10 @@ def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[s
     for number, (model, subset) in enumerate(zip(ensemble.models_, ensemble.subsets_, strict=True)):
         spec = _write_member(model, folder, number)
         packages += spec.pop("packages")
-        members.append({"subset": [str(name) for name in subset], **spec})
+        names = [str(name) for name in subset]
+        accepted = list(with_accepted_names(example[subset], model).columns)
+        renamed = {} if accepted == names else {"names": accepted}
+        members.append({"subset": names, **renamed, **spec})
     used = {name for member in members for name in member["subset"]}
     spec = {
         "format": 1,

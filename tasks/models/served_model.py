@@ -93,6 +93,8 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
 class _Member:
     def __init__(self, folder: Path, spec: dict[str, Any]) -> None:
         self.subset = spec["subset"]
+        # Where the model does not accept those of the table.
+        self.names = spec.get("names")
         self.kind = spec["kind"]
         file = folder / spec["file"]
         if self.kind == "skops":
@@ -107,8 +109,12 @@ class _Member:
             classes = spec["classes"]
             self.classes = None if classes is None else np.array(classes, dtype=spec["dtype"])
 
+    def _columns(self, frame: pd.DataFrame) -> pd.DataFrame:
+        part: pd.DataFrame = frame[self.subset]
+        return part if self.names is None else part.set_axis(self.names, axis=1)
+
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
-        part = frame[self.subset]
+        part = self._columns(frame)
         if self.kind == "skops" or self.classes is None:
             return np.asarray(self.model.predict(part))
         chosen = np.argmax(self._probabilities(part), axis=1)
@@ -116,7 +122,7 @@ class _Member:
 
     def aligned(self, frame: pd.DataFrame, labels: list[NDArray[Any]]) -> list[NDArray[np.float64]]:
         """Probabilities of each label's classes; a model may not have seen all of them."""
-        found: Any = self._probabilities(frame[self.subset])
+        found: Any = self._probabilities(self._columns(frame))
         if isinstance(found, list):
             known = list(self.classes or [])
         elif len(labels) > 1:

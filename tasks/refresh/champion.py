@@ -19,6 +19,7 @@ from swarm.errors import DataError, InputError
 from swarm.validation.answers import Answers
 from tasks.refresh.publish import absolute, published_version
 from tasks.secrets import expand, reason
+from tasks.table import formerly_named
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
 
@@ -237,6 +238,8 @@ class Champions:
                 )
             )
             model = mlflow.pyfunc.load_model(str(folder))
+        schema = model.metadata.get_input_schema()
+        features = features if schema is None else formerly_named(features, schema.input_names())
         try:
             predicted, proba = np.asarray(model.predict(features)), None
             names = [] if classes is None or isinstance(classes, list) else list(map(str, classes))

@@ -1,8 +1,8 @@
-"""Lock that allows one refresh of a champion at a time, on any machine.
+"""Locks that allow one refresh of a champion and one process per run at a time, on any machine.
 
-All refreshes of a champion share its archive, so the lock belongs to the archive: a lock file
-beside an SQLite file, an advisory lock of a PostgreSQL server. Both are released when the process
-that holds them ends, even if it is killed.
+All refreshes of a champion, and all processes of a run, share an archive, so the lock belongs to
+the archive: a lock file beside an SQLite file, an advisory lock of a PostgreSQL server. Both are
+released when the process that holds them ends, even if it is killed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from swarm.redaction import redact, secrets_of
 from swarm.storage.database import open_engine
 from tasks.secrets import reason
 
-__all__ = ["champion_lock"]
+__all__ = ["champion_lock", "run_lock"]
 
 _POLL_SECONDS = 0.5
 
@@ -48,16 +48,45 @@ def champion_lock(archive_url: str, name: str, wait_seconds: float) -> Iterator[
     StoreError
         If another refresh holds the lock for longer, or the database cannot be reached.
     """
+    after = f" after {wait_seconds:g} s" if wait_seconds else ""
+    taken = StoreError(
+        f"another refresh of {name!r} is still running{after}; try again when it has ended, or "
+        "increase champion.wait_seconds"
+    )
+    with _held(archive_url, name, f"the champion {name!r}", wait_seconds, taken):
+        yield
+
+
+@contextmanager
+def run_lock(archive_url: str, run_id: str) -> Iterator[None]:
+    """Hold the lock of a run, to which two processes would log their steps twice.
+
+    Raises
+    ------
+    StoreError
+        If another process holds the lock, or the database cannot be reached.
+    """
+    taken = StoreError(
+        f"another process is working on the run {run_id}; wait until it has ended, or stop it"
+    )
+    with _held(archive_url, f"run-{run_id}", f"the run {run_id}", 0.0, taken):
+        yield
+
+
+@contextmanager
+def _held(
+    archive_url: str, name: str, what: str, wait_seconds: float, taken: StoreError
+) -> Iterator[None]:
     url = sa.make_url(archive_url)
     if url.get_backend_name() == "postgresql":
-        with _advisory(url, name, wait_seconds):
+        with _advisory(url, name, what, wait_seconds, taken):
             yield
         return
     held = FileLock(_beside(url, name))
     try:
         held.acquire(timeout=wait_seconds, poll_interval=_POLL_SECONDS)
     except Timeout:
-        raise _taken(name, wait_seconds) from None
+        raise taken from None
     try:
         yield
     finally:
@@ -76,7 +105,9 @@ def _beside(url: sa.URL, name: str) -> Path:
 
 
 @contextmanager
-def _advisory(url: sa.URL, name: str, wait_seconds: float) -> Iterator[None]:
+def _advisory(
+    url: sa.URL, name: str, what: str, wait_seconds: float, taken: StoreError
+) -> Iterator[None]:
     # The key of an advisory lock is a signed 64-bit integer.
     digest = hashlib.sha256(f"swarm-champion:{name}".encode()).digest()
     key = int.from_bytes(digest[:8], "big", signed=True)
@@ -89,21 +120,13 @@ def _advisory(url: sa.URL, name: str, wait_seconds: float) -> Iterator[None]:
             connection = held.enter_context(engine.connect())
             while not connection.execute(try_lock, {"key": key}).scalar_one():
                 if time.monotonic() >= deadline:
-                    raise _taken(name, wait_seconds)
+                    raise taken
                 time.sleep(_POLL_SECONDS)
         except sa.exc.DBAPIError as error:
             address = url.render_as_string(hide_password=False)
             why = reason(error.orig or error, secrets_of(address))
             raise StoreError(
-                f"cannot lock the champion {name!r} in {redact(address)}: {why}; check the database"
+                f"cannot lock {what} in {redact(address)}: {why}; check the database"
             ) from None
         # Outside the try block, as errors of the caller are not errors of the lock.
         yield
-
-
-def _taken(name: str, waited: float) -> StoreError:
-    after = f" after {waited:g} s" if waited else ""
-    return StoreError(
-        f"another refresh of {name!r} is still running{after}; try again when it has ended, or "
-        "increase champion.wait_seconds"
-    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.findings.rows import hash_rows, is_distinguished
-from tasks.table import Table
+from tasks.table import Table, formerly_named
 
 __all__ = ["find_trained_rows", "record_of_rows"]
 
@@ -45,6 +46,7 @@ def find_trained_rows(record: bytes, table: Table) -> NDArray[np.bool_] | None:
     """
     with np.load(io.BytesIO(record)) as stored:
         names, rows = stored["columns"].tolist(), stored["rows"]
+    table = replace(table, features=formerly_named(table.features, names))
     if not set(names) <= set(table.features):
         return None
     found = np.isin(_hashes(table, names), rows)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -103,7 +101,6 @@ def assemble(
     cast = set(names) & {*categorical, *raw.categorical}
     if cast:  # even an empty cast splits the frame into one block per column
         features = features.astype(dict.fromkeys(cast, "category"))
-    features.columns = pd.Index(_safe_names(names))
 
     def column(role: str) -> pd.Series | None:
         return frame[taken[role]] if role in taken else None
@@ -142,18 +139,3 @@ def _targets(raw: Raw, target: str | Sequence[str] | None) -> list[str]:
     if twice := repeated(names):
         raise DataError(f"target column {some(twice)} is given twice; name it once")
     return names
-
-
-def _safe_names(names: list[str]) -> list[str]:
-    """Replace JSON characters and line ends, which LightGBM does not allow in feature names."""
-    safe = [re.sub(r'[\[\]{}",:\n\r\0]', "_", name) for name in names]
-    before: defaultdict[str, list[str]] = defaultdict(list)
-    for old, new in zip(names, safe, strict=True):
-        before[new].append(old)
-    for new, olds in before.items():
-        if len(olds) > 1:
-            raise DataError(
-                f"features {some(olds)} would all be named {new!r} after replacing the characters "
-                "that LightGBM does not allow; rename them"
-            )
-    return safe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -349,9 +349,9 @@ class Tracking:
             if not token:
                 return
 
-    def steps(self, run_id: str) -> dict[str, set[int]]:
-        """Return the logged steps of every metric of a run."""
-        names = self.run(run_id).metrics
+    def steps(self, run_id: str, only: Collection[str] | None = None) -> dict[str, set[int]]:
+        """Return the logged steps of every metric of a run, or of some of them."""
+        names = [name for name in self.run(run_id).metrics if only is None or name in only]
         with store_errors(self.uri, "read the metrics"):
             return {
                 name: {point.step for point in self.client.get_metric_history(run_id, name)}
