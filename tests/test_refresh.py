@@ -372,7 +372,7 @@ def test_a_table_that_the_champion_cannot_be_compared_on_is_refused_before_the_s
         assert len(desk.bench.runs()) == 1
 
     whole = frame.assign(**{used: (10 * frame[used]).astype("int64")})
-    refused(whole, f"{champion} cannot predict the test rows .*{used}")
+    refused(whole, f"{champion} cannot predict the test rows .Incompatible .* column {used}")
     refused(frame.rename(columns={"y": "z"}), f"'z', but {champion} was trained on 'y'", target="z")
     recoded = frame.assign(y=frame["y"].map({"no": "stays", "yes": "leaves"}))
     refused(recoded, f"{champion} predicts 'no', 'yes', and the target 'y' has none of these")

@@ -248,8 +248,10 @@ class Champions:
                 proba = told[names].to_numpy() if set(told.columns) == set(names) else None
             return Answers(predicted, proba, classes=classes)
         except Exception as error:
+            # MLflow quotes the table before its reason.
+            why = str(error).rpartition(". Error: ")[2]
             raise DataError(
-                f"champion {champion.uri} cannot predict the test rows ({reason(error)})"
+                f"champion {champion.uri} cannot predict the test rows ({reason(ValueError(why))})"
             ) from error
 
     def runs_of(self, name: str, status: str) -> list[Any]:
