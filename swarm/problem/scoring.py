@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 
 from swarm.errors import ConfigError, check_known
+from swarm.problem.models import is_a
 
 __all__ = [
     "Scoring",
@@ -166,17 +167,22 @@ def resolve_scoring(
     if scoring in _SEVERAL_LABELS:
         return _several_labels(scoring, task)
     scorer = get_scorer(scoring)
-    _refuse_other_task(scoring, scorer, task)
+    _refuse_other_task(scoring, scorer, task, estimator)
     return Scoring(scoring, scorer, _upper(scoring), pos_label, _quiet(scoring))
 
 
-def _refuse_other_task(name: str, scorer: Any, task: str) -> None:
-    """Reject scorers that would make every fit fail."""
+def _refuse_other_task(name: str, scorer: Any, task: str, estimator: Any) -> None:
+    """Reject scorers that would make every fit fail, or score labels as numbers."""
     measures = getattr(getattr(scorer, "_score_func", None), "__module__", "")
     if task == "regression" and measures.endswith(("_classification", "_ranking")):
         raise ConfigError(
             f"scorer {name!r} is for classes but the target is regression; "
             "use 'r2' or 'neg_mean_squared_error'"
+        )
+    if task == "binary" and measures.endswith("_regression") and is_a(is_classifier, estimator):
+        raise ConfigError(
+            f"scorer {name!r} is for numbers but {type(estimator).__name__} predicts one of two "
+            "classes; use 'accuracy', 'f1' or 'roc_auc', or a regressor"
         )
     if task == "multiclass" and name == "roc_auc":
         raise ConfigError(
