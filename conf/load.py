@@ -195,9 +195,11 @@ def _merged(
         origins = {known: name for known, name in origins.items() if known[: len(keys)] != keys}
         origins[keys] = option
     # A section whose keys are all commented out is null in YAML: use its defaults, unless null
-    # turns it off.
+    # turns it off. An option that says null means it.
     data = {
-        key: value for key, value in data.items() if value is not None or _may_be_null(model, key)
+        key: value
+        for key, value in data.items()
+        if value is not None or (key,) in origins or _may_be_null(model, key)
     }
 
     def where(key: tuple[str, ...]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from flows.cli_options import tell_ignored_uri
 from flows.findings import with_mute
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def checked(
 
     config = with_mute(config, mute)
     check(config)
+    if verbosity:
+        tell_ignored_uri(config.tracking)
     with server.starting(verbosity):
         yield config
 

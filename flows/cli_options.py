@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.terminal import echo
 from flows.warnings_and_logs import enable_logs, hide_warnings
 from swarm.errors import InputError
 
@@ -24,6 +26,7 @@ __all__ = [
     "Verbose",
     "artifact_of",
     "has_runs",
+    "tell_ignored_uri",
     "tracking_of",
     "warm_setting",
 ]
@@ -99,6 +102,7 @@ def tracking_of(uri: str | None, *, create: bool = False) -> Any:
 
     # Not by `flows.tracking`: what writes runs imports pandas, scikit-learn and Prefect.
     section = _tracking_section(uri)
+    tell_ignored_uri(section)
     if not create and not _may_exist(section):
         raise InputError(
             f"there are no runs in {section.uri!r}, which does not exist; change to the folder of "
@@ -106,6 +110,17 @@ def tracking_of(uri: str | None, *, create: bool = False) -> Any:
         )
     artifacts = expand(section.artifacts, "address of the artifacts")
     return open_tracking(section.uri, section.experiment, artifacts)
+
+
+def tell_ignored_uri(section: TrackingSection) -> None:
+    """Warn that MLflow's own variable has no effect, if the tracking store is the default."""
+    is_default = section.uri == type(section).model_fields["uri"].default
+    if os.environ.get("MLFLOW_TRACKING_URI", section.uri) != section.uri and is_default:
+        echo(
+            "warning: MLFLOW_TRACKING_URI is ignored; set tracking.uri, or SWARM_TRACKING__URI in "
+            "the environment",
+            err=True,
+        )
 
 
 def _tracking_section(uri: str | None) -> TrackingSection:

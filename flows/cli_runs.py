@@ -41,7 +41,8 @@ def runs(
     Example: swarm runs --kind select --status finished
     """
     conditions = _conditions(kind, status, dataset)
-    found, exists = [], has_runs(tracking_uri)
+    # A store that is named should exist; a new folder has no runs yet.
+    found, exists = [], tracking_uri is not None or has_runs(tracking_uri)
     if exists:
         found = list(islice(_listed(tracking_of(tracking_uri), conditions, kind), limit))
     if as_json:

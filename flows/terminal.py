@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
@@ -40,9 +41,10 @@ def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
 
 
 def result_console(width: int = WIDE) -> Console:
-    """Return a console as wide as the terminal, or of this width in a file."""
+    """Return a console as wide as the terminal or ``COLUMNS``, or of this width in a file."""
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=width)
+    is_set = os.environ.get("COLUMNS", "").isdigit()
+    return console if console.is_terminal or is_set else Console(highlight=False, width=width)
 
 
 def print_warnings(console: Console, warnings: Iterable[str]) -> None:

@@ -204,7 +204,7 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
 def test_an_unknown_run_ends_in_one_sentence(swarm, bench, command):
     line = swarm(command, "0" * 32, "--tracking-uri", bench.uri).sentence
     assert f"there is no run '{'0' * 32}'" in line
-    assert "swarm ui" in line
+    assert "swarm runs" in line
 
 
 @pytest.mark.parametrize("command", ["resume", "features"])

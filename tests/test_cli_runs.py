@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from flows.terminal import WIDE, result_console
 from tasks.tracking import open_tracking
 from tasks.tracking.names import metric_key
 
@@ -76,6 +77,28 @@ def test_filters_are_combined_and_json_holds_everything(swarm, store):
     assert swarm("runs", "--tracking-uri", uri, "--dataset", "none").out == "no run matches\n"
 
 
+def test_a_table_in_a_pipe_is_as_wide_as_columns_says(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert result_console().width == WIDE
+    monkeypatch.setenv("COLUMNS", "80")
+    assert result_console().width == 80
+
+
+def test_the_variable_of_mlflow_is_ignored_with_a_warning(swarm, store, tmp_path, monkeypatch):
+    uri, ids = store
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    told = swarm("champion", "churn").err.splitlines()
+    assert told[0].startswith("warning: MLFLOW_TRACKING_URI is ignored; set tracking.uri, or")
+    assert "does not exist" in told[1]
+    # Another store than the default was chosen on purpose.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://elsewhere:5000")
+    monkeypatch.setenv("SWARM_TRACKING__URI", uri)
+    said = swarm("runs")
+    assert said.err == ""
+    assert ids["all"] in said.out
+
+
 @pytest.mark.parametrize("wrong", [("--kind", "selct"), ("--status", "done"), ("--dataset", "o'x")])
 def test_a_filter_that_no_run_can_match_is_refused(swarm, store, wrong):
     told = swarm("runs", "--tracking-uri", store[0], *wrong)
@@ -99,6 +122,7 @@ def test_a_list_of_runs_imports_what_reads_them_and_not_what_writes_them(store):
     ("command", "status", "words"),
     [
         (["runs"], 0, "there are no runs yet"),
+        (["runs", "--tracking-uri", "sqlite:///no.db"], 2, "'sqlite:///no.db', which does not ex"),
         (["runs", "--kind", "select", "--json"], 0, "[]"),
         (["champion", "churn"], 2, "which does not exist; change to the folder of your runs"),
         (["features", "0" * 32], 2, "which does not exist; change to the folder of your runs"),

@@ -92,6 +92,12 @@ def test_a_section_with_nothing_in_it_means_its_defaults() -> None:
     assert read(WINE + "budget:\n  # epochs: 5\n") == read(WINE)
 
 
+@pytest.mark.parametrize("key", ["split", "budget", "folds", "seed"])
+def test_an_override_by_null_is_refused_where_null_has_no_meaning(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key} must be .*, got null in --set {key}"):
+        load("default", [f"{key}=null"], env={})
+
+
 def test_null_turns_the_confirmation_off_and_is_read_back() -> None:
     off = read(WINE + "confirm: null\n")
     assert off.confirm is None

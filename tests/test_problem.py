@@ -134,6 +134,7 @@ BAD: list[Bad] = [
         ("differ from those of the data",),
     ),
     (ConfigError, {"scoring": "recall", "pos_label": "yes"}, ("'yes'", "0, 1")),
+    (ConfigError, {"scoring": "r2"}, ("'r2' is for numbers", "Spy", "accuracy")),
     (ConfigError, {"importance": "gini"}, ("'gini'", "permutation")),
     (
         ConfigError,

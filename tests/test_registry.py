@@ -167,6 +167,19 @@ def test_the_served_model_returns_probabilities_on_request(logged: Any, load: An
     assert load(logged["regression"][1].uri).metadata.get_params_schema() is None
 
 
+def test_an_empty_batch_has_an_empty_answer(logged: Any, load: Any) -> None:
+    none = table().head(0)
+    for name, (fitted, info) in logged.items():
+        model = load(info.uri)
+        answer, whole = model.predict(none), model.predict(table())
+        assert answer.shape == (0, *whole.shape[1:]), name
+        assert answer.dtype == whole.dtype, name
+        if getattr(fitted, "classes_", None) is not None:
+            told = model.predict(none, params={"probabilities": True})
+            same = model.predict(table(), params={"probabilities": True}).head(0)
+            pd.testing.assert_frame_equal(told, same)
+
+
 def test_numbers_and_categories_may_come_in_other_dtypes(logged: Any, load: Any) -> None:
     X = table()
     other = X.astype({"count": float, "flag": int, "single": float, "place": str})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier, is_regressor
 
 from swarm.errors import ConfigError, check_known
 from swarm.problem.models import is_a, last_step
@@ -172,10 +172,11 @@ def resolve_scoring(
 
 
 def _refuse_other_task(name: str, scorer: Any, task: str, estimator: Any) -> None:
-    """Reject scorers that would make every fit fail."""
+    """Reject scorers that would make every fit fail, or score labels as numbers."""
     measures = getattr(getattr(scorer, "_score_func", None), "__module__", "")
     of_classes = measures.endswith(("_classification", "_ranking"))
-    if of_classes and task in ("binary", "multiclass") and is_a(is_regressor, estimator):
+    # Predicted numbers can be ranked.
+    if measures.endswith("_classification") and task in ("binary", "multiclass") and is_a(is_regressor, estimator):
         raise ConfigError(
             f"scorer {name!r} is for classes but {type(last_step(estimator)).__name__} predicts "
             "numbers; use a classifier (model.estimator: lightgbm.LGBMClassifier), or scoring 'r2'"
@@ -184,6 +185,11 @@ def _refuse_other_task(name: str, scorer: Any, task: str, estimator: Any) -> Non
         raise ConfigError(
             f"scorer {name!r} is for classes but the target is regression; "
             "use 'r2' or 'neg_mean_squared_error'"
+        )
+    if task == "binary" and measures.endswith("_regression") and is_a(is_classifier, estimator):
+        raise ConfigError(
+            f"scorer {name!r} is for numbers but {type(estimator).__name__} predicts one of two "
+            "classes; use 'accuracy', 'f1' or 'roc_auc', or a regressor"
         )
     if task == "multiclass" and name == "roc_auc":
         raise ConfigError(

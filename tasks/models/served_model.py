@@ -47,9 +47,13 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         if self.spec["classes"] is None:
             if probabilities:
                 raise ValueError("a regressor has no probabilities; call predict without params")
-            mean: NDArray[Any] = np.mean([m.predict(frame) for m in self.members], axis=0)
+            # Most models do not accept an empty batch.
+            found = [m.predict(frame) for m in self.members if len(frame)]
+            mean: NDArray[Any] = np.mean(found, axis=0) if found else np.zeros(0)
             return mean
         labels = [np.array(c, dtype=self.spec["class_dtype"]) for c in self.spec["classes"]]
+        if not len(frame) and not probabilities:
+            return labels[0][:0].reshape((0, len(labels)) if self.spec["several"] else 0)
         if probabilities:
             return self._probabilities(frame, labels)
         if len(self.members) == 1:
@@ -62,6 +66,8 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         self, frame: pd.DataFrame, labels: list[NDArray[Any]], *, soft: bool
     ) -> list[NDArray[Any]]:
         """Mean probabilities of each label's classes, or shares of votes for them."""
+        if not len(frame):
+            return [np.zeros((0, len(classes))) for classes in labels]
         if soft:
             found = [member.aligned(frame, labels) for member in self.members]
             return [np.mean([one[i] for one in found], axis=0) for i in range(len(labels))]

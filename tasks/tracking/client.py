@@ -408,9 +408,7 @@ class Tracking:
     def _found(self, run_id: str) -> Any:
         from mlflow.exceptions import MlflowException
 
-        missing = InputError(
-            f"there is no run {run_id!r} in {self.label}; `swarm ui` shows the ids of all runs"
-        )
+        missing = InputError(f"there is no run {run_id!r} in {self.label}; `swarm runs` lists them")
         with store_errors(self.uri, f"look up the run {run_id!r}"):
             try:
                 found = self.client.get_run(run_id)
