@@ -435,5 +435,6 @@ def _scorers_exist(config: SelectConfig) -> Iterator[str]:
     for key, name in unusual:
         known = scorer_names() if key == "scoring" else metric_names()
         if name not in known:
-            hint = nearest(name, known) or "; choose one of them"
-            yield f"{key} must be one of {', '.join(known)}, got {name!r}{hint}"
+            usual = ", ".join(sorted(SCORERS)[:6])
+            hint = nearest(name, known) or f"; name one of scikit-learn's, such as {usual}"
+            yield f"unknown scorer {name!r} in {key}{hint}"

@@ -29,6 +29,7 @@ from swarm.findings.columns import (
     is_free_text,
     is_sorted,
     is_text,
+    signed_number,
     text_values,
 )
 from swarm.findings.registry import check_mute
@@ -231,7 +232,9 @@ def _looks(column: pd.Series) -> str:
     form = date_format(column)
     if form is not None:
         return f"dates, {form}"
-    distinct = len(set(text_values(column)))
+    distinct, number = len(set(text_values(column))), signed_number(column)
+    if number is not None:
+        return f"numbers as text, {number!r}"
     return "free text" if is_free_text(column) else f"{distinct:,} different values"
 
 

@@ -37,6 +37,7 @@ def init(
     """Look at a table and write a commented configuration for it.
 
     Example: swarm init my.csv --target y, then swarm check my.yaml and swarm select my.yaml.
+    Exit status: 0 without errors, 2 with errors.
     """
     file = out or Path(Path(table).name.split(".")[0] + ".yaml")
     if file.exists() and not force:
@@ -55,14 +56,17 @@ def init(
     except OSError as error:
         raise InputError(f"cannot write {file}: {error.strerror}; pass another --out") from None
     echo(
-        f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, {profile.n_features:,} columns "
-        f"to choose from, {len(profile.dropped):,} dropped"
+        f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, {profile.n_features:,} "
+        f"column{'s' * (profile.n_features != 1)} to choose from, {len(profile.dropped):,} dropped"
     )
     reasons = list(profile.dropped.items())
     echo(*(f"dropped {name}: {why}" for name, why in reasons[:_MOST_DROPPED]), indent=8)
     if len(reasons) > _MOST_DROPPED:
         echo(f"and {len(reasons) - _MOST_DROPPED:,} more in {file}")
     echo(*(f"{each.severity:<8}{each}" for each in told), indent=8)
+    if any(each.severity == "error" for each in told):
+        echo(f"{file} cannot be run: correct its errors, then swarm check {file}")
+        raise typer.Exit(2)
     echo(f"next: read {file}, then swarm check {file}; swarm select {file}")
 
 

@@ -79,8 +79,8 @@ def lines(found: Plan) -> list[str]:
     saved = 1 - fits.typical / fits.high if fits.high else 0.0
     least, most = f"{timing.sizes.min():,}", f"{timing.sizes.max():,}"
     told = {
-        "search": f"{found.rows:,} rows, {found.units:,} units to choose from, "
-        f"{found.folds} folds" + (", on a cheaper model (proxy)" if found.proxy else ""),
+        "search": f"{found.rows:,} rows, {found.units:,} unit{'s' * (found.units != 1)} to choose "
+        f"from, {found.folds} folds" + (", on a cheaper model (proxy)" if found.proxy else ""),
         "way": found.way,
         "timed": f"{_seconds(found.seconds_per_fit.typical)} for a fold on one thread "
         f"({len(timing.sizes)} subsets of {least if least == most else f'{least} to {most}'} "

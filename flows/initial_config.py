@@ -39,7 +39,7 @@ data:
 {% if style != usual %}
   csv:
 {% for key in ("separator", "decimal", "encoding", "na_values") if style[key] != usual[key] %}
-    {{ key }}: {{ style[key] | json }}
+    {{ key }}: {{ style[key] | json }}{{ "  # read as missing" if key == "na_values" }}
 {% endfor %}
 {% endif %}
 {% if profile.dropped %}
@@ -50,6 +50,9 @@ data:
 {% endfor %}
 {% endif %}
 {% if profile.categorical %}
+{% for name, number in profile.numbers.items() %}
+  # {{ name | json }} has numbers as text, such as {{ number | json }}: convert them in the table.
+{% endfor %}
   categorical: {{ profile.categorical | json }}
 {% endif %}
 {% if profile.dates %}
@@ -208,5 +211,5 @@ def _name(path: str) -> str:
 
 
 def _short(label: Any) -> str:
-    text = " ".join(str(label).split())
+    text = json.dumps(label, ensure_ascii=False) if isinstance(label, str) else str(label)
     return text if len(text) <= 20 else f"{text[:19]}…"

@@ -229,7 +229,8 @@ class _ShownSteps:
         forecast.guess_pace(float(masks[:-1].sum(axis=1).mean()))
         # A model of all features may take much longer than one of a subset.
         seconds = [forecast.fit_seconds.of(size) for size in masks.sum(axis=1).tolist()]
-        text = f"confirming {len(masks) - 1} subsets on {fresh.n_folds} fresh folds"
+        several = "s" * (len(masks) != 2)
+        text = f"confirming {len(masks) - 1} subset{several} on {fresh.n_folds} fresh folds"
         self.show(Stage.CONFIRM, text, int(fits.sum()), float(fits @ seconds))
         return confirm_fresh(result, searched, fresh, plan)
 

@@ -86,8 +86,9 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         console.print(text, highlight=False, markup=False)
     if head.offer:
         console.print(head.offer, highlight=False, markup=False)
+    epochs = result.state.epoch
     console.print(
-        f"{head.searched} It took {result.state.epoch} epochs, ended by {result.reason}.",
+        f"{head.searched} It took {epochs} epoch{'s' * (epochs != 1)}, ended by {result.reason}.",
         highlight=False,
         markup=False,
     )

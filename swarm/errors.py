@@ -30,6 +30,9 @@ __all__ = [
     "nearest",
 ]
 
+# Longer lists of names are cut.
+_MOST_LISTED, _FEW = 40, 10
+
 
 class SwarmError(Exception):
     """Base class of all exceptions of the project."""
@@ -68,14 +71,19 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def check_known(
     what: str, name: object, known: Collection[str], error: type[InputError] = ConfigError
 ) -> None:
-    """Raise an error that lists the known names, unless `name` is one of them.
+    """Raise an error that tells the known names, unless `name` is one of them.
+
+    Of many names, it tells the nearest one or the first few.
 
     Parameters
     ----------
     what : str
         The noun in the message, for example ``strategy``.
     """
-    if name not in known:
-        raise error(
-            f"unknown {what} {name!r} (there are {', '.join(known)}){nearest(str(name), known)}"
-        )
+    if name in known:
+        return
+    hint = nearest(str(name), known)
+    if len(known) <= _MOST_LISTED:
+        raise error(f"unknown {what} {name!r} (there are {', '.join(known)}){hint}")
+    few = f"; there are {', '.join(list(known)[:_FEW])} and {len(known) - _FEW} more"
+    raise error(f"unknown {what} {name!r}{hint or few}")

@@ -18,6 +18,7 @@ from swarm.findings.columns import (
     id_columns,
     is_free_text,
     is_sorted,
+    signed_number,
     text_columns,
 )
 from swarm.findings.leaks import leak_columns
@@ -47,6 +48,8 @@ class Profile:
     dropped : mapping of str to str
         Columns that should not be features, with the reason.
     categorical : tuple of str
+    numbers : mapping of str to str
+        Categories that are numbers with signs, and a value of each.
     dates : mapping of str to str
         Formats of the columns of dates.
     group, time : str or None
@@ -66,6 +69,7 @@ class Profile:
     group: str | None = None
     time: str | None = None
     n_unlabelled: int = 0
+    numbers: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_rare(self) -> bool:
@@ -93,13 +97,15 @@ def profile_of(raw: Raw, target: str) -> Profile:
     task = task_of(answer)
     features = frame.drop(columns=[target, *(n for n in raw.aside if n in frame.columns)])
     dropped = _unusable(features)
-    dates, categories = {}, []
+    dates, categories, numbers = {}, [], {}
     for name in text_columns(features.drop(columns=list(dropped))):
-        form = date_format(features[name])
+        form, number = date_format(features[name]), signed_number(features[name])
         if form is not None:
             dates[name] = form
-        elif name not in dropped:
-            categories.append(name)
+            continue
+        categories.append(name)
+        if number is not None:
+            numbers[name] = number
     time = next((name for name, form in dates.items() if _in_order(features[name], form)), None)
     free = features.drop(columns=[*dropped, *dates])
     groups = group_columns(free)
@@ -109,6 +115,8 @@ def profile_of(raw: Raw, target: str) -> Profile:
         distinct = int(features[name].nunique())
         if name not in groups and distinct > _MOST_VALUES * len(frame):
             dropped[name] = f"{distinct:,} different texts in {len(frame):,} rows"
+            if name in numbers:
+                dropped[name] += f"; numbers as text ({numbers[name]!r}), convert them"
     left = [name for name in features.columns if name not in {*dropped, *groups, *dates}]
     for leak in leak_columns(features[left], answer.to_numpy(), task):
         dropped[leak.column] = (
@@ -130,6 +138,7 @@ def profile_of(raw: Raw, target: str) -> Profile:
         group,
         time,
         n_read - len(frame),
+        {name: number for name, number in numbers.items() if name not in {*dropped, *roles}},
     )
 
 

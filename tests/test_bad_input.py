@@ -77,6 +77,10 @@ INPUTS = {
     "no name": (PARQUET, "column 4.*table.parquet.*has no name.*give it one"),
     "pipe": ("data.path=pipe.csv", "pipe.csv.*a pipe.*write its rows to a file"),
     "size beyond the table": ("strategy={name: sfs, params: {size: 9}}", "size.*9.*8"),
+    "classes of whole numbers": (
+        "data.target=number; data.drop=[kind, who, when, side, fold, y]",
+        "'number' has whole numbers, with 120 different values.*lightgbm.LGBMRegressor",
+    ),
     "model of numbers": (
         f"{REGRESSOR}; {RANDOM}",
         "'accuracy' is for classes but LGBMRegressor.*LGBMClassifier",
@@ -137,6 +141,7 @@ CHANGED: dict[str, dict[str, Any]] = {
         "side": ["train"] * 90 + ["test"] * 30,
     },
     "weights without a sum": {"number": 1e308},
+    "classes of whole numbers": {"number": np.arange(120) * 3},
     "text": {"x4": "a"},
     "text for LightGBM": {"x4": "a"},
     "gaps": {"x4": table()["x4"].where(table()["when"] >= 40)},

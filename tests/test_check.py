@@ -61,7 +61,7 @@ def test_errors_of_keys_columns_and_data_are_listed_together(tmp_path: Path) -> 
     for part in (
         "unknown key 'foo'",
         "budget.epochs must be at least 1, got 0",
-        "got 'acuracy'; did you mean 'accuracy'?",
+        "unknown scorer 'acuracy' in scoring; did you mean 'accuracy'?",
         "unknown strategy 'bpsoo'",
         "unknown group column 'kunde'",
         "unknown drop column 'nirgends'",

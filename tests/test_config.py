@@ -271,13 +271,14 @@ NEIGHBOURS = WINE + "model: {estimator: sklearn.neighbors.KNeighborsClassifier, 
 @pytest.mark.parametrize(
     ("text", "start", "end"),
     [
-        (WINE + "scoring: recal", "scoring must be one of accuracy, ", "did you mean 'recall'?"),
+        (WINE + "scoring: recal", "unknown scorer 'recal' in scoring; did you mean 'recall'?", ""),
         (WINE + "strategy: {name: multiswarn}", "unknown strategy 'multiswarn' (there are "
          "ant_colony, bee_colony, ", "; did you mean 'multiswarm'?"),
         (WINE + "strategy: {params: {n_swarm: 3}}", "unknown parameter 'n_swarm' of strategy "
          "'multiswarm' (it has n_particles, n_swarms, ", "; did you mean 'n_swarms'?"),
-        (WINE + "scoring: zzz", "scoring must be one of ", "got 'zzz'; choose one of them"),
-        (WINE + "test: {metrics: [f1_macr]}", "test.metrics must be one of ",
+        (WINE + "scoring: zzz", "unknown scorer 'zzz' in scoring; name one of scikit-learn's, such "
+         "as accuracy, average_precision, ", "f1_micro"),
+        (WINE + "test: {metrics: [f1_macr]}", "unknown scorer 'f1_macr' in test.metrics",
          "; did you mean 'f1_macro'?"),
         (NEIGHBOURS % "n_neighbours: 3", "unknown parameter 'model.params.n_neighbours' of "
          "sklearn.neighbors.KNeighborsClassifier", "; did you mean 'n_neighbors'?"),

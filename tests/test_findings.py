@@ -21,7 +21,13 @@ from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.findings import KINDS, Finding, codes_of, found, unmuted
-from swarm.findings.columns import date_format, duplicate_columns, group_columns, id_columns
+from swarm.findings.columns import (
+    date_format,
+    duplicate_columns,
+    group_columns,
+    id_columns,
+    signed_number,
+)
 from swarm.findings.leaks import leak_columns
 from swarm.findings.outcome import search_findings
 from swarm.findings.rows import repeated_rows
@@ -53,6 +59,7 @@ ODD: dict[str, Any] = {
     "SWM113": {"again": NOISE["n1"].copy()},
     "SWM114": {"refund": np.where(TARGET == 1, RNG.normal(9, 1, N), np.nan)},
     "SWM115": {"comment": pd.Categorical(WORDS)},
+    "SWM120": {"rate": pd.Categorical([f"{x:,}%" for x in RNG.integers(900, 1100, N)])},
     "SWM116": {"day": pd.Categorical(pd.date_range("2020-01-31", periods=N).strftime("%d.%m.%Y"))},
 }
 
@@ -188,6 +195,23 @@ def test_a_rare_class_is_hidden_from_scorers_that_count_rows_only() -> None:
     assert target_findings(np.arange(N) < 90, "binary", "accuracy") == []
 
 
+def test_labels_that_differ_by_blanks_are_named_and_no_others() -> None:
+    labels = RNG.choice(["yes", "yes ", "no"], N)
+    (finding,) = target_findings(labels, "multiclass", "balanced_accuracy")
+    assert finding.code == "SWM119"
+    assert "'yes', 'yes '" in finding.text
+    assert target_findings(np.char.strip(labels), "binary", "accuracy", "yes") == []
+
+
+def test_numbers_with_signs_are_told_from_codes_words_and_identifiers() -> None:
+    for values in (["12%", "3"], ["1,200", "950"], ["$1,200.50"], ["1 200"], ["-1'200"]):
+        assert signed_number(pd.Series(values)) == values[0]
+    for values in (["00123", "004"], ["12%", "high"], ["A,B"], ["1.2.3%"], ["", " "], [None]):
+        assert signed_number(pd.Series(values, dtype=object)) is None
+    amounts = pd.DataFrame({"amount": [f"{i * 13:,}.50" for i in range(N)]})
+    assert id_columns(amounts) == []
+
+
 def test_the_positive_class_is_named_unless_it_is_chosen_or_plain() -> None:
     names = np.where(np.arange(len(TARGET)) % 3 == 0, "churned", "loyal")
     (finding,) = target_findings(names, "binary", "roc_auc")
@@ -248,6 +272,19 @@ def test_too_few_rows_are_doubted_until_unseen_rows_show_a_gain(low: float, doub
     judgement: Any = SimpleNamespace(selection=unseen)
     assert "SWM205" in codes(search_findings(*asked))
     assert ("SWM205" in codes(search_findings(*asked, judgement))) == doubted
+
+
+def test_members_are_no_doubt_if_all_features_are_the_result() -> None:
+    problem = Problem.build(pd.DataFrame(NOISE), TARGET, GaussianNB(), folds=3)
+    plan = SearchPlan(problem, make("random"), Hints(), budget=Budget(epochs=2))
+    finished = run_search(plan, Archive())
+    told = {True: set[str](), False: set[str]()}
+    for everything in told:
+        mask = np.ones(4, dtype=bool) if everything else np.arange(4) < 2
+        state = replace(finished.result.state, best_mask=mask)
+        other = replace(finished, result=replace(finished.result, state=state))
+        told[everything] = set(codes(search_findings(other, problem.target, problem.task)))
+    assert told[False] - told[True] == {"SWM206"}
 
 
 @pytest.mark.parametrize(("margin", "missed"), [(0.0, True), (0.9, False)])

@@ -107,6 +107,9 @@ def test_forbidden_columns_do_not_count_among_all_features() -> None:
         features=SPACE.columns[:5], space=space, confirmation=None, cost=0.15
     )
     assert headline(result, AUC).title == "Keep all 5 features"
+    result.space = SearchSpace.build(["x0"])
+    result.features = ["x0"]
+    assert headline(result, AUC).title == "Keep the only feature"
 
 
 def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> None:

@@ -56,6 +56,46 @@ def test_marks_of_missing_values_are_those_among_numbers_and_the_usual_ones(
     ]
     file.write_text("\n".join(["n,number,word", *rows]) + "\n")
     assert sniffed(str(file)).na_values == ("-99x", "?")
+    rows = [f"{i},{'1,200' if i % 30 == 0 else i}" for i in range(90)]
+    file.write_text("\n".join(["n;number", *(row.replace(",", ";", 1) for row in rows)]) + "\n")
+    assert sniffed(str(file)).na_values == ()
+
+
+def test_what_init_read_into_the_cells_is_commented(tmp_path: Path, swarm: Swarm) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.normal(size=N).round(3).astype(str)})
+    frame.loc[::20, "a"] = "k.A."
+    frame["rate"] = [f"{x}%" for x in rng.integers(1, 30, N)]
+    frame["y"] = rng.choice(["yes", "yes ", "no"], N)
+    file = tmp_path / "own.csv"
+    frame.to_csv(file, index=False)
+    assert written(swarm, file).data.categorical == ["rate"]
+    text = file.with_suffix(".yaml").read_text(encoding="utf-8")
+    assert 'na_values: ["k.A."]  # read as missing' in text
+    assert '# "rate" has numbers as text, such as "' in text
+    assert '"yes "' in text.partition("\n  csv")[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"y": 1}, "target 'y' is constant (1 in every row)"),
+        ({"y": [f"u{i}" for i in range(N)]}, "240 different texts in 240 rows: an identifier"),
+        ({"a": 1}, "no features are left"),
+    ],
+)
+def test_a_configuration_that_cannot_be_run_is_no_success(
+    changed: dict[str, Any], words: str, tmp_path: Path, swarm: Swarm
+) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.normal(size=N), "y": rng.choice(["won", "lost"], N)})
+    frame.assign(**changed).to_csv(tmp_path / "own.csv", index=False)
+    out = tmp_path / "own.yaml"
+    said = swarm("init", str(tmp_path / "own.csv"), "--target", "y", "--out", str(out))
+    assert said.status == 2
+    assert words in said.out
+    assert "swarm select" not in said.out
+    assert "cannot be run: correct its errors" in said.out
 
 
 @pytest.mark.slow
@@ -187,6 +227,7 @@ def test_names_that_yaml_would_read_as_something_else_are_quoted(
         (["table.csv", "--target", "z"], "unknown target column 'z'"),
         (["table.csv", "--target", "y", "--out", "table.csv"], "exists already; pass --force"),
         (["table.txt", "--target", "y"], "its extension is unknown"),
+        (["empty.csv", "--target", "y"], "cannot read 'empty.csv': the file is empty"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_a_sentence(
@@ -199,4 +240,5 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(
     monkeypatch.chdir(tmp_path)
     table().to_csv("table.csv", index=False)
     Path("table.txt").write_text("x")
+    Path("empty.csv").write_text("")
     assert sentence in swarm("init", *arguments).sentence

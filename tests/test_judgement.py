@@ -259,6 +259,22 @@ def test_the_verdict_tells_numbers_intervals_and_whom_they_favour() -> None:
     assert "-1,135 [-2,000, 100], which is not distinguishable from none." in large
 
 
+def test_random_subsets_are_no_doubt_about_all_features() -> None:
+    told = judgement(0.7, 0.7, (0.0, -0.1, 0.1))
+    drawn = told.differences.assign(contender="random_subsets")
+    for size, codes in ((4, []), (3, ["SWM204"])):
+        others = [
+            told.table.iloc[:1].assign(contender=name, n_features=n)
+            for name, n in (("best_subset", size), ("all_features", 4))
+        ]
+        found = judgement_findings(
+            replace(told, differences=drawn, table=pd.concat([told.table, *others]))
+        )
+        assert [each.code for each in found] == codes
+    noise = drawn.assign(low=0.1, high=0.1 + 1e-17)
+    assert not judgement_findings(replace(told, differences=noise))
+
+
 def test_a_judgement_is_written_as_json_types() -> None:
     told = judgement(0.75, 0.5, (0.25, np.nan, np.nan), n_groups=7).as_dict()
     assert told["contenders"]["ensemble"] == {

@@ -83,7 +83,8 @@ def test_averages_are_those_of_scikit_learn_without_a_class_1(classes: list[obje
 @pytest.mark.parametrize(
     ("name", "labels", "options", "words"),
     [
-        ("acuracy", [0, 1], {}, ["'acuracy'", "did you mean 'accuracy'?", "there are ", "r2"]),
+        ("acuracy", [0, 1], {}, ["'acuracy'; did you mean 'accuracy'?"]),
+        ("zzz", [0, 1], {}, ["'zzz'; there are accuracy, ", " more"]),
         ("f1", [0, 1, 2], {}, ["'f1'", "multiclass", "'f1_macro'"]),
         ("recall", [0, 1], {"pos_label": 7}, ["pos_label is 7", "0, 1"]),
     ],

@@ -20,8 +20,10 @@ __all__ = [
     "hashable",
     "id_columns",
     "is_free_text",
+    "is_number",
     "is_sorted",
     "is_text",
+    "signed_number",
     "text_columns",
     "text_values",
 ]
@@ -42,6 +44,8 @@ _GROUP_NAME = re.compile(
     r"(?:^|[\W_])(?i:id|uuid|guid|group|patient|subject|customer|client|user|household|molecule"
     r"|device|session|batch)$|[a-z](?:ID|Id)$",
 )
+_SIGNS = re.compile(r"[%€$£',\s]")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)")
 _DATE_FORMATS = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M:%S",
@@ -148,6 +152,22 @@ def is_free_text(column: pd.Series) -> bool:
     if not values or len(set(values)) < 0.5 * len(values):
         return False
     return sum(len(value.split()) for value in values) / len(values) >= _WORDS_IN_TEXT
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number but for percent and currency signs and separators of thousands."""
+    return bool(_NUMBER.fullmatch(_SIGNS.sub("", text)))
+
+
+def signed_number(column: pd.Series) -> str | None:
+    """Return a value of a text column of numbers that is none as it is; None of other columns."""
+    if not is_text(column):
+        return None
+    # The head alone: most columns have no numbers.
+    values = list(dict.fromkeys(text_values(column, _HEAD)))
+    if not all(map(is_number, values)):
+        return None
+    return next((value for value in values if _SIGNS.search(value)), None)
 
 
 def date_format(column: pd.Series) -> str | None:
@@ -263,6 +283,7 @@ def _is_id(name: str, column: pd.Series) -> bool:
         return (
             distinct >= _SHARE_DISTINCT * int(column.notna().sum())
             and not is_free_text(column)
+            and signed_number(column) is None
             and date_format(column) is None
         )
     values = _whole(column)

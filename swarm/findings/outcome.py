@@ -59,7 +59,11 @@ def search_findings(
 
 def judgement_findings(judgement: Judgement) -> list[Finding]:
     """Return the reasons to doubt the result of a search, from the test rows."""
-    parts = (_optimism(judgement), _random(judgement), _guessing(judgement))
+    sizes = judgement.table.groupby("contender")["n_features"].first()
+    # Of all features, none were selected.
+    everything = "all_features" in sizes and sizes["all_features"] == sizes.get("best_subset")
+    selected = () if everything else (_optimism(judgement), _random(judgement))
+    parts = (*selected, _guessing(judgement))
     return [part for part in parts if part is not None]
 
 
@@ -68,8 +72,7 @@ def _gain(result: SearchResult) -> Finding | None:
     if confirmation is None or confirmation.gain is None:
         return None
     # All features gain nothing over themselves.
-    everything = len(result.features) == result.space.n_allowed
-    if everything or confirmation.declined or confirmation.verdict == "better":
+    if _is_everything(result) or confirmation.declined or confirmation.verdict == "better":
         return None
     gain, n_folds = confirmation.gain, confirmation.fold_costs.shape[1]
     where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"
@@ -78,6 +81,10 @@ def _gain(result: SearchResult) -> Finding | None:
         f"on {n_folds} fresh folds the gain over all features is {gain.mean:+.4f} "
         f"({gain.low:+.4f} to {gain.high:+.4f}), {where}",
     )
+
+
+def _is_everything(result: SearchResult) -> bool:
+    return len(result.features) == result.space.n_allowed
 
 
 def _goal(confirmation: Confirmation | None) -> Finding | None:
@@ -105,7 +112,7 @@ def _agreement(result: SearchResult) -> Finding | None:
     space = result.space
     held, _ = result.best_members()
     free = ~(space.fixed | space.forbidden)
-    if len(held) < 2 or not free.any():
+    if len(held) < 2 or not free.any() or _is_everything(result):
         return None
     index = nogueira(held[:, free]).index
     if math.isnan(index) or interpret_index(index) != "poor":

@@ -240,6 +240,23 @@ _ALL = (
         " what they share in data.group",
     ),
     Kind(
+        "SWM119",
+        "Labels that differ by blanks only",
+        "warning",
+        "Two labels of the target are the same text but for blanks. They are most likely one class,"
+        " and are counted and learned as two.",
+        "strip the blanks in the table",
+    ),
+    Kind(
+        "SWM120",
+        "Numbers as text",
+        "warning",
+        "The values of a category are numbers but for a percent or currency sign or separators of"
+        " thousands. As categories they have neither order nor distance, and numbers that are not"
+        " among the training rows are unknown to the model.",
+        "turn them into numbers in the table, without signs and separators of thousands",
+    ),
+    Kind(
         "SWM201",
         "Proxy unlike the model",
         "warning",

@@ -17,6 +17,7 @@ from swarm.findings.columns import (
     group_columns,
     id_columns,
     is_free_text,
+    signed_number,
     text_columns,
 )
 from swarm.findings.leaks import leak_columns
@@ -60,13 +61,15 @@ def column_findings(
     features = features.set_axis([str(name) for name in features.columns], axis=1)
     told = []
     ids = id_columns(features)
-    texts, dates = [], {}
+    texts, numbers, dates = [], {}, {}
     for name in text_columns(features):
         form = date_format(features[name])
         if form is not None:
             dates[name] = form
         elif is_free_text(features[name]):
             texts.append(name)
+        elif (number := signed_number(features[name])) is not None:
+            numbers[name] = number
     other = {*ids, *texts, *dates}
     groups = [] if grouped else [name for name in group_columns(features) if name not in other]
     if ids:
@@ -96,6 +99,10 @@ def column_findings(
         name, form = next(iter(dates.items()))
         text = f"{_each(list(dates))} dates as text ({form} in {name!r})"
         told.append(found("SWM116", text, list(dates)))
+    if numbers:
+        name, number = next(iter(numbers.items()))
+        text = f"{_each(list(numbers))} numbers as text ({number!r} in {name!r})"
+        told.append(found("SWM120", text, list(numbers)))
     for name in groups:
         distinct = int(features[name].nunique())
         told.append(found("SWM106", f"{name!r} has {distinct:,} values in {n_rows:,} rows", [name]))
@@ -107,10 +114,10 @@ def _with_its_key(finding: Finding, derived: Collection[str]) -> Finding:
     own = [name for name in finding.columns if name in derived]
     if not own:
         return finding
-    key = "space.forbidden"
+    usual, key = "data.drop", "space.forbidden"
     if len(own) < len(finding.columns):
-        key = f"data.drop, and space.forbidden for {some(own)}"
-    return replace(finding, remedy=finding.remedy.replace("data.drop", key))
+        key = f"{usual}, and {key} for {some(own)}"
+    return replace(finding, remedy=finding.remedy.replace(usual, key))
 
 
 def target_findings(
@@ -120,7 +127,7 @@ def target_findings(
     if task not in ("binary", "multiclass") or np.ndim(target) != 1:
         return []
     classes, counts = np.unique(target, return_counts=True)
-    told = []
+    told = _blanks(classes)
     rarest = int(counts.argmin())
     share = float(counts[rarest] / counts.sum())
     if share < _RARE / max(1, len(classes) - 1) and _counts_rows(scoring):
@@ -143,6 +150,19 @@ def target_findings(
             why = f"as the label 1, and {other!r} as negative"
         told.append(found("SWM003", f"class {positive!r} counts as positive, {why}"))
     return told
+
+
+def _blanks(classes: NDArray[Any]) -> list[Finding]:
+    """Find labels that differ by blanks only."""
+    same: dict[str, list[str]] = {}
+    for label in classes.tolist():
+        if isinstance(label, str):
+            same.setdefault(" ".join(label.split()), []).append(label)
+    return [
+        found("SWM119", f"the classes {some(labels)} differ by blanks only")
+        for labels in same.values()
+        if len(labels) > 1
+    ]
 
 
 def some(names: Sequence[str], limit: int = 3) -> str:

@@ -46,6 +46,8 @@ __all__ = [
 _LARGEST = float(np.finfo(np.float32).max)
 # Columns that are checked at once.
 _BLOCK = 512
+# Share of the rows.
+_MOST_CLASSES = 0.9
 _PREDICTS = ("predict", "predict_proba", "decision_function")
 
 
@@ -81,10 +83,13 @@ def check_task(estimator: Any, target: Any, task: str) -> None:
             "in MultiOutputClassifier"
         )
     named = "" if getattr(target, "name", None) is None else f" {target.name!r}"
-    if _is_classifier(estimator) and task == "regression":
+    distinct = len(pd.unique(np.ravel(target)))
+    # Whole numbers that hardly repeat are no classes either.
+    counts = task == "multiclass" and distinct > max(20, _MOST_CLASSES * len(target))
+    if _is_classifier(estimator) and (task == "regression" or counts):
+        kind = "has whole numbers" if counts else "is continuous"
         raise DataError(
-            f"the target{named} is continuous, with "
-            f"{len(pd.unique(np.ravel(target)))} different values, but "
+            f"the target{named} {kind}, with {distinct} different values, but "
             f"{type(model).__name__} is a classifier; use a regressor (model.estimator: "
             "lightgbm.LGBMRegressor), or a target of classes"
         )

@@ -67,7 +67,11 @@ class Headline:
         if not self.beats_guessing:
             return f"No clear gain over guessing, with {few} of {everything} {noun} or with all"
         if self.n_features == self.n_available:
-            return f"Keep all {everything} {noun}"
+            return (
+                "Keep the only feature"
+                if self.n_available == 1
+                else f"Keep all {everything} {noun}"
+            )
         if self.verdict == "better":
             return f"Keep these {few} of {everything} {noun}"
         if self.verdict == "worse":

@@ -114,7 +114,7 @@ class Judgement:
         own = _row(self.table, "ensemble", name)
         other = _row(self.table, against, name)
         gap = _row(self.differences, against, name)
-        models = int(own["n_models"])
+        models, columns = int(own["n_models"]), int(own["n_features"])
         rows = unseen_rows(self.n_rows, self.n_groups)
         if math.isnan(gap["low"]):
             rest = f"which has no interval, as {self._without_interval()}"
@@ -124,7 +124,7 @@ class Judgement:
             rest = f"which favours {CONTENDERS[gap['favours']]}"
         return (
             f"On {rows} the ensemble of {models} subset{'s' * (models != 1)}"
-            f" ({int(own['n_features'])} columns together) scores {display_name(name)} "
+            f" ({columns} column{'s' * (columns != 1)} together) scores {display_name(name)} "
             f"{_number(own['value'])}{_interval(own)} against {_number(other['value'])} for "
             f"{CONTENDERS[against]}: a difference of {_number(gap['difference'])}"
             f"{_interval(gap)}, {rest}."

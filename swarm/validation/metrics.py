@@ -146,14 +146,14 @@ def check_metrics(metrics: Sequence[str], task: str) -> list[str]:
         If the list is empty, or a name is neither a metric of the task nor a scorer.
     """
     known = [*METRICS[task], *(name for name in scorer_names() if name not in METRICS[task])]
+    own = f"; choose from {', '.join(METRICS[task])}, or name a scorer of scikit-learn"
     for name in metrics:
         if natural_name(name) not in METRICS[task] and scorer_of(name) is None:
             raise InputError(
-                f"unknown metric {name!r} for a {task} target{nearest(name, known)}; "
-                f"choose from {', '.join(known)}"
+                f"unknown metric {name!r} for a {task} target{nearest(name, known) or own}"
             )
     if not metrics:
-        raise InputError(f"metrics must not be empty; choose from {', '.join(known)}")
+        raise InputError(f"metrics must not be empty{own}")
     return list(dict.fromkeys(map(natural_name, metrics)))
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from swarm.errors import DataError
+from swarm.findings.columns import is_text
 from tasks.sources._raw import Raw, some
 
 __all__ = [
@@ -19,6 +20,9 @@ __all__ = [
     "time_of",
     "weight_of",
 ]
+
+# Share of the rows; more classes have too few rows each to be learned.
+_MOST_CLASSES = 0.5
 
 
 def check_cells(role: str, column: pd.Series) -> None:
@@ -45,7 +49,7 @@ def check_complete(role: str, column: pd.Series) -> None:
 
 
 def check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.DataFrame:
-    """Refuse a target with missing values or a single value; cast multi-label columns to int."""
+    """Refuse a target that cannot be learned; cast multi-label columns to int."""
     labels = target.to_frame() if isinstance(target, pd.Series) else target
     for name, label in labels.items():
         gaps = int(label.isna().sum())
@@ -62,6 +66,12 @@ def check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.D
             value = label.tolist()[0]
             raise DataError(
                 f"target {name!r} is constant ({value!r} in every row); choose another target"
+            )
+        n_values = label.nunique()
+        if is_text(label) and n_values > 2 and n_values > _MOST_CLASSES * len(label):
+            raise DataError(
+                f"target {name!r} has {n_values:,} different texts in {len(label):,} rows: an "
+                "identifier, not classes; choose another target"
             )
     if isinstance(target, pd.Series):
         return target

@@ -82,6 +82,8 @@ def read_file(
         raise
     except FileNotFoundError:
         error = FileNotFoundError("there is no such file")
+    except pd.errors.EmptyDataError:
+        error = ValueError("the file is empty")
     except UnicodeError as caught:
         raise DataError(
             f"cannot read {shown!r}: it is not {encoding} text ({reason(caught)}); set"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swarm.errors import DataError
+from swarm.findings.columns import is_number
 
 __all__ = ["CsvStyle", "sniffed"]
 
@@ -98,6 +99,8 @@ def sniffed(path: str) -> CsvStyle:
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(f"cannot read {path!r}: {reason}; check the path and the file") from None
+    if not data.strip():
+        raise DataError(f"cannot read {path!r}: the file is empty; check the path and the file")
     encoding = _encoding(data)
     text = data.decode(encoding, errors="replace")
     lines = [line for line in text.splitlines()[: _ROWS + 1] if line.strip()]
@@ -151,12 +154,14 @@ def _marks(rows: list[list[str]]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for column in zip(*rows, strict=False):
         words = Counter(cell.strip() for cell in column if not _NUMBER.fullmatch(cell))
-        words = Counter({word: n for word, n in words.items() if word not in _KNOWN})
+        # A number with a separator of thousands is no mark either.
+        marks = {w: n for w, n in words.items() if w not in _KNOWN and not is_number(w)}
+        words = Counter(marks)
         if not words:
             continue
-        is_number = len(column) - sum(words.values()) >= _SHARE_NUMBERS * len(column)
+        numeric = len(column) - sum(words.values()) >= _SHARE_NUMBERS * len(column)
         few = len(words) <= _MOST_MARKS and max(map(len, words)) <= _LONGEST_MARK
-        if is_number and few:
+        if numeric and few:
             found |= dict.fromkeys(words)
         else:
             found |= dict.fromkeys(word for word in words if word in _MARKS)
