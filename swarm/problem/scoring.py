@@ -175,8 +175,9 @@ def _refuse_other_task(name: str, scorer: Any, task: str, estimator: Any) -> Non
     """Reject scorers that would make every fit fail, or score labels as numbers."""
     measures = getattr(getattr(scorer, "_score_func", None), "__module__", "")
     of_classes = measures.endswith(("_classification", "_ranking"))
-    # Predicted numbers can be ranked.
-    if measures.endswith("_classification") and task in ("binary", "multiclass") and is_a(is_regressor, estimator):
+    of_labels = measures.endswith("_classification") and task in ("binary", "multiclass")
+    # Predicted numbers can be ranked, but are no labels.
+    if of_labels and is_a(is_regressor, estimator):
         raise ConfigError(
             f"scorer {name!r} is for classes but {type(last_step(estimator)).__name__} predicts "
             "numbers; use a classifier (model.estimator: lightgbm.LGBMClassifier), or scoring 'r2'"
