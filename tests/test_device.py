@@ -148,7 +148,7 @@ def test_a_search_is_the_same_on_a_device(monkeypatch: pytest.MonkeyPatch) -> No
     ("model", "options", "words"),
     [
         (LogisticRegression(), {}, "no fast path for LogisticRegression"),
-        (Ridge(), {}, "Ridge predicts numbers"),
+        (Ridge(), {"scoring": "r2"}, "Ridge predicts numbers"),
         (KNeighborsClassifier(weights="distance"), {}, "KNeighborsClassifier has weights"),
         (GaussianNB(), {"scoring": "roc_auc"}, "'roc_auc' depends on the last bits"),
         (RidgeClassifier(), {}, "importances that are coefficients of RidgeClassifier"),

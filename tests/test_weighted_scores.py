@@ -140,7 +140,8 @@ def test_costs_on_test_rows_are_weighted_as_those_of_the_folds(scored: bool) -> 
     assert found == expected
 
     class OneModel:
-        models_, subsets_ = [model], [["a", "b"]]
+        def members(self, features: pd.DataFrame) -> Any:
+            yield model, features[["a", "b"]]
 
     assert costs_on_test(problem, OneModel(), test) == [expected]  # type: ignore[arg-type]
 
