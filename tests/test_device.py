@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -148,7 +149,7 @@ def test_a_search_is_the_same_on_a_device(monkeypatch: pytest.MonkeyPatch) -> No
     ("model", "options", "words"),
     [
         (LogisticRegression(), {}, "no fast path for LogisticRegression"),
-        (Ridge(), {"scoring": "r2"}, "Ridge predicts numbers"),
+        (Ridge(), {"scoring": make_scorer(accuracy_score)}, "Ridge predicts numbers"),
         (KNeighborsClassifier(weights="distance"), {}, "KNeighborsClassifier has weights"),
         (GaussianNB(), {"scoring": "roc_auc"}, "'roc_auc' depends on the last bits"),
         (RidgeClassifier(), {}, "importances that are coefficients of RidgeClassifier"),
