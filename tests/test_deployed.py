@@ -206,7 +206,7 @@ def test_what_the_form_can_tell_is_refused_before_a_run_is_made(served):
     ("change", "sentence"),
     [
         ({"budgt": 3}, "unknown key 'budgt' in the parameter 'config'; did you mean 'budget'?"),
-        ({"scoring": "f11"}, "got 'f11'; did you mean 'f1'?"),
+        ({"scoring": "f11"}, "did you mean 'f1'?"),
         ({"champion": {}}, "the parameter 'config' is for the flow 'refresh'"),
     ],
     ids=["key", "scorer", "kind"],
