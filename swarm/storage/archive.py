@@ -39,6 +39,8 @@ _CHUNK = 400
 _RECALLED = 1 << 26
 # First half of the key of an advisory lock on PostgreSQL; the second is the problem.
 _LOCK = 0x5A4B
+# Timeout for the lock of a SQLite file.
+_SQLITE_SECONDS = 60
 _META = sa.MetaData()
 _ABOUT = sa.Table(
     "archive_about",
@@ -261,7 +263,7 @@ class Archive:
                 f"cannot create the folder of the archive {self._name}: {error.strerror}; "
                 "use a writable location"
             ) from error
-        engine = sa.create_engine(self._url, connect_args={"timeout": 60})
+        engine = sa.create_engine(self._url, connect_args={"timeout": _SQLITE_SECONDS})
         sa.event.listen(engine, "connect", _tune_sqlite)
         return engine
 
@@ -285,8 +287,7 @@ class Archive:
             )
         if self._url.get_backend_name() == "sqlite":
             # Set only after the format check, because the mode is written into the file.
-            with self._engine.connect() as connection:
-                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            self._write_ahead()
         self._create_tables()
         with self._engine.begin() as connection:
             connection.execute(self._insert(_ABOUT).on_conflict_do_nothing(), {"format": _FORMAT})
@@ -296,6 +297,22 @@ class Archive:
                 f"the archive {self._name} has the format {min(formats - {_FORMAT})!r} of another "
                 f"version; this one reads {_FORMAT!r}"
             )
+
+    def _write_ahead(self) -> None:
+        """Use a write-ahead log; another process may set it up at this moment.
+
+        SQLite does not wait for the other process here, whatever the timeout of the connection.
+        """
+        until = time.monotonic() + _SQLITE_SECONDS
+        while True:
+            try:
+                with self._engine.connect() as connection:
+                    connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+                return
+            except sa.exc.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+            time.sleep(0.05)
 
     def _create_tables(self) -> None:
         with self._engine.begin() as connection:
