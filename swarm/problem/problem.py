@@ -380,20 +380,20 @@ class Problem:
     def data_digest(self) -> str:
         """Return 32 hexadecimal digits that are equal for equal features, target and weights."""
         digest = hashlib.sha256()
+        self._add_data(digest)
+        return digest.hexdigest()[:32]
+
+    def _add_data(self, digest: Any) -> None:
         for part in _column_bytes(self.features):
             digest.update(part)
         for array in (self.target, self.weight):
             digest.update(_array_bytes(array))
-        return digest.hexdigest()[:32]
 
     @cached_property
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
         digest.update(self._recipe())
-        for part in _column_bytes(self.features):
-            digest.update(part)
-        for array in (self.target, self.weight):
-            digest.update(_array_bytes(array))
+        self._add_data(digest)
         for train, test in self.folds:
             digest.update(_array_bytes(train))
             digest.update(_array_bytes(test))
