@@ -42,7 +42,7 @@ test-clusters: $(VENV)/installed  ## Searches and comparisons on Dask and Ray cl
 	build/clusters/bin/python -m pytest -m "slow or not slow" -k "cluster or ray" $(CLUSTER_TESTS)
 
 # Tests that need the library and nothing around it.
-LIBRARY := $(addprefix tests/test_,picks.py scoring_folds.py search.py selector.py sequential.py space.py)
+LIBRARY := $(addprefix tests/test_,folds.py picks.py scoring.py search.py selector.py sequential.py space.py)
 PYTHONS := 3.12 3.13
 
 test-lowest: $(VENV)/installed  ## The library with the lowest versions that pyproject.toml allows

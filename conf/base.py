@@ -17,6 +17,7 @@ __all__ = [
     "Fraction",
     "Location",
     "Name",
+    "NotNegative",
     "Params",
     "PosLabel",
     "PositiveCount",
@@ -24,6 +25,7 @@ __all__ = [
     "Scoring",
     "Section",
     "Seed",
+    "Text",
     "Workers",
     "sentence",
 ]
@@ -70,8 +72,10 @@ Count = Annotated[int, Field(ge=0, le=10**9)]
 PositiveCount = Annotated[int, Field(ge=1, le=10**9)]
 Fraction = Annotated[FiniteFloat, Field(gt=0, lt=1)]
 Workers = Annotated[int, Field(ge=1, le=1024)] | Literal[-1]
-Column = Annotated[str, Field(min_length=1)]
-FindingCode = Annotated[str, Field(min_length=1)]
+NotNegative = Annotated[FiniteFloat, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
+Column = Text
+FindingCode = Text
 # The import path of a class, and a package or module that it may be imported from.
 ClassPath = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
 Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?$")]
@@ -80,7 +84,7 @@ Params = dict[str, JsonValue]
 # The name of runs, registered models and files; hence no slashes or spaces.
 Name = Annotated[str, Field(max_length=100, pattern=r"^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Scoring = Annotated[
-    Annotated[str, Field(min_length=1)] | None,
+    Text | None,
     Field(
         description="scikit-learn scorer whose cost is minimised; null is accuracy for classifiers"
         " and r2 for regressors"

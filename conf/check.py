@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
-from conf.compare_schema import CompareConfig
 from conf.estimator import (
     build_estimator,
     build_selector,
@@ -16,22 +14,52 @@ from conf.estimator import (
     settings_of,
     with_params,
 )
-from conf.known_names import LIGHTGBM_MODELS, LIGHTGBM_PARAMETERS, SCORERS
 from conf.problem_sections import CsvSection, ModelSection
 from conf.resolve import fold_windows, kind_of_folds
-from conf.schema import SelectConfig
+from conf.schema import CompareConfig, SelectConfig
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.findings.registry import check_mute
 from swarm.problem.time_folds import TIME_KINDS
-from swarm.search.fidelity import check_row_parts
-from swarm.search.rotation import check_rotation
-from swarm.search.settings import check_tuning, described
-from swarm.search.steady import check_asynchronous
-from swarm.search.warm import check_warm_start
+from swarm.search.options import check_options
+from swarm.search.settings import described
 from swarm.strategies.catalogue import make
 
-__all__ = ["check", "problems_of"]
+__all__ = ["LIGHTGBM_MODELS", "LIGHTGBM_PARAMETERS", "SCORERS", "check", "problems_of"]
 
+# Names that every supported version of LightGBM and scikit-learn has. Importing these packages
+# takes two seconds of processor time, so a configuration that uses only these names is checked
+# without them; any other name is checked against the installed packages.
+
+# Whether a model is a classifier. LightGBM checks the values of parameters in `fit` only.
+LIGHTGBM_MODELS = {"lightgbm.LGBMClassifier": True, "lightgbm.LGBMRegressor": False}
+
+LIGHTGBM_PARAMETERS = frozenset(
+    {
+        *("bagging_fraction", "bagging_freq", "boosting", "boosting_type", "cat_l2", "cat_smooth"),
+        *("class_weight", "colsample_bytree", "deterministic", "extra_trees", "feature_fraction"),
+        *("feature_fraction_bynode", "force_col_wise", "force_row_wise", "importance_type"),
+        *("is_unbalance", "lambda_l1", "lambda_l2", "learning_rate", "linear_tree", "max_bin"),
+        *("max_cat_threshold", "max_cat_to_onehot", "max_depth", "min_child_samples"),
+        *("min_child_weight", "min_data_in_leaf", "min_gain_to_split", "min_split_gain"),
+        *("min_sum_hessian_in_leaf", "n_estimators", "n_jobs", "num_iterations", "num_leaves"),
+        *("num_threads", "objective", "path_smooth", "random_state", "reg_alpha", "reg_lambda"),
+        *("scale_pos_weight", "seed", "subsample", "subsample_for_bin", "subsample_freq"),
+        *("verbose", "verbosity"),
+    }
+)
+
+SCORERS = frozenset(
+    {
+        *("accuracy", "average_precision", "balanced_accuracy", "f1", "f1_macro", "f1_micro"),
+        *("f1_samples", "f1_weighted", "jaccard", "matthews_corrcoef"),
+        *("neg_brier_score", "neg_hamming_loss", "neg_log_loss", "neg_mean_absolute_error"),
+        *("neg_mean_absolute_percentage_error", "neg_mean_squared_error"),
+        *("neg_median_absolute_error", "neg_root_mean_squared_error", "precision"),
+        *("precision_macro", "precision_micro", "precision_weighted", "r2", "recall"),
+        *("recall_macro", "recall_micro", "recall_weighted", "roc_auc", "roc_auc_ovo"),
+        *("roc_auc_ovr", "subset_accuracy"),
+    }
+)
 
 # Packages that the task runners of a comparison need.
 _RUNNERS = {"dask": "prefect_dask", "ray": "prefect_ray"}
@@ -91,31 +119,18 @@ def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
 
 def _strategy_can_be_made(config: SelectConfig) -> None:
     strategy = make(config.strategy.name, config.strategy.params)
-    if config.warm is not None:
-        check_warm_start(strategy)
-    if config.model.search:
-        check_tuning(strategy, rotate=config.folds.rotate, proxy=config.proxy is not None)
-    check_row_parts(
+    check_options(
         strategy,
-        config.budget.rows,
         repeats=config.folds.repeats,
-        proxy=config.proxy is not None,
-        tuning=bool(config.model.search),
-    )
-    check_asynchronous(
-        strategy,
-        config.evaluation.asynchronous,
-        racing=config.evaluation.racing,
-        repeats=config.folds.repeats,
-        rows=config.budget.rows,
-    )
-    check_rotation(
-        strategy,
-        config.folds.rotate,
-        repeats=config.folds.repeats,
+        rotate=config.folds.rotate,
         racing=config.evaluation.racing,
         noise_floor=config.budget.noise_floor,
         importance=config.evaluation.importance,
+        rows=config.budget.rows,
+        asynchronous=config.evaluation.asynchronous,
+        proxy=config.proxy is not None,
+        tuning=bool(config.model.search),
+        warm=config.warm is not None,
     )
 
 
@@ -314,16 +329,8 @@ def _features_are_not_contradictory(config: SelectConfig) -> Iterator[str]:
             )
 
 
-@dataclass(frozen=True)
-class _Traits:
-    """What checks need to know of an estimator.
-
-    Attributes
-    ----------
-    classifies : bool or None
-        None if it is no regressor either.
-    has_probabilities : bool
-    """
+class _Traits(NamedTuple):
+    """What checks need to know of an estimator; `classifies` is None if it does not regress."""
 
     classifies: bool | None
     has_probabilities: bool

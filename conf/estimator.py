@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from conf.compare_schema import ComparedStrategySection
 from conf.problem_sections import ModelSection, StepSection
+from conf.schema import ComparedStrategySection
 from swarm.errors import ConfigError, nearest
 from swarm.search.settings import expanded
 

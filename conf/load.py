@@ -12,10 +12,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from conf.compare_schema import CompareConfig
 from conf.explain import explain, sentences, shown
-from conf.refresh_schema import RefreshConfig
-from conf.schema import SelectConfig
+from conf.schema import CompareConfig, RefreshConfig, SelectConfig
 from conf.text import parse, render
 from swarm.errors import ConfigError, nearest
 from swarm.redaction import redact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, FiniteFloat, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from conf.base import (
     ClassPath,
@@ -12,11 +12,13 @@ from conf.base import (
     Count,
     Fraction,
     Location,
+    NotNegative,
     Params,
     PositiveCount,
     Prefix,
     Section,
     Seed,
+    Text,
     sentence,
 )
 
@@ -43,7 +45,7 @@ class CsvSection(Section):
     """Character between two columns"""
     decimal: Literal[".", ","] = "."
     """Decimal mark of numbers"""
-    encoding: Annotated[str, Field(min_length=1)] = "utf-8"
+    encoding: Text = "utf-8"
     """Encoding of the file, such as utf-8, cp1252 or utf-16"""
     na_values: list[str] = []
     """Further marks of missing values, besides empty cells, NA and null"""
@@ -55,7 +57,7 @@ class DataSection(Section):
     source: Literal["bundled", "file", "uci", "sql"]
     """Source of the table: a data set bundled with scikit-learn, a file, the UCI repository or an
     SQL query"""
-    name: Annotated[str, Field(min_length=1)] | None = None
+    name: Text | None = None
     """Name of the bundled data set, or of the UCI data set if id is not set"""
     id: PositiveCount | None = None
     """Id of the UCI data set"""
@@ -65,7 +67,7 @@ class DataSection(Section):
     url: Location | None = None
     """SQLAlchemy URL for source sql; ${NAME} is replaced by an environment variable when the
     connection is made"""
-    query: Annotated[str, Field(min_length=1)] | None = None
+    query: Text | None = None
     """SQL query that returns the table; it must be read-only"""
     target: Column | Annotated[list[Column], Field(min_length=1)] | None = None
     """Column to predict, or a list of 0/1 label columns; null uses the target of the data set, for
@@ -275,11 +277,11 @@ class SpaceSection(Section):
     max_size: PositiveCount | None = None
     """Maximum number of units in a subset; null for no limit"""
 
-    costs: dict[Column, Annotated[FiniteFloat, Field(ge=0)]] = {}
+    costs: dict[Column, NotNegative] = {}
     """What a feature, or a group as a whole, costs to obtain, such as money or time; 1 for all
     others; of subsets that are equally good the cheapest wins, where it is the smallest without
     costs"""
-    cost_weight: Annotated[FiniteFloat, Field(ge=0)] = 0.0
+    cost_weight: NotNegative = 0.0
     """How much worse a subset may be for each unit of cost that it saves: the search minimises the
     cross-validated cost plus this times the cost of the features"""
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
 from conf.base import (
     Column,
     Count,
     Fraction,
     Location,
+    NotNegative,
     Params,
     PositiveCount,
     Section,
+    Text,
     Workers,
     sentence,
 )
+from swarm.errors import nearest
 
 __all__ = [
     "ArchiveSection",
@@ -28,6 +31,7 @@ __all__ = [
     "PrefilterSection",
     "ProxySection",
     "RetriesSection",
+    "Schedule",
     "StrategySection",
     "TrackingSection",
     "WarmSection",
@@ -40,7 +44,7 @@ Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information
 class StrategySection(Section):
     """The search algorithm."""
 
-    name: Annotated[str, Field(min_length=1)] = "multiswarm"
+    name: Text = "multiswarm"
     """Name of a registered strategy"""
     params: Params = {}
     """Parameters of the strategy; others keep their defaults"""
@@ -130,7 +134,7 @@ class WarmSection(Section):
     """Subsets of columns, the best first"""
     file: Location | None = None
     """Path or fsspec URL of a features.json, published by a refresh or of a run"""
-    run: Annotated[str, Field(min_length=1)] | None = None
+    run: Text | None = None
     """Id of a run in the tracking store, whose subsets are used"""
 
     @model_validator(mode="after")
@@ -163,12 +167,12 @@ class ConfirmSection(Section):
     """Which of them is the result: score, the lowest cost; balanced, the smallest that is not worse
     than the lowest cost by more than margin; size, the smallest that is not worse than all features
     by more than margin"""
-    margin: Annotated[FiniteFloat, Field(ge=0)] = 0.005
+    margin: NotNegative = 0.005
     """Difference in cost that does not matter"""
     confidence: Annotated[FiniteFloat, Field(gt=0.5, lt=1)] = 0.95
     """Confidence with which a subset is within the margin, and level of the interval of the gain
     over all features"""
-    min_gain: Annotated[FiniteFloat, Field(ge=0)] = 0.0
+    min_gain: NotNegative = 0.0
     """With the goal score: standard errors by which the result has to beat all features on fresh
     folds; otherwise all features are the result. 0: no condition"""
 
@@ -214,9 +218,9 @@ class TrackingSection(Section):
     """MLflow tracking URI; ${NAME} is replaced by an environment variable when used"""
     artifacts: Location = "mlruns/artifacts"
     """Folder or URL for the artifacts of a new experiment"""
-    experiment: Annotated[str, Field(min_length=1)] = "swarm"
+    experiment: Text = "swarm"
     """MLflow experiment"""
-    spool: Annotated[str, Field(min_length=1)] = "mlruns/spool"
+    spool: Text = "mlruns/spool"
     """Ignored: earlier versions kept a queue here"""
     register_model: bool | Literal["auto"] = Field(default=False, alias="register")
     """Register the ensemble under the name of the run; auto does so unless all features are better;
@@ -250,3 +254,51 @@ class RetriesSection(Section):
     """Attempts per epoch before the run fails"""
     delay_seconds: Annotated[FiniteFloat, Field(ge=0, le=3600)] = 1.0
     """Seconds between attempts"""
+
+
+class ScheduleSection(Section):
+    """When ``swarm serve`` runs this configuration."""
+
+    cron: Text
+    """Cron expression: minute, hour, day of month, month and day of week; '0 4 * * 1' is every
+    Monday at 4"""
+    timezone: Text = "UTC"
+    """Time zone of the cron expression, such as Europe/Berlin"""
+
+    @field_validator("cron")
+    @classmethod
+    def _can_be_scheduled(cls, value: str) -> str:
+        # Imported here, as it is slow and only schedules need it.
+        from prefect.client.schemas.schedules import CronSchedule
+
+        try:
+            # A sixth field would be seconds, and @reboot is not a time.
+            if len(value.split()) != 5:
+                raise ValueError(value)
+            CronSchedule(cron=value)
+        except ValueError:
+            raise sentence(
+                "schedule.cron must be five fields (minute, hour, day of month, month, day of"
+                f" week) such as '0 4 * * 1' for Mondays at 4, got {value!r}"
+            ) from None
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_on_the_map(cls, value: str) -> str:
+        from zoneinfo import available_timezones
+
+        known = available_timezones()
+        if value not in known:
+            hint = nearest(value, sorted(known)) or "; set it to UTC"
+            raise sentence(
+                "schedule.timezone must be a name of the time zone database, such as"
+                f" Europe/Berlin, got {value!r}{hint}"
+            )
+        return value
+
+
+Schedule = Annotated[
+    ScheduleSection | None,
+    Field(description="When `swarm serve` runs this configuration; null for no schedule"),
+]

@@ -53,7 +53,7 @@ def main() -> None:
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")
     from conf.load import load_refresh
-    from flows.cli_champion import champion, rollback
+    from flows.cli_stored import champion, rollback
     from flows.prefect_server import start_prefect
     from flows.refresh import refresh
 

@@ -40,9 +40,7 @@ from swarm.problem.target import task_of
 from swarm.strategies.catalogue import make
 from tasks.preparation import Prepared, check_test_metrics, prepare
 from tasks.sources import read_raw
-from tasks.sources._assemble import assemble
-from tasks.sources._checks import check_features
-from tasks.sources._dates import parsed_dates
+from tasks.sources._assemble import assemble, check_features, parsed_dates
 from tasks.sources._raw import Raw, name_list, unknown_column
 from tasks.split import horizon_findings, split, time_findings
 from tasks.table import Table

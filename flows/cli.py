@@ -6,41 +6,19 @@ import json
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+import time
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from flows.cli_champion import champion, refresh, rollback
-from flows.cli_check import check
-from flows.cli_flow import checked, interruptible
-from flows.cli_init import init
-from flows.cli_nested import nested
-from flows.cli_options import (
-    AsJson,
-    Config,
-    Quiet,
-    RunId,
-    Set,
-    Uri,
-    Verbose,
-    artifact_of,
-    tracking_of,
-    warm_setting,
-)
-from flows.cli_plan import plan
-from flows.cli_report import report
-from flows.cli_runs import runs
-from flows.cli_serve import serve
-from flows.cli_servers import down, ui, up
-from flows.cli_stability import stability
-from flows.findings import Mute
-from flows.prefect_server import PrefectServer, launch_prefect, lost_connection
-from flows.terminal import echo
-from flows.warnings_and_logs import show_warnings_once
-from swarm.errors import ConfigError, InputError, StoreError, SwarmError
-
-if TYPE_CHECKING:
-    from conf.schema import SelectConfig
+from flows.cli_flows import compare, nested, refresh, resume, select, stability
+from flows.cli_options import Config, Mute, Set, echo_json, loaded
+from flows.cli_servers import down, serve, ui, up
+from flows.cli_stored import champion, features, report, rollback, runs
+from flows.prefect_server import lost_connection
+from flows.terminal import echo, show_warnings_once
+from swarm.errors import InputError, StoreError, SwarmError
 
 __all__ = ["app", "main"]
 
@@ -51,6 +29,8 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Show and validate configurations.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+
+_MOST_DROPPED = 10
 
 
 def _print_version(wanted: bool) -> None:
@@ -73,91 +53,104 @@ def about(
     """Select the features with which a model does best, and measure how good they are."""
 
 
-@app.command()
-def select(
-    config: Config,
-    set_: Set = None,
-    warm: Annotated[
-        str | None,
+def init(
+    table: Annotated[str, typer.Argument(help="A CSV or Parquet file.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
+    out: Annotated[
+        Path | None,
         typer.Option(
-            "--warm",
-            metavar="FILE|RUN_ID",
-            help="Start from the subsets of a features.json, or of an earlier run.",
+            "--out",
+            metavar="FILE",
+            help="File to write; default: the name of the table with .yaml, in this folder.",
         ),
     ] = None,
-    mute: Mute = None,
-    as_json: AsJson = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Search for the best subset of features, evaluate it, and log the run to MLflow.
+    """Look at a table and write a commented configuration for it.
 
-    Example: swarm select default --set budget.epochs=20
+    Example: swarm init my.csv --target y, then swarm check my.yaml and swarm select my.yaml.
+    Exit status: 0 without errors, 2 with errors.
     """
-    with launch_prefect() as server:
-        from conf.load import load_select
+    file = out or Path(Path(table).name.split(".")[0] + ".yaml")
+    if file.exists() and not force:
+        raise InputError(f"{file} exists already; pass --force to overwrite it, or --out")
+    from flows.initial_config import first_without_errors
 
-        loaded = load_select(config, [*(set_ or ()), *warm_setting(warm)])
-        _run(server, loaded, mute, None, 0 if quiet else 1 + verbose, as_json)
+    profile, text, told = first_without_errors(table, target)
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {file}: {error.strerror}; pass another --out") from None
+    echo(
+        f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, {profile.n_features:,} "
+        f"column{'s' * (profile.n_features != 1)} to choose from, {len(profile.dropped):,} dropped"
+    )
+    reasons = list(profile.dropped.items())
+    echo(*(f"dropped {name}: {why}" for name, why in reasons[:_MOST_DROPPED]), indent=8)
+    if len(reasons) > _MOST_DROPPED:
+        echo(f"and {len(reasons) - _MOST_DROPPED:,} more in {file}")
+    echo(*(f"{each.severity:<8}{each}" for each in told), indent=8)
+    if any(each.severity == "error" for each in told):
+        echo(f"{file} cannot be run: correct its errors, then swarm check {file}")
+        raise typer.Exit(2)
+    echo(f"next: read {file}, then swarm check {file}; swarm select {file}")
 
 
-@app.command()
-def compare(
+def check(
     config: Config,
     set_: Set = None,
     mute: Mute = None,
-    new: Annotated[
-        bool, typer.Option("--new", help="Start a new comparison, even if one is unfinished.")
-    ] = False,
-    as_json: AsJson = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Compare strategies on data sets; run it again to continue an unfinished comparison.
+    """Read the data and list all errors and findings at once; nothing is searched or stored.
 
-    Example: swarm compare compare
+    Example: swarm check my.yaml --mute SWM112. Exit status: 0 without errors, 1 with errors.
     """
-    verbosity = 0 if quiet else 1 + verbose
-    with launch_prefect() as server:
-        from conf.load import load_compare
+    from flows.checking import all_findings
 
-        with checked(server, load_compare(config, set_ or ()), mute, verbosity) as loaded:
-            from flows.compare import FailedSearches
-            from flows.compare import compare as flow
-            from flows.compare_summary import comparison_as_json, print_comparison
-    failed = None
-    with interruptible("run the same command to continue"):
-        try:
-            compared = flow(loaded, new, verbosity)
-        except FailedSearches as error:
-            if error.compared is None:
-                raise
-            compared, failed = error.compared, error
+    _, told = all_findings(config, set_ or (), mute or ())
+    severities = [each.severity for each in told]
+    counts = {name: severities.count(name) for name in ("error", "warning", "note")}
     if as_json:
-        typer.echo(comparison_as_json(compared, loaded))
+        findings = [each.as_dict() for each in told]
+        echo_json({"config": config, "counts": counts, "findings": findings})
     else:
-        print_comparison(compared, loaded)
-    if failed is not None:
-        raise failed
+        echo(*(f"{each.severity:<8}{each}" for each in told), indent=8)
+        some = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items() if n]
+        typer.echo(f"{config}: {', '.join(some) or 'no findings'}")
+    if counts["error"]:
+        raise typer.Exit(1)
 
 
-app.command()(init)
-app.command()(check)
-app.command()(refresh)
-app.command()(champion)
-app.command()(rollback)
-app.command()(serve)
-app.command()(report)
-app.command()(runs)
-app.command()(plan)
-app.command()(nested)
-app.command()(stability)
-app.command()(up)
-app.command()(down)
-app.command()(ui)
+def plan(
+    config: Config,
+    set_: Set = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Time a few subsets and estimate the time of all stages of a run. Nothing is stored.
+
+    Models are trained in this process, on one thread; neither the archive nor MLflow is used. All
+    estimates are ranges.
+
+    Example: swarm plan default
+    """
+    from conf.check import check as check_config
+
+    checked = loaded("select", config, set_)
+    began = time.perf_counter()
+    check_config(checked)
+    from flows.planning import LABEL, as_dict, lines, plan_search
+    from flows.progress import say
+
+    importing = time.perf_counter() - began
+    tell = say if sys.stderr.isatty() else lambda text: None
+    found = plan_search(checked, tell, importing)
+    if as_json:
+        echo_json(as_dict(found))
+    else:
+        echo(*lines(found), indent=LABEL)
 
 
-@app.command()
 def strategies(
     name: Annotated[
         str | None, typer.Argument(help="Show the parameters of this strategy.")
@@ -172,56 +165,12 @@ def strategies(
     print_strategies(name)
 
 
-@app.command()
-def resume(
-    run_id: RunId,
-    set_: Set = None,
-    mute: Mute = None,
-    tracking_uri: Uri = None,
-    as_json: AsJson = False,
-    verbose: Verbose = 0,
-    quiet: Quiet = False,
-) -> None:
-    """Resume an interrupted run, or extend a finished one.
-
-    Example: swarm resume RUN_ID --set budget.epochs=200
-    """
-    with launch_prefect() as server:
-        from conf.later_keys import earlier_values
-        from conf.load import RefreshConfig, from_yaml, only_select
-        from conf.text import parse
-
-        text = artifact_of(run_id, "config.yaml", tracking_uri)
-        origin = f"the configuration of run {run_id}"
-        changes = [*earlier_values(parse(text, origin)), *(set_ or ())]
-        loaded = only_select(from_yaml(text, origin, changes, {}), origin, "CONFIG")
-        if isinstance(loaded, RefreshConfig):
-            raise ConfigError(
-                f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, which"
-                " reuses all evaluations"
-            )
-        _run(server, loaded, mute, run_id, 0 if quiet else 1 + verbose, as_json)
-
-
-@app.command()
-def features(
-    run_id: RunId,
-    of_champion: Annotated[
-        bool, typer.Option("--champion", help="RUN_ID is the name of a champion.")
-    ] = False,
-    tracking_uri: Uri = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print the selected features of a run, one per line.
-
-    Example: swarm features RUN_ID --json
-    """
-    if of_champion:
-        from tasks.refresh.champion import Champions
-
-        run_id = Champions(tracking_of(tracking_uri)).required(run_id).run_id
-    text = artifact_of(run_id, "features.json", tracking_uri)
-    typer.echo(text.rstrip() if as_json else "\n".join(json.loads(text)["features"]))
+# In the order in which the help lists them.
+for _command in (
+    *(select, compare, init, check, refresh, champion, rollback, serve, report, runs, plan),
+    *(nested, stability, up, down, ui, strategies, resume, features),
+):
+    app.command()(_command)
 
 
 @config_app.command("show")
@@ -272,11 +221,10 @@ def main() -> None:
     show_warnings_once()
     try:
         app()
-    except (InputError, StoreError) as error:
-        _complain(error)
-        sys.exit(2)
     except SwarmError as error:
         _complain(error)
+        if isinstance(error, InputError | StoreError):
+            sys.exit(2)
         for note in getattr(error, "__notes__", ()):
             echo(note, err=True)
         sys.exit(1)
@@ -304,25 +252,6 @@ def _quieten() -> None:
     os.environ.setdefault("DO_NOT_TRACK", "1")
     # It warns if a command ends right after it has emitted an event.
     logging.getLogger("EventsWorker").setLevel(logging.ERROR)
-
-
-def _run(
-    server: PrefectServer,
-    config: SelectConfig,
-    mute: list[str] | None,
-    run_id: str | None,
-    verbosity: int,
-    as_json: bool,
-) -> None:
-    with checked(server, config, mute, verbosity) as config:
-        from flows.select import select as flow
-        from flows.summary import print_summary, summary_as_json
-    with interruptible("all evaluations so far are in the archive"):
-        outcome = flow(config, run_id, verbosity)
-    if as_json:
-        typer.echo(summary_as_json(outcome, config))
-    else:
-        print_summary(outcome, config)
 
 
 if __name__ == "__main__":

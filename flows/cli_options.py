@@ -1,35 +1,46 @@
-"""Arguments and options that several commands share."""
+"""What commands share: arguments and options, the start of a flow, and access to a store."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from flows.terminal import echo
-from flows.warnings_and_logs import enable_logs, hide_warnings
+from flows.prefect_server import launch_prefect
+from flows.terminal import echo, enable_logs, hide_warnings
 from swarm.errors import InputError
+from swarm.findings.registry import check_mute
 
 if TYPE_CHECKING:
+    from conf.load import AnyConfig
     from conf.run_sections import TrackingSection
 
 __all__ = [
     "AsJson",
     "Config",
+    "Mute",
     "Quiet",
     "RunId",
     "Set",
     "Uri",
     "Verbose",
     "artifact_of",
+    "echo_json",
     "has_runs",
-    "tell_ignored_uri",
+    "interruptible",
+    "loaded",
+    "starting",
     "tracking_of",
     "warm_setting",
+    "with_mute",
 ]
+
+C = TypeVar("C", bound="AnyConfig")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")]
 Config = Annotated[
@@ -38,6 +49,12 @@ Config = Annotated[
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key: --set budget.epochs=5."),
+]
+Mute = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mute", metavar="CODE", help="Do not report findings with this code: --mute SWM112."
+    ),
 ]
 RunId = Annotated[str, typer.Argument(help="Id of an MLflow run.")]
 Uri = Annotated[
@@ -66,6 +83,60 @@ Quiet = Annotated[
         help="Print only the result, no progress or warnings.",
     ),
 ]
+
+
+def loaded(
+    kind: Literal["select", "compare", "refresh"], path: str, settings: Sequence[str] | None
+) -> Any:
+    """Load a configuration of a kind."""
+    from conf import load
+
+    return getattr(load, f"load_{kind}")(path, settings or ())
+
+
+def with_mute(config: Any, codes: Sequence[str] | None) -> Any:
+    """Return a configuration with the codes of the command line added to its own.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such code, or it is that of an error.
+    """
+    given = codes or ()
+    check_mute(given)
+    return config.model_copy(update={"mute": list(dict.fromkeys([*config.mute, *given]))})
+
+
+@contextmanager
+def starting(
+    load: Callable[[], C], verbosity: int, mute: Sequence[str] | None = None
+) -> Iterator[C]:
+    """Load and check a configuration, then import in the block what is slow, as Prefect starts."""
+    with launch_prefect() as server:
+        from conf.check import check
+
+        config = with_mute(load(), mute)
+        check(config)
+        if verbosity:
+            _tell_ignored_uri(config.tracking)
+        with server.starting(verbosity):
+            yield config
+
+
+@contextmanager
+def interruptible(remedy: str) -> Iterator[None]:
+    """Exit with a message after Ctrl-C; typer would exit without one."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        notes = getattr(interrupt, "__notes__", ())
+        typer.echo("; ".join(["interrupted", remedy, *notes]), err=True)
+        raise typer.Exit(130) from None
+
+
+def echo_json(data: Any) -> None:
+    """Print data as JSON."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def warm_setting(warm: str | None) -> list[str]:
@@ -102,7 +173,7 @@ def tracking_of(uri: str | None, *, create: bool = False) -> Any:
 
     # Not by `flows.tracking`: what writes runs imports pandas, scikit-learn and Prefect.
     section = _tracking_section(uri)
-    tell_ignored_uri(section)
+    _tell_ignored_uri(section)
     if not create and not _may_exist(section):
         raise InputError(
             f"there are no runs in {section.uri!r}, which does not exist; change to the folder of "
@@ -112,7 +183,7 @@ def tracking_of(uri: str | None, *, create: bool = False) -> Any:
     return open_tracking(section.uri, section.experiment, artifacts)
 
 
-def tell_ignored_uri(section: TrackingSection) -> None:
+def _tell_ignored_uri(section: TrackingSection) -> None:
     """Warn that MLflow's own variable has no effect, if the tracking store is the default."""
     is_default = section.uri == type(section).model_fields["uri"].default
     if os.environ.get("MLFLOW_TRACKING_URI", section.uri) != section.uri and is_default:
@@ -132,7 +203,7 @@ def _tracking_section(uri: str | None) -> TrackingSection:
 
 def artifact_of(run_id: str, path: str, uri: str | None) -> str:
     """Read a text artifact of a run; from an SQLite store without importing MLflow."""
-    from tasks.tracking.local_artifact import local_artifact
+    from tasks.tracking.store import local_artifact
 
     found = local_artifact(_tracking_section(uri).uri, run_id, path)
     if found is not None:

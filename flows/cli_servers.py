@@ -1,4 +1,4 @@
-"""The commands ``swarm up``, ``swarm down`` and ``swarm ui``."""
+"""The commands about servers: up, down, ui, and serve, which runs schedules."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli_options import Uri, tracking_of
+from flows.cli_options import Set, Uri, tracking_of
 from flows.prefect_server import (
     LOCAL_API,
     RECORD,
@@ -24,11 +24,16 @@ from flows.prefect_server import (
     health,
     last_lines,
     prefect_home,
+    prefect_is_there,
     recorded,
+    start_prefect,
 )
-from swarm.errors import StoreError
+from swarm.errors import ConfigError, StoreError
 
-__all__ = ["down", "ui", "up"]
+if TYPE_CHECKING:
+    from conf.load import AnyConfig
+
+__all__ = ["down", "serve", "ui", "up"]
 
 # Logs of the servers that `swarm up` starts.
 _LOGS = Path("mlruns", "logs")
@@ -36,11 +41,16 @@ _MOST_SECONDS = 600.0
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(help="Port to listen on.")]
+Configs = Annotated[
+    list[str], typer.Argument(help="YAML files, or names of shipped ones, each with a schedule.")
+]
+Limit = Annotated[
+    int, typer.Option(min=1, help="Maximum number of concurrent runs on this machine.")
+]
 
 
 def up(
-    tracking_uri: Uri = None,
-    port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000,
+    tracking_uri: Uri = None, port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000
 ) -> None:
     """Start Prefect and MLflow in the background, on this machine only; `swarm down` stops them.
 
@@ -201,3 +211,59 @@ def _serves(address: str) -> bool:
 def _write(servers: list[Server]) -> None:
     text = json.dumps([asdict(server) for server in servers], indent=1)
     RECORD.write_text(text, encoding="utf-8")
+
+
+def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
+    """Run configurations on their schedules (schedule.cron), until Ctrl-C or SIGTERM.
+
+    Example: swarm serve nightly.yaml weekly.yaml
+    """
+    # Runs log to the server.
+    if os.environ.get("PREFECT_LOGGING_LEVEL") == "CRITICAL":
+        os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"
+    from conf.check import check
+    from conf.load import load
+
+    loaded = [(each, load(each, set_ or ())) for each in configs]
+    for origin, config in loaded:
+        if config.schedule is None:
+            raise ConfigError(
+                f"{origin} has no schedule.cron; set it, such as to '0 4 * * 1' for Mondays at 4"
+            )
+        check(config)
+    _refuse_duplicates(loaded)
+    if not prefect_is_there():
+        raise StoreError(
+            "schedules need a permanent Prefect server, and PREFECT_API_URL is not set; run"
+            " `swarm up`, or set PREFECT_API_URL to the address of a running server"
+        )
+    start_prefect()
+    from flows.deployed import deployment_of, serve_until_stopped
+
+    deployments = [deployment_of(config) for _, config in loaded]
+    for made in deployments:
+        schedule = made.schedules[0].schedule
+        typer.echo(f"{made.flow_name}/{made.name}  {schedule.cron}  ({schedule.timezone})")
+    typer.echo(
+        "waiting for the schedules (Ctrl-C stops and pauses them until the next `swarm serve`)"
+    )
+    serve_until_stopped(deployments, limit)
+
+
+def _refuse_duplicates(loaded: Sequence[tuple[str, AnyConfig]]) -> None:
+    """Refuse configurations that share a deployment or a champion."""
+    from conf.schema import RefreshConfig
+    from flows.flow_runs import flow_name
+
+    seen: dict[tuple[str, str], str] = {}
+    for origin, config in loaded:
+        marks = [("name", f"{flow_name(config)}/{config.name}")]
+        if isinstance(config, RefreshConfig):
+            marks.append(("champion", config.champion_name))
+        for mark in marks:
+            if mark in seen:
+                raise ConfigError(
+                    f"{seen[mark]} and {origin} have the same {mark[0]} {mark[1]!r}; rename one, or"
+                    " serve only one of them"
+                )
+            seen[mark] = origin

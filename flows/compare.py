@@ -19,12 +19,11 @@ from prefect.futures import PrefectFuture
 from threadpoolctl import threadpool_limits
 
 from conf.check import check
-from conf.compare_schema import CompareConfig
 from conf.estimator import build_estimator, build_selector
 from conf.later_keys import without_later_keys
 from conf.load import as_yaml
 from conf.resolve import fold_kind
-from flows.compare_progress import CellDisplay, cell_display
+from conf.schema import CompareConfig
 from flows.compare_runner import (
     as_they_finish,
     connected,
@@ -40,9 +39,8 @@ from flows.configured import (
     prepare_as_configured,
     probe_as_configured,
 )
-from flows.findings import tell, warnings_of
 from flows.flow_runs import COMMAND_FLOW
-from flows.progress import say, show_stage
+from flows.progress import Display, cell_display, say, show_stage, tell, warnings_of
 from flows.stages import Stage
 from flows.tracking import logged_parameters, tracking_as_configured, wait_for_log
 from swarm.errors import EvaluationError, InputError
@@ -53,10 +51,12 @@ from swarm.strategies.catalogue import make
 from swarm.validation.comparison import Comparison
 from swarm.validation.comparison import compare as compare_cells
 from swarm.validation.metrics import cost_label
-from tasks.compare_files import (
+from tasks.comparison import (
+    SearchRuns,
     by_strategy,
     package_versions,
     parent_metrics,
+    unfinished,
     write_comparison,
 )
 from tasks.search_cell import (
@@ -70,7 +70,6 @@ from tasks.search_cell import (
 )
 from tasks.steps import positive_of
 from tasks.tracking import Tracking
-from tasks.tracking.comparison import SearchRuns, unfinished
 from tasks.tracking.note import note
 from tasks.tracking.run_log import RunLog, describe_run, failure
 
@@ -170,37 +169,36 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
     text = f"reading and preparing {len(config.datasets)} data set"
     text += "s" * (len(config.datasets) != 1)
     with show_stage(Stage.PREPARE, verbosity, text=text):
-        prepared, told = _prepared(config)
-        url = archive_url(config.archive)
-        Archive(url).close()
+        prepared = _Prepared.of(config)
+        Archive(prepared.url).close()
         tracking = tracking_as_configured(config.tracking)
-        _probe(config, prepared, url)
+        prepared.probe()
         log, resumed = _open_log(config, tracking, new)
     with log:
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
-        for name, own in told.items():
+        for name, own in prepared.findings.items():
             for each in own:
                 tell([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
         with show_stage(Stage.SEARCH, verbosity, text="evaluating all features"):
-            everything = _everything(config, prepared, url)
+            everything = prepared.everything()
         cells = [
             Cell(dataset, label, seed)
             for dataset in config.datasets
             for seed in config.seed_list
             for label in config.strategies
         ]
-        problems = {key: data.problem.fingerprint() for key, data in prepared.items()}
+        problems = {key: data.problem.fingerprint() for key, data in prepared.data.items()}
         runs = SearchRuns(log)
-        wanted = {cell: problems[_key(config, cell.dataset, cell.seed)] for cell in cells}
+        wanted = {cell: problems[prepared.key(cell)] for cell in cells}
         earlier = runs.finished(wanted) if resumed else []
-        found = {result.cell: result for result in earlier if result.cell in set(cells)}
+        found = {result.cell: result for result in earlier if result.cell in wanted}
         if resumed:
             say(f"continuing: {len(found)} of {len(cells)} searches are finished", verbosity)
         read_back = len(found)
         left = [cell for cell in cells if cell not in found]
         say(f"{Stage.SEARCH.line}: {len(left)} searches", verbosity)
         with cell_display(len(cells), len(found), verbosity) as shown, one_server():
-            fresh, failed = _searched(config, left, prepared, url, runs, shown, stop)
+            fresh, failed = _searched(prepared, left, runs, shown, stop)
             found |= fresh
         lost = {cell.strategy for cell in failed}
         results = [
@@ -213,9 +211,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         run = None
         if results:
             with show_stage(Stage.REPORT, verbosity):
-                run = _concluded(
-                    config, results, prepared, everything, log, read_back, told, bool(lost)
-                )
+                run = _concluded(prepared, results, everything, log, read_back, bool(lost))
         wait_for_log(log, verbosity)
         if failed:
             cell, reason = next(iter(failed.items()))
@@ -237,67 +233,97 @@ Findings = Mapping[str, tuple[Finding, ...]]
 _Key = tuple[str, int]
 
 
-def _key(config: CompareConfig, dataset: str, seed: int) -> _Key:
-    """Return the key of the prepared data of a search."""
-    return dataset, config.shift(seed)
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """The data sets of a comparison, and what of them is the same for all searches."""
 
+    config: CompareConfig
+    data: Mapping[_Key, PreparedData]
+    findings: Findings
+    url: str
 
-def _prepared(config: CompareConfig) -> tuple[dict[_Key, PreparedData], Findings]:
-    """Fetch and prepare every data set, so that bad input is reported before any search.
+    @classmethod
+    def of(cls, config: CompareConfig) -> _Prepared:
+        """Fetch and prepare every data set, so that bad input is reported before any search.
 
-    Of each code, the findings have the first one of a data set, whatever its resamples.
-    """
-    first, needs = next(iter(config.strategies)), _needs(config)
-    prepared, told = dict[_Key, PreparedData](), dict[str, dict[str, Finding]]()
-    for name in config.datasets:
-        with _named(name):
-            table = fetched(config.as_select(name, first))
-            for seed in config.seed_list:
-                key = _key(config, name, seed)
-                if key in prepared:
-                    continue
-                select = config.as_select(name, first, seed)
-                split = config.own_split(name) is not None
-                prepared[key] = prepare_as_configured(
-                    select, table, needs=needs, seed=0, split=split
-                )
-                fresh = {each.code: each for each in prepared[key].findings}
-                told[name] = {**fresh, **told.get(name, {})}
-    findings = {name: unmuted(own.values(), config.mute) for name, own in told.items()}
-    return prepared, findings
-
-
-def _everything(
-    config: CompareConfig, prepared: Mapping[_Key, PreparedData], url: str
-) -> dict[str, tuple[float, int]]:
-    """Return the mean cost of all features of each data set, and their number."""
-    found = {}
-    for name in config.datasets:
-        own = [data.problem for (dataset, _), data in prepared.items() if dataset == name]
-        costs = [cost_of_all(problem, url) for problem in own]
-        found[name] = sum(costs) / len(costs), own[0].space.n_columns
-    return found
-
-
-def _test_everything(prepared: Mapping[_Key, PreparedData]) -> dict[str, float]:
-    """Return the mean cost of all features on the test rows of each data set that has some."""
-    costs: dict[str, list[float]] = {}
-    for (name, _), data in prepared.items():
-        if data.test is None:
-            continue
-        columns = data.problem.space.subset(~data.problem.space.forbidden)
-        costs.setdefault(name, []).append(cost_on_test_rows(data.problem, columns, data.test))
-    return {name: sum(each) / len(each) for name, each in costs.items()}
-
-
-def _probe(config: CompareConfig, prepared: Mapping[_Key, PreparedData], url: str) -> None:
-    """Probe the model of every data set before a run is opened."""
-    first = next(iter(config.strategies))
-    with closing(Archive(url)) as archive:
-        for (name, _), data in prepared.items():
+        Of each code, the findings have the first one of a data set, whatever its resamples.
+        """
+        first, needs = next(iter(config.strategies)), _needs(config)
+        prepared, told = dict[_Key, PreparedData](), dict[str, dict[str, Finding]]()
+        for name in config.datasets:
             with _named(name):
-                select = config.as_select(name, first)
-                probe_as_configured(select, data, plan_as_configured(select, data), archive)
+                table = fetched(config.as_select(name, first))
+                split = config.own_split(name) is not None
+                for seed in config.seed_list:
+                    key = name, config.shift(seed)
+                    if key in prepared:
+                        continue
+                    select = config.as_select(name, first, seed)
+                    data = prepare_as_configured(select, table, needs=needs, seed=0, split=split)
+                    fresh = {each.code: each for each in data.findings}
+                    prepared[key], told[name] = data, {**fresh, **told.get(name, {})}
+        findings = {name: unmuted(own.values(), config.mute) for name, own in told.items()}
+        return cls(config, prepared, findings, archive_url(config.archive))
+
+    @property
+    def by_dataset(self) -> dict[str, list[PreparedData]]:
+        """The resamples of each data set."""
+        return {
+            name: [data for (dataset, _), data in self.data.items() if dataset == name]
+            for name in self.config.datasets
+        }
+
+    def key(self, cell: Cell) -> _Key:
+        """Return the key of the data of a search."""
+        return cell.dataset, self.config.shift(cell.seed)
+
+    def probe(self) -> None:
+        """Probe the model of every data set before a run is opened."""
+        first = next(iter(self.config.strategies))
+        with closing(Archive(self.url)) as archive:
+            for (name, _), data in self.data.items():
+                with _named(name):
+                    select = self.config.as_select(name, first)
+                    probe_as_configured(select, data, plan_as_configured(select, data), archive)
+
+    def everything(self) -> dict[str, tuple[float, int]]:
+        """Return the mean cost of all features of each data set, and their number."""
+        return {
+            name: (
+                _mean([cost_of_all(data.problem, self.url) for data in own]),
+                own[0].problem.space.n_columns,
+            )
+            for name, own in self.by_dataset.items()
+        }
+
+    def test_everything(self) -> dict[str, float]:
+        """Return the mean cost of all features on the test rows of each data set that has some."""
+        costs: dict[str, list[float]] = {}
+        for (name, _), data in self.data.items():
+            if data.test is not None:
+                columns = data.problem.space.subset(~data.problem.space.forbidden)
+                cost = cost_on_test_rows(data.problem, columns, data.test)
+                costs.setdefault(name, []).append(cost)
+        return {name: _mean(own) for name, own in costs.items()}
+
+    def row_counts(self) -> dict[str, tuple[float, float]]:
+        """Return the mean number of training and test rows of each data set."""
+        return {
+            name: (
+                _mean([len(data.train.features) for data in own]),
+                _mean([len(data.test.features) for data in own if data.test is not None]),
+            )
+            for name, own in self.by_dataset.items()
+        }
+
+    def positive(self) -> dict[str, str]:
+        """Return the positive class of each data set with two classes."""
+        found = {name: positive_of(own[-1].problem) for name, own in self.by_dataset.items()}
+        return {name: str(label) for name, label in found.items() if label is not None}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 @contextmanager
@@ -373,23 +399,16 @@ def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[Run
 
 
 def _searched(
-    config: CompareConfig,
-    cells: Sequence[Cell],
-    prepared: Mapping[_Key, PreparedData],
-    archive: str,
-    runs: SearchRuns,
-    shown: CellDisplay,
-    stop: Path,
+    prepared: _Prepared, cells: Sequence[Cell], runs: SearchRuns, shown: Display, stop: Path
 ) -> tuple[dict[Cell, CellResult], dict[Cell, Exception]]:
     """Run the searches, and return results and failures; this process logs each as it finishes."""
-    tags = {key: describe_run(data.problem, key[0], "", 0) for key, data in prepared.items()}
-    submit = _submitter(config, prepared, archive, stop, runs, tags)
+    runner = prepared.config.runner
+    submit = _submitter(prepared, stop, runs)
     found: dict[Cell, CellResult] = {}
     failed: dict[Cell, Exception] = {}
     try:
-        check_connection = connection_check(config.runner.kind, config.runner.address)
-        ended = as_they_finish(cells, submit, config.runner.workers, check_connection)
-        for cell, future in ended:
+        check_connection = connection_check(runner.kind, runner.address)
+        for cell, future in as_they_finish(cells, submit, runner.workers, check_connection):
             try:
                 found[cell] = future.result(raise_on_failure=True)
             except Exception as error:
@@ -407,19 +426,16 @@ def _searched(
 
 
 def _submitter(
-    config: CompareConfig,
-    prepared: Mapping[_Key, PreparedData],
-    archive: str,
-    stop: Path,
-    runs: SearchRuns,
-    tags: Mapping[_Key, Mapping[str, str]],
+    prepared: _Prepared, stop: Path, runs: SearchRuns
 ) -> Callable[[Cell], PrefectFuture[Any]]:
     """Return a function that submits a search to the task runner and opens its run."""
+    config, url = prepared.config, prepared.url
+    tags = {key: describe_run(data.problem, key[0], "", 0) for key, data in prepared.data.items()}
     retries = config.retries.attempts, config.retries.delay_seconds
 
     def submit(cell: Cell) -> PrefectFuture[Any]:
-        key = _key(config, cell.dataset, cell.seed)
-        data, section = prepared[key], config.strategies[cell.strategy]
+        key = prepared.key(cell)
+        data, section = prepared.data[key], config.strategies[cell.strategy]
         kind = "selector" if config.is_selector(cell.strategy) else "strategy"
         name = section.selector or config.strategy(cell.strategy).name
         known = {"dataset": cell.dataset, f"{kind}.name": name, "seed": cell.seed}
@@ -430,11 +446,11 @@ def _submitter(
             assert data.test is not None
             chosen = _selector(config, cell)
             selecting = run_selector.retried(*retries).with_options(task_run_name=cell.name)
-            return selecting.submit(cell, chosen, data.problem, archive, stop, data.test)
+            return selecting.submit(cell, chosen, data.problem, url, stop, data.test)
         select = config.as_select(cell.dataset, cell.strategy, cell.seed)
         plan = plan_as_configured(select, data, cell.seed)
         searching = run_cell.retried(*retries).with_options(task_run_name=cell.name)
-        return searching.submit(cell, plan, archive, stop, data.test)
+        return searching.submit(cell, plan, url, stop, data.test)
 
     return submit
 
@@ -449,22 +465,21 @@ def _selector(config: CompareConfig, cell: Cell) -> ConfiguredSelector:
 
 
 def _concluded(
-    config: CompareConfig,
+    prepared: _Prepared,
     results: Sequence[CellResult],
-    prepared: Mapping[_Key, PreparedData],
     everything: Mapping[str, tuple[float, int]],
     log: RunLog,
     read_back: int,
-    told: Findings,
     partial: bool,
 ) -> ComparisonRun:
     """Compute tables and tests, write the figures, and log them.
 
     Of a partial comparison, which is completed later, only files are logged.
     """
+    config, told = prepared.config, prepared.findings
     cells = pd.DataFrame([result.row() for result in results])
     compared = list(dict.fromkeys(cells["strategy"]))
-    test_everything = _test_everything(prepared)
+    test_everything = prepared.test_everything()
     judged = test_everything if config.is_judged_on_test else {}
     baseline = {name: (judged.get(name, cost), size) for name, (cost, size) in everything.items()}
     comparison = compare_cells(
@@ -473,7 +488,7 @@ def _concluded(
         reference=config.reference if config.reference in compared else None,
         alpha=config.alpha,
         judged_by="test_cost" if config.is_judged_on_test else "cost",
-        resampled=_row_counts(prepared) if config.resample else None,
+        resampled=prepared.row_counts() if config.resample else None,
     )
     limits = {k: v for k, v in config.budget.model_dump().items() if v is not None}
     facts = {
@@ -482,7 +497,9 @@ def _concluded(
         "seeds": ", ".join(str(seed) for seed in config.seed_list),
         "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
     }
-    labels = {name: cost_label(data.problem.scoring) for (name, _), data in prepared.items()}
+    labels = {
+        name: cost_label(own[-1].problem.scoring) for name, own in prepared.by_dataset.items()
+    }
     data = ComparisonData(
         config.name,
         config.description,
@@ -494,7 +511,7 @@ def _concluded(
         package_versions(),
         test_everything,
         by_strategy(results, lambda result: result.features),
-        _positive(prepared),
+        prepared.positive(),
     )
     files = write_comparison(data, cells)
     listed = {name: [each.as_dict() for each in own] for name, own in told.items()}
@@ -510,22 +527,3 @@ def _concluded(
     return ComparisonRun(
         log.run_id, comparison, cells, everything, read_back, told, test_everything
     )
-
-
-def _positive(prepared: Mapping[_Key, PreparedData]) -> dict[str, str]:
-    """Return the positive class of each data set with two classes."""
-    found = {name: positive_of(data.problem) for (name, _), data in prepared.items()}
-    return {name: str(label) for name, label in found.items() if label is not None}
-
-
-def _row_counts(prepared: Mapping[_Key, PreparedData]) -> dict[str, tuple[float, float]]:
-    """Return the mean number of training and test rows of each data set."""
-    counts: dict[str, list[tuple[int, int]]] = {}
-    for (name, _), data in prepared.items():
-        assert data.test is not None
-        own = len(data.train.features), len(data.test.features)
-        counts.setdefault(name, []).append(own)
-    return {
-        name: (sum(a for a, _ in each) / len(each), sum(b for _, b in each) / len(each))
-        for name, each in counts.items()
-    }

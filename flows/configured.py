@@ -45,6 +45,7 @@ __all__ = [
     "fetched",
     "plan_as_configured",
     "prepare_as_configured",
+    "prepare_run",
     "probe_as_configured",
     "refuse_warm_start",
     "with_warm_subsets",
@@ -143,6 +144,18 @@ def prepare_as_configured(
         )
     told = unmuted([*findings, *prepared.findings], config.mute)
     return PreparedData(**{**vars(prepared), "findings": told}, train=train, test=test)
+
+
+def prepare_run(
+    config: SelectConfig, table: Table, warm: Sequence[Sequence[str]] = ()
+) -> PreparedData:
+    """Prepare a select run, whose report needs distances and clusters, whatever the strategy needs.
+
+    `warm` has further subsets.
+    """
+    strategy = make(config.strategy.name, config.strategy.params)
+    needs = ("distance", "clusters", *strategy.needs)
+    return prepare_as_configured(config, table, needs=needs, warm=warm)
 
 
 def with_warm_subsets(config: _Config, tracking: Tracking | None = None) -> _Config:

@@ -12,10 +12,9 @@ from typing import Any
 from prefect import runtime
 from prefect.client.orchestration import get_client
 
-from conf.compare_schema import CompareConfig
 from conf.load import AnyConfig, from_yaml
 from conf.problem_sections import DataSection
-from conf.refresh_schema import RefreshConfig
+from conf.schema import CompareConfig, RefreshConfig
 from conf.text import render
 from flows.tracking import tracking_as_configured
 from tasks.flow_run import FLOW_RUN_TAG

@@ -8,13 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.profile import Profile
-from tasks.sources._sniff import CsvStyle
+from conf.load import from_yaml
+from flows.checking import findings_of
+from swarm.findings import Finding, unmuted
+from tasks.profile import Profile, profile_of
+from tasks.sources import read_raw
+from tasks.sources._sniff import CsvStyle, sniffed
 
-__all__ = ["PLANS", "initial_config", "plans_of"]
+__all__ = ["first_without_errors"]
 
 # How rows are divided: split.kind and folds.kind, by what is known of the rows.
-PLANS = {
+_PLANS = {
     "group": ("group", "stratified_group"),
     "time": ("time", "time"),
     "class": ("stratified", "stratified"),
@@ -145,29 +149,45 @@ budget:
 """
 
 
-def plans_of(profile: Profile) -> list[str]:
+def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Finding]]:
+    """Look at a table; return the first configuration that can run, else the last one tried.
+
+    Returns its profile, the text of the configuration, and its findings.
+    """
+    is_csv = table.lower().endswith((".csv", ".csv.gz"))
+    style = sniffed(table) if is_csv and "://" not in table else CsvStyle()
+    raw = read_raw("file", path=table, csv=vars(style))
+    profile = profile_of(raw, target)
+    columns = set(map(str, raw.frame.columns))
+
+    def tried(plan: str, forbidden: Sequence[str] = ()) -> tuple[str, list[Finding]]:
+        text = _rendered(table, style, profile, plan, forbidden)
+        return text, list(unmuted(findings_of(from_yaml(text, "the new configuration", (), {}))))
+
+    text, told = "", list[Finding]()
+    for plan in _plans_of(profile):
+        text, told = tried(plan)
+        # Constant parts of dates, which no column of the table has as its name.
+        constant = [name for each in told if each.code == "SWM112" for name in each.columns]
+        parts = [name for name in constant if name not in columns]
+        if parts:
+            text, told = tried(plan, parts)
+        if not any(each.severity == "error" for each in told):
+            break
+    return profile, text, told
+
+
+def _plans_of(profile: Profile) -> list[str]:
     """Return the names of the plans that suit the rows, the best first."""
     plans = ["group"] if profile.group is not None else []
     plans += ["time"] if profile.time is not None else []
     return [*plans, "class", "random"] if profile.counts else [*plans, "random"]
 
 
-def initial_config(
+def _rendered(
     path: str, style: CsvStyle, profile: Profile, plan: str, forbidden: Sequence[str] = ()
 ) -> str:
-    """Return a commented YAML configuration.
-
-    Parameters
-    ----------
-    path : str
-        The table, as the configuration should name it.
-    style : CsvStyle
-    profile : Profile
-    plan : str
-        One of :func:`plans_of`.
-    forbidden : sequence of str
-        Features without information that cannot be dropped.
-    """
+    """Return a commented YAML configuration; `forbidden` features cannot be dropped."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -175,7 +195,7 @@ def initial_config(
     )
     environment.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
     classes = list(profile.counts)
-    split, folds = PLANS[plan]
+    split, folds = _PLANS[plan]
     return environment.from_string(_TEMPLATE).render(
         name=_name(path),
         path=path,

@@ -12,7 +12,6 @@ from conf.check import check
 from conf.estimator import build_estimator
 from conf.resolve import fold_kind, outer_windows, split_options
 from conf.schema import SelectConfig
-from flows.compare_progress import CellDisplay, cell_display
 from flows.configured import (
     PreparedData,
     archive_url,
@@ -22,10 +21,9 @@ from flows.configured import (
     prepare_as_configured,
     refuse_warm_start,
 )
-from flows.findings import tell, warnings_of
 from flows.flow_runs import COMMAND_FLOW
 from flows.planning import estimate_search
-from flows.progress import plain_seconds, say, show_stage
+from flows.progress import Display, cell_display, plain_seconds, say, show_stage, tell, warnings_of
 from flows.stages import Stage
 from flows.tracking import start_repeated, wait_for_log
 from swarm.errors import ConfigError
@@ -33,7 +31,7 @@ from swarm.problem.scoring import Scoring
 from swarm.search.runner import SearchPlan
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.evidence import number, with_interval
+from swarm.validation.judgement import number, with_interval
 from swarm.validation.metrics import display_name, value_range
 from swarm.validation.nested import NestedEstimate, estimate
 from swarm.validation.stability import CORE, NOISE
@@ -292,12 +290,7 @@ def _projection(config: SelectConfig, first: SearchPlan, n_folds: int) -> str:
 
 
 def _run_fold(
-    config: SelectConfig,
-    number: int,
-    part: OuterFold,
-    table: Table,
-    log: RunLog,
-    shown: CellDisplay,
+    config: SelectConfig, number: int, part: OuterFold, table: Table, log: RunLog, shown: Display
 ) -> FoldResult:
     """Run one outer fold as a task, and log it as a child run."""
     cell = Cell(part.name, config.strategy.name, config.seed + number)
@@ -341,7 +334,8 @@ def _log_fold(child: RunLog, result: FoldResult) -> None:
             }
         }
     )
-    child.files({**cell.files(), "metrics.csv": scores.table.to_csv(index=False).encode()})
+    child.files(cell.files())
+    child.files({"metrics.csv": scores.table.to_csv(index=False).encode()})
     setting = {} if result.setting is None else result.setting
     chosen = {f"model.chosen.{name}": str(value) for name, value in setting.items()}
     child.tag({"stopped": cell.reason, **chosen})

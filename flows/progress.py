@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
@@ -25,29 +25,110 @@ from flows.stages import Forecast, Stage
 # The first line of a command is shown before any numerical library is imported.
 if TYPE_CHECKING:
     from swarm.arrays import Bool
+    from swarm.findings import Finding
     from swarm.search.budget import Budget
     from swarm.search.history import EpochRecord
     from swarm.storage.records import Record
+    from tasks.search_cell import Cell, CellResult
 
 __all__ = [
     "Display",
-    "LiveLines",
     "StageDisplay",
-    "TimeLeft",
+    "cell_display",
     "display",
     "plain_seconds",
     "say",
     "show_stage",
+    "tell",
+    "warnings_of",
 ]
 
 # Interval of the lines where there is no terminal.
 _LINE_SECONDS = 60.0
 # Recent epochs used for the ETA: cached epochs are much faster than trained ones.
 _RECENT = 5
+_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
+
+
+def say(text: str, verbosity: int = 1) -> None:
+    """Write one line to the log of the flow run, and to the terminal unless quiet."""
+    # Prefect takes seconds to import, and without it there is no flow.
+    if "prefect" in sys.modules:
+        from tasks.flow_run import log_line
+
+        log_line(Text.from_markup(text).plain)
+    if verbosity > 0:
+        Console(stderr=True, highlight=False).print(text, soft_wrap=True)
+
+
+def tell(findings: Iterable[Finding], verbosity: int = 1) -> None:
+    """Print findings on standard error, a line each."""
+    for each in findings:
+        colour = _COLOURS[each.severity]
+        say(f"[{colour}]{each.severity}:[/{colour}] {escape(str(each))}", verbosity)
+
+
+def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the findings that are more than notes, a line each."""
+    return tuple(str(each) for each in findings if each.severity != "note")
+
+
+def plain_seconds(seconds: float | None) -> str:
+    """Write a time span as ``0:01:20``."""
+    return str(timedelta(seconds=round(seconds or 0.0)))
+
+
+def _left(ahead: float | None) -> str:
+    return f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else ""
+
+
+class _LiveLines(Progress):
+    """A bar with a line of text below, which wraps on a narrow terminal."""
+
+    below = ""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """Yield the bar and the text."""
+        yield from super().get_renderables()
+        if self.below:
+            yield Text(self.below, overflow="fold")
+
+    def show(self, **changes: Any) -> None:
+        """Change the bar."""
+        if "ahead" in changes:
+            changes["told"] = time.monotonic()
+        self.update(self.task_ids[0], **changes)
+
+
+class _TimeLeft(ProgressColumn):
+    """The elapsed time and the ETA, if the task has one in its field `ahead`."""
+
+    def render(self, task: Task) -> Text:
+        """Write both, as ``0:01:20, about 0:03:00 left``."""
+        gone = plain_seconds(task.finished_time if task.finished else task.elapsed)
+        ahead = task.fields.get("ahead")
+        if ahead is None or task.finished:
+            return Text(gone)
+        # Count down between two updates.
+        since = time.monotonic() - task.fields["told"]
+        return Text(f"{gone}, about {plain_seconds(max(0.0, ahead - since))} left")
+
+
+@contextmanager
+def _live_lines(
+    verbosity: int, *columns: ProgressColumn, text: str = "", **fields: Any
+) -> Iterator[_LiveLines | None]:
+    """Show live lines on a terminal unless each step is to have a line; else yield None."""
+    if verbosity != 1 or not sys.stderr.isatty():
+        yield None
+        return
+    with _LiveLines(*columns, console=Console(stderr=True, highlight=False)) as live:
+        live.add_task(text, told=time.monotonic(), **fields)
+        yield live
 
 
 class Display:
-    """Shows epochs as they finish; this one shows nothing."""
+    """Shows epochs or searches as they finish; this one shows nothing."""
 
     def epoch(self, record: EpochRecord) -> None:
         """Show one epoch."""
@@ -55,20 +136,11 @@ class Display:
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
 
+    def finished(self, result: CellResult) -> None:
+        """Show a finished search."""
 
-def say(text: str, verbosity: int = 1) -> None:
-    """Write one line to the log of the flow run, and to the terminal unless quiet."""
-    _log(text)
-    if verbosity > 0:
-        Console(stderr=True, highlight=False).print(text, soft_wrap=True)
-
-
-def _log(text: str) -> None:
-    # Prefect takes seconds to import, and without it there is no flow.
-    if "prefect" in sys.modules:
-        from tasks.flow_run import log_line
-
-        log_line(Text.from_markup(text).plain)
+    def failed(self, cell: Cell, error: str) -> None:
+        """Show a failed search."""
 
 
 @contextmanager
@@ -101,22 +173,23 @@ def show_stage(
     clock : callable
         Returns the time in seconds.
     """
-    shown = StageDisplay(stage, text or stage.line, total, unit, work, forecast, clock)
-    if verbosity == 0:
+    shown = StageDisplay(
+        stage, text or stage.line, total, unit, work, forecast, clock, verbosity > 0
+    )
+    # A long line wraps on a narrow terminal.
+    column = TextColumn("{task.description}", table_column=Column(no_wrap=False, overflow="fold"))
+    line = escape(shown.text)
+    with _live_lines(
+        verbosity, column, _TimeLeft(), text=line, total=None, ahead=shown.ahead()
+    ) as live:
+        shown.live = live
+        if live is None and verbosity > 0:
+            say(line)
         yield shown
-    elif verbosity == 1 and sys.stderr.isatty():
-        # A long line wraps on a narrow terminal.
-        column = Column(no_wrap=False, overflow="fold")
-        columns = TextColumn("{task.description}", table_column=column), TimeLeft()
-        console = Console(stderr=True, highlight=False)
-        with LiveLines(*columns, console=console, refresh_per_second=4) as progress:
-            shown.show_on(progress)
-            yield shown
-            shown.end()
-    else:
-        say(escape(shown.text))
-        shown.tell = lambda line: say(escape(line))
-        yield shown
+        if live is not None:
+            # Stop the clock, and remove the ETA.
+            live.below = ""
+            live.show(total=1.0, completed=1.0)
 
 
 @dataclass
@@ -130,33 +203,26 @@ class StageDisplay:
     work: float
     forecast: Forecast | None
     clock: Callable[[], float]
-    tell: Callable[[str], None] = lambda line: None
+    is_shown: bool
+    live: _LiveLines | None = None
 
     def __post_init__(self) -> None:
         self._done = 0
         self._work_done = 0.0
         self._started = self._last = self.clock()
-        self._progress: LiveLines | None = None
-
-    def show_on(self, progress: LiveLines) -> None:
-        """Show the stage on live lines."""
-        self._progress = progress
-        self._number = progress.add_task(
-            escape(self.text), total=None, ahead=self.ahead(), told=time.monotonic()
-        )
 
     def count(self, done: int = 1, work: float = 0.0) -> None:
         """Count what is done, and its part of the work."""
         self._done += done
         self._work_done += work
-        if self._progress is not None:
-            self._progress.below = self._counted()
-            self._progress.update(self._number, ahead=self.ahead(), told=time.monotonic())
-        elif self.clock() - self._last >= _LINE_SECONDS:
+        of = f" of {self.total:,}" if self.total else ""
+        counted = f"{self._done:,}{of} {self.unit}"
+        if self.live is not None:
+            self.live.below = counted
+            self.live.show(ahead=self.ahead())
+        elif self.is_shown and self.clock() - self._last >= _LINE_SECONDS:
             self._last = self.clock()
-            ahead = self.ahead()
-            left = f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else ""
-            self.tell(f"{self.text}: {self._counted()}{left}")
+            say(escape(f"{self.text}: {counted}{_left(self.ahead())}"))
 
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
@@ -185,16 +251,6 @@ class StageDisplay:
             return left + after
         return None if forecast is None else forecast.of(self.stage) + after
 
-    def end(self) -> None:
-        """Stop the clock, and remove the ETA."""
-        assert self._progress is not None
-        self._progress.below = ""
-        self._progress.update(self._number, total=1.0, completed=1.0)
-
-    def _counted(self) -> str:
-        of = f" of {self.total:,}" if self.total else ""
-        return f"{self._done:,}{of} {self.unit}"
-
 
 @contextmanager
 def display(
@@ -216,58 +272,20 @@ def display(
     forecast : Forecast, optional
         The stages after the search, which learn here how long a fit takes.
     """
-    tally = _Tally(budget, clock, forecast)
     if verbosity == 0:
         yield Display()
-    elif verbosity == 1 and sys.stderr.isatty():
-        columns = (
-            TextColumn("[bold]epoch {task.fields[number]}"),
-            BarColumn(bar_width=24),
-            TimeLeft(),
-            TextColumn("{task.fields[fits]}"),
-        )
-        with LiveLines(*columns, console=Console(stderr=True, highlight=False)) as progress:
-            known = any(limit is not None for limit in _limits(budget).values())
-            total = 1.0 if known else None
-            number = progress.add_task("", total=total, number=_of(0, budget), fits="")
-            bar = _Bar(progress, number, tally)
-            yield bar
-            bar.end()
-    else:
-        lines = _Lines(0.0 if verbosity > 1 else _LINE_SECONDS, tally)
-        yield lines
-        lines.end()
-
-
-class LiveLines(Progress):
-    """A bar with a line of text below, which wraps on a narrow terminal."""
-
-    below = ""
-
-    def get_renderables(self) -> Iterator[RenderableType]:
-        """Yield the bar and the text."""
-        yield from super().get_renderables()
-        if self.below:
-            yield Text(self.below, overflow="fold")
-
-
-class TimeLeft(ProgressColumn):
-    """The elapsed time and the ETA, if the task has one in its field `ahead`."""
-
-    def render(self, task: Task) -> Text:
-        """Write both, as ``0:01:20, about 0:03:00 left``."""
-        gone = plain_seconds(task.finished_time if task.finished else task.elapsed)
-        ahead = task.fields.get("ahead")
-        if ahead is None or task.finished:
-            return Text(gone)
-        # Count down between two updates.
-        since = time.monotonic() - task.fields.get("told", time.monotonic())
-        return Text(f"{gone}, about {plain_seconds(max(0.0, ahead - since))} left")
-
-
-def plain_seconds(seconds: float | None) -> str:
-    """Write a time span as ``0:01:20``."""
-    return str(timedelta(seconds=round(seconds or 0.0)))
+        return
+    columns = (
+        TextColumn("[bold]epoch {task.fields[number]}"),
+        BarColumn(bar_width=24),
+        _TimeLeft(),
+        TextColumn("{task.fields[fits]}"),
+    )
+    total = 1.0 if any(limit is not None for limit in _limits(budget).values()) else None
+    with _live_lines(verbosity, *columns, total=total, number=_of(0, budget), fits="") as live:
+        shown = _Epochs(budget, verbosity, clock, forecast, live)
+        yield shown
+        shown.end()
 
 
 def _limits(budget: Budget) -> dict[str, float | None]:
@@ -281,51 +299,71 @@ def _of(epoch: int, budget: Budget) -> str:
 
 
 @dataclass
-class _Tally:
-    """Totals over all epochs, and the ETA."""
+class _Epochs(Display):
+    """Totals over all epochs and the ETA, on live lines or a line at a time."""
 
     budget: Budget
+    verbosity: int
     clock: Callable[[], float]
-    forecast: Forecast | None = None
+    forecast: Forecast | None
+    live: _LiveLines | None
 
     def __post_init__(self) -> None:
-        self.hits = self.pruned = self.fits = 0
-        self.shares: dict[str, float] = {}
-        # Folds that were trained since the last epoch.
-        self.since = 0
-        # Their units, each counted for every fold.
-        self._units = 0
-        self.is_trained = False
-        self._started = self.clock()
+        self._hits = self._pruned = self._fits = 0
+        self._shares: dict[str, float] = {}
+        # Folds that were trained since the last epoch, and their units, counted for every fold.
+        self._since = self._units = 0
+        self._is_trained = False
+        self._started = self._silent_since = self.clock()
         # Time, shares and trained folds at the end of recent epochs.
-        self._seen = [(self._started, self.shares, 0)]
-
-    @property
-    def share(self) -> float:
-        """Share of the nearest limit."""
-        return min(1.0, max(self.shares.values(), default=0.0))
+        self._seen = [(self._started, self._shares, 0)]
+        self._last = float("-inf")
+        self._number = 0
+        self._unsaid: EpochRecord | None = None
 
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
-        if not self.is_trained:
+        if not self._is_trained:
             # The pace is that since the first fit began: starting workers takes several seconds.
-            self.is_trained = True
+            self._is_trained = True
             began = max(self._seen[-1][0], self.clock() - record.seconds)
-            self._seen = [(began, self.shares, self.fits)]
+            self._seen = [(began, self._shares, self._fits)]
         n_fits = int(record.known.sum())
-        self.since += n_fits
+        self._since += n_fits
         self._units += n_fits * int(mask.sum())
         if self.forecast is not None and n_fits:
             self.forecast.fitted(mask, record)
+        # An epoch of an expensive model takes minutes.
+        if self.live is not None:
+            self.live.show(fits=f"+{self._since:,} fits")
+        elif self.clock() - self._silent_since >= _LINE_SECONDS:
+            self._silent_since = self.clock()
+            number = _of(self._number + 1, self.budget)
+            say(f"epoch {number} under way: {self._since:,} fits")
 
-    def add(self, record: EpochRecord) -> None:
+    def epoch(self, record: EpochRecord) -> None:
         """Add an epoch."""
+        self._add(record)
+        self._number = record.epoch
+        if self.live is not None:
+            self.live.below = self._words(record)
+            share = min(1.0, max(self._shares.values(), default=0.0))
+            number = _of(record.epoch, self.budget)
+            self.live.show(completed=share, number=number, ahead=self.ahead(), fits="")
+            return
+        self._unsaid = record
+        every = 0.0 if self.verbosity > 1 else _LINE_SECONDS
+        if self.clock() - self._last >= every:
+            self._last = self._silent_since = self.clock()
+            self._say(_left(self.ahead()) if every else "")
+
+    def _add(self, record: EpochRecord) -> None:
         metrics = record.metrics
-        self.hits += record.work.hits
-        self.fits += record.work.fits
-        units = self._units / self.since if self.since else None
-        self.since = self._units = 0
-        self.pruned += round(metrics["folds_pruned"])
+        self._hits += record.work.hits
+        self._fits += record.work.fits
+        units = self._units / self._since if self._since else None
+        self._since = self._units = 0
+        self._pruned += round(metrics["folds_pruned"])
         spent = {
             "epochs": float(record.epoch),
             "evaluations": metrics["evaluations"],
@@ -334,13 +372,13 @@ class _Tally:
             "seconds": self.clock() - self._started,
         }
         limits = _limits(self.budget).items()
-        self.shares = {name: spent[name] / limit for name, limit in limits if limit is not None}
-        if not self.is_trained and not record.work.fits:
+        self._shares = {name: spent[name] / limit for name, limit in limits if limit is not None}
+        if not self._is_trained and not record.work.fits:
             # Cached epochs tell nothing about those that have to be trained.
-            self._seen = [(self.clock(), self.shares, self.fits)]
+            self._seen = [(self.clock(), self._shares, self._fits)]
             return
-        self.is_trained = True
-        self._seen = [*self._seen[-_RECENT:], (self.clock(), self.shares, self.fits)]
+        self._is_trained = True
+        self._seen = [*self._seen[-_RECENT:], (self.clock(), self._shares, self._fits)]
         (before, _, fewer), (now, _, more) = self._seen[0], self._seen[-1]
         if self.forecast is not None and more > fewer:
             self.forecast.learn((now - before) / (more - fewer), units)
@@ -355,11 +393,11 @@ class _Tally:
         ]
         if self.budget.seconds is not None:
             left.append(max(0.0, self.budget.seconds - (now - self._started)))
-        if not left or not self.is_trained:
+        if not left or not self._is_trained:
             return None
         return min(left) + (0.0 if self.forecast is None else self.forecast.after(Stage.SEARCH))
 
-    def words(self, record: EpochRecord) -> str:
+    def _words(self, record: EpochRecord) -> str:
         """Describe the state of the search in a line."""
         metrics = record.metrics
         cost, size = metrics["best_cost"], metrics["best_size"]
@@ -371,67 +409,91 @@ class _Tally:
         failed = metrics["failed_evaluations"]
         return (
             f"{best}, {metrics['evaluations']:.0f} evaluations, {metrics['fits']:.0f} fits, "
-            f"{self.pruned} folds pruned, {self.hits} from the archive"
+            f"{self._pruned} folds pruned, {self._hits} from the archive"
             + (f", {failed:.0f} failed" if failed else "")
         )
 
-
-class _Bar(Display):
-    def __init__(self, progress: LiveLines, number: TaskID, tally: _Tally) -> None:
-        self._progress, self._number, self._tally = progress, number, tally
-
-    def epoch(self, record: EpochRecord) -> None:
-        self._tally.add(record)
-        self._progress.below = self._tally.words(record)
-        self._progress.update(
-            self._number,
-            completed=self._tally.share,
-            number=_of(record.epoch, self._tally.budget),
-            ahead=self._tally.ahead(),
-            told=time.monotonic(),
-            fits="",
-        )
-
-    def fit(self, mask: Bool, record: Record) -> None:
-        self._tally.fit(mask, record)
-        # An epoch of an expensive model takes minutes.
-        self._progress.update(self._number, fits=f"+{self._tally.since:,} fits")
-
     def end(self) -> None:
-        """Remove the ETA, as patience or the strategy may have ended the search early."""
-        self._progress.update(self._number, ahead=None, fits="")
-
-
-class _Lines(Display):
-    def __init__(self, every: float, tally: _Tally) -> None:
-        self._every, self._tally = every, tally
-        self._last = float("-inf")
-        self._silent_since = tally.clock()
-        self._number = 0
-        self._unsaid: EpochRecord | None = None
-
-    def epoch(self, record: EpochRecord) -> None:
-        self._tally.add(record)
-        self._unsaid, self._number = record, record.epoch
-        if self._tally.clock() - self._last >= self._every:
-            self._last = self._silent_since = self._tally.clock()
-            ahead = self._tally.ahead() if self._every else None
-            self._say(f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else "")
-
-    def fit(self, mask: Bool, record: Record) -> None:
-        self._tally.fit(mask, record)
-        # An epoch of an expensive model takes minutes.
-        if self._tally.clock() - self._silent_since >= _LINE_SECONDS:
-            self._silent_since = self._tally.clock()
-            number = _of(self._number + 1, self._tally.budget)
-            say(f"epoch {number} under way: {self._tally.since:,} fits")
-
-    def end(self) -> None:
-        """Print the last epoch, if it was not printed yet."""
+        """Remove the ETA, as the search may have ended early; print what is not printed yet."""
+        if self.live is not None:
+            self.live.show(ahead=None, fits="")
         self._say("")
 
     def _say(self, left: str) -> None:
         record, self._unsaid = self._unsaid, None
         if record is not None:
-            number = _of(record.epoch, self._tally.budget)
-            say(f"epoch {number}: {self._tally.words(record)}{left}")
+            say(f"epoch {_of(record.epoch, self.budget)}: {self._words(record)}{left}")
+
+
+@contextmanager
+def cell_display(total: int, done: int, verbosity: int = 1) -> Iterator[Display]:
+    """Choose the display: nothing when quiet, live lines on a terminal, else a line a minute.
+
+    Parameters
+    ----------
+    total, done : int
+        Number of searches, and of those already finished.
+    verbosity : int
+        0 shows nothing, 1 the display, 2 and more a line for every search.
+    """
+    if verbosity == 0:
+        yield Display()
+        return
+    columns = (
+        TextColumn("[bold]searches {task.completed:.0f}/{task.total:.0f}"),
+        BarColumn(bar_width=24),
+        _TimeLeft(),
+    )
+    with _live_lines(verbosity, *columns, total=total, completed=done) as live:
+        yield _Cells(total, done, verbosity, live)
+
+
+@dataclass
+class _Cells(Display):
+    """Counts searches; the ETA follows from those of this process."""
+
+    total: int
+    done: int
+    verbosity: int
+    live: _LiveLines | None
+
+    def __post_init__(self) -> None:
+        self._before = self.done
+        self._started = time.monotonic()
+        self._last = float("-inf")
+
+    def _ahead(self) -> float:
+        each = (time.monotonic() - self._started) / max(1, self.done - self._before)
+        return each * (self.total - self.done)
+
+    def finished(self, result: CellResult) -> None:
+        """Show a finished search."""
+        self.done += 1
+        spent = f", {result.distinct} distinct evaluations"
+        if result.distinct is None:
+            spent = "" if result.fits is None else f", {result.fits} fits"
+        text = (
+            f"{result.cell.name}: cost {result.cost:.5f} with {result.size} "
+            f"feature{'' if result.size == 1 else 's'}{spent}"
+        )
+        every = 0.0 if self.verbosity > 1 else _LINE_SECONDS
+        if self.live is not None:
+            self._move(self.live, text)
+        elif self.done == self.total or time.monotonic() - self._last >= every:
+            self._last = time.monotonic()
+            ahead = f", about {plain_seconds(self._ahead())} left"
+            say(f"{self.done}/{self.total} {text}{ahead if self.done < self.total else ''}")
+
+    def failed(self, cell: Cell, error: str) -> None:
+        """Show a failed search."""
+        self.done += 1
+        if self.live is not None:
+            # Above the bar, where it is not overwritten.
+            self.live.console.print(f"{cell.name} failed: {error}", soft_wrap=True)
+            self._move(self.live, f"{cell.name}: failed")
+        else:
+            say(f"{self.done}/{self.total} {cell.name} failed: {error}")
+
+    def _move(self, live: _LiveLines, text: str) -> None:
+        live.below = text
+        live.show(advance=1, ahead=self._ahead())

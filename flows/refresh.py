@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -21,14 +22,13 @@ from conf.check import check
 from conf.estimator import build_estimator
 from conf.later_keys import without_later_keys
 from conf.load import flatten
-from conf.refresh_schema import RefreshConfig
 from conf.resolve import fold_kind
+from conf.schema import RefreshConfig
 from flows.approval import ask
-from flows.configured import PreparedData, archive_url, fetched, with_warm_subsets
-from flows.findings import tell
+from flows.configured import PreparedData, archive_url, fetched, prepare_run, with_warm_subsets
 from flows.flow_runs import COMMAND_FLOW
-from flows.progress import show_stage
-from flows.select import Outcome, Started, carry_out, prepare, start
+from flows.progress import show_stage, tell
+from flows.select import Outcome, Started, carry_out, start
 from flows.stages import Stage
 from flows.tracking import stored_configuration, tracking_as_configured
 from swarm.errors import DataError
@@ -39,10 +39,15 @@ from swarm.validation.drift import drift_table
 from swarm.validation.holdout import judged_metrics
 from swarm.validation.metrics import METRICS, default_metrics, natural_name
 from swarm.validation.paired_comparison import PairedComparison
-from tasks.refresh.champion import Champion, Champions
-from tasks.refresh.decision import announce, decision_files, measure, publish_features
+from tasks.refresh.champion import Champion, Champions, publish_features
+from tasks.refresh.decision import (
+    announce,
+    decision_files,
+    find_trained_rows,
+    measure,
+    record_of_rows,
+)
 from tasks.refresh.lock import champion_lock
-from tasks.refresh.trained_rows import find_trained_rows, record_of_rows
 from tasks.table import Table, formerly_named
 
 __all__ = ["RefreshRun", "refresh"]
@@ -152,258 +157,257 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
             # This process holds the lock, so the other one was killed.
             tracking.finish(run.info.run_id, "KILLED")
         table = fetched(config)
-    champion = champions.current(name)
-    answer = None if champion is None else champions.answer(champion)
+    contest = _Contest(config, champions, champions.current(name), verbosity)
+    champion, answer = contest.champion, None
     if champion is not None:
+        answer = champions.answer(champion)
         # Repairs a crash between promotion and publication.
         publish_features(champions, champion, config.champion.publish, only_if_stale=True)
-    misfit = _gone(config, champion, answer, table)
-    drift, told = _drifted(config, champions, champion, table)
-    findings = unmuted(told, config.mute)
-    tell(findings, verbosity)
+        contest.look_for_columns(answer, table)
+    contest.look_for_drift(table)
     config = with_warm_subsets(config, tracking)
     digest = _digest(config, table)
-    if champion is not None and not misfit and not force:
+    if champion is not None and not contest.misfit and not force:
         for run in champions.runs_of(name, "FINISHED"):
             if run.data.tags.get("refresh.digest") == digest:
                 earlier = run.info.run_id
                 why = f"neither data nor configuration changed since the refresh of run {earlier}"
-                return RefreshRun("unchanged", why, champion, earlier, None, None, drift, findings)
+                told = contest.drift, contest.findings
+                return RefreshRun("unchanged", why, champion, earlier, None, None, *told)
     # The champion first, then the saved subsets of the configuration.
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
     with show_stage(Stage.PREPARE, verbosity):
-        data = prepare(config, table, warm)
+        data = prepare_run(config, table, warm)
         # Its training and test rows are copies.
         del table
-        if champion is not None and not misfit:
-            misfit = _misfit(config, champions, champion, data)
+        contest.look_at_rows(data)
         started = start(config, data, tags=tags, registered=name, tracking=tracking)
     with closing(started.archive), started.log as log:
         outcome = carry_out(started, verbosity)
         with show_stage(Stage.REGISTER, verbosity, text="comparing with the champion"):
-            done = _decided(
-                config, started, outcome, champions, champion, misfit, drift, findings, verbosity
-            )
+            done = contest.decided(started, outcome)
         unsent = log.close()
     return replace(done, outcome=replace(outcome, unsent=unsent))
 
 
-def _decided(
-    config: RefreshConfig,
-    started: Started,
-    outcome: Outcome,
-    champions: Champions,
-    champion: Champion | None,
-    misfit: str,
-    drift: pd.DataFrame,
-    findings: tuple[Finding, ...],
-    verbosity: int,
-) -> RefreshRun:
-    """Compare challenger and champion on the test rows, and promote or keep."""
-    # Before a promotion, as every later refresh needs it.
-    started.log.files({"trained_rows.npz": record_of_rows(started.train)})
-    duel = None
-    decision: Decision
-    if champion is None:
-        decision, why = "first", f"there was no champion {config.champion_name!r} before"
-    elif misfit:
-        decision, why = "replaced", misfit
-    else:
-        test, doubts = _unseen(champions, champion, started)
-        doubts = unmuted(doubts, config.mute)
-        tell(doubts, verbosity)
-        findings = (*findings, *doubts)
-        duel = _met(config, started, outcome, champions, champion, test)
-        decision, why = ("promoted" if duel.won else "kept"), duel.verdict()
-        if seen := len(started.test.features) - len(test.features):
-            why = f"{why}; {seen} test rows are left out, as the champion was trained on them"
-    version = outcome.model_uri.rpartition("/")[2]
-    if config.champion.approve and decision in ("promoted", "replaced"):
-        # Meanwhile the store should have the report, which a person may want to read.
-        started.log.settle()
-        name, seconds = config.champion_name, config.champion.approve_seconds
-        answer = ask(name, version, why, duel, seconds)
-        why = f"{why}; {answer.why}"
-        if not answer.approved:
-            decision = "declined"
-        if not answer.answered:
-            # The next refresh of the same data asks again.
-            started.log.tag({"refresh.digest": "not approved yet"})
-    when = datetime.now(UTC).isoformat(timespec="seconds")
-    now = champion
-    if decision not in ("kept", "declined"):
-        # The store must have everything that a rollback or a consumer needs.
-        started.log.settle()
-        now = champions.promote(
-            config.champion_name,
-            version,
-            expected=None if champion is None else champion.version,
-            why=why,
-            when=when,
-            published=config.champion.publish,
-        )
-        if now is not None and now.version == version:
-            publish_features(champions, now, now.published)
-        else:
-            decision = "kept"
-            old, new = (f"version {each.version}" if each else "none" for each in (champion, now))
-            why = f"the champion was changed from {old} to {new} during the refresh"
-            now = now or champion
-    assert now is not None
-    record = {
-        "decision": decision,
-        "why": why,
-        "when": when,
-        "champion": {"name": now.name, "version": now.version, "run": now.run_id},
-        "challenger": {"version": version, "run": outcome.run_id, "cost": outcome.result.cost},
-        "before": None if champion is None else {"version": champion.version},
-        "duel": None if duel is None else duel.as_dict(),
-        "data": started.train.source,
-        "rows": {"searched": len(started.train.features), "tested": len(started.test.features)},
-        "warnings": list(map(str, findings)),
-    }
-    started.log.files(decision_files(record, drift))
-    started.log.tag({"decision": decision, "why": why})
-    announce(record)
-    return RefreshRun(decision, why, now, outcome.run_id, outcome, duel, drift, findings)
+@dataclass
+class _Contest:
+    """A champion, if there is one, against the challenger that a refresh finds.
 
-
-def _unseen(
-    champions: Champions, champion: Champion, started: Started
-) -> tuple[Table, tuple[Finding, ...]]:
-    """Return the test rows that the champion was not trained on.
-
-    If they are too few for a comparison, all test rows and a finding.
+    Attributes
+    ----------
+    misfit : str
+        Why the champion cannot be compared on these rows; empty if it can.
+    drift : DataFrame
+        That of the champion's columns.
+    findings : tuple of Finding
     """
-    test = started.test
-    record = champions.trained_rows(champion)
-    seen = None if record is None else find_trained_rows(record, test)
-    if seen is None or not seen.any():
-        return test, ()
-    rest = test.take(~seen)
-    lost = started.plan.problem.task in ("binary", "multiclass") and set(rest.target) != set(
-        test.target
-    )
-    if len(rest.features) >= _FEWEST_ROWS and not lost:
-        return rest, ()
-    text = (
-        f"the champion {champion.uri} was trained on {seen.sum():,} of the {len(seen):,} test "
-        "rows, and the others are too few to compare on"
-    )
-    return test, (found("SWM303", text),)
 
+    config: RefreshConfig
+    champions: Champions
+    champion: Champion | None
+    verbosity: int
+    misfit: str = ""
+    drift: pd.DataFrame = field(default_factory=pd.DataFrame)
+    findings: tuple[Finding, ...] = ()
 
-def _met(
-    config: RefreshConfig,
-    started: Started,
-    outcome: Outcome,
-    champions: Champions,
-    champion: Champion,
-    test: Table,
-) -> PairedComparison:
-    task = started.plan.problem.task
-    now = answers_of(outcome.ensemble, test.features)
-    before = champions.answers(champion, test.features, now.classes)
-    # That of the search, unless one is configured.
-    searched = judged_metrics(None, task, started.plan.problem.scoring)[0]
-    metric = natural_name(config.champion.metric or searched)
-    if metric not in METRICS[task] and now.proba is not None and before.proba is None:
-        # A champion of an earlier version returns labels only, which would be scored as certain.
-        metric = default_metrics(task)[0]
-    return measure(
-        started.plan.problem,
-        started.train,
-        test,
-        before,
-        now,
-        metric=metric,
-        margin=config.champion.margin,
-        confidence=config.champion.confidence,
-        n_resamples=config.test.bootstrap,
-        seed=config.seed,
-    )
+    def add(self, findings: Sequence[Finding]) -> None:
+        """Print findings, and keep them."""
+        kept = unmuted(findings, self.config.mute)
+        tell(kept, self.verbosity)
+        self.findings = (*self.findings, *kept)
 
+    def replace(self, misfit: str) -> None:
+        """Replace the champion without a comparison, or raise as configured."""
+        if self.config.champion.on_missing == "stop":
+            raise DataError(f"{misfit}; correct the table, or set champion.on_missing to replace")
+        self.misfit = misfit
 
-def _gone(
-    config: RefreshConfig, champion: Champion | None, answer: dict[str, Any] | None, table: Table
-) -> str:
-    """Return which columns the champion needs and the table lacks; an empty string if none."""
-    if champion is None or answer is None:
-        return ""
-    needed = {name: None for subset in answer["subsets"] for name in subset["features"]}
-    gone = [name for name in needed if name not in formerly_named(table.features, needed)]
-    if not gone:
-        return ""
-    more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
-    names = ", ".join(map(repr, gone[:5]))
-    return _or_stop(config, f"the table lacks {names}{more}, which champion {champion.uri} needs")
+    def look_for_columns(self, answer: dict[str, Any], table: Table) -> None:
+        """Find out whether the table has the columns that the champion needs."""
+        assert self.champion is not None
+        needed = {name: None for subset in answer["subsets"] for name in subset["features"]}
+        gone = [name for name in needed if name not in formerly_named(table.features, needed)]
+        if gone:
+            more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
+            names, uri = ", ".join(map(repr, gone[:5])), self.champion.uri
+            self.replace(f"the table lacks {names}{more}, which champion {uri} needs")
 
-
-def _misfit(
-    config: RefreshConfig, champions: Champions, champion: Champion, data: PreparedData
-) -> str:
-    """Return why the champion cannot be compared on these rows; an empty string if it can."""
-    assert data.test is not None
-    target = data.test.target
-    names: list[Any] = [target.name] if isinstance(target, pd.Series) else list(target.columns)
-    # Null for a data set that has a target of its own.
-    stored = stored_configuration(champions.tracking, champion.run_id).get("data.target")
-    before = stored if isinstance(stored, list) else [stored]
-    if stored is not None and before != names:
-        was, now = (", ".join(map(repr, each)) for each in (before, names))
-        return _or_stop(
-            config, f"the target is {now}, but champion {champion.uri} was trained on {was}"
+    def look_for_drift(self, table: Table) -> None:
+        """Compare the champion's columns with those of its training rows."""
+        champion, limits = self.champion, self.config.drift
+        reference = None if champion is None else self.champions.reference(champion)
+        if reference is None:
+            self.drift = drift_table({}, table.features)
+            if champion is not None:
+                text = f"the champion {champion.uri} has no record of its training rows"
+                self.add([found("SWM302", text)])
+            return
+        self.drift = drift_table(reference, formerly_named(table.features, reference))
+        far = self.drift[(self.drift["psi"] > limits.psi) | (self.drift["ks"] > limits.ks)]
+        if far.empty:
+            return
+        worst = far.iloc[0]
+        text = (
+            f"{len(far)} of the champion's {len(self.drift)} columns have drifted, most "
+            f"{worst['feature']!r} (PSI {worst['psi']:.2f}, KS {worst['ks']:.2f})"
         )
-    try:
-        predicted = champions.answers(champion, data.test.features).predicted
-    except DataError as error:
-        return _or_stop(config, str(error))
-    labels = set(predicted.ravel().tolist())
-    if data.problem.task == "regression":
-        same = np.issubdtype(predicted.dtype, np.number)
-    else:
-        # A class may appear or disappear; if none is left, they were recoded.
-        known = np.concatenate([np.ravel(part.target) for part in (data.train, data.test)])
-        same = not labels.isdisjoint(known.tolist())
-    if same:
-        return ""
-    shown = ", ".join(map(repr, sorted(labels, key=str)[:3]))
-    return _or_stop(
-        config,
-        f"champion {champion.uri} predicts {shown}, and the target {names[0]!r} has none of these",
-    )
+        if limits.action == "stop":
+            raise DataError(f"{text}; check the table, or set drift.action to warn")
+        self.add([found("SWM301", text, list(far["feature"]))])
 
+    def look_at_rows(self, data: PreparedData) -> None:
+        """Find out whether the champion predicts the target of these rows."""
+        champion = self.champion
+        if champion is None or self.misfit:
+            return
+        assert data.test is not None
+        target = data.test.target
+        names: list[Any] = [target.name] if isinstance(target, pd.Series) else list(target.columns)
+        # Null for a data set that has a target of its own.
+        stored = stored_configuration(self.champions.tracking, champion.run_id).get("data.target")
+        before = stored if isinstance(stored, list) else [stored]
+        if stored is not None and before != names:
+            was, now = (", ".join(map(repr, each)) for each in (before, names))
+            self.replace(f"the target is {now}, but champion {champion.uri} was trained on {was}")
+            return
+        try:
+            predicted = self.champions.answers(champion, data.test.features).predicted
+        except DataError as error:
+            self.replace(str(error))
+            return
+        labels = set(predicted.ravel().tolist())
+        if data.problem.task == "regression":
+            same = np.issubdtype(predicted.dtype, np.number)
+        else:
+            # A class may appear or disappear; if none is left, they were recoded.
+            known = np.concatenate([np.ravel(part.target) for part in (data.train, data.test)])
+            same = not labels.isdisjoint(known.tolist())
+        if not same:
+            shown = ", ".join(map(repr, sorted(labels, key=str)[:3]))
+            self.replace(
+                f"champion {champion.uri} predicts {shown}, and the target {names[0]!r} has none of"
+                " these"
+            )
 
-def _or_stop(config: RefreshConfig, misfit: str) -> str:
-    """Return why the champion is replaced without a comparison, or raise as configured."""
-    if config.champion.on_missing == "stop":
-        raise DataError(f"{misfit}; correct the table, or set champion.on_missing to replace")
-    return misfit
-
-
-def _drifted(
-    config: RefreshConfig, champions: Champions, champion: Champion | None, table: Table
-) -> tuple[pd.DataFrame, list[Finding]]:
-    """Return the drift of the champion's columns, and findings about it."""
-    reference = None if champion is None else champions.reference(champion)
-    if champion is None or reference is None:
+    def decided(self, started: Started, outcome: Outcome) -> RefreshRun:
+        """Compare challenger and champion on the test rows, and promote or keep."""
+        # Before a promotion, as every later refresh needs it.
+        started.log.files({"trained_rows.npz": record_of_rows(started.train)})
+        config, champion, duel = self.config, self.champion, None
+        decision: Decision
         if champion is None:
-            return drift_table({}, table.features), []
-        text = f"the champion {champion.uri} has no record of its training rows"
-        return drift_table({}, table.features), [found("SWM302", text)]
-    moved = drift_table(reference, formerly_named(table.features, reference))
-    far = moved[(moved["psi"] > config.drift.psi) | (moved["ks"] > config.drift.ks)]
-    if far.empty:
-        return moved, []
-    worst = far.iloc[0]
-    text = (
-        f"{len(far)} of the champion's {len(moved)} columns have drifted, most "
-        f"{worst['feature']!r} (PSI {worst['psi']:.2f}, KS {worst['ks']:.2f})"
-    )
-    if config.drift.action == "stop":
-        raise DataError(f"{text}; check the table, or set drift.action to warn")
-    return moved, [found("SWM301", text, list(far["feature"]))]
+            decision, why = "first", f"there was no champion {config.champion_name!r} before"
+        elif self.misfit:
+            decision, why = "replaced", self.misfit
+        else:
+            test = self.unseen(champion, started)
+            duel = self.met(champion, started, outcome, test)
+            decision, why = ("promoted" if duel.won else "kept"), duel.verdict()
+            if seen := len(started.test.features) - len(test.features):
+                why = f"{why}; {seen} test rows are left out, as the champion was trained on them"
+        version = outcome.model_uri.rpartition("/")[2]
+        if config.champion.approve and decision in ("promoted", "replaced"):
+            # Meanwhile the store should have the report, which a person may want to read.
+            started.log.settle()
+            name, seconds = config.champion_name, config.champion.approve_seconds
+            answer = ask(name, version, why, duel, seconds)
+            why = f"{why}; {answer.why}"
+            if not answer.approved:
+                decision = "declined"
+            if not answer.answered:
+                # The next refresh of the same data asks again.
+                started.log.tag({"refresh.digest": "not approved yet"})
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        now = champion
+        if decision not in ("kept", "declined"):
+            # The store must have everything that a rollback or a consumer needs.
+            started.log.settle()
+            now = self.champions.promote(
+                config.champion_name,
+                version,
+                expected=None if champion is None else champion.version,
+                why=why,
+                when=when,
+                published=config.champion.publish,
+            )
+            if now is not None and now.version == version:
+                publish_features(self.champions, now, now.published)
+            else:
+                decision = "kept"
+                old, new = (
+                    f"version {each.version}" if each else "none" for each in (champion, now)
+                )
+                why = f"the champion was changed from {old} to {new} during the refresh"
+                now = now or champion
+        assert now is not None
+        record = {
+            "decision": decision,
+            "why": why,
+            "when": when,
+            "champion": {"name": now.name, "version": now.version, "run": now.run_id},
+            "challenger": {"version": version, "run": outcome.run_id, "cost": outcome.result.cost},
+            "before": None if champion is None else {"version": champion.version},
+            "duel": None if duel is None else duel.as_dict(),
+            "data": started.train.source,
+            "rows": {"searched": len(started.train.features), "tested": len(started.test.features)},
+            "warnings": list(map(str, self.findings)),
+        }
+        started.log.files(decision_files(record, self.drift))
+        started.log.tag({"decision": decision, "why": why})
+        announce(record)
+        told = self.drift, self.findings
+        return RefreshRun(decision, why, now, outcome.run_id, outcome, duel, *told)
+
+    def unseen(self, champion: Champion, started: Started) -> Table:
+        """Return the test rows that the champion was not trained on.
+
+        If they are too few for a comparison, all test rows, and there is a finding.
+        """
+        test = started.test
+        record = self.champions.trained_rows(champion)
+        seen = None if record is None else find_trained_rows(record, test)
+        if seen is None or not seen.any():
+            return test
+        rest = test.take(~seen)
+        lost = started.plan.problem.task in ("binary", "multiclass") and set(rest.target) != set(
+            test.target
+        )
+        if len(rest.features) >= _FEWEST_ROWS and not lost:
+            return rest
+        text = (
+            f"the champion {champion.uri} was trained on {seen.sum():,} of the {len(seen):,} test "
+            "rows, and the others are too few to compare on"
+        )
+        self.add([found("SWM303", text)])
+        return test
+
+    def met(
+        self, champion: Champion, started: Started, outcome: Outcome, test: Table
+    ) -> PairedComparison:
+        """Compare the answers of both on test rows."""
+        config, task = self.config, started.plan.problem.task
+        now = answers_of(outcome.ensemble, test.features)
+        before = self.champions.answers(champion, test.features, now.classes)
+        # That of the search, unless one is configured.
+        searched = judged_metrics(None, task, started.plan.problem.scoring)[0]
+        metric = natural_name(config.champion.metric or searched)
+        if metric not in METRICS[task] and now.proba is not None and before.proba is None:
+            # A champion of an earlier version has labels only, which would be scored as certain.
+            metric = default_metrics(task)[0]
+        return measure(
+            started.plan.problem,
+            started.train,
+            test,
+            before,
+            now,
+            metric=metric,
+            margin=config.champion.margin,
+            confidence=config.champion.confidence,
+            n_resamples=config.test.bootstrap,
+            seed=config.seed,
+        )
 
 
 def _digest(config: RefreshConfig, table: Table) -> str:

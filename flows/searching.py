@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,36 +61,26 @@ def search_as_configured(
     return finished
 
 
+@dataclass
 class _ShownSteps:
     """The steps of a search as tasks, each with its line on the terminal.
 
-    Parameters
-    ----------
-    config, plan, log, verbosity, forecast
-        See :func:`search_as_configured`.
-    shown : ExitStack
-        Holds the display of the current step.
+    The stack `shown` holds the display of the current step.
     """
 
-    def __init__(
-        self,
-        config: SelectConfig,
-        plan: SearchPlan,
-        log: RunLog,
-        verbosity: int,
-        forecast: Forecast,
-        shown: ExitStack,
-    ) -> None:
-        self.config = config
-        self.plan = plan
-        self.log = log
-        self.verbosity = verbosity
-        self.forecast = forecast
-        self.shown = shown
+    config: SelectConfig
+    plan: SearchPlan
+    log: RunLog
+    verbosity: int
+    forecast: Forecast
+    shown: ExitStack
+
+    def __post_init__(self) -> None:
         # With a choice of settings, the budget of the search is known after it.
-        self.budget = plan.budget
-        self.epoch = run_epoch.retried(config.retries.attempts, config.retries.delay_seconds)
-        self.on_epoch: list[Callable[[EpochRecord], None]] = [log.epoch]
+        self.budget = self.plan.budget
+        retries = self.config.retries
+        self.epoch = run_epoch.retried(retries.attempts, retries.delay_seconds)
+        self.on_epoch: list[Callable[[EpochRecord], None]] = [self.log.epoch]
         self.on_fit: Callable[[Bool, Record], None] = lambda mask, record: None
 
     @property

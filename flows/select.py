@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 
+import pandas as pd
 from prefect import flow
 
 from conf.check import check
@@ -21,14 +22,13 @@ from flows.configured import (
     archive_url,
     fetched,
     plan_as_configured,
-    prepare_as_configured,
+    prepare_run,
     probe_as_configured,
     with_warm_subsets,
 )
-from flows.findings import tell, warnings_of
 from flows.flow_runs import COMMAND_FLOW
 from flows.planning import workload_of
-from flows.progress import StageDisplay, show_stage
+from flows.progress import StageDisplay, show_stage, tell, warnings_of
 from flows.searching import search_as_configured
 from flows.stages import Forecast, Stage
 from flows.tracking import (
@@ -46,36 +46,32 @@ from swarm.search.prefilter import MANY_COLUMNS
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, SearchPlan
 from swarm.storage.archive import Archive
-from swarm.strategies.catalogue import make
 from swarm.validation import Judgement
 from swarm.validation.drift import summarise
 from swarm.validation.headline import Headline, headline
-from tasks.answer import answer_files, judgement_files
 from tasks.flow_run import log_line
 from tasks.models.files import is_storable
 from tasks.models.registry import is_version, register_logged
 from tasks.prefect_artifacts import show_answer
 from tasks.refresh.lock import run_lock
 from tasks.report import (
+    answer_files,
     costs_on_test,
     diagnose_answer,
     final_metrics,
+    judgement_files,
     report_data,
     run_facts,
     write_report,
 )
-from tasks.steps import (
-    fit_ensemble,
-    judge_answer,
-    register_model,
-)
+from tasks.steps import fit_ensemble, judge_answer, register_model
 from tasks.table import Table
 from tasks.tracking import Tracking
 from tasks.tracking.names import metric_key
 from tasks.tracking.note import answer_note, run_title
 from tasks.tracking.run_log import RunLog, describe_run, refuse_another_search
 
-__all__ = ["Outcome", "Started", "carry_out", "prepare", "select", "start"]
+__all__ = ["Outcome", "Started", "carry_out", "select", "start"]
 
 # Shows a stage of the run, see `show_stage`.
 _ShowStage = Callable[..., AbstractContextManager[StageDisplay]]
@@ -91,19 +87,17 @@ class Outcome:
     Attributes
     ----------
     run_id : str
-    result : SearchResult
-    judgement : Judgement
-    findings : tuple of Finding
-        Reasons to doubt the data or the result, without those that are muted.
-    model_uri : str
-        Empty if the estimator cannot be stored without pickle.
+    finished : FinishedSearch
     ensemble : SubsetEnsemble
         Fitted on the training rows.
+    judgement : Judgement
+    headline : Headline
+    findings : tuple of Finding
+        Reasons to doubt the data or the result, without those that are muted.
     n_train : int
         Training rows.
-    training_seconds : float
-        Training time of the search, cached folds included.
-    headline : Headline
+    model_uri : str
+        Empty if the estimator cannot be stored without pickle.
     declined : bool
         Whether the model was not registered as all features are better.
     unsent : str
@@ -111,16 +105,25 @@ class Outcome:
     """
 
     run_id: str
-    result: SearchResult
-    judgement: Judgement
-    findings: tuple[Finding, ...]
-    model_uri: str
+    finished: FinishedSearch
     ensemble: SubsetEnsemble
-    n_train: int
-    training_seconds: float
+    judgement: Judgement
     headline: Headline
+    findings: tuple[Finding, ...]
+    n_train: int
+    model_uri: str = ""
     declined: bool = False
     unsent: str = ""
+
+    @property
+    def result(self) -> SearchResult:
+        """Result of the search."""
+        return self.finished.result
+
+    @property
+    def training_seconds(self) -> float:
+        """Training time of the search, cached folds included."""
+        return self.finished.training_seconds
 
     @property
     def registered(self) -> bool:
@@ -176,7 +179,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         with show_stage(Stage.READ, verbosity):
             table = fetched(config)
         with show_stage(Stage.PREPARE, verbosity):
-            data = prepare(config, table)
+            data = prepare_run(config, table)
             # Its training and test rows are copies.
             del table
             started = start(config, data, run_id)
@@ -201,14 +204,6 @@ def _refuse_less(config: SelectConfig, run_id: str) -> None:
             f"budget.epochs is {most}, but the run {run_id} has finished {finished} epochs; set it"
             f" to at least {finished}, or start a new run with `swarm select`"
         )
-
-
-def prepare(config: SelectConfig, table: Table, warm: Sequence[Sequence[str]] = ()) -> PreparedData:
-    """Split the rows, and prepare the search on the training rows; `warm` has further subsets."""
-    strategy = make(config.strategy.name, config.strategy.params)
-    # The report needs distances and clusters, whatever the strategy needs.
-    needs = ("distance", "clusters", *strategy.needs)
-    return prepare_as_configured(config, table, needs=needs, warm=warm)
 
 
 def start(
@@ -264,26 +259,13 @@ def carry_out(started: Started, verbosity: int) -> Outcome:
     members = config.ensemble.n_models, config.ensemble.union_at_most
     log.files(answer_files(finished.result, finished.known, *members))
     show = partial(show_stage, verbosity=verbosity, forecast=forecast)
-    answer = _judge(started, finished, show)
-    # The summary ends with the warnings.
-    tell([each for each in answer.late if each.severity == "note"], verbosity)
+    outcome = _judge(started, finished, show, verbosity)
     with show(Stage.REPORT):
-        log.files(write_report(_report(started, answer)))
+        log.files(write_report(_report(started, outcome)))
     wait_for_log(log, verbosity)
-    uri, declined = _store_model(started, answer, show)
-    _describe_run(started, answer)
-    return Outcome(
-        log.run_id,
-        finished.result,
-        answer.judgement,
-        answer.findings,
-        uri,
-        answer.ensemble,
-        len(started.train.features),
-        finished.training_seconds,
-        answer.headline,
-        declined,
-    )
+    uri, declined = _store_model(started, outcome, show)
+    _describe_run(started, outcome)
+    return replace(outcome, model_uri=uri, declined=declined)
 
 
 def _open_run(
@@ -326,58 +308,21 @@ def _without_prefilter(values: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in values.items() if key.split(".")[0] != "prefilter"}
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """The result of a search with its ensemble, judged on the test rows.
-
-    Attributes
-    ----------
-    finished : FinishedSearch
-    ensemble : SubsetEnsemble
-    used : sequence of str
-        Columns of the ensemble, in the order of the table.
-    judgement : Judgement
-    headline : Headline
-    late : tuple of Finding
-        Those of the search and of the test rows.
-    findings : tuple of Finding
-        Those of the data too, by code.
-    """
-
-    finished: FinishedSearch
-    ensemble: SubsetEnsemble
-    used: Sequence[Hashable]
-    judgement: Judgement
-    headline: Headline
-    late: tuple[Finding, ...]
-    findings: tuple[Finding, ...]
-
-    @property
-    def lost(self) -> bool:
-        """Whether the result is worse than all features, or no better than guessing."""
-        return self.headline.verdict == "worse" or not self.headline.beats_guessing
-
-    @property
-    def told(self) -> str:
-        """The headline, its evidence and the verdict on the ensemble."""
-        head = self.headline
-        return " ".join([f"{head.title}.", *head.sentences(), self.judgement.verdict()])
-
-    def metrics(self, of_model: bool) -> dict[str, float]:
-        """Return the metrics on the test rows: those of the ensemble, or all others."""
-        found = final_metrics(self.judgement)
-        return {key: found[key] for key in found if key.startswith("test_") == of_model}
+def _columns(features: pd.DataFrame, subsets: Sequence[Sequence[Hashable]]) -> list[Hashable]:
+    """Return the columns that subsets use, in the order of the table."""
+    used = {name for subset in subsets for name in subset}
+    return [name for name in features if name in used]
 
 
-def _judge(started: Started, finished: FinishedSearch, show: _ShowStage) -> _Answer:
+def _judge(started: Started, finished: FinishedSearch, show: _ShowStage, verbosity: int) -> Outcome:
     """Fit the ensemble, and judge it and the result on the test rows."""
     config, log = started.config, started.log
     train, test = started.train, started.test
     problem, result = finished.problem, finished.result
     masks, _ = result.best_members(config.ensemble.n_models, config.ensemble.union_at_most)
     subsets = [result.space.subset(mask) for mask in masks]
-    used = [name for name in train.features if any(name in subset for subset in subsets)]
-    log.files({"reference.json": json.dumps(summarise(train.features[used])).encode()})
+    used = train.features[_columns(train.features, subsets)]
+    log.files({"reference.json": json.dumps(summarise(used)).encode()})
     text = f"judging on {len(test.features):,} test rows"
     # The ensemble, its baselines of as many models, and two single models.
     total = len(subsets) * (2 + config.test.random_subsets) + 2
@@ -404,19 +349,26 @@ def _judge(started: Started, finished: FinishedSearch, show: _ShowStage) -> _Ans
     late = unmuted([*doubts, *judgement_findings(judgement)], config.mute)
     findings = unmuted([*started.findings, *late])
     head = headline(result, problem.scoring, judgement)
-    answer = _Answer(finished, ensemble, used, judgement, head, late, findings)
     log.files({"findings.json": as_file(findings, config.mute)})
     log.files(judgement_files(judgement, head))
     # Those of the ensemble are logged with its model.
-    log.metrics({result.state.epoch: answer.metrics(of_model=False)})
-    return answer
+    log.metrics({result.state.epoch: _metrics(judgement, of_model=False)})
+    # The summary ends with the warnings.
+    tell([each for each in late if each.severity == "note"], verbosity)
+    return Outcome(log.run_id, finished, ensemble, judgement, head, findings, len(train.features))
 
 
-def _report(started: Started, answer: _Answer) -> ReportData:
+def _metrics(judgement: Judgement, of_model: bool) -> dict[str, float]:
+    """Return the metrics on the test rows: those of the ensemble, or all others."""
+    found = final_metrics(judgement)
+    return {key: found[key] for key in found if key.startswith("test_") == of_model}
+
+
+def _report(started: Started, outcome: Outcome) -> ReportData:
     """Collect the data of the report, and train the models of its diagnostics."""
     config, plan, log = started.config, started.plan, started.log
-    train, test, ensemble = started.train, started.test, answer.ensemble
-    problem, result = answer.finished.problem, answer.finished.result
+    train, test, ensemble = started.train, started.test, outcome.ensemble
+    problem, result = outcome.finished.problem, outcome.finished.result
     at_most = config.ensemble.union_at_most
     partitions = f", {problem.repeats} partitions" if problem.repeats > 1 else ""
     facts = {
@@ -436,13 +388,13 @@ def _report(started: Started, answer: _Answer) -> ReportData:
         f"{config.name}, {config.strategy.name}, seed {config.seed}",
         problem,
         result,
-        answer.judgement,
-        answer.finished.known,
+        outcome.judgement,
+        outcome.finished.known,
         plan.hints,
         config.ensemble.n_models,
-        headline=answer.headline,
+        headline=outcome.headline,
         regroup_every=getattr(plan.strategy, "regroup_every", None),
-        findings=answer.findings,
+        findings=outcome.findings,
         config_yaml=as_yaml(config),
         facts=facts,
         subset_test_costs=costs_on_test(problem, ensemble, test),
@@ -451,17 +403,20 @@ def _report(started: Started, answer: _Answer) -> ReportData:
     )
 
 
-def _store_model(started: Started, answer: _Answer, show: _ShowStage) -> tuple[str, bool]:
+def _store_model(started: Started, outcome: Outcome, show: _ShowStage) -> tuple[str, bool]:
     """Store the ensemble with its metrics, and register it unless it lost.
 
     Returns the address of the model, and whether it was not registered as it lost.
     """
-    config, log, ensemble = started.config, started.log, answer.ensemble
-    problem, result = answer.finished.problem, answer.finished.result
+    config, log, ensemble = started.config, started.log, outcome.ensemble
+    problem, result = outcome.finished.problem, outcome.finished.result
     # A refresh needs its challenger as a version, and compares it with the champion itself.
     asked = log.tags.get("kind") == "refresh" or config.tracking.registers_always
-    declined = started.registered is not None and answer.lost and not asked
+    head, judgement = outcome.headline, outcome.judgement
+    lost = head.verdict == "worse" or not head.beats_guessing
+    declined = started.registered is not None and lost and not asked
     name = None if declined else started.registered
+    told = " ".join([f"{head.title}.", *head.sentences(), judgement.verdict()])
     digest = _digest(config, result, ensemble)
     earlier = log.earlier_model(digest)
     uri, model_id = earlier or ("", None)
@@ -469,19 +424,20 @@ def _store_model(started: Started, answer: _Answer, show: _ShowStage) -> tuple[s
         features = started.train.features
         # The signature and the example of a wide table would take many megabytes.
         wide = len(features.columns) > MANY_COLUMNS
-        example = (features[list(answer.used)] if wide else features).head(_EXAMPLE_ROWS)
-        params = _model_params(config, result, answer.judgement, ensemble)
+        columns = _columns(features, ensemble.subsets_)
+        example = (features[columns] if wide else features).head(_EXAMPLE_ROWS)
+        params = _model_params(config, result, judgement, ensemble)
         text = "storing the model" if name is None else Stage.REGISTER.line
         with show(Stage.REGISTER, text=text):
             uri, model_id = register_model(
-                log.tracking, log.run_id, ensemble, example, name, answer.told, params=params
+                log.tracking, log.run_id, ensemble, example, name, told, params=params
             )
     elif name is not None and model_id is not None and not is_version(uri):
         # The run was resumed to register what it had only stored.
-        uri = register_logged(log.tracking, log.run_id, model_id, name, answer.told)
+        uri = register_logged(log.tracking, log.run_id, model_id, name, told)
     # The tags first: a resume that finds them knows the model that its metrics belong to.
     log.tag({"answer": digest, "model": uri} | ({"model_id": model_id} if model_id else {}))
-    log.metrics({result.state.epoch: answer.metrics(of_model=True)}, model_id)
+    log.metrics({result.state.epoch: _metrics(judgement, of_model=True)}, model_id)
     return uri, declined
 
 
@@ -498,10 +454,10 @@ def _digest(config: SelectConfig, result: SearchResult, ensemble: SubsetEnsemble
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _describe_run(started: Started, answer: _Answer) -> None:
+def _describe_run(started: Started, outcome: Outcome) -> None:
     """Write the answer into the tags and the note of the run, and into Prefect's artifact."""
     config, log = started.config, started.log
-    result, judgement, head = answer.finished.result, answer.judgement, answer.headline
+    result, judgement, head = outcome.finished.result, outcome.judgement, outcome.headline
     tags = {} if judgement.pos_label is None else {"positive_class": str(judgement.pos_label)}
     note = answer_note(
         log.tracking,
@@ -515,7 +471,7 @@ def _describe_run(started: Started, answer: _Answer) -> None:
         "stopped": result.reason,
         "headline": head.title,
         "verdict": judgement.verdict(),
-        "findings": codes_of(answer.findings),
+        "findings": codes_of(outcome.findings),
     }
     log.tag(tags | note)
     log_line(f"{head.title}. {judgement.verdict()}")

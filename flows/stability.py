@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from prefect import flow
@@ -11,7 +14,6 @@ from conf.check import check
 from conf.estimator import build_estimator
 from conf.resolve import split_options
 from conf.schema import SelectConfig
-from flows.compare_progress import CellDisplay, cell_display
 from flows.configured import (
     PreparedData,
     archive_url,
@@ -21,14 +23,15 @@ from flows.configured import (
     prepare_as_configured,
     refuse_warm_start,
 )
-from flows.findings import tell
 from flows.flow_runs import COMMAND_FLOW
-from flows.progress import say, show_stage
+from flows.progress import Display, cell_display, say, show_stage, tell
 from flows.stages import Stage
 from flows.tracking import start_repeated, wait_for_log
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, DataError
 from swarm.findings import as_file, codes_of
 from swarm.report.formatting import counted
+from swarm.storage.archive import Archive
+from swarm.validation.archived import ArchivedEvidence, archived_evidence
 from swarm.validation.stability import CORE, NOISE, Stability, classify, interpret_index
 from tasks.search_cell import Cell, CellResult, run_cell
 from tasks.stability import (
@@ -36,6 +39,7 @@ from tasks.stability import (
     assess,
     assessment_files,
     draw_sample,
+    index_as_dict,
     scheme_of,
     similarity_of,
     stability_metrics,
@@ -46,7 +50,7 @@ from tasks.steps import split_rows
 from tasks.table import Table
 from tasks.tracking.note import note
 
-__all__ = ["Repetitions", "StabilityRun", "describe_index", "stability"]
+__all__ = ["Repetitions", "StabilityRun", "archived_evidence_of", "describe_index", "stability"]
 
 _SCHEMES = {
     "group": "whole groups",
@@ -148,6 +152,48 @@ class StabilityRun:
     def sentences(self) -> list[str]:
         """State the stability, the error control, and what probes tell."""
         return [_stability(self.assessment, self.scheme), *_control(self.assessment)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as JSON data; undefined values are null."""
+        found = self.assessment
+        control, probes = found.control, found.probes
+        return {
+            "run": self.run_id,
+            "draws": self.scheme,
+            "basis": found.basis,
+            "core_from": found.thresholds[0],
+            "noise_to": found.thresholds[1],
+            "stability_over_seeds": index_as_dict(found.by_seed),
+            "stability_over_rows": index_as_dict(found.by_rows),
+            "adjusted_over_seeds": _plain(found.adjusted_by_seed),
+            "adjusted_over_rows": _plain(found.adjusted_by_rows),
+            "error_control": None
+            if control is None
+            else {
+                "method": "complementary pairs",
+                "n_pairs": control.n_pairs,
+                "mean_size": control.mean_size,
+                "false_selections": control.wanted,
+                "threshold": _plain(control.threshold),
+                "bound": _plain(control.bound),
+                "lowest_bound": control.lowest,
+                "n_stable": int(control.stable.sum()),
+            },
+            "probes": None
+            if probes is None
+            else {
+                "n_probes": probes.n_probes,
+                "selection_rate": probes.probe_rate,
+                "false_share": probes.false_share,
+            },
+            "consensus": list(found.consensus),
+            "features": json.loads(found.table.to_json(orient="records")),
+        }
+
+
+def _plain(value: float | None) -> float | None:
+    """Convert NaN to None."""
+    return None if value is None or value != value else value
 
 
 @flow(name="stability", **COMMAND_FLOW)
@@ -263,7 +309,7 @@ def _cell(config: SelectConfig, rows: str, number: int) -> Cell:
 
 
 def _searched(
-    config: SelectConfig, cell: Cell, prepared: PreparedData, shown: CellDisplay
+    config: SelectConfig, cell: Cell, prepared: PreparedData, shown: Display
 ) -> CellResult:
     """Run one search as a task; all workers evaluate its subsets."""
     searching = run_cell.retried(config.retries.attempts, config.retries.delay_seconds)
@@ -339,10 +385,7 @@ def _control(found: Assessment) -> list[str]:
             f"A search selects a probe with probability {probes.probe_rate:.0%}; if uninformative "
             f"features do as well, up to {probes.false_share:.0%} of its selections are false."
         )
-    for adjusted, over in (
-        (found.adjusted_by_rows, "samples"),
-        (found.adjusted_by_seed, "seeds"),
-    ):
+    for adjusted, over in ((found.adjusted_by_rows, "samples"), (found.adjusted_by_seed, "seeds")):
         if adjusted is not None and adjusted == adjusted:
             said.append(
                 f"Over {over}, the stability is {adjusted:.2f} if features with a rank correlation "
@@ -359,4 +402,44 @@ def describe_index(found: Stability, over: str) -> str:
         f"Over {found.n_subsets} {over}, the stability index is {found.index:.2f} "
         f"[{found.low:.2f}, {found.high:.2f}] ({interpret_index(found.index)}; 1: always the same "
         "features, 0: chance)."
+    )
+
+
+def archived_evidence_of(config: SelectConfig) -> ArchivedEvidence:
+    """Read the evaluations of the search of a configuration, whichever searches made them.
+
+    Parameters
+    ----------
+    config : SelectConfig
+        Checked.
+
+    Raises
+    ------
+    ConfigError
+        If the setting of the model is to be chosen.
+    DataError
+        If the archive has too few evaluations of this problem.
+    """
+    if config.model.search:
+        raise ConfigError(
+            "the archive keeps evaluations of each setting of the model apart; copy the setting "
+            "of a run to model.params, and remove model.search"
+        )
+    data = prepare_as_configured(config, fetched(config), needs=())
+    problem = data.problem
+    with closing(Archive(archive_url(config.archive))) as archive:
+        if not archive.has_evaluations(problem):
+            raise DataError(
+                "the archive has no evaluations of this problem; run `swarm select` with this "
+                "configuration first"
+            )
+        known = list(archive.open_problem(problem).all())
+    return archived_evidence(
+        problem.space.names,
+        np.array([mask for mask, _ in known]),
+        np.array([record.fold_costs for _, record in known]),
+        ~(problem.space.fixed | problem.space.forbidden),
+        float(np.mean([len(train) for train, _ in problem.folds])),
+        float(np.mean([len(test) for _, test in problem.folds])),
+        config.test.confidence,
     )

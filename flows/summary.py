@@ -1,10 +1,13 @@
-"""Summary of a run or a refresh on the terminal."""
+"""What the flows print at their end: tables, sentences, and where to find more."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
@@ -12,28 +15,45 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from conf.schema import SelectConfig
-from flows.select import Outcome
-from flows.terminal import WIDE, print_end, print_warnings, result_console
+from flows.terminal import echo
+from swarm.report.comparison import columns_of, formatted, judged_cost, sentences
 from swarm.validation import Judgement
+from swarm.validation.judgement import number, signed
 from swarm.validation.metrics import display_name
 
 if TYPE_CHECKING:
-    from conf.refresh_schema import RefreshConfig
+    from conf.schema import CompareConfig, RefreshConfig, SelectConfig
+    from flows.compare import ComparisonRun
+    from flows.nested import NestedRun
     from flows.refresh import RefreshRun
+    from flows.select import Outcome
+    from flows.stability import StabilityRun
+    from swarm.validation.archived import ArchivedEvidence
 
-__all__ = ["MEANING", "print_refresh", "print_summary", "summary_as_json"]
+__all__ = [
+    "WIDE",
+    "comparison_as_dict",
+    "outcome_as_dict",
+    "print_archived",
+    "print_comparison",
+    "print_nested",
+    "print_refresh",
+    "print_stability",
+    "print_summary",
+    "result_console",
+]
 
+# Width of the output in a file, and of that of a comparison.
+WIDE, _WIDE_COMPARISON = 110, 120
 # Metrics that fit side by side; the report has all of them.
 _METRICS = 5
-MEANING = {
+_MEANING = {
     "ensemble": "ensemble of the best subsets",
     "best_subset": "best single subset",
     "all_features": "all features, one model",
     "all_features_ensemble": "all features, same vote",
     "random_subsets": "random subsets, same vote",
 }
-
 _DECISIONS = {
     "first": "first champion",
     "promoted": "challenger promoted",
@@ -42,13 +62,47 @@ _DECISIONS = {
     "declined": "challenger not approved, champion kept",
     "unchanged": "nothing changed",
 }
+# Shown in the report only, so that a row fits on a line.
+_PAGE_ONLY = ("evaluations",)
+# Left out in this order where a row does not fit on a line; the report has all.
+_LEFT_OUT = (
+    *("seconds_evaluation", "seconds_algorithm", "best_cost", "size_reduction", "improvement"),
+    *("distinct", "fits", "stability", "sd_cost"),
+)
+# Spaces between two columns, and on both sides of all of them.
+_GAP, _EDGES = 3, 2
+_TIMES = {"seconds_algorithm": ("T1 s", "{:.2f}"), "seconds_evaluation": ("T2 s", "{:.1f}")}
+# Rows of a table of features.
+_MOST_ROWS = 30
 
 
-def summary_as_json(outcome: Outcome, config: SelectConfig) -> str:
+def result_console(width: int = WIDE) -> Console:
+    """Return a console as wide as the terminal or ``COLUMNS``, or of this width in a file."""
+    console = Console(highlight=False)
+    is_set = os.environ.get("COLUMNS", "").isdigit()
+    return console if console.is_terminal or is_set else Console(highlight=False, width=width)
+
+
+def _print_warnings(console: Console, warnings: Iterable[str]) -> None:
+    """Print warnings, a line each."""
+    for text in warnings:
+        console.print(f"[yellow]warning:[/yellow] {escape(text)}")
+
+
+def _print_end(
+    console: Console, warnings: Iterable[str], run_id: str, experiment: str, *more: str
+) -> None:
+    """Print warnings, the run, and where to find more."""
+    _print_warnings(console, warnings)
+    console.print(f"\nrun      {run_id}  ({experiment})")
+    echo(*more, indent=9)
+
+
+def outcome_as_dict(outcome: Outcome, config: SelectConfig) -> dict[str, Any]:
     """Return what :func:`print_summary` prints, for programs."""
     result = outcome.result
     confirmation = result.confirmation
-    told = {
+    return {
         "run_id": outcome.run_id,
         "experiment": config.tracking.experiment,
         "headline": outcome.headline.title,
@@ -66,7 +120,6 @@ def summary_as_json(outcome: Outcome, config: SelectConfig) -> str:
         "findings": [each.as_dict() for each in outcome.findings],
         "unsent": outcome.unsent or None,
     }
-    return json.dumps(told, indent=2, ensure_ascii=False)
 
 
 def print_summary(outcome: Outcome, config: SelectConfig) -> None:
@@ -108,7 +161,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         console.print(f"[yellow]{outcome.unsent}[/yellow]")
     look = "look     swarm ui, then open report.html among the run's artifacts"
     model = f"model    {_stored(outcome)}"
-    print_end(console, outcome.warnings, outcome.run_id, config.tracking.experiment, model, look)
+    _print_end(console, outcome.warnings, outcome.run_id, config.tracking.experiment, model, look)
 
 
 def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = False) -> None:
@@ -119,7 +172,7 @@ def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = Fals
     console.soft_wrap = not console.is_terminal
     champion = done.champion
     console.print(f"\n[bold]{_DECISIONS[done.decision]}[/bold]: {done.why}")
-    print_warnings(console, done.warnings)
+    _print_warnings(console, done.warnings)
     console.print(f"champion {champion.uri}  (since {champion.since or 'unknown'})")
     if config.champion.publish:
         console.print(f"features {config.champion.publish}")
@@ -156,5 +209,207 @@ def _figures(judgement: Judgement, wide: bool) -> Table:
         top = row[first]
         cells = [f"{top['value']:.3f} [dim]\\[{top['low']:.3f}, {top['high']:.3f}][/dim]"]
         cells += [f"{row[metric]['value']:.3f}" for metric in others]
-        table.add_row(MEANING.get(str(contender), str(contender)), *cells)
+        table.add_row(_MEANING.get(str(contender), str(contender)), *cells)
     return table
+
+
+def comparison_as_dict(compared: ComparisonRun, config: CompareConfig) -> dict[str, Any]:
+    """Return what :func:`print_comparison` prints, for programs; undefined numbers are null."""
+    comparison = compared.comparison
+    return {
+        "run_id": compared.run_id,
+        "experiment": config.tracking.experiment,
+        "all_features": {
+            name: {"cost": cost, "size": size, "test_cost": compared.test_everything.get(name)}
+            for name, (cost, size) in compared.everything.items()
+        },
+        "summary": json.loads(comparison.summary.to_json(orient="records")),
+        "ranks": json.loads(comparison.ranks.to_json(orient="index")),
+        "sentences": list(sentences(comparison)),
+        "warnings": list(compared.warnings),
+    }
+
+
+def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
+    """Print a table for each data set, the ranks, the test results, and where to find more."""
+    console = result_console(_WIDE_COMPARISON)
+    comparison = compared.comparison
+    columns = _fitting({**columns_of(comparison), **_TIMES}, comparison.summary, console.width)
+    for dataset in comparison.datasets:
+        rows = comparison.summary[comparison.summary["dataset"] == dataset]
+        cost, size = compared.everything[dataset]
+        test = compared.test_everything.get(dataset)
+        on_test = "" if test is None else f", {test:.5f} on the test rows"
+        table = Table(
+            title=f"[bold]{dataset}[/bold]: all {size} features cost {cost:.5f}{on_test}",
+            title_justify="left",
+            title_style="",
+            box=SIMPLE,
+        )
+        for key, (name, _) in columns.items():
+            table.add_column(name, justify="left" if key == "strategy" else "right", no_wrap=True)
+        for _, row in rows.sort_values("rank", kind="stable").iterrows():
+            table.add_row(*(formatted(row[key], form) for key, (_, form) in columns.items()))
+        console.print(table)
+    if len(comparison.datasets) > 1:
+        console.print(_ranks(compared))
+    for text in sentences(comparison):
+        console.print(text)
+    look = "look     swarm ui, then open comparison.html among its artifacts"
+    _print_end(console, compared.warnings, compared.run_id, config.tracking.experiment, look)
+
+
+def _fitting(
+    columns: dict[str, tuple[str, str]], rows: pd.DataFrame, width: int
+) -> dict[str, tuple[str, str]]:
+    """Return the columns of a table that is at most so wide, the most important ones if need be."""
+    there = {key: value for key, value in columns.items() if key in rows and key not in _PAGE_ONLY}
+    widths = {
+        key: max([len(name), *(len(formatted(value, form)) for value in rows[key])]) + _GAP
+        for key, (name, form) in there.items()
+    }
+    for key in _LEFT_OUT:
+        if key in there and sum(widths[each] for each in there) + _EDGES > width:
+            del there[key]
+    return there
+
+
+def _ranks(compared: ComparisonRun) -> Table:
+    ranks = compared.comparison.ranks
+    title = f"Ranks by mean {judged_cost(compared.comparison)}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE)
+    table.add_column("strategy", no_wrap=True)
+    table.add_column("average", justify="right")
+    for dataset in compared.comparison.datasets:
+        table.add_column(dataset, justify="right")
+    for name, row in ranks.sort_values("average", kind="stable").iterrows():
+        own = (f"{row[dataset]:g}" for dataset in compared.comparison.datasets)
+        table.add_row(str(name), f"{row['average']:.2f}", *own)
+    return table
+
+
+def print_nested(found: NestedRun, config: SelectConfig) -> None:
+    """Print the scores with their differences, the stability, and what each stage took."""
+    from flows.stability import describe_index
+
+    console = result_console()
+    table = Table(
+        title=f"On the test rows of {found.estimate.n_folds} outer folds",
+        title_justify="left",
+        box=SIMPLE,
+    )
+    table.add_column("", no_wrap=True)
+    level = f"{found.estimate.level:.0%} interval"
+    table.add_column(f"{display_name(found.scoring.metric)} ({level})")
+    table.add_column("difference to all features")
+    table.add_column("features", justify="right")
+    # On a narrow terminal an interval has a row of its own.
+    below = " " if console.width >= WIDE else "\n"
+    for row in found.estimate.costs.to_dict("records"):
+        name, difference = str(row["contender"]), ""
+        value, low, high = found.score(name)
+        score = f"{number(value)}{below}[dim]\\[{number(low)}, {number(high)}][/dim]"
+        if name in ("ensemble", "best_subset"):
+            value, low, high = found.difference(name)
+            difference = f"{signed(value)}{below}[dim]\\[{signed(low)}, {signed(high)}][/dim]"
+        table.add_row(_MEANING[name], score, difference, f"{row['n_features']:.1f}")
+    console.print(table)
+    console.print(found.sentence(), markup=False)
+    console.print(_optimism(found), markup=False)
+    index = found.stability.by_rows
+    assert index is not None
+    console.print(describe_index(index, "outer folds, which share rows"), markup=False)
+    fits, seconds = found.totals("fits"), found.totals("seconds")
+    stages = [
+        f"{stage} {fits[stage]:,.0f} fits, {seconds[stage]:,.1f} s" for stage in fits if fits[stage]
+    ]
+    echo(f"Stages, cached fits included: {'; '.join(stages)}.")
+    look = "look     swarm ui, then open nested_folds.csv and figures among its artifacts"
+    _print_end(console, found.warnings, found.run_id, config.tracking.experiment, look)
+
+
+def _optimism(found: NestedRun) -> str:
+    estimate = found.estimate
+    said = (
+        "The best subset costs "
+        f"{estimate.optimism.mean:+.4f} more on the test rows than in the search"
+    )
+    if estimate.optimism_confirmed is None:
+        return f"{said}."
+    return f"{said}, and {estimate.optimism_confirmed.mean:+.4f} more than its confirmed cost."
+
+
+def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
+    """Print the selection frequencies, the stability index, and where to find more."""
+    console = result_console()
+    found = assessed.assessment
+    both = found.by_seed is not None and found.by_rows is not None
+    # A narrow terminal has no place for the shares over seeds, which stability.csv has too.
+    both &= console.width >= WIDE
+    table = Table(box=SIMPLE)
+    # Of a narrow terminal the names have as much as they need, up to a quarter.
+    longest = max(map(len, found.table["feature"].astype(str)), default=0)
+    table.add_column("feature", overflow="fold", min_width=min(longest, 18))
+    table.add_column("class")
+    table.add_column("selected", justify="right")
+    table.add_column("95 % interval", justify="right")
+    if both:
+        table.add_column("over seeds", justify="right")
+    controlled = {"bound": "false selections", "q_value": "q-value"}
+    controlled = {key: name for key, name in controlled.items() if key in found.table}
+    for name in controlled.values():
+        table.add_column(name, justify="right")
+    colours = {"core": "bold", "optional": "", "noise": "dim"}
+    rows = found.table.to_dict("records")
+    for row in rows[:_MOST_ROWS]:
+        cells = [
+            escape(str(row["feature"])),
+            str(row["class"]),
+            f"{row['share']:.0%}",
+            f"{row['low']:.0%} to {row['high']:.0%}",
+        ]
+        cells += [f"{row['share_seeds']:.0%}"] if both else []
+        # A bound above the size of a subset promises nothing.
+        most = {"bound": found.control.mean_size if found.control else 0.0, "q_value": 1.0}
+        cells += [f"{row[key]:.2f}" if row[key] <= most[key] else "" for key in controlled]
+        table.add_row(*cells, style=colours[row["class"]])
+    console.print(table)
+    if len(rows) > _MOST_ROWS:
+        console.print(f"and {len(rows) - _MOST_ROWS} more in stability.csv, none more frequent")
+    for line in assessed.sentences():
+        console.print(line, markup=False)
+    echo(f"Consensus of {len(found.consensus)}: {', '.join(found.consensus)}")
+    look = "look     swarm ui, then open stability.csv and figures among its artifacts"
+    _print_end(console, (), assessed.run_id, config.tracking.experiment, look)
+
+
+def print_archived(found: ArchivedEvidence) -> None:
+    """Print what the evaluations in the archive say about each feature."""
+    console = result_console()
+    table = Table(box=SIMPLE)
+    table.add_column("feature", overflow="fold")
+    for name in ("winner share", "effect of removal", f"{found.level:.0%} interval", "pairs"):
+        table.add_column(name, justify="right")
+    for row in found.table.head(_MOST_ROWS).to_dict("records"):
+        defined = row["effect"] == row["effect"]
+        bounded = row["low"] == row["low"]
+        table.add_row(
+            escape(str(row["feature"])),
+            f"{row['winner_share']:.0%}",
+            f"{row['effect']:+.4f}" if defined else "",
+            f"{row['low']:+.4f} to {row['high']:+.4f}" if bounded else "",
+            str(row["n_pairs"]),
+        )
+    console.print(table)
+    if len(found.table) > _MOST_ROWS:
+        console.print(f"and {len(found.table) - _MOST_ROWS} more with --json")
+    console.print(
+        f"From {found.n_subsets:,} archived subsets on the folds of the search. Winner share: how "
+        f"often the best subset of random fold weights ({found.n_winners} different ones) has the "
+        "feature. Effect of removal: mean cost without the feature minus with it, over pairs of "
+        "subsets that differ in nothing else."
+    )
+    console.print(
+        "All subsets share the rows of the search, so this shows how far the folds decide between "
+        "them. It is no selection probability: run swarm stability without --archive for that."
+    )

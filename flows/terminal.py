@@ -1,21 +1,27 @@
-"""What the commands and the summaries of all flows print alike."""
+"""What reaches the terminal: lines that it breaks between words, warnings and logs."""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
+import warnings
+from typing import Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-__all__ = ["WIDE", "echo", "print_end", "print_warnings", "result_console"]
+__all__ = ["echo", "enable_logs", "hide_warnings", "show_warnings_once"]
 
-# Width of the output in a file.
-WIDE = 110
+# Not those of the server, which logs every request.
+_LOGS = ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL")
+
+# A worker whose memory has grown by 300 MB, as with a wide table, is replaced; nothing is lost.
+_REPLACED = "A worker stopped while some jobs were given to the executor"
+
+_plainly = warnings.showwarning
 
 
 def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
@@ -40,23 +46,47 @@ def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
         typer.echo(line, err=err)
 
 
-def result_console(width: int = WIDE) -> Console:
-    """Return a console as wide as the terminal or ``COLUMNS``, or of this width in a file."""
-    console = Console(highlight=False)
-    is_set = os.environ.get("COLUMNS", "").isdigit()
-    return console if console.is_terminal or is_set else Console(highlight=False, width=width)
+def show_warnings_once() -> None:
+    """Show each kind of warning once, in one line, as models may warn at every fit.
+
+    Warnings of worker processes are hidden: the main process trains the same models at the end,
+    and shows the same warnings.
+    """
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    # A command says once that a server is lost, Prefect for every batch of lines that it logs.
+    logging.raiseExceptions = False
+    global _plainly
+    _plainly = warnings.showwarning
+    seen: set[tuple[type[Warning], str]] = set()
+
+    def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+        first = (str(message).strip().splitlines() or [""])[0]
+        if first.startswith(_REPLACED):
+            return
+        # Ignore numbers when comparing warnings.
+        key = category, re.sub(r"\d+", "", first)
+        if key not in seen:
+            seen.add(key)
+            sys.stderr.write(f"note: {category.__name__}: {first} (shown once; -vv shows all)\n")
+
+    warnings.showwarning = show
 
 
-def print_warnings(console: Console, warnings: Iterable[str]) -> None:
-    """Print warnings, a line each."""
-    for text in warnings:
-        console.print(f"[yellow]warning:[/yellow] {escape(text)}")
+def hide_warnings(quiet: bool) -> bool:
+    """Hide all warnings with `--quiet`."""
+    if quiet:
+        warnings.simplefilter("ignore")
+    return quiet
 
 
-def print_end(
-    console: Console, warnings: Iterable[str], run_id: str, experiment: str, *more: str
-) -> None:
-    """Print warnings, the run, and where to find more."""
-    print_warnings(console, warnings)
-    console.print(f"\nrun      {run_id}  ({experiment})")
-    echo(*more, indent=9)
+def enable_logs(count: int) -> int:
+    """Enable all logs and warnings from -vv on, before Prefect and MLflow are imported."""
+    if count > 1:
+        for name in _LOGS:
+            if os.environ.get(name) == "CRITICAL":
+                os.environ[name] = "INFO"
+        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO")
+        if os.environ.get("PYTHONWARNINGS") == "ignore":
+            del os.environ["PYTHONWARNINGS"]
+        warnings.showwarning = _plainly
+    return count

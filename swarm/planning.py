@@ -341,12 +341,12 @@ def make_plan(
             # No other limit ends the search.
             least = budget.seconds
             wall = Span(least, max(least, wall.typical), max(least, wall.high))
-    wall += Span(rank_seconds / parallel / 2, rank_seconds / likely, rank_seconds * 2)
-    confirm = Span(
-        confirm_seconds / parallel / 2,
-        confirm_seconds / likely,
-        confirm_seconds * 2,
-    )
+
+    def trained(seconds: float, speed_up: float) -> Span:
+        return Span(seconds / parallel / 2, seconds / speed_up, seconds * 2)
+
+    wall += trained(rank_seconds, likely)
+    confirm = trained(confirm_seconds, likely)
     per_partition = n_folds // problem.repeats
     after = models_after * each.high * per_partition / max(1, per_partition - 1)
 
@@ -362,7 +362,7 @@ def make_plan(
         seconds_per_fit=each,
         search_seconds=wall + confirm,
         confirm_seconds=confirm,
-        after_seconds=Span(after / parallel / 2, after / parallel, after * 2),
+        after_seconds=trained(after, parallel),
         memory=memory,
         archive=Span(*(count * row / n_folds for count in (fits.low, fits.typical, fits.high))),
         artifacts=Span(_REPORT / 4 + files / 3, _REPORT / 2 + files / 2, _REPORT + files),

@@ -72,7 +72,6 @@ class FoldResult:
         Its search; `test_cost` is that of the best subset on the outer test rows.
     subsets : list of lists of str
         Members of the ensemble, the best subset first.
-    scores : OuterScores
     fits, seconds : mapping of stage to int and to float
         Cost of each of `STAGES`, cached fits and their recorded training time included.
     setting : mapping or None
@@ -220,42 +219,30 @@ def run_outer_fold(
         n_jobs=plan.evaluation.get("n_jobs", 1),
     )
     judged = perf_counter()
-    columns = ["contender", "metric", "value", "n_features"]
-    confirmation = result.confirmation
+    confirmation, guessing = result.confirmation, judgement.guessing
     scores = OuterScores(
         n_train=len(train.features),
         n_test=len(test.features),
         searched_cost=result.cost,
         confirmed_cost=None if confirmation is None else confirmation.cost,
         costs=dict(judgement.costs),
-        table=judgement.table[columns],
-        guess=judgement.guessing.value
-        if judgement.guessing is not None and plan.problem.scoring.is_named
-        else None,
+        table=judgement.table[["contender", "metric", "value", "n_features"]],
+        guess=guessing.value if guessing and plan.problem.scoring.is_named else None,
     )
-    proxy, fresh = _confirmed(plan, result, archive)
+    (proxy_fits, proxy_seconds), (fresh_fits, fresh_seconds) = _confirmed(plan, result, archive)
     assert searched.fits is not None
     assert searched.seconds_evaluation is not None
+    search_seconds = searched.seconds_algorithm + searched.seconds_evaluation
     # The best subset, all features, and as many models of all and of random features as subsets.
     after = 2 + (1 + _N_RANDOM) * len(subsets)
+    fits = (searched.fits, proxy_fits, fresh_fits, len(subsets), after)
+    seconds = (search_seconds, proxy_seconds, fresh_seconds, fitted - began, judged - fitted)
     return FoldResult(
         cell=replace(searched, test_cost=judgement.costs["best_subset"]),
         subsets=subsets,
         scores=scores,
-        fits={
-            "search": searched.fits,
-            "proxy": proxy[0],
-            "confirmation": fresh[0],
-            "ensemble": len(subsets),
-            "baselines": after,
-        },
-        seconds={
-            "search": searched.seconds_algorithm + searched.seconds_evaluation,
-            "proxy": proxy[1],
-            "confirmation": fresh[1],
-            "ensemble": fitted - began,
-            "baselines": judged - fitted,
-        },
+        fits=dict(zip(STAGES, fits, strict=True)),
+        seconds=dict(zip(STAGES, seconds, strict=True)),
         setting=None if result.tuning is None else result.tuning.params,
     )
 

@@ -33,7 +33,7 @@ from swarm.validation.headline import Headline
 from tasks.tracking import Tracking
 from tasks.tracking.store import first_line, within
 
-__all__ = ["figure_rows", "run_link", "show_answer", "show_progress", "show_table"]
+__all__ = ["show_answer", "show_progress", "show_table"]
 
 # Interval between two updates of the progress.
 _EVERY_SECONDS = 3.0
@@ -109,30 +109,25 @@ def show_answer(
     listed = [f"- {_code(feature)}" for feature in names[:_MOST_FEATURES]]
     if len(names) > _MOST_FEATURES:
         listed.append(f"- and {len(names) - _MOST_FEATURES} more")
-    text = "\n".join(
-        [
-            f"**{head.title}.** {' '.join(head.sentences())}",
-            "",
-            f"{head.searched} {head.offer} {result.state.epoch} epochs, ended by {result.reason}.",
-            "",
-            f"{judgement.verdict()} {judgement.positive}".rstrip(),
-            "",
-            run_link(tracking, run_id),
-            "",
-            "## Features",
-            "",
-            *listed,
-            "",
-        ]
-    )
+    paragraphs = [
+        f"**{head.title}.** {' '.join(head.sentences())}",
+        f"{head.searched} {head.offer} {result.state.epoch} epochs, ended by {result.reason}.",
+        f"{judgement.verdict()} {judgement.positive}".rstrip(),
+        _run_link(tracking, run_id),
+        "## Features",
+        "\n".join(listed) + "\n",
+    ]
+    text = "\n\n".join(paragraphs)
     figures = f"On {judgement.n_rows} unseen rows, with {judgement.level:.0%} intervals"
     return _made(
-        _table(f"{name}-figures", figure_rows(judgement), figures),
-        _markdown(f"{name}-answer", text, judgement.verdict()),
+        _table(f"{name}-figures", _figure_rows(judgement), figures),
+        ArtifactCreate(
+            type="markdown", key=_key(f"{name}-answer"), data=text, description=judgement.verdict()
+        ),
     )
 
 
-def figure_rows(judgement: Judgement) -> list[dict[str, str]]:
+def _figure_rows(judgement: Judgement) -> list[dict[str, str]]:
     """Return one row per contender: a column per metric, the value with its interval."""
     rows = []
     for contender, figures in judgement.table.groupby("contender", sort=False):
@@ -143,7 +138,7 @@ def figure_rows(judgement: Judgement) -> list[dict[str, str]]:
     return rows
 
 
-def run_link(tracking: Tracking, run_id: str) -> str:
+def _run_link(tracking: Tracking, run_id: str) -> str:
     """Return Markdown that names an MLflow run, with a link if the store is a server."""
     address = tracking.page(run_id)
     if address is None:
@@ -174,27 +169,22 @@ class _Bar:
         self._thread.join(_PATIENCE_SECONDS)
 
     def _run_updates(self) -> None:
+        sent = self._latest
         try:
-            self._update()
+            with _client() as client:
+                given: dict[str, Any] = {"type": "progress", "flow_run_id": self._run}
+                made = client.create_artifact(
+                    ArtifactCreate(data=sent[0], description=sent[1], **given)
+                )
+                last = False
+                while not last:
+                    last = self._ended.wait(_EVERY_SECONDS)
+                    if self._latest != sent:
+                        sent = self._latest
+                        changed = ArtifactUpdate(data=sent[0], description=sent[1])
+                        client.update_artifact(made.id, changed)
         except Exception as error:
             _complain("progress", error)
-
-    def _update(self) -> None:
-        sent = self._latest
-        with _client() as client:
-            made = client.create_artifact(
-                ArtifactCreate(
-                    type="progress", data=sent[0], description=sent[1], flow_run_id=self._run
-                )
-            )
-            last = False
-            while not last:
-                last = self._ended.wait(_EVERY_SECONDS)
-                if self._latest != sent:
-                    sent = self._latest
-                    client.update_artifact(
-                        made.id, ArtifactUpdate(data=sent[0], description=sent[1])
-                    )
 
 
 def _spent(budget: Budget, record: EpochRecord, seconds: float) -> tuple[float, str]:
@@ -234,10 +224,6 @@ def _table(key: str, rows: Sequence[Row], description: str) -> ArtifactCreate:
     ]
     data = json.dumps(table, default=str)
     return ArtifactCreate(type="table", key=_key(key), data=data, description=description)
-
-
-def _markdown(key: str, text: str, description: str) -> ArtifactCreate:
-    return ArtifactCreate(type="markdown", key=_key(key), data=text, description=description)
 
 
 def _made(*artifacts: ArtifactCreate) -> bool:

@@ -22,7 +22,7 @@ from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.search.confirmation import fresh_problem
 from swarm.search.prefilter import When, is_wide
 from swarm.search.warm import warm_masks
-from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.answers import EvaluationTarget
 from swarm.validation.holdout import judged_metrics
 from swarm.validation.scorer_metrics import check_scorable
 from tasks.split import label_spans
@@ -33,13 +33,10 @@ __all__ = ["Prepared", "check_test_metrics", "prepare", "table_folds"]
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Inputs of a search.
+    """Inputs of a search on the training rows.
 
     Attributes
     ----------
-    problem : Problem
-        Problem on the training rows.
-    hints : Hints
     findings : tuple of Finding
         Reasons to doubt the costs, see :mod:`swarm.findings`.
     fresh : Problem or None

@@ -117,28 +117,29 @@ def profile_of(raw: Raw, target: str) -> Profile:
             dropped[name] = f"{distinct:,} different texts in {len(frame):,} rows"
             if name in numbers:
                 dropped[name] += f"; numbers as text ({numbers[name]!r}), convert them"
-    left = [name for name in features.columns if name not in {*dropped, *groups, *dates}]
+    aside = {*dropped, *groups, *dates}
+    left = [name for name in features.columns if name not in aside]
     for leak in leak_columns(features[left], answer.to_numpy(), task):
         dropped[leak.column] = (
             f"alone predicts the target ({leak.metric} {leak.score:.3f}); keep it only if its "
             "values are known before the outcome"
         )
     group = groups[0] if groups else None
-    roles = {group, time}
+    apart = {*dropped, group, time}
     counts = answer.value_counts().sort_values(kind="stable") if _has_classes(task) else None
     return Profile(
         target,
         task,
         len(frame),
-        sum(name not in {*dropped, *roles} for name in features.columns),
+        sum(name not in apart for name in features.columns),
         {} if counts is None else {_plain(label): int(n) for label, n in counts.items()},
         {name: dropped[name] for name in features.columns if name in dropped},
-        tuple(name for name in categories if name not in {*dropped, *roles}),
+        tuple(name for name in categories if name not in apart),
         dates,
         group,
         time,
         n_read - len(frame),
-        {name: number for name, number in numbers.items() if name not in {*dropped, *roles}},
+        {name: number for name, number in numbers.items() if name not in apart},
     )
 
 

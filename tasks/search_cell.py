@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -132,11 +132,14 @@ class CellResult:
     seconds_evaluation: float | None
     history: pd.DataFrame
 
-    def files(self) -> dict[str, bytes]:
-        """Return the artifacts from which :meth:`read` restores the result."""
+    def files(self) -> dict[str, Callable[[], bytes]]:
+        """Return the artifacts from which :meth:`read` restores the result, made when sent."""
         facts = {**vars(self.cell), **vars(self)}
         del facts["cell"], facts["history"]
-        return {"features.json": json_file(facts), "history.parquet": parquet(self.history)}
+        return {
+            "features.json": lambda: json_file(facts),
+            "history.parquet": lambda: parquet(self.history),
+        }
 
     @classmethod
     def read(cls, features: Path, history: Path) -> CellResult:
@@ -157,12 +160,9 @@ class CellResult:
             *("cost", "size", "evaluations", "distinct", "fits", "epochs", "reason"),
             *("test_cost", "seconds_algorithm", "seconds_evaluation"),
         )
-        values = {name: getattr(self, name) for name in names}
-        return {
-            **asdict(self.cell),
-            **{name: np.nan if value is None else value for name, value in values.items()},
-            "features": " ".join(self.features),
-        }
+        found = {name: getattr(self, name) for name in names}
+        found = {name: np.nan if value is None else value for name, value in found.items()}
+        return {**asdict(self.cell), **found, "features": " ".join(self.features)}
 
 
 @step("all-features")

@@ -14,7 +14,6 @@ from swarm.errors import ConfigError, DataError
 from swarm.problem.space import SearchSpace
 from swarm.report.stability import stability_files
 from swarm.statistics.spearman import spearman_distance, unit_distance
-from swarm.validation.adjusted import adjusted_stability
 from swarm.validation.error_control import (
     ErrorControl,
     ProbeEstimate,
@@ -24,6 +23,7 @@ from swarm.validation.error_control import (
 from swarm.validation.stability import (
     Frequencies,
     Stability,
+    adjusted_stability,
     classify,
     consensus,
     frequencies,
@@ -83,7 +83,7 @@ class Assessment:
         Estimates from noise probes, if there are any; `names` and all figures exclude the probes.
     adjusted_by_seed, adjusted_by_rows : float or None
         Stability where similar units may replace one another, see
-        :mod:`swarm.validation.adjusted`.
+        :mod:`swarm.validation.stability`.
     """
 
     by_seed: Stability | None
@@ -236,7 +236,6 @@ def assess(
 
     Parameters
     ----------
-    space : SearchSpace
     by_seed, by_rows : sequences of CellResult
         Searches on all rows, and on drawn rows; one of them may be empty.
     thresholds : (float, float)
@@ -331,12 +330,11 @@ def stability_metrics(assessment: Assessment) -> dict[str, float]:
 
 def assessment_files(assessment: Assessment) -> dict[str, bytes]:
     """Return the artifacts: two tables, the consensus and the figure."""
-    listed = "".join(f"{name}\n" for name in assessment.consensus)
     found = assessment
     return {
         "stability.csv": found.table.to_csv(index=False).encode(),
         "searches.csv": found.searches.to_csv(index=False).encode(),
-        "consensus.txt": listed.encode(),
+        "consensus.txt": "".join(f"{name}\n" for name in found.consensus).encode(),
         **stability_files(found.names, found.found, found.classes, found.thresholds),
     }
 

@@ -67,15 +67,10 @@ def page_of(tracking: Tracking, run_id: str, *, stored: bool = False) -> Page:
     raise InputError(_missing(run))
 
 
-def _report(text: str) -> str:
-    return render(report_of(text))
-
-
-def _comparison(text: str) -> str:
-    return render_comparison(comparison_of(text))
-
-
-_KINDS: dict[str, Callable[[str], str]] = {"report": _report, "comparison": _comparison}
+_KINDS: dict[str, Callable[[str], str]] = {
+    "report": lambda text: render(report_of(text)),
+    "comparison": lambda text: render_comparison(comparison_of(text)),
+}
 
 
 def _read(tracking: Tracking, run_id: str, path: str) -> str:

@@ -25,3 +25,12 @@ def failing(share: float, n_units: int = 25) -> Planted:
 
 class OwnBayes(GaussianNB):
     """An estimator of a package that nobody vouches for."""
+
+
+def noisy(n_units: int = 20, seed: int = 3, n_folds: int = 12) -> Planted:
+    """Return a problem whose folds differ from each other for every mask, as those of real data."""
+    evaluator = planted(plain_space(n_units), seed, n_folds=n_folds)
+    noise = np.random.default_rng(seed).normal(0, 0.002, evaluator.weights.shape)
+    evaluator.weights += noise
+    evaluator.base[:] = 0.1 - np.minimum(evaluator.weights, 0).sum(axis=1).min()
+    return evaluator

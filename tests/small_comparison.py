@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from conf.compare_schema import CompareConfig
 from conf.load import from_yaml
+from conf.schema import CompareConfig
 from conf.text import render
 from tests.small_run import BAYES, Bench
 

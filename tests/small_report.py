@@ -10,10 +10,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 
+from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
-from swarm.report.agreement import agreement
+from swarm.report.data import Agreement, Pick
 from swarm.report.drawing import Drawing
-from swarm.report.picks import Pick
 from swarm.validation.contenders import CONTENDERS
 
 __all__ = [
@@ -121,7 +121,7 @@ def report(
             Pick("parsimonious", tuple(chosen[:1]), 0.0045, 0.002),
             Pick("knee", tuple(chosen[:1]), 0.0045, 0.002),
         ],
-        agreement=agreement(names, held[0], held, held[:1], np.ones(len(names), dtype=bool)),
+        agreement=Agreement.of(SearchSpace.build(names), held[0], held, held[:1]),
         regroup_every=10,
         warnings=["rows 1 and 2 are equal"],
         config_yaml="name: a\n",
@@ -162,12 +162,11 @@ CASES = {
     "no intervals, all fixed": replace(
         table_without_intervals(_SMALL),
         history=history(5)[["epoch", "best_cost"]],
-        agreement=agreement(
-            ["a", "b"],
+        agreement=Agreement.of(
+            SearchSpace.build(["a", "b"], fixed=["a", "b"]),
             np.array([True, True]),
             np.ones((3, 2), dtype=bool),
             np.ones((1, 2), dtype=bool),
-            np.array([False, False]),
         ),
     ),
     "one feature": report(["only"], n_chosen=1),
@@ -191,12 +190,11 @@ CASES = {
         subset_test_costs=[INF],
         cv_cost=INF,
         test_cost=INF,
-        agreement=agreement(
-            ["column 0", "b"],
+        agreement=Agreement.of(
+            SearchSpace.build(["column 0", "b"]),
             np.array([True, False]),
             np.array([[True, False]]),
             np.empty((0, 2), dtype=bool),
-            np.array([True, True]),
         ),
     ),
     "some infinite": replace(

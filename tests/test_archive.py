@@ -27,7 +27,7 @@ from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
 from swarm.storage.archive import Archive, KnownEvaluations
-from swarm.storage.records import Record
+from swarm.storage.records import Recall, Record
 from swarm.strategies.catalogue import make
 from tests.fakes import calm
 
@@ -56,9 +56,16 @@ def numbers() -> tuple[pd.DataFrame, pd.Series]:
     return X.drop(columns="kind"), y
 
 
-def open_part(archive: Archive, n_units: int = N_UNITS) -> KnownEvaluations:
+def problem_of(n_units: int = N_UNITS, importance: str = "none") -> Problem:
     X = pd.DataFrame(np.random.default_rng(1).normal(size=(30, n_units))).add_prefix("x")
-    return archive.open_problem(Problem.build(X, np.arange(30) % 2, GaussianNB(), folds=N_FOLDS))
+    y, model = np.arange(30) % 2, GaussianNB()
+    return Problem.build(X, y, model, folds=N_FOLDS, importance=importance)
+
+
+def open_part(
+    archive: Archive, n_units: int = N_UNITS, importance: str = "none"
+) -> KnownEvaluations:
+    return archive.open_problem(problem_of(n_units, importance))
 
 
 @st.composite
@@ -148,7 +155,7 @@ def test_rows_with_bits_that_would_now_be_positions_are_found_and_merged(
     n_units = 20_001
     mask = np.arange(n_units) % 5000 == 7
     with monkeypatch.context() as patched:
-        patched.setattr("swarm.storage.record_rows._FEW_UNITS", n_units + 1)
+        patched.setattr("swarm.storage.records._FEW_UNITS", n_units + 1)
         open_part(Archive(url), n_units).add([(mask, wide_piece(n_units, [0], 0.25))])
     part = open_part(Archive(url), n_units)
     part.add([(mask, wide_piece(n_units, [1, 2], 0.5))])
@@ -159,20 +166,103 @@ def test_rows_with_bits_that_would_now_be_positions_are_found_and_merged(
     assert record.fold_costs.tolist() == [0.25, 0.5, 0.5]
 
 
-def test_masks_are_listed_in_the_order_of_their_first_evaluation(url: str) -> None:
+def test_masks_are_listed_in_the_order_of_their_first_evaluation_and_found_as_asked(
+    url: str,
+) -> None:
     part = open_part(Archive(url))
-    masks = np.eye(N_UNITS, dtype=bool)[[5, 2, 9]]
-    part.add([(masks[0], piece([0], 1.0)), (masks[1], piece([0], 1.0))])
-    part.add([(masks[2], piece([0], 1.0)), (masks[0], piece([1], 1.0))])
-    assert [int(mask.argmax()) for mask, _ in part.all()] == [5, 2, 9]
-
-
-def test_many_masks_are_looked_up_at_once_in_the_order_asked(url: str) -> None:
-    part = open_part(Archive(url))
-    bits = (np.arange(1, 1500)[:, None] >> np.arange(N_UNITS)) & 1 > 0
+    bits = (np.arange(1, 1500)[::-1, None] >> np.arange(N_UNITS)) & 1 > 0
     part.add([(mask, piece([0], float(i))) for i, mask in enumerate(bits)])
+    part.add([(bits[7], piece([1], 1.0))])
+    assert [record.fold_costs[0] for _, record in part.all()] == list(range(len(bits)))
     order = np.random.default_rng(0).permutation(len(bits))
     assert [record.fold_costs[0] for record in part.lookup(bits[order])] == order.tolist()
+
+
+def some_rows(rng: np.random.Generator) -> list[tuple[np.ndarray, Record]]:
+    masks = rng.random((6, N_UNITS)) < 0.6
+    masks[:, 0] = True
+    rows = []
+    for mask in masks:
+        costs = np.where(rng.random(3) < 0.8, rng.choice([0.1, 0.2, np.inf], 3), np.nan)
+        known = ~np.isnan(costs)
+        told = known & (rng.random() < 0.5)
+        importances = np.where(told[:, None], rng.random((N_FOLDS, N_UNITS)) * mask, np.nan)
+        used = known[:, None] & mask & ((rng.random(3) < 0.7)[:, None] | (rng.random() < 0.5))
+        error = "boom" if np.isinf(costs).any() else None
+        rows.append((mask, Record(costs, importances, used, float(rng.random()), error)))
+    return [row for row in rows if row[1].known.any()]
+
+
+@pytest.mark.slow
+@calm
+@given(seed=st.integers(0, 2**32), kind=st.sampled_from(["none", "permutation"]))
+def test_memory_tells_what_the_archive_tells(seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    archive = Archive()
+    part = open_part(archive, importance=kind)
+    for _ in range(4):
+        part.add(some_rows(rng))
+        masks = np.array([mask for mask, _ in part.all()])
+        for _ in range(2):
+            fresh = open_part(archive, importance=kind).lookup(masks)
+            for mine, theirs in zip(part.lookup(masks), fresh, strict=True):
+                assert_equal(mine, theirs)
+    archive.close()
+
+
+def complete(part: KnownEvaluations, seconds: float = 1.0) -> tuple[np.ndarray, Record]:
+    mask = np.arange(N_UNITS) < 3
+    blank = part.blank
+    used = np.broadcast_to(mask, (N_FOLDS, N_UNITS))
+    return mask, Record(np.array([0.1, 0.2, 0.3]), blank.importances, used, seconds)
+
+
+def test_a_complete_record_is_read_once_and_cannot_be_changed() -> None:
+    part = open_part(Archive())
+    mask, record = complete(part)
+    part.add([(mask, record)])
+    (first,) = part.lookup(mask[None])
+    (second,) = part.lookup(mask[None])
+    assert first is second
+    assert_equal(first, record)
+    assert not any(array.flags.writeable for array in (first.fold_costs, first.used))
+
+
+def test_what_another_process_adds_to_an_unfinished_mask_is_seen() -> None:
+    archive = Archive()
+    part, other = (open_part(archive, importance="permutation") for _ in range(2))
+    mask, whole = complete(part)
+    costs = np.where([True, False, False], whole.fold_costs, np.nan)
+    part.add([(mask, Record(costs, whole.importances, whole.used & (costs > 0)[:, None]))])
+    assert not part.lookup(mask[None])[0].complete
+    rest = np.where(np.isnan(costs), whole.fold_costs, np.nan)
+    other.add([(mask, Record(rest, whole.importances, whole.used & (rest > 0)[:, None]))])
+    assert part.lookup(mask[None])[0].complete
+
+
+def test_importances_that_come_after_the_folds_are_seen() -> None:
+    archive = Archive()
+    late = open_part(archive)
+    part = KnownEvaluations(archive, late._number, 3, N_UNITS, late_importances=True)
+    mask, whole = complete(part)
+    part.add([(mask, whole)])
+    assert np.isnan(part.lookup(mask[None])[0].importances).all()
+    blank = Record.unknown(N_FOLDS, N_UNITS)
+    blank.importances[0] = 0.25 * mask
+    KnownEvaluations(archive, late._number, 3, N_UNITS).add([(mask, blank)])
+    assert part.lookup(mask[None])[0].importances[0].tolist() == (0.25 * mask).tolist()
+
+
+def test_memory_is_bounded_and_lets_go_of_what_was_unused_for_longest() -> None:
+    room = Recall(3 * 1400)
+    for number in range(3):
+        room.keep(bytes([number]), Record.unknown(N_FOLDS, N_UNITS))
+    assert room.get(bytes([0])) is not None
+    room.keep(bytes([3]), Record.unknown(N_FOLDS, N_UNITS))
+    kept = [number for number in range(4) if room.get(bytes([number])) is not None]
+    assert kept == [0, 2, 3]
+    room.keep(bytes([9]), Record.unknown(30, 100))
+    assert room.get(bytes([9])) is None
 
 
 def run_python(code: str, *arguments: str, **environment: str) -> str:

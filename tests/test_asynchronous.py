@@ -20,20 +20,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
-from conf.check import check
-from conf.compare_schema import CompareConfig
 from flows.planning import plan_search
 from flows.select import select
 from swarm import SubsetSelector
-from swarm.errors import ConfigError, EvaluationError, StoreError
+from swarm.errors import EvaluationError, StoreError
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
 from swarm.search.result import SearchResult
 from swarm.search.runner import SearchHooks, SearchPlan, run_search
 from swarm.search.steady import Steady, search_name
-from swarm.storage.answer_order import AnswerOrder
-from swarm.storage.archive import Archive
+from swarm.storage.archive import AnswerOrder, Archive
 from swarm.strategies.catalogue import make, registry
 from swarm.testing.planted import (
     Planted,
@@ -42,9 +39,9 @@ from swarm.testing.planted import (
     make_search,
     plain_space,
     planted,
+    snapshot,
 )
 from swarm.testing.simulated import SimulatedBatches, SimulatedStream, heavy_tailed
-from swarm.testing.trajectory import snapshot
 from tasks.tracking.names import metric_key
 from tests.fakes import calm, failing
 from tests.moody import Moody
@@ -402,7 +399,8 @@ def test_a_worker_that_dies_or_hangs_costs_its_mask_and_not_the_search() -> None
     assert found.state.counts.evaluations == 40
     assert found.state.counts.failed == 0
     only = Moody("x0 x2 x5", "hangs")
-    plan = plan_of(only, n_jobs=2, timeout=1.0)
+    # So long that the other worker has answered more than ten masks, also on a busy machine.
+    plan = plan_of(only, n_jobs=2, timeout=5.0)
     warm = plan.problem.space.mask(["x0", "x2", "x5"])[None, :]
     plan = dataclasses.replace(plan, hints=dataclasses.replace(plan.hints, warm=warm))
     late = run_search(plan, Archive()).result
@@ -424,47 +422,6 @@ def test_threads_answer_too_and_ctrl_c_leaves_the_best_so_far() -> None:
 
 
 # ---------------------------------------------------------------- configuration
-
-
-@pytest.mark.parametrize(
-    ("sections", "sentence"),
-    [
-        ({"strategy": {"name": "sfs", "params": {}}}, "'sfs' does not support; use one of ant_co"),
-        ({"strategy": {"name": "erfs", "params": {}}}, "'erfs' does not support; use one of ant_"),
-        ({"evaluation": {"racing": 0.1}}, "racing 0.1 compares subsets with incumbents"),
-        ({"folds": {"repeats": 2}}, "repeats 2 evaluates an epoch on one fold partition after"),
-        ({"budget": {"rows": 50}}, "budget.rows 50 selects the subsets of an epoch on parts"),
-    ],
-)
-def test_what_needs_all_answers_of_an_epoch_is_refused_in_one_sentence(
-    sections: dict[str, Any], sentence: str, bench: Bench
-) -> None:
-    own = {"asynchronous": True, **sections.get("evaluation", {})}
-    config = bench.config(**{**sections, "evaluation": own})
-    with pytest.raises(ConfigError, match=sentence) as raised:
-        check(config)
-    assert "\n" not in str(raised.value)
-
-
-def test_a_selector_refuses_in_the_words_of_its_arguments() -> None:
-    with pytest.raises(ConfigError, match=r", or asynchronous to False$") as raised:
-        selector(asynchronous=True, racing=0.1).fit(*table())
-    assert "evaluation." not in str(raised.value)
-    with pytest.raises(ConfigError, match="asynchronous must be True or False, got 'yes'"):
-        selector(asynchronous="yes").fit(*table())
-
-
-def test_comparisons_refuse_it() -> None:
-    config = CompareConfig.model_validate(
-        {
-            "name": "a",
-            "datasets": {"a": {"data": {"source": "bundled", "name": "wine"}}},
-            "strategies": {"random": {}},
-            "evaluation": {"asynchronous": True},
-        }
-    )
-    with pytest.raises(ConfigError, match="comparisons compare strategies alone"):
-        check(config)
 
 
 def test_a_plan_says_that_it_estimates_epochs_that_wait(bench: Bench) -> None:

@@ -22,6 +22,7 @@ from swarm.errors import ConfigError
 from swarm.problem.hints import Hints
 from swarm.search.budget import Budget
 from swarm.search.runner import SearchPlan
+from swarm.strategies.random import RandomSearch
 from tests.command import Swarm
 from tests.small_run import Bench, table
 
@@ -167,8 +168,7 @@ def direct(swarm: Swarm, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Swarm
 
     monkeypatch.setattr(Flow, "__call__", lambda self, *args, **opts: self.fn(*args, **opts))
     server = SimpleNamespace(starting=lambda verbosity: nullcontext())
-    for module in ("cli", "cli_nested", "cli_stability"):
-        monkeypatch.setattr(f"flows.{module}.launch_prefect", lambda: nullcontext(server))
+    monkeypatch.setattr("flows.cli_options.launch_prefect", lambda: nullcontext(server))
     monkeypatch.setattr("swarm.evaluation.workers.fit_mask", trained)
     monkeypatch.setenv("DB_SECRET", "s3cret")
     monkeypatch.delenv("NOT_SET_ANYWHERE", raising=False)
@@ -229,14 +229,13 @@ def test_every_command_that_searches_tries_the_model_before_there_is_a_run(
 
 
 def test_a_population_beyond_the_memory_is_one_sentence() -> None:
-    class Greedy:
-        def start(self, *_: object) -> None:
+    class Greedy(RandomSearch):
+        def start(self, *_: object) -> Any:
             raise MemoryError
 
     problem: Any = SimpleNamespace(
         space=SimpleNamespace(n_units=20_000), repeats=1, importance="none"
     )
-    greedy: Any = Greedy()
-    plan = SearchPlan(problem, greedy, Hints(), Budget(epochs=1))
+    plan = SearchPlan(problem, Greedy(), Hints(), Budget(epochs=1))
     with pytest.raises(ConfigError, match=r"memory for 20,000 units.* reduce the population"):
         plan.check()

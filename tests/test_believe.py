@@ -23,9 +23,9 @@ from swarm.errors import DataError, InputError, SpaceError
 from swarm.findings.outcome import judgement_findings
 from swarm.problem.space import SearchSpace
 from swarm.validation import judge
-from swarm.validation.bootstrap import blocks, resampled_sums
 from swarm.validation.contenders import CONTENDERS, committee_rows, make_contenders
-from swarm.validation.metrics import METRICS, metric_values, row_statistics
+from swarm.validation.metrics import METRICS, row_statistics
+from swarm.validation.scorer_metrics import blocks, resampled_sums
 
 Rows = tuple[pd.DataFrame, Any]
 
@@ -79,7 +79,7 @@ def test_every_metric_equals_scikit_learn_on_the_resampled_rows(task: str) -> No
     sums = resampled_sums([statistics], None, 30, seed=5)[0]
     counts = next(blocks(n_rows, None, 30, seed=5))
     for name in METRICS[task]:
-        values = metric_values(name, task, sums, positive=0)
+        values = METRICS[task][name](sums, 0)
         for value, count in zip(values, counts, strict=True):
             rows = np.repeat(np.arange(n_rows), count)
             assert value == pytest.approx(_sklearn(name, y[rows], p[rows], classes[0]), abs=1e-9)
@@ -97,7 +97,7 @@ def test_groups_are_resampled_whole() -> None:
 
 def test_drawing_in_blocks_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = np.concatenate(list(blocks(30, None, 20, seed=2)))
-    monkeypatch.setattr("swarm.validation.bootstrap.CELLS_PER_BLOCK", 90)
+    monkeypatch.setattr("swarm.validation.scorer_metrics.CELLS_PER_BLOCK", 90)
     pieces = list(blocks(30, None, 20, seed=2))
     assert len(pieces) == 7
     assert (np.concatenate(pieces) == whole).all()
@@ -218,7 +218,7 @@ def test_the_same_seed_judges_the_same_for_any_number_of_workers(small: Any) -> 
 def test_progress_counts_the_models_of_every_contender(
     small: Any, monkeypatch: pytest.MonkeyPatch, serial_seconds: float
 ) -> None:
-    monkeypatch.setattr("swarm.validation.holdout._SERIAL_SECONDS", serial_seconds)
+    monkeypatch.setattr("swarm.validation.answers.SERIAL_SECONDS", serial_seconds)
     counted: list[int] = []
     judge(KNN, *small, CHOSEN, n_random=2, n_resamples=10, on_models=counted.append)
     # The ensemble, two single models, all features with as many models, two random draws.

@@ -20,14 +20,13 @@ def test_every_strategy_has_a_line_and_a_text_for_each_parameter() -> None:
             assert getattr(made, parameter.name) == parameter.default
 
 
-def test_inherited_parameters_are_described_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_are_listed_and_each_with_inherited_parameters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     print_strategies("catfish")
     text = capsys.readouterr().out
     for word in ("n_particles", "velocity_bound", "refresh_gap", "30", "0.1"):
         assert word in text
-
-
-def test_all_are_listed_with_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     print_strategies()
     text = " ".join(capsys.readouterr().out.split())
     assert all(name in text for name in registry())

@@ -1,4 +1,4 @@
-"""What a refresh is made of: snapshots, lock and the published file."""
+"""What a refresh is made of: snapshots, lock, the published file, and rows that are known."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from swarm import load_features
 from swarm.errors import DataError, StoreError
+from tasks.refresh.champion import publish, published_version
+from tasks.refresh.decision import find_trained_rows, record_of_rows
 from tasks.refresh.lock import champion_lock
-from tasks.refresh.publish import publish, published_version
-from tasks.sources._snapshot import newest
+from tasks.sources import newest
+from tasks.table import Table
+
+_TRAINED = np.arange(150) % 3 > 0
 
 
 def test_the_newest_snapshot_is_the_one_of_the_latest_date(tmp_path: Path) -> None:
@@ -72,3 +79,61 @@ def test_a_lock_is_let_go_by_a_process_that_is_killed(tmp_path: Path) -> None:
     with champion_lock(url, "mine", 5.0):
         assert time.monotonic() - before < 3
     other.stdout.close()
+
+
+def table(**parts: Any) -> Table:
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(
+        {
+            "count": rng.integers(0, 9, 150),
+            "size": rng.normal(size=150),
+            "kind": rng.choice(["u", "v"], 150),
+            "open": rng.random(150) < 0.5,
+        }
+    )
+    target = pd.Series(rng.integers(0, 2, 150), name="y")
+    return Table("made", "made", **({"features": features, "target": target} | parts))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: X,
+        lambda X: X.assign(later=1.0)[["later", "open", "kind", "size", "count"]],
+        lambda X: X.astype({"count": float, "kind": "category", "open": int}),
+        lambda X: X.astype({"kind": object, "count": "Int64"}),
+    ],
+    ids=["unchanged", "a new column and another order", "other types", "types of pandas"],
+)
+def test_trained_rows_are_found_in_a_later_table(change: Any) -> None:
+    first = table()
+    record = record_of_rows(first.take(_TRAINED))
+    order = np.random.default_rng(1).permutation(150)
+    later = table(features=change(first.features)).take(order)
+    found = find_trained_rows(record, later)
+    assert found is not None
+    assert np.array_equal(found, _TRAINED[order])
+
+
+def test_other_rows_are_not_taken_for_trained_ones() -> None:
+    """Those with another target, or in columns where rows are equal by chance."""
+    first = table()
+    counted = table(features=first.features[["count", "kind", "open"]])
+    for record, later in (
+        (record_of_rows(first), table(target=1 - first.target)),
+        (record_of_rows(counted.take(_TRAINED)), counted),
+    ):
+        found = find_trained_rows(record, later)
+        assert found is not None
+        assert not found.any()
+    # Nothing is known without a column of then.
+    lacking = table(features=first.features.drop(columns="kind"))
+    assert find_trained_rows(record_of_rows(first), lacking) is None
+
+
+def test_rows_of_a_group_of_trained_rows_count_as_trained() -> None:
+    later = table(groups=pd.Series(np.arange(150) // 2, name="who"))
+    even = np.arange(0, 150, 2)[:74]
+    found = find_trained_rows(record_of_rows(later.take(even)), later)
+    assert found is not None
+    assert np.flatnonzero(found).tolist() == sorted([*even, *(even + 1)])

@@ -1,23 +1,23 @@
-"""`swarm check` lists every error and every finding at once."""
+"""`swarm check` lists every error and every finding at once, and odd input works."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
+from sklearn.naive_bayes import GaussianNB
 
 from conf.text import render
 from flows.checking import all_findings
+from flows.configured import fetched, prepare_as_configured
+from swarm import SubsetSelector
 from swarm.findings import Finding
-from tests.command import Swarm
+from tests.command import Swarm, imported_by
 from tests.nasty import write_nasty
-from tests.small_run import BAYES, OTHERS, Bench, table
+from tests.small_run import BAYES, OTHERS, TAKEN, Bench, table
 
 CSV = {"separator": ";", "decimal": ",", "encoding": "cp1252", "na_values": ["k.A."]}
 
@@ -115,6 +115,60 @@ def test_rows_in_order_of_time_and_dropped_groups_are_noticed(bench: Bench) -> N
     assert "SWM105" not in automatic
 
 
+RANDOM_BAYES: dict[str, Any] = {"model": BAYES, "folds": {"kind": "random"}}
+
+
+def warned(bench: Bench, frame: pd.DataFrame, **sections: Any) -> tuple[str, ...]:
+    """What is said of a table before it is searched."""
+    config = bench.config(**sections)
+    frame.to_csv(bench.folder / "table.csv", index=False)
+    found = prepare_as_configured(config, fetched(config), split=False).findings
+    return tuple(map(str, found))
+
+
+def test_a_fold_column_with_gaps_is_warned_about(bench: Bench) -> None:
+    folds = {"kind": "column", "column": "fold"}
+    data = {"drop": [name for name in OTHERS if name != "fold"]}
+    frame = table()
+    assert warned(bench, frame, data=data, folds=folds) == ()
+    frame["fold"] = frame["fold"].where(frame.index >= 45)
+    (warning,) = warned(bench, frame, data=data, folds=folds)
+    assert warning.startswith("SWM103: 45 of 120 rows have no value in the fold column 'fold'")
+    assert "never tested" in warning
+    assert "fill them, unless this is intended" in warning
+
+
+def test_classes_of_two_rows_are_warned_about(bench: Bench) -> None:
+    frame = table().assign(y=[f"c{i // 2}" for i in range(120)])
+    (warning,) = warned(bench, frame, **RANDOM_BAYES)
+    assert warning.startswith("SWM104: ")
+    assert "of 60 classes ('c" in warning
+    # Stratified folds need as many rows of a class as there are folds.
+    assert "set folds.kind to 'stratified' and folds.n_folds to 2, or merge rare" in warning
+    (single,) = warned(
+        bench, frame.assign(y=frame["y"].where(frame.index != 9, "c0")), **RANDOM_BAYES
+    )
+    assert "stratified" not in single
+    assert single.endswith("merge rare classes with others or remove their rows, in the table")
+    three = table().assign(y=table()["kind"])
+    assert warned(bench, three, **RANDOM_BAYES) == ()
+
+
+def test_a_selector_takes_columns_named_as_those_of_its_results() -> None:
+    target = table()["y"]
+    params = {"n_particles": 4, "n_swarms": 2}
+    options: dict[str, Any] = {"epochs": 3, "cv": 3, "strategy_params": params}
+    given = table()[[f"x{i}" for i in range(8)]]
+    rows = given.set_axis(TAKEN, axis=1)
+    plain = SubsetSelector(GaussianNB(), **options).fit(given, target)
+    taken = SubsetSelector(GaussianNB(), **options).fit(rows, target)
+    new = dict(zip([f"x{i}" for i in range(8)], TAKEN, strict=True))
+    assert taken.subset_ == [new[name] for name in plain.subset_]
+    assert list(taken.results_) == list(plain.results_)
+    assert np.array_equal(taken.results_["cost"], plain.results_["cost"], equal_nan=True)
+    assert list(taken.transform(rows).shape) == [120, len(taken.subset_)]
+
+
 def test_a_metric_that_is_undefined_on_the_test_rows_is_refused(bench: Bench, swarm: Swarm) -> None:
     late = table().assign(y=lambda frame: frame["y"].where(frame["when"] < 80, 0))
     late.to_csv(bench.folder / "table.csv", index=False)
@@ -166,19 +220,6 @@ def test_the_command_has_a_status_a_line_each_and_json(bench: Bench, swarm: Swar
     assert not bench.made_anything()
 
 
-@pytest.mark.parametrize("command", ["check", "init"])
-def test_neither_prefect_nor_mlflow_is_imported(command: str, bench: Bench) -> None:
-    file = bench.file()
-    arguments = ["check", file] if command == "check" else ["init", "table.csv", "--target", "y"]
-    code = (
-        "import sys\nfrom flows.cli import main\n"
-        f"sys.argv = ['swarm', *{arguments!r}]\n"
-        "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code\n"
-        "print(*sorted({'prefect', 'mlflow'} & set(sys.modules)), 'end')"
-    )
-    root = Path(__file__).resolve().parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{code}"],
-        cwd=bench.folder, capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert done.stdout.splitlines()[-1] == "end"
+def test_neither_prefect_nor_mlflow_is_imported(bench: Bench) -> None:
+    for arguments in (["check", bench.file()], ["init", "table.csv", "--target", "y"]):
+        assert not imported_by(*arguments, folder=bench.folder) & {"prefect", "mlflow"}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from flows.terminal import WIDE, result_console
+from flows.summary import WIDE, result_console
 from tasks.tracking import open_tracking
 from tasks.tracking.names import metric_key
+from tests.command import imported_by
 
 
 @pytest.fixture
@@ -26,7 +25,8 @@ def store(bench, monkeypatch):
     ):
         tags = {"kind": kind, "dataset": "wine", "mlflow.source.name": "x"}
         tags |= {"headline": "Keep these 4 of 13 features"} if name == "wine nb" else {}
-        ids[name] = tracking.start_run(name, {"seed": 3}, tags)
+        ids[name] = tracking.start_run(name, tags)
+        tracking.client.log_param(ids[name], "seed", 3)
         tracking.client.log_metric(ids[name], metric_key("best_cost"), 0.125)
         tracking.client.log_metric(ids[name], metric_key("best_size"), 4)
         tracking.finish(ids[name], status)
@@ -34,7 +34,7 @@ def store(bench, monkeypatch):
     return bench.uri, ids
 
 
-def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(swarm, store):
+def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(swarm, store, bench):
     uri, ids = store
     told = swarm("runs", "--tracking-uri", uri)
     assert told.status == 0
@@ -48,13 +48,8 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     searches = swarm("runs", "--tracking-uri", uri, "--kind", "search").out
     assert ids["all, cell 1"] in searches
     assert ids["all"] not in searches
-
-
-def test_a_confirmed_run_is_listed_with_the_cost_of_the_features_that_its_headline_names(
-    swarm, store, bench
-):
-    """The lowest cost of the search may be that of another subset."""
-    uri, ids = store
+    # A confirmed run has the cost of the features that its headline names: the lowest cost of the
+    # search may be that of another subset.
     tracking = open_tracking(bench.uri, bench.experiment)
     tracking.client.log_metric(ids["wine nb"], "confirm/cost", 0.25)
     text = " ".join(swarm("runs", "--tracking-uri", uri).out.split())
@@ -75,6 +70,18 @@ def test_filters_are_combined_and_json_holds_everything(swarm, store):
     assert "mlflow.source.name" not in record["tags"]
     assert len(json.loads(swarm("runs", "--tracking-uri", uri, "-n", "2", "--json").out)) == 2
     assert swarm("runs", "--tracking-uri", uri, "--dataset", "none").out == "no run matches\n"
+
+
+def test_runs_of_another_experiment_are_listed_by_its_name(swarm, store, bench, monkeypatch):
+    uri, ids = store
+    monkeypatch.delenv("SWARM_TRACKING__EXPERIMENT")
+    assert swarm("runs", "--tracking-uri", uri).out == "there are no runs yet\n"
+    assert (
+        ids["wine nb"] in swarm("runs", "--tracking-uri", uri, "--experiment", bench.experiment).out
+    )
+    refused = swarm("runs", "--tracking-uri", uri, "--experiment", f"{bench.experiment}x")
+    assert refused.status == 2
+    assert f"did you mean {bench.experiment!r}?" in refused.err
 
 
 def test_a_table_in_a_pipe_is_as_wide_as_columns_says(monkeypatch):
@@ -107,15 +114,8 @@ def test_a_filter_that_no_run_can_match_is_refused(swarm, store, wrong):
 
 
 def test_a_list_of_runs_imports_what_reads_them_and_not_what_writes_them(store):
-    uri, _ = store
-    code = (
-        "import sys; import flows.cli as c\n"
-        "try: c.main()\nexcept SystemExit as e: assert not e.code\n"
-        "writers = {'prefect', 'sklearn', 'lightgbm', 'swarm.problem.problem'} & set(sys.modules)\n"
-        "sys.exit(f'imported: {writers}' if writers else 0)"
-    )
-    listed = [sys.executable, "-c", code, "runs", "--tracking-uri", uri]
-    subprocess.run(listed, check=True, stdout=subprocess.DEVNULL)
+    writers = {"prefect", "sklearn", "lightgbm", "swarm.problem.problem"}
+    assert not imported_by("runs", "--tracking-uri", store[0]) & writers
 
 
 @pytest.mark.parametrize(

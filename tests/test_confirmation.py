@@ -72,12 +72,11 @@ def test_the_result_has_the_lowest_cost_on_folds_drawn_from_the_seed_and_the_rep
     found = confirmed.confirmation_
     assert found is not None
     space = confirmed.result_.space
+    kind, target = "stratified", y.to_numpy()
     folds = [
         fold
-        for repeat in (1, 2)
-        for fold in make_folds(
-            "stratified", y.to_numpy(), "binary", n_folds=4, seed=fresh_seed(0, repeat)
-        )
+        for seed in (fresh_seed(0, 1), fresh_seed(0, 2))
+        for fold in make_folds(kind, target, "binary", n_folds=4, seed=seed)
     ]
     for mask, costs in zip(found.masks, found.fold_costs, strict=True):
         scores = cross_val_score(GaussianNB(), X[space.subset(mask)], y, cv=folds)
@@ -85,15 +84,9 @@ def test_the_result_has_the_lowest_cost_on_folds_drawn_from_the_seed_and_the_rep
     assert found.baseline == pytest.approx(1 - cross_val_score(GaussianNB(), X, y, cv=folds))
     assert (np.diff(found.costs) >= 0).all()
     assert sorted(confirmed.subset_) == sorted(space.subset(found.masks[0]))
-
-
-def test_the_searched_cost_stays_beside_the_confirmed_one(
-    confirmed: SubsetSelector, cancer: tuple[pd.DataFrame, pd.Series]
-) -> None:
-    X, y = cancer
-    found = confirmed.confirmation_
-    folds = StratifiedKFold(4, shuffle=True, random_state=0)
-    scores = cross_val_score(GaussianNB(), X[confirmed.subset_], y, cv=folds)
+    # The searched cost stays beside the confirmed one.
+    searched = StratifiedKFold(4, shuffle=True, random_state=0)
+    scores = cross_val_score(GaussianNB(), X[confirmed.subset_], y, cv=searched)
     assert confirmed.cost_ == found.searched_cost == pytest.approx(1 - scores.mean())
     assert found.cost == found.costs[0] != found.searched_cost
 
@@ -126,18 +119,13 @@ def test_a_second_fit_is_identical_and_answered_by_the_archive(
 def test_the_goal_decides_between_the_lowest_cost_and_the_smallest_that_is_good_enough() -> None:
     costs = [around(0.10), around(0.105), around(0.118), around(0.30)]
     sizes, baseline = [9, 5, 3, 1], around(0.12)
-    chosen = {
-        goal: confirmation(costs, sizes, baseline, goal=goal).chosen
-        for goal in ("score", "balanced", "size")
-    }
-    assert chosen == {"score": 0, "balanced": 1, "size": 2}
-
-
-def test_a_subset_whose_costs_vary_is_not_shown_to_be_within_the_margin() -> None:
+    for goal, row in (("score", 0), ("balanced", 1), ("size", 2)):
+        assert confirmation(costs, sizes, baseline, goal=goal).chosen == row
+    # A subset whose costs vary is not shown to be within a narrow margin.
     costs, sizes = [around(0.10), around(0.105, spread=0.05)], [9, 5]
-    assert confirmation(costs, sizes, around(0.10), goal="balanced").chosen == 0
-    wide = confirmation(costs, sizes, around(0.10), goal="balanced", margin=0.2)
-    assert wide.chosen == 1
+    for margin, row in ((0.01, 0), (0.2, 1)):
+        found = confirmation(costs, sizes, around(0.10), goal="balanced", margin=margin)
+        assert found.chosen == row
 
 
 def test_the_lowest_cost_is_the_result_if_no_subset_is_good_enough_and_that_is_said() -> None:

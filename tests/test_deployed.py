@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -23,12 +20,13 @@ from conf.check import check
 from conf.load import as_yaml, load
 from conf.schema import SelectConfig
 from flows import deployed
-from flows.cli_serve import serve
+from flows.cli_servers import serve
 from swarm.errors import ConfigError, StoreError
 from swarm.search.budget import Budget
 from tasks.prefect_artifacts import show_progress, show_table
 from tests.servers import happens
 from tests.small_run import Bench
+from tests.test_served import serving
 
 ROOT = Path(__file__).resolve().parents[1]
 WEEKLY = ['schedule.cron="0 4 * * 1"']
@@ -108,23 +106,9 @@ def served(
 ) -> Iterator[Bench]:
     """`swarm serve` over a small configuration, in a process of its own."""
     bench = Bench(tmp_path_factory.mktemp("served"), tracking_uri)
-    file = bench.file(schedule=CRON)
-    env = {**os.environ, "PREFECT_API_URL": prefect_server, "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
-    command = [sys.executable, "-m", "flows.cli", "serve", file]
-    with open(bench.folder / "serve.log", "w") as log:
-        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, cwd=bench.folder)
-    try:
-        with client() as api:
-
-            def is_there() -> bool:
-                assert process.poll() is None, (bench.folder / "serve.log").read_text()
-                return bool(api.read_deployments())
-
-            assert happens(is_there, 120)
+    with serving(bench, prefect_server, bench.mapping(), CRON) as running:
+        running.wait_for("select/small")
         yield bench
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
 
 
 def test_the_schedule_is_on_the_deployment_and_becomes_runs(served, prefect_server):
@@ -252,24 +236,22 @@ def verdict() -> Any:
     return SimpleNamespace(judgement=SimpleNamespace(verdict=lambda: "all is well"))
 
 
-def test_what_may_pass_is_tried_again_after_a_growing_while(attempts, bench):
-    waited = attempts(OSError("away"), StoreError("still away"), verdict)
+@pytest.mark.parametrize(
+    ("answers", "message", "delays"),
+    [
+        ([OSError("away"), StoreError("still away"), verdict], "all is well", [30.0, 120.0]),
+        ([StoreError("the store is away")] * 4, "the store is away", [30.0, 120.0, 480.0]),
+        ([ConfigError("no such column")], "no such column", []),
+    ],
+    ids=["passes", "stays", "bad input"],
+)
+def test_what_may_pass_is_tried_again_after_a_growing_while_and_bad_input_is_not(
+    attempts, bench, answers, message, delays
+):
+    waited = attempts(*answers)
     state = deployed.select(bench.mapping(), return_state=True)
-    assert (state.is_completed(), state.message) == (True, "all is well")
-    assert waited == [30.0, 120.0]
-
-
-def test_what_does_not_pass_is_told_in_its_sentence(attempts, bench):
-    waited = attempts(*[StoreError("the store is away; start it")] * 4)
-    state = deployed.select(bench.mapping(), return_state=True)
-    assert (state.is_failed(), state.message) == (True, "the store is away; start it")
-    assert waited == [30.0, 120.0, 480.0]
-
-
-def test_bad_input_is_not_tried_again(attempts, bench):
-    waited = attempts(ConfigError("no such column"))
-    state = deployed.select(bench.mapping(), return_state=True)
-    assert (state.is_failed(), state.message, waited) == (True, "no such column", [])
+    assert (state.is_completed(), state.message) == (answers[-1] is verdict, message)
+    assert waited == delays
 
 
 def test_a_run_that_takes_too_long_is_ended_and_not_tried_again(attempts, bench):
@@ -301,9 +283,7 @@ def test_a_prefect_server_that_is_away_neither_stops_nor_holds_up_a_run(monkeypa
     shown, seconds = showing()
     assert not shown
     assert seconds < 4
-
-
-def test_outside_a_flow_run_nothing_is_shown(monkeypatch):
+    # Outside a flow run there is nobody to show anything to.
     monkeypatch.setattr("tasks.prefect_artifacts.get_client", pytest.fail)
     with show_progress(Budget(epochs=1)):
         pass

@@ -28,9 +28,8 @@ import swarm.fastpaths.device
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.evaluation import crossval
-from swarm.fastpaths import Device, choose, exact_path, open_device, require_device
-from swarm.fastpaths import nearest_path as nearest
-from swarm.fastpaths.device import LinearOnDevice
+from swarm.fastpaths import Device, choose, exact_path, nearest, open_device, require_device
+from swarm.fastpaths.solve import LinearOnDevice
 from swarm.problem.problem import Problem
 from tests.command import Swarm
 from tests.fuzzing import CASES, failures
@@ -108,8 +107,8 @@ def test_what_is_not_rounding_is_decided_on_the_device(
     monkeypatch.setattr(nearest, "vote", left)
     monkeypatch.setattr("swarm.fastpaths.naive_bayes._joint", never)
     monkeypatch.setattr("swarm.fastpaths.naive_bayes.exact_sums", never)
-    monkeypatch.setattr("swarm.fastpaths.linear_path.solve_masks", never)
-    monkeypatch.setattr("swarm.fastpaths.linear_path.predict_masks", never)
+    monkeypatch.setattr("swarm.fastpaths.linear.solve_masks", never)
+    monkeypatch.setattr("swarm.fastpaths.linear.predict_masks", never)
     path, _ = exact_path(problem, NUMPY)
     assert path is not None
     assert np.array_equal(path.answers(masks).costs, costs)

@@ -9,13 +9,12 @@ import pytest
 from scipy.optimize import linprog
 
 from swarm.errors import InputError
-from swarm.validation.adjusted import adjusted_stability
 from swarm.validation.error_control import (
     complementary_pairs,
     false_selection_bound,
     probe_estimate,
 )
-from swarm.validation.stability import nogueira
+from swarm.validation.stability import adjusted_stability, nogueira
 
 
 def largest_tail(n_pairs: int, mean: float, start: int) -> float:

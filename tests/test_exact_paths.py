@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
 
 from swarm.evaluation.crossval import CrossValidation
-from swarm.fastpaths import exact_path, fold_costs
+from swarm.fastpaths import evaluate_masks, exact_path
 from swarm.problem.problem import Problem
 
 
@@ -59,6 +59,10 @@ def assert_same_costs(problem: Problem, masks: np.ndarray) -> None:
         assert np.array_equal(short.fold_costs, long.fold_costs)
 
 
+def fold_costs(path: Any, masks: np.ndarray, n_threads: int = 1) -> np.ndarray:
+    return evaluate_masks(path, masks, n_threads).costs
+
+
 def path_of(problem: Problem) -> Any:
     path, reason = exact_path(problem)
     assert path is not None, reason
@@ -73,21 +77,9 @@ def test_decisions_that_are_nothing_but_rounding_are_left_to_models() -> None:
     model = make_pipeline(StandardScaler(), RidgeClassifier(alpha=0.01))
     problem = Problem.build(features, target, model, folds=folds)
     masks = np.array([[True, False], [False, True]])
-    left = np.isnan(fold_costs(path_of(problem), masks, 2))
+    left = np.isnan(fold_costs(path_of(problem), masks))
     assert left.all(axis=1).tolist() == [True, False]
     assert_same_costs(problem, masks)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "model", [GaussianNB(var_smoothing=0.1), make_pipeline(StandardScaler(), GaussianNB())]
-)
-def test_smoothed_and_scaled_naive_bayes_cost_what_their_models_cost(model: Any) -> None:
-    for seed in range(4):
-        features, target = table(seed)
-        problem = Problem.build(features, target, model, folds=4)
-        assert path_of(problem) is not None
-        assert_same_costs(problem, some_masks(problem, seed))
 
 
 LINEAR = [
@@ -115,20 +107,25 @@ def test_linear_models_weigh_columns_as_fitted_ones_do(model: Any) -> None:
     problem = Problem.build(features, target, model, folds=3)
     assert problem.importance == "fold"
     masks = some_masks(problem, 0)
-    assert np.isfinite(fold_costs(path_of(problem), masks, 3)).mean() > 0.2
+    assert np.isfinite(fold_costs(path_of(problem), masks)).mean() > 0.2
     short, long = both_ways(problem, masks)
     assert np.allclose(short.importances, long.importances, rtol=1e-7, atol=1e-12)
     assert np.array_equal(short.used, long.used)
 
 
-def test_costs_do_not_depend_on_the_other_masks_of_a_batch() -> None:
-    features, _ = table(11)
-    target = features["x4"] - features["x1"]
-    for model in (Ridge(), KNeighborsRegressor(3, weights="distance")):
+def test_costs_depend_neither_on_the_other_masks_of_a_batch_nor_on_threads() -> None:
+    features, classes = table(11, n_rows=90, n_columns=12)
+    numbers = features["x4"] - features["x1"]
+    for model, target in (
+        (Ridge(), numbers),
+        (KNeighborsRegressor(3, weights="distance"), numbers),
+        (KNeighborsClassifier(3), classes),
+    ):
         problem = Problem.build(features, target, model)
         path, masks = path_of(problem), some_masks(problem, 11)
-        alone = np.vstack([fold_costs(path, mask[None], 5) for mask in masks])
-        assert np.array_equal(fold_costs(path, masks, 5), alone, equal_nan=True)
+        alone = np.vstack([fold_costs(path, mask[None]) for mask in masks])
+        for n_threads in (1, 2):
+            assert np.array_equal(fold_costs(path, masks, n_threads), alone, equal_nan=True)
 
 
 TIES = {
@@ -154,7 +151,7 @@ def test_ties_are_settled_by_the_trees_of_the_model_and_the_rest_by_models(name:
     problem = Problem.build(features, target.to_numpy(), model, folds=4, scoring=scoring)
     widths = np.r_[np.arange(1, 21), np.full(4, 15), np.full(4, 16)]
     masks = np.argsort(rng.random((len(widths), 20)), axis=1) < widths[:, None]
-    doubtful = np.isnan(fold_costs(path_of(problem), masks, 4)).any(axis=1)
+    doubtful = np.isnan(fold_costs(path_of(problem), masks)).any(axis=1)
     asks_a_tree = {"auto": widths <= 15, "brute": widths < 0}.get(model.algorithm, widths > 0)
     assert not doubtful[asks_a_tree].any()
     assert asks_a_tree.all() or doubtful[~asks_a_tree].any()
@@ -174,34 +171,13 @@ def test_scaled_neighbours_tie_as_they_do_in_fitted_models(contiguous: bool) -> 
     assert_same_costs(problem, masks)
 
 
-class LastRows:
-    """A tree that takes the last of 60 rows for the nearest."""
-
-    def query(self, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        return np.ones((len(rows), k)), np.tile(np.arange(60 - k, 60), (len(rows), 1))
-
-
-def test_a_tree_that_answers_otherwise_is_left_to_the_models(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rng = np.random.default_rng(1)
-    features = pd.DataFrame(rng.integers(0, 3, (90, 4)) * 0.1, columns=list("abcd"))
-    problem = Problem.build(features, rng.integers(0, 2, 90), KNeighborsClassifier(5), folds=3)
-    monkeypatch.setattr("swarm.fastpaths.ties.tree_of", lambda model, train: LastRows())
-    masks = np.ones((1, 4), dtype=bool)
-    path = path_of(problem)
-    assert np.isnan(fold_costs(path, masks, 3)).any()
-    assert path.ties.trust["tree"].broken
-    assert_same_costs(problem, masks)
-
-
 def test_subsets_left_to_fitted_models_are_counted() -> None:
     rng = np.random.default_rng(4)
     tenths = pd.DataFrame(0.1 * rng.integers(0, 3, (120, 20)), columns=[f"x{i}" for i in range(20)])
     model = KNeighborsClassifier(5, algorithm="brute")
     problem = Problem.build(tenths, rng.integers(0, 3, 120), model, folds=4)
     masks = np.argsort(rng.random((12, 20)), axis=1) < 5
-    left = int(np.isnan(fold_costs(path_of(problem), masks, 4)).any(axis=1).sum())
+    left = int(np.isnan(fold_costs(path_of(problem), masks)).any(axis=1).sum())
     assert left > 0
     limits = np.full(12, np.inf)
     for exact, expected in ((True, left), (False, 0)):
@@ -234,14 +210,6 @@ def test_ridge_of_more_columns_than_rows_loses_the_digits_of_its_model() -> None
     assert np.allclose(fast.fold_costs, fitted.fold_costs, rtol=1e-8, atol=0)
 
 
-def test_threads_change_nothing() -> None:
-    features, target = table(7, n_rows=90, n_columns=12)
-    problem = Problem.build(features, target, KNeighborsClassifier(3))
-    path, masks = path_of(problem), some_masks(problem, 7)
-    one, two = fold_costs(path, masks, 5), fold_costs(path, masks, 5, n_threads=2)
-    assert np.array_equal(one, two, equal_nan=True)
-
-
 def test_the_way_is_told_with_its_reason() -> None:
     features, target = table(9)
     near, bayes, discriminant = KNeighborsClassifier, GaussianNB, LinearDiscriminantAnalysis
@@ -265,16 +233,8 @@ def test_the_way_is_told_with_its_reason() -> None:
         ("no models are fitted: squared", near(3), {"scoring": "roc_auc_ovr"}),
         ("weighted prob", near(3, weights="distance"), {"scoring": "roc_auc_ovr"}),
         ("come from models", bayes(), {"importance": "permutation"}),
-        (
-            "column 'x4' is of type float32",
-            bayes(),
-            {"features": typed({"x4": "float32"})},
-        ),
-        (
-            "column 'x1' is of type float16",
-            bayes(),
-            {"features": typed({"x1": "float16"})},
-        ),
+        ("column 'x4' is of type float32", bayes(), {"features": typed({"x4": "float32"})}),
+        ("column 'x1' is of type float16", bayes(), {"features": typed({"x1": "float16"})}),
         ("column 'x0' is of type", bayes(), {"features": typed({"x0": bool})}),
     ]
     with warnings.catch_warnings():

@@ -14,11 +14,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
 from swarm import SubsetSelector
-from swarm.errors import ConfigError, SpaceError
+from swarm.errors import SpaceError
 from swarm.problem.space import SearchSpace
 from swarm.search.driver import run
 from swarm.strategies.catalogue import make
-from swarm.strategies.operators.combinations import batch_of_subsets
+from swarm.strategies.exhaustive import batch_of_subsets
 from swarm.testing.planted import all_masks, make_search, plain_space, planted, spaces
 from tests.fakes import calm
 from tests.selecting import IRIS
@@ -96,10 +96,3 @@ def test_above_its_limit_it_refuses_and_says_what_helps() -> None:
     X = np.random.default_rng(0).normal(size=(30, 20))
     with pytest.raises(SpaceError, match="1,048,575 subsets"):
         SubsetSelector(KNN, strategy="exhaustive").fit(X, np.arange(30) % 2)
-
-
-def test_parameters_that_are_none_are_refused() -> None:
-    with pytest.raises(ConfigError, match="limit must be >= 1, got 0"):
-        make("exhaustive", {"limit": 0})
-    with pytest.raises(ConfigError, match="batch_size must be a whole number"):
-        make("exhaustive", {"batch_size": 2.5})

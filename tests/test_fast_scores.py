@@ -71,17 +71,12 @@ NUMBERS += [
 ]
 
 
-class Labels(ClassifierMixin, BaseEstimator):
+class Fixed(ClassifierMixin, BaseEstimator):
     def __init__(self, predicted: Any, classes: Any) -> None:
         self.predicted, self.classes_ = predicted, classes
 
     def predict(self, _rows: Any) -> Any:
         return self.predicted
-
-
-class Shares(ClassifierMixin, BaseEstimator):
-    def __init__(self, predicted: Any, classes: Any) -> None:
-        self.predicted, self.classes_ = predicted, classes
 
     def predict_proba(self, _rows: Any) -> Any:
         return self.predicted
@@ -93,6 +88,18 @@ class Numbers(RegressorMixin, BaseEstimator):
 
     def predict(self, _rows: Any) -> Any:
         return self.predicted
+
+
+def one_fold(scoring: Any, target: NDArray[Any], train: Any, test: Any) -> Any:
+    """Return what costs need of a problem."""
+    return SimpleNamespace(
+        weights_in_score=False,
+        score_weight=lambda rows: None,
+        scoring=scoring,
+        target=target,
+        folds=[(train, test)],
+        features=pd.DataFrame({"x": np.zeros(len(target))}),
+    )
 
 
 def classes_of(rng: Rng, n_classes: int) -> NDArray[Any]:
@@ -119,15 +126,8 @@ def fold_of(rng: Rng, scorer: str, n_classes: int) -> FoldCosts:
     else:
         task = "binary" if n_classes == 2 else "multiclass"
         scoring = resolve_scoring(scorer, None, target, task, classes[0].item())
-    problem: Any = SimpleNamespace(
-        weights_in_score=False,
-        score_weight=lambda rows: None,
-        scoring=scoring,
-        target=target,
-        folds=[(np.arange(n_classes), np.arange(n_classes, len(target)))],
-        features=pd.DataFrame({"x": np.zeros(len(target))}),
-    )
-    return FoldCosts(problem, classes)
+    rows = np.arange(len(target))
+    return FoldCosts(one_fold(scoring, target, rows[:n_classes], rows[n_classes:]), classes)
 
 
 def expected(costs: FoldCosts, models: list[Any]) -> Float:
@@ -157,7 +157,7 @@ def label_differences(scorer: str, seed: int) -> list[str]:
     )
     codes[0], codes[1] = truth, int(rng.integers(n_classes))
     found = costs.of_codes(codes, 0)
-    wanted = expected(costs, [Labels(costs.classes[row], costs.classes) for row in codes])
+    wanted = expected(costs, [Fixed(costs.classes[row], costs.classes) for row in codes])
     return [] if np.array_equal(found, wanted, equal_nan=True) else [f"{found - wanted}"]
 
 
@@ -172,7 +172,7 @@ def share_differences(scorer: str, seed: int) -> list[str]:
     shares = np.moveaxis(votes, 2, 0) if rng.random() < 0.5 else odds / odds.sum(axis=0)
     shares = np.ascontiguousarray(shares)
     found = costs.of_probabilities(shares, 0)
-    models = [Shares(np.asfortranarray(shares[:, m].T), costs.classes) for m in range(N_MASKS)]
+    models = [Fixed(np.asfortranarray(shares[:, m].T), costs.classes) for m in range(N_MASKS)]
     wanted = expected(costs, models)
     return [] if np.array_equal(found, wanted, equal_nan=True) else [f"{found - wanted}"]
 
@@ -184,15 +184,8 @@ def number_differences(scorer: str, seed: int) -> list[str]:
         truth = np.abs(truth)
     if rng.random() < 0.1:
         truth[:] = truth[0]
-    problem: Any = SimpleNamespace(
-        weights_in_score=False,
-        score_weight=lambda rows: None,
-        scoring=resolve_scoring(scorer, None, truth, "regression"),
-        target=truth,
-        folds=[(np.arange(0), np.arange(len(truth)))],
-        features=pd.DataFrame({"x": np.zeros(len(truth))}),
-    )
-    costs = FoldCosts(problem, None)
+    scoring = resolve_scoring(scorer, None, truth, "regression")
+    costs = FoldCosts(one_fold(scoring, truth, np.arange(0), np.arange(len(truth))), None)
     predicted = truth + rng.normal(size=(N_MASKS, len(truth))) * np.abs(truth).mean()
     predicted[0] = truth
     if rng.random() < 0.5:
@@ -203,24 +196,15 @@ def number_differences(scorer: str, seed: int) -> list[str]:
     return [] if close else [f"{found} instead of {wanted}"]
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("scorer", LABELS)
-def test_scores_of_labels_are_bit_identical(scorer: str) -> None:
-    found = failures(range(CASES // 60), lambda seed: label_differences(scorer, seed))
-    assert not found, "\n".join(found)
+CASES_OF = [(label_differences, name, CASES // 60) for name in LABELS]
+CASES_OF += [(share_differences, name, CASES // 50) for name in SHARES]
+CASES_OF += [(number_differences, name, CASES // 15) for name in NUMBERS]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("scorer", SHARES)
-def test_scores_of_probabilities_are_bit_identical(scorer: str) -> None:
-    found = failures(range(CASES // 50), lambda seed: share_differences(scorer, seed))
-    assert not found, "\n".join(found)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("scorer", NUMBERS)
-def test_scores_of_numbers_are_those_of_scikit_learn(scorer: str) -> None:
-    found = failures(range(CASES // 15), lambda seed: number_differences(scorer, seed))
+@pytest.mark.parametrize(("differences", "scorer", "count"), CASES_OF)
+def test_scores_are_those_of_scikit_learn(differences: Any, scorer: str, count: int) -> None:
+    found = failures(range(count), lambda seed: differences(scorer, seed))
     assert not found, "\n".join(found)
 
 
@@ -259,14 +243,7 @@ def test_a_score_that_differs_from_that_of_scikit_learn_is_not_used(
 
 def test_where_scikit_learn_warns_it_does_so_for_one_mask_and_not_for_all() -> None:
     target = np.array([0, 1, 2] * 8)
-    problem: Any = SimpleNamespace(
-        weights_in_score=False,
-        score_weight=lambda rows: None,
-        scoring=None,
-        target=target,
-        folds=[(np.arange(3), np.flatnonzero(target < 2))],
-        features=pd.DataFrame({"x": np.zeros(24)}),
-    )
+    problem = one_fold(None, target, np.arange(3), np.flatnonzero(target < 2))
     # No row is of class 2, which is predicted for some; class 1 is never predicted.
     codes = np.zeros((9, 16), dtype=np.int64)
     codes[5:, 0] = 2

@@ -19,9 +19,9 @@ from sklearn.naive_bayes import GaussianNB
 from conf.check import check
 from swarm.errors import ConfigError, EvaluationError, StoreError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.deadline import Deadline
 from swarm.evaluation.fitting import Job, fit_mask
 from swarm.evaluation.limit import Limit
+from swarm.evaluation.workers import Deadline
 from swarm.problem.hints import prepare_hints
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
@@ -212,7 +212,7 @@ def test_artifacts_on_a_full_disk_wait_and_are_written_once_there_is_room(
     small_disk: Path, bench: Bench
 ) -> None:
     tracking = open_tracking(bench.uri, "full disk", small_disk / "artifacts")
-    log = RunLog(tracking, tracking.start_run("full", {}, {}))
+    log = RunLog(tracking, tracking.start_run("full", {}))
     filler = fill(small_disk)
     log.files({"large.bin": b"\1" * 100_000})
     log.metrics({0: {"cost": 0.5}})
@@ -230,7 +230,7 @@ def test_a_clock_that_steps_back_puts_nothing_out_of_order(
 ) -> None:
     """Steps order what is logged, and no cost depends on a clock."""
     tracking: Tracking = bench.tracking
-    run_id = tracking.start_run("clock", {}, {})
+    run_id = tracking.start_run("clock", {})
     true, offset = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: true() + offset[0])
     log = RunLog(tracking, run_id)

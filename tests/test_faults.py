@@ -164,6 +164,12 @@ def go_on(warm: WarmSwarm, bench: Bench, path: str) -> Command:
     return warm.start("resume", run_id, "--tracking-uri", bench.uri)
 
 
+def resume(warm: WarmSwarm, bench: Bench, *options: str) -> None:
+    (run,) = bench.runs()
+    resumed = warm.start("resume", run.info.run_id, "--tracking-uri", bench.uri, *options)
+    assert resumed.wait() == 0, resumed.said()
+
+
 def whole(bench: Bench) -> None:
     if (bench.folder / "archive.db").exists():
         archive = Archive(bench.archive)
@@ -243,8 +249,7 @@ def test_a_run_killed_while_its_store_was_away_is_whole_once_it_is_resumed(
     (run,) = bench.runs()
     assert run.info.status == "RUNNING"
     assert len(bench.steps(run.info.run_id)) < EPOCHS - 1
-    resumed = warm.start("resume", run.info.run_id, "--tracking-uri", bench.uri)
-    assert resumed.wait() == 0, resumed.said()
+    resume(warm, bench)
     assert_as_if_nothing_had_happened(bench, undisturbed)
 
 
@@ -264,8 +269,7 @@ def test_a_run_that_ends_while_its_store_is_away_says_so_and_is_sent_by_a_resume
     assert "messages are queued for sqlite:///" in last
     assert f"`swarm resume {run.info.run_id}` sends them" in last
     assert "Traceback" not in command.said()
-    resumed = warm.start("resume", run.info.run_id, "--tracking-uri", bench.uri)
-    assert resumed.wait() == 0, resumed.said()
+    resume(warm, bench)
     assert_as_if_nothing_had_happened(bench, undisturbed)
 
 
@@ -321,7 +325,5 @@ def test_ctrl_c_before_the_first_epoch_leaves_a_killed_run_that_can_be_resumed(
     assert command.said().splitlines()[-1] == said
     assert not command.left()
     assert run.status == "KILLED"
-    budget = ("--set", f"budget.epochs={EPOCHS}")
-    resumed = warm.start("resume", run.run_id, "--tracking-uri", bench.uri, *budget)
-    assert resumed.wait() == 0, resumed.said()
+    resume(warm, bench, "--set", f"budget.epochs={EPOCHS}")
     assert_as_if_nothing_had_happened(bench, undisturbed)

@@ -16,7 +16,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.naive_bayes import GaussianNB
 
-from flows.findings import tell, with_mute
+from flows.cli_options import with_mute
+from flows.progress import tell
 from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
@@ -38,10 +39,10 @@ from swarm.problem.scoring import scorer_names
 from swarm.report import render
 from swarm.report.serialization import report_of, report_text
 from swarm.search.budget import Budget
-from swarm.search.runner import SearchPlan, run_search
+from swarm.search.runner import FinishedSearch, SearchPlan, run_search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
-from swarm.validation.evidence import Evidence
+from swarm.validation.judgement import Evidence
 from tests.small_report import plain_report
 from tests.small_run import BAYES, OTHERS, Bench, table
 
@@ -77,18 +78,15 @@ def test_an_odd_column_is_found_by_its_code_and_named(code: str) -> None:
     assert repr(next(iter(ODD[code]))) in finding.text
 
 
-@pytest.mark.parametrize(
-    ("load", "task"),
-    [
+def test_ordinary_tables_have_no_findings() -> None:
+    for load, task in (
         (load_breast_cancer, "binary"),
         (load_wine, "multiclass"),
         (load_iris, "multiclass"),
         (load_diabetes, "regression"),
-    ],
-)
-def test_ordinary_tables_have_no_findings(load: Any, task: str) -> None:
-    X, y = load(return_X_y=True, as_frame=True)
-    assert column_findings(X, y.to_numpy(), task) == []
+    ):
+        X, y = load(return_X_y=True, as_frame=True)
+        assert column_findings(X, y.to_numpy(), task) == []
 
 
 def test_copies_of_rows_are_counted_whatever_their_index_and_identifier() -> None:
@@ -113,18 +111,18 @@ def test_rows_that_are_equal_by_chance_or_in_a_part_are_no_copies() -> None:
     assert not repeated_rows(twice, np.r_[TARGET, 1 - TARGET[:3]]).any()
 
 
-def test_whole_numbers_that_happen_to_differ_are_no_identifiers() -> None:
+def test_identifiers_are_told_from_whole_numbers_that_happen_to_differ() -> None:
     incomes = RNG.permutation(100_000)[:N]
     frame = pd.DataFrame({"income": incomes, "customer_no": incomes, "share": RNG.random(N)})
     assert id_columns(frame) == ["customer_no"]
     assert id_columns(frame.head(40)) == []
-
-
-def test_identifiers_beyond_the_precision_of_floats_are_told_from_one_another() -> None:
+    # Beyond the precision of floats.
     numbers = 2**60 + np.arange(N)
     frame = pd.DataFrame({"a": numbers, "b": numbers + 1})
     assert id_columns(frame) == ["a", "b"]
     assert duplicate_columns(frame) == []
+    amounts = pd.DataFrame({"amount": [f"{i * 13:,}.50" for i in range(N)]})
+    assert id_columns(amounts) == []
 
 
 def test_columns_of_any_type_are_looked_at() -> None:
@@ -145,13 +143,10 @@ def test_columns_of_any_type_are_looked_at() -> None:
     assert [(each.code, each.columns) for each in told] == [("SWM111", ("order",))]
 
 
-def test_equal_columns_are_equal_with_their_gaps() -> None:
+def test_equal_columns_are_equal_with_their_gaps_and_found_without_a_copy_of_the_table() -> None:
     gaps = np.where(np.arange(N) % 3 == 0, np.nan, NOISE["n0"])
     frame = pd.DataFrame({"x": gaps, "y": NOISE["n0"], "z": gaps.copy(), "c": 1.0, "d": 1.0})
     assert duplicate_columns(frame) == [("z", "x")]
-
-
-def test_duplicates_of_a_long_table_are_found_without_a_copy_of_it() -> None:
     long = pd.DataFrame(RNG.random((200_000, 64), dtype=np.float32)).add_prefix("x")
     long["again"] = long["x3"]
     tracemalloc.start()
@@ -208,8 +203,6 @@ def test_numbers_with_signs_are_told_from_codes_words_and_identifiers() -> None:
         assert signed_number(pd.Series(values)) == values[0]
     for values in (["00123", "004"], ["12%", "high"], ["A,B"], ["1.2.3%"], ["", " "], [None]):
         assert signed_number(pd.Series(values, dtype=object)) is None
-    amounts = pd.DataFrame({"amount": [f"{i * 13:,}.50" for i in range(N)]})
-    assert id_columns(amounts) == []
 
 
 def test_the_positive_class_is_named_unless_it_is_chosen_or_plain() -> None:
@@ -241,33 +234,33 @@ def test_every_code_keeps_its_meaning_and_has_its_entry() -> None:
         found("SWM999", "nothing")
 
 
-def test_muting_hides_a_code_and_repetitions_are_left_out() -> None:
+def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell([found("SWM112", "'[/red]' has a single value")])
+    assert "warning: SWM112: '[/red]' has a single value" in capsys.readouterr().err
     both = [found("SWM112", "a"), found("SWM111", "b"), found("SWM111", "b")]
     assert codes_of(unmuted(both)) == "SWM111 SWM112"
     assert unmuted(both, ["SWM112"]) == (both[1],)
     assert codes_of([]) == "none"
-
-
-def test_a_line_is_printed_whatever_its_columns_are_called(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    tell([found("SWM112", "'[/red]' has a single value")])
-    assert "warning: SWM112: '[/red]' has a single value" in capsys.readouterr().err
-
-
-def test_the_command_line_adds_to_the_muted_codes(bench: Bench) -> None:
+    # The command line adds to the configuration.
     config = bench.config(mute=["SWM112"])
     assert with_mute(config, ["SWM111", "SWM112"]).mute == ["SWM112", "SWM111"]
     with pytest.raises(ConfigError, match="unknown finding 'SWM11'"):
         with_mute(config, ["SWM11"])
 
 
+def finished_search(n_rows: int) -> tuple[FinishedSearch, Any, str]:
+    problem = Problem.build(
+        pd.DataFrame(NOISE).head(n_rows), TARGET[:n_rows], GaussianNB(), folds=3
+    )
+    plan = SearchPlan(problem, make("random"), Hints(), budget=Budget(epochs=2))
+    return run_search(plan, Archive()), problem.target, problem.task
+
+
 @pytest.mark.parametrize(("low", "doubted"), [(0.01, False), (-0.01, True)])
 def test_too_few_rows_are_doubted_until_unseen_rows_show_a_gain(low: float, doubted: bool) -> None:
-    problem = Problem.build(pd.DataFrame(NOISE).head(100), TARGET[:100], GaussianNB(), folds=3)
-    plan = SearchPlan(problem, make("random"), Hints(), budget=Budget(epochs=2))
-    finished = run_search(plan, Archive())
-    asked = finished, problem.target, problem.task
+    asked = finished_search(100)
     unseen = Evidence("90 unseen rows", "accuracy", 0.8, 0.7, low, 0.2)
     judgement: Any = SimpleNamespace(selection=unseen)
     assert "SWM205" in codes(search_findings(*asked))
@@ -275,15 +268,13 @@ def test_too_few_rows_are_doubted_until_unseen_rows_show_a_gain(low: float, doub
 
 
 def test_members_are_no_doubt_if_all_features_are_the_result() -> None:
-    problem = Problem.build(pd.DataFrame(NOISE), TARGET, GaussianNB(), folds=3)
-    plan = SearchPlan(problem, make("random"), Hints(), budget=Budget(epochs=2))
-    finished = run_search(plan, Archive())
+    finished, target, task = finished_search(N)
     told = {True: set[str](), False: set[str]()}
     for everything in told:
         mask = np.ones(4, dtype=bool) if everything else np.arange(4) < 2
         state = replace(finished.result.state, best_mask=mask)
         other = replace(finished, result=replace(finished.result, state=state))
-        told[everything] = set(codes(search_findings(other, problem.target, problem.task)))
+        told[everything] = set(codes(search_findings(other, target, task)))
     assert told[False] - told[True] == {"SWM206"}
 
 

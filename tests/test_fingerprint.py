@@ -19,12 +19,11 @@ from sklearn.tree import DecisionTreeClassifier
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.multilabel import MLkNN
-from swarm.problem import problem as problem_module
-from swarm.problem import revised
+from swarm.problem import fingerprint as fingerprint_module
 from swarm.problem.models import describe
 from swarm.problem.problem import Problem
+from swarm.problem.scoring import UnsupervisedScorer
 from swarm.problem.space import SearchSpace
-from swarm.problem.unsupervised import UnsupervisedScorer
 from swarm.storage.archive import Archive
 from tests.test_archive import numbers, run_python, table
 
@@ -72,18 +71,12 @@ def test_the_fingerprint_changes_with_everything_a_cost_depends_on() -> None:
         fingerprint(scoring="precision"),
         fingerprint(scoring=constant),
         fingerprint(scoring=other_constant),
+        *(fingerprint(scoring=make_scorer(fbeta_score, beta=beta)) for beta in (1, 2)),
         fingerprint(importance="permutation"),
         fingerprint(importance="none"),
         fingerprint(space=grouped),
     ]
     assert len(set(prints)) == len(prints)
-
-
-def test_two_scorers_of_one_name_are_told_apart() -> None:
-    prints = [fingerprint(scoring=make_scorer(fbeta_score, beta=beta)) for beta in (1, 2)]
-    assert prints[0] != prints[1]
-    with pytest.raises(ConfigError, match="no stable name"):
-        fingerprint(scoring=make_scorer(lambda truth, told: 0.5))
 
 
 def test_categories_count_by_their_order() -> None:
@@ -115,50 +108,40 @@ def test_a_scorer_without_a_name_needs_an_archive_that_is_gone_with_the_process(
     problem = Problem.build(*numbers(), GaussianNB(), scoring=lambda model, X, y: 0.25)
     mask = np.ones((1, problem.space.n_units), dtype=bool)
     with CrossValidation(problem) as evaluator:
-        answers = evaluator.evaluate(mask, np.array([np.inf]), np.arange(5))
-    assert answers.costs[0] == -0.25
+        assert evaluator.evaluate(mask, np.array([np.inf]), np.arange(5)).costs[0] == -0.25
     with pytest.raises(ConfigError, match="define it by name in a module"):
         CrossValidation(problem, Archive(f"sqlite:///{tmp_path / 'a.db'}"))
-
-
-def both_fingerprints(model: Any, **options: Any) -> tuple[str, str]:
-    """Fingerprint of a problem, and what it would be if no costs had been corrected."""
-    X, y = options.pop("X", NUMBERS), options.pop("y", CODES)
-    now = Problem.build(X, y, model, folds=4, **options).fingerprint()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(revised, "had_wrong_costs", lambda problem: False)
-        return now, Problem.build(X, y, model, folds=4, **options).fingerprint()
+    with pytest.raises(ConfigError, match="no stable name"):
+        fingerprint(scoring=make_scorer(lambda truth, told: 0.5))
 
 
 NUMBERS, CODES = numbers()
-REVISED = [
-    (make_pipeline(StandardScaler(), KNeighborsClassifier()), {}),
-    (make_pipeline(MinMaxScaler(), MLkNN(3)), {"y": np.eye(2, dtype=int)[CODES]}),
-    (GaussianNB(), {"X": NUMBERS.astype("float32")}),
-    (RidgeClassifier(), {}),
-    (KNeighborsRegressor(weights="distance"), {"scoring": "r2"}),
-    # Averages without a class 1.
-    (DecisionTreeClassifier(), {"scoring": "f1_macro", "y": 2 * CODES}),
-]
-KEPT = [
-    (KNeighborsClassifier(), {}),
-    (make_pipeline(StandardScaler(), GaussianNB()), {}),
-    (DecisionTreeClassifier(), {"X": NUMBERS.astype("float32")}),
-    (DecisionTreeClassifier(), {"scoring": "f1_macro"}),
-    (make_pipeline("passthrough", KNeighborsClassifier()), {}),
-]
+FLOAT32 = {"X": NUMBERS.astype("float32")}
 
 
-@pytest.mark.parametrize(("model", "options"), REVISED)
-def test_costs_that_were_wrong_are_not_read_from_an_archive_again(model: Any, options: Any) -> None:
-    now, before = both_fingerprints(model, **options)
-    assert now != before
-
-
-@pytest.mark.parametrize(("model", "options"), KEPT)
-def test_costs_that_were_right_keep_their_archive(model: Any, options: Any) -> None:
-    now, before = both_fingerprints(model, **options)
-    assert now == before
+@pytest.mark.parametrize(
+    ("model", "options", "was_wrong"),
+    [
+        (make_pipeline(StandardScaler(), KNeighborsClassifier()), {}, True),
+        (make_pipeline(MinMaxScaler(), MLkNN(3)), {"y": np.eye(2, dtype=int)[CODES]}, True),
+        (GaussianNB(), FLOAT32, True),
+        (RidgeClassifier(), {}, True),
+        (KNeighborsRegressor(weights="distance"), {"scoring": "r2"}, True),
+        # Averages without a class 1.
+        (DecisionTreeClassifier(), {"scoring": "f1_macro", "y": 2 * CODES}, True),
+        (KNeighborsClassifier(), {}, False),
+        (make_pipeline(StandardScaler(), GaussianNB()), {}, False),
+        (DecisionTreeClassifier(), FLOAT32, False),
+        (DecisionTreeClassifier(), {"scoring": "f1_macro"}, False),
+        (make_pipeline("passthrough", KNeighborsClassifier()), {}, False),
+    ],
+)
+def test_costs_that_were_wrong_are_not_read_from_an_archive_again_and_others_are(
+    model: Any, options: Any, was_wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = fingerprint(model=model, folds=4, **options)
+    monkeypatch.setattr(fingerprint_module, "had_wrong_costs", lambda problem: False)
+    assert (fingerprint(model=model, folds=4, **options) != now) == was_wrong
 
 
 def test_another_version_of_swarmselect_retires_the_costs_of_its_own_estimators(
@@ -169,9 +152,9 @@ def test_another_version_of_swarmselect_retires_the_costs_of_its_own_estimators(
     models = [MLkNN(3), make_pipeline(StandardScaler(), MLkNN(3))]
     own = [fingerprint(X, labels, model, scoring="subset_accuracy") for model in models]
     other = fingerprint()
-    real = problem_module.version
+    real = fingerprint_module.version
     monkeypatch.setattr(
-        problem_module, "version", lambda name: "99" if name == "swarmselect" else real(name)
+        fingerprint_module, "version", lambda name: "99" if name == "swarmselect" else real(name)
     )
     assert fingerprint() == other
     for model, before in zip(models, own, strict=True):

@@ -15,8 +15,8 @@ from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.report.serialization import report_of, report_text
 from swarm.search.confirmation import Confirmation
-from swarm.validation.evidence import Evidence, Guessing
 from swarm.validation.headline import Headline, headline
+from swarm.validation.judgement import Evidence, Guessing
 from tests.small_report import plain_report
 
 SPACE = SearchSpace.build([f"x{i}" for i in range(6)])

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conf.load import from_yaml, load_select
+from conf.load import load_select
 from conf.schema import SelectConfig
 from flows.configured import fetched
 from flows.select import select
@@ -19,6 +19,14 @@ from tests.nasty import nasty_table, write_nasty
 from tests.small_run import Bench, table
 
 N = 240
+
+
+def frame_of(**columns: Any) -> pd.DataFrame:
+    """Four features, and a target that the first of them tells with noise."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(N, 4)), columns=list("abcd"))
+    frame["y"] = np.where(frame["a"] + rng.normal(size=N) > 0, "won", "lost")
+    return frame.assign(**columns)
 
 
 def written(swarm: Swarm, file: Path, target: str = "y") -> SelectConfig:
@@ -87,9 +95,7 @@ def test_what_init_read_into_the_cells_is_commented(tmp_path: Path, swarm: Swarm
 def test_a_configuration_that_cannot_be_run_is_no_success(
     changed: dict[str, Any], words: str, tmp_path: Path, swarm: Swarm
 ) -> None:
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"a": rng.normal(size=N), "y": rng.choice(["won", "lost"], N)})
-    frame.assign(**changed).to_csv(tmp_path / "own.csv", index=False)
+    frame_of(**changed)[["a", "y"]].to_csv(tmp_path / "own.csv", index=False)
     out = tmp_path / "own.yaml"
     said = swarm("init", str(tmp_path / "own.csv"), "--target", "y", "--out", str(out))
     assert said.status == 2
@@ -127,17 +133,12 @@ def test_a_regression_runs_on_the_default_folds(bench: Bench, swarm: Swarm) -> N
     config = written(swarm, file, "price")
     assert config.model.estimator == "lightgbm.LGBMRegressor"
     assert config.folds.kind == "random"
-    plain = from_yaml(
-        f"name: a\ndata: {{source: file, path: {file}, target: price}}\n"
-        "model: {estimator: lightgbm.LGBMRegressor, params: {verbosity: -1}}\n"
-    )
     out = bench.folder / "plain.yaml"
     out.write_text(
         f"name: a\ndata: {{source: file, path: {file}, target: price}}\n"
         "model: {estimator: lightgbm.LGBMRegressor, params: {verbosity: -1}}\n"
     )
-    assert isinstance(plain, SelectConfig)
-    assert plain.folds.kind == "auto"
+    assert load_select(out).folds.kind == "auto"
     assert swarm("check", str(out)).status == 0
 
 
@@ -155,35 +156,29 @@ def test_rows_without_a_target_are_left_out_and_counted(tmp_path: Path, swarm: S
 
 
 def test_groups_and_time_decide_how_rows_are_divided(tmp_path: Path, swarm: Swarm) -> None:
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame(rng.normal(size=(N, 4)), columns=list("abcd"))
-    frame["y"] = np.where(frame["a"] + rng.normal(size=N) > 0, "won", "lost")
     file = tmp_path / "own.csv"
-    frame.assign(patient_id=np.arange(N) // 4).to_csv(file, index=False)
+    frame_of(patient_id=np.arange(N) // 4).to_csv(file, index=False)
     grouped = written(swarm, file)
     assert grouped.data.group == "patient_id"
     assert (grouped.split.kind, grouped.folds.kind) == ("group", "stratified_group")
     days = pd.date_range("2021-03-01", periods=N).strftime("%Y-%m-%d")
-    frame.assign(day=days).to_csv(file, index=False)
+    frame_of(day=days).to_csv(file, index=False)
     timed = written(swarm, file)
     assert (timed.data.time, timed.split.kind, timed.folds.kind) == ("day", "time", "time")
     assert "orders the rows, which is not a feature" in file.with_suffix(".yaml").read_text()
     # Three positives, which the latest rows do not have.
     rare = np.where(np.arange(N) < 12, "won", "lost")
-    frame.assign(day=days, y=rare).to_csv(file, index=False)
+    frame_of(day=days, y=rare).to_csv(file, index=False)
     assert written(swarm, file).split.kind == "stratified"
 
 
 def test_a_constant_part_of_a_date_is_forbidden_as_it_cannot_be_dropped(
     tmp_path: Path, swarm: Swarm
 ) -> None:
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"a": rng.normal(size=N)})
-    days = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 300, N), "D")
-    frame["day"] = days.strftime("%Y-%m-%d")
-    frame["y"] = np.where(frame["a"] + rng.normal(size=N) > 0, "won", "lost")
+    after = np.random.default_rng(1).integers(0, 300, N)
+    days = pd.Timestamp("2021-01-01") + pd.to_timedelta(after, "D")
     file = tmp_path / "own.csv"
-    frame.to_csv(file, index=False)
+    frame_of(day=days.strftime("%Y-%m-%d"))[["a", "day", "y"]].to_csv(file, index=False)
     assert written(swarm, file).space.forbidden == ["day_year"]
     out = str(file.with_suffix(".yaml"))
     assert swarm("check", out).out.endswith("no findings\n")
@@ -193,8 +188,7 @@ def test_a_constant_part_of_a_date_is_forbidden_as_it_cannot_be_dropped(
 
 
 def test_a_rare_class_of_three_needs_another_scorer(tmp_path: Path, swarm: Swarm) -> None:
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame(rng.normal(size=(N, 4)), columns=list("abcd"))
+    frame = frame_of()
     frame["y"] = np.where(np.arange(N) % 30 == 0, "rare", np.where(frame["a"] > 0, "x", "z"))
     file = tmp_path / "own.parquet"
     frame.to_parquet(file)

@@ -14,21 +14,24 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import DataError, InputError
 from swarm.findings.outcome import judgement_findings
-from swarm.validation.answers import Answers
-from swarm.validation.bootstrap import interval, n_independent, resampled_sums
-from swarm.validation.contenders import CONTENDERS, Contender, committee_rows
-from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.answers import Answers, EvaluationTarget
+from swarm.validation.contenders import (
+    CONTENDERS,
+    Contender,
+    committee_rows,
+    figures,
+    mean_by_contender,
+    prediction_table,
+)
 from swarm.validation.judgement import Judgement
-from swarm.validation.metric_tables import figures, mean_by_contender, prediction_table
 from swarm.validation.metrics import (
     METRICS,
     check_metrics,
     default_metrics,
     metric_names,
-    metric_values,
     row_statistics,
 )
-from swarm.validation.scorer_metrics import measure_metrics
+from swarm.validation.scorer_metrics import interval, measure_metrics, n_independent, resampled_sums
 
 # ---------------------------------------------------------------- targets
 
@@ -74,19 +77,19 @@ def test_the_positive_class_is_the_one_at_its_position() -> None:
     for positive in (0, 1):
         for name in ("recall", "precision", "f1"):
             expected = getattr(sk, f"{name}_score")(y, p, pos_label=positive)
-            assert metric_values(name, "binary", sums, positive) == pytest.approx(expected)
+            assert METRICS["binary"][name](sums, positive) == pytest.approx(expected)
 
 
 def test_r2_of_a_constant_target_is_1_if_predicted_exactly_and_0_otherwise() -> None:
     y = np.full(5, 1e6) / 3
     for p, expected in ((y, 1.0), (y + 1.0, 0.0)):
         sums = row_statistics("regression", y, p, np.empty(0)).sum(axis=0)
-        assert metric_values("r2", "regression", sums, 0) == expected == sk.r2_score(y, p)
+        assert METRICS["regression"]["r2"](sums, 0) == expected == sk.r2_score(y, p)
     # A spread that is small, beside the distance from the mean of all rows, is a spread.
     y = np.array([1.0, 1.001, -2.001])
     sums = row_statistics("regression", y, y + 1e-4, np.empty(0))[:2].sum(axis=0)
     expected = sk.r2_score(y[:2], y[:2] + 1e-4)
-    assert metric_values("r2", "regression", sums, 0) == pytest.approx(expected)
+    assert METRICS["regression"]["r2"](sums, 0) == pytest.approx(expected)
 
 
 # ---------------------------------------------------------------- resamples
@@ -192,34 +195,19 @@ def judgement(value: float, other: float, gap: tuple[float, float, float], **kno
     difference, low, high = gap
     # Without an interval of the difference there is none of the values either.
     reach = np.nan if np.isnan(low) else 0.1
-    rows = [
-        {
-            "contender": name,
-            "metric": "f1",
-            "value": number,
-            "low": number - reach,
-            "high": number + reach,
-            "n_features": 4,
-            "n_models": models,
-        }
-        for name, number, models in (
-            ("ensemble", value, known.pop("n_models", 3)),
-            ("all_features_ensemble", other, 3),
-        )
-    ]
-    gaps = [
-        {
-            "contender": "all_features_ensemble",
-            "metric": "f1",
-            "difference": difference,
-            "low": low,
-            "high": high,
-            "favours": known.pop("favours", "neither"),
-        }
-    ]
+    contenders = (("ensemble", value), ("all_features_ensemble", other))
+    rows = [(name, "f1", v, v - reach, v + reach, 4, 3) for name, v in contenders]
+    table = pd.DataFrame(
+        rows, columns=["contender", "metric", "value", "low", "high", "n_features", "n_models"]
+    )
+    table.loc[0, "n_models"] = known.pop("n_models", 3)
+    gaps = pd.DataFrame(
+        [("all_features_ensemble", "f1", difference, low, high, known.pop("favours", "neither"))],
+        columns=["contender", "metric", "difference", "low", "high", "favours"],
+    )
     given = {
-        "table": pd.DataFrame(rows),
-        "differences": pd.DataFrame(gaps),
+        "table": table,
+        "differences": gaps,
         "predictions": pd.DataFrame(),
         "costs": {"best_subset": 0.25},
         "cv_cost": 0.2,

@@ -14,13 +14,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from threadpoolctl import threadpool_limits
 
-from swarm.fastpaths import fold_costs
-from swarm.fastpaths.ties import heap_neighbours
-from swarm.fastpaths.whole import Trust, sums_are_exact, whole_columns
+from swarm.fastpaths.nearest import heap_neighbours
+from swarm.fastpaths.neighbours import Trust, sums_are_exact, whole_columns
 from swarm.multilabel import MLkNN
 from swarm.problem.problem import Problem
 from tests.fakes import calm
-from tests.test_exact_paths import assert_same_costs, path_of
+from tests.test_exact_paths import assert_same_costs, fold_costs, path_of
 
 N_COLUMNS = 20
 
@@ -46,7 +45,7 @@ def labels(seed: int, n_rows: int, count: int = 3) -> np.ndarray:
 
 def same_and_sure(problem: Problem, masks: np.ndarray) -> None:
     """Nothing is left to a model, and nothing differs from what models cost."""
-    assert not np.isnan(fold_costs(path_of(problem), masks, problem.n_folds)).any()
+    assert not np.isnan(fold_costs(path_of(problem), masks)).any()
     assert_same_costs(problem, masks)
 
 
@@ -135,7 +134,7 @@ def test_rows_out_of_order_are_left_to_the_model_of_several_labels() -> None:
         features, labels(2, 60), MLkNN(3), folds=folds, scoring="subset_accuracy"
     )
     masks = wide_masks(0, 6, least=2)
-    assert np.isnan(fold_costs(path_of(problem), masks, 1)).any()
+    assert np.isnan(fold_costs(path_of(problem), masks)).any()
     assert_same_costs(problem, masks)
 
 
@@ -150,7 +149,7 @@ def test_a_fraction_among_whole_numbers_leaves_ties_to_models(several: bool) -> 
     masks = wide_masks(4, 8)
     masks[:4, 0], masks[4:, 0] = True, False
     masks[4:, 1:18] = True
-    doubtful = np.isnan(fold_costs(path_of(problem), masks, 3)).any(axis=1)
+    doubtful = np.isnan(fold_costs(path_of(problem), masks)).any(axis=1)
     assert doubtful[:4].all()
     assert not doubtful[4:].any()
     assert_same_costs(problem, masks)
@@ -163,33 +162,39 @@ def last_ones(distance: np.ndarray, who: np.ndarray) -> None:
     who[:] = n - 1 - backwards[:, : who.shape[1]]
 
 
-def test_a_rule_that_models_do_not_follow_is_used_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.fastpaths.ties.heap_neighbours", last_ones)
-    features = whole_table(6, 90, 2)
-    target = np.random.default_rng(6).integers(0, 2, 90)
-    problem = Problem.build(features, target, KNeighborsClassifier(4), folds=3)
-    path = path_of(problem)
-    masks = wide_masks(6, 8)
-    assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
-    assert path.ties.trust["heap"].broken
-    assert not path.ties.trust["parted"].broken
-    monkeypatch.undo()
-    assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
-    assert_same_costs(problem, masks)
+class LastRows:
+    """A tree that takes the last of 60 rows for the nearest."""
+
+    def query(self, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones((len(rows), k)), np.tile(np.arange(60 - k, 60), (len(rows), 1))
 
 
-def test_a_model_of_several_labels_that_says_otherwise_is_fitted(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("broken", "of", "wrong"),
+    [
+        ("tree", "swarm.fastpaths.nearest.tree_of", lambda model, train: LastRows()),
+        ("heap", "swarm.fastpaths.nearest.heap_neighbours", last_ones),
+        ("", "swarm.multilabel.MLkNN.predict", lambda _self, X: np.zeros((len(X), 3), dtype=int)),
+    ],
+)
+def test_a_rule_that_models_do_not_follow_is_used_no_more(
+    broken: str, of: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    features = whole_table(6, 90, 2)
-    problem = Problem.build(features, labels(6, 90), MLkNN(4), folds=3, scoring="subset_accuracy")
-    path = path_of(problem)
-    monkeypatch.setattr(MLkNN, "predict", lambda _self, X: np.zeros((len(X), 3), dtype=int))
-    masks = wide_masks(6, 8)
-    assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
-    assert path.trust.broken
+    several, target = not broken, labels(6, 90)
+    model = MLkNN(4) if several else KNeighborsClassifier(4)
+    scoring = "subset_accuracy" if several else "accuracy"
+    features, given = whole_table(6, 90, 2), target if several else target[:, 0]
+    problem = Problem.build(features, given, model, folds=3, scoring=scoring)
+    path, masks = path_of(problem), wide_masks(6, 8)
+    if broken == "tree":
+        masks = masks & (np.arange(N_COLUMNS) < 4) | (np.arange(N_COLUMNS) == 0)
+    monkeypatch.setattr(of, wrong)
+    assert np.isnan(fold_costs(path, masks)).any(axis=1).all()
+    trust = {"": path.trust} if several else path.trust
+    assert [way for way in trust if trust[way].broken] == [broken]
     monkeypatch.undo()
-    assert np.isnan(fold_costs(path, masks, 3)).any(axis=1).all()
+    assert np.isnan(fold_costs(path, masks)).any(axis=1).all()
+    assert_same_costs(problem, masks)
 
 
 def test_models_are_asked_until_they_have_confirmed_enough_rows() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from conf.compare_schema import CompareConfig
 from conf.later_keys import earlier_values, later_values, without_later_keys
 from conf.load import flatten, from_yaml
-from conf.schema import SelectConfig
+from conf.schema import CompareConfig, SelectConfig
 from conf.text import render
 
 _DATA = {"source": "bundled", "name": "wine"}

@@ -1,11 +1,13 @@
-"""Imputers, encoders and scalers of a configuration, fitted within the folds."""
+"""Models of a configuration: early stopping, and steps that are fitted within the folds."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -20,12 +23,111 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from conf.estimator import build_estimator
 from conf.problem_sections import ModelSection
 from swarm import SubsetSelector
+from swarm.early_stopping import (
+    EarlyStoppingLGBMClassifier,
+    EarlyStoppingLGBMRegressor,
+    held_out,
+)
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.fingerprint import recipe
 from swarm.problem.problem import Problem
 from tasks.models.files import is_storable, write_ensemble
 from tasks.models.served_model import ServedEnsemble
+
+X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+X, y = X.iloc[:200, :5].sort_index(axis=1), y.iloc[:200]
+SMALL = {"n_estimators": 60, "num_leaves": 4, "learning_rate": 0.5}
+STOP = {"rounds": 3, "share": 0.25}
+
+
+def built(**keys: Any) -> Any:
+    return build_estimator(ModelSection.model_validate(keys))
+
+
+def stopping(**keys: Any) -> Any:
+    return built(**{"params": SMALL, "early_stopping": STOP, **keys})
+
+
+def served(ensemble: SubsetEnsemble, rows: pd.DataFrame, folder: Path) -> list[Any]:
+    """Predictions of an ensemble once it is stored and read."""
+    write_ensemble(ensemble, rows.head(5), folder)
+    read = ServedEnsemble()
+    read.load_context(SimpleNamespace(artifacts={"ensemble": str(folder)}))
+    return list(read.predict(None, rows))
+
+
+def test_costs_are_those_of_lightgbm_with_the_same_rows_held_out() -> None:
+    weight = np.linspace(0.5, 2.0, len(y))
+    problem = Problem.build(X, y, stopping(), scoring="neg_log_loss", folds=3, weight=weight)
+    with CrossValidation(problem) as evaluator:
+        found = evaluator.evaluate(np.ones((1, 5), dtype=bool), np.array([np.inf]), np.arange(3))
+    for fold, (train, test) in enumerate(problem.folds):
+        labels = y.to_numpy()[train]
+        inner = held_out(labels, 0.25, 0, classes=True)
+        outer = np.setdiff1d(np.arange(len(train)), inner)
+        params = {"objective": "binary", "num_leaves": 4, "learning_rate": 0.5, "verbosity": -1}
+        params |= {"num_threads": 1, "deterministic": True, "force_col_wise": True}
+        # The wrapper passes its seed to LightGBM.
+        params |= {"random_state": 0}
+        matrix, share = X.to_numpy()[train], weight[train]
+        data = lightgbm.Dataset(matrix[outer], labels[outer], weight=share[outer], params=params)
+        valid = data.create_valid(matrix[inner], labels[inner], weight=share[inner])
+        stop = lightgbm.early_stopping(3, verbose=False)
+        booster = lightgbm.train(params, data, 60, valid_sets=[valid], callbacks=[stop])
+        assert 1 <= booster.best_iteration < 60
+        by_hand = log_loss(y.to_numpy()[test], booster.predict(X.to_numpy()[test]))
+        assert found.fold_costs[0, fold] == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_the_rows_that_are_held_out_depend_on_labels_and_seed_alone() -> None:
+    labels = np.repeat(["a", "b", "c"], [30, 9, 1])
+    rows = held_out(labels, 0.2, 4, classes=True)
+    assert np.unique(labels[rows], return_counts=True)[1].tolist() == [6, 2]
+    assert np.array_equal(rows, held_out(labels, 0.2, 4, classes=True))
+    assert not np.array_equal(rows, held_out(labels, 0.2, 5, classes=True))
+    assert len(held_out(np.arange(10.0), 0.3, 0, classes=False)) == 3
+    # There is always a row to stop on, and one of each class to learn from.
+    assert len(held_out(np.array([0, 0, 1, 1]), 0.1, 0, classes=True)) == 1
+
+
+def test_members_of_an_ensemble_stop_alike_and_are_stored_as_text(tmp_path: Path) -> None:
+    model = Problem.build(X, y, stopping(), folds=3).estimator
+    assert is_storable(model)
+    ensemble = SubsetEnsemble(model, [list(X.columns), list(X.columns[:2])]).fit(X, y)
+    assert all(1 <= member.best_iteration_ < 60 for member in ensemble.models_)
+    assert served(ensemble, X, tmp_path) == list(ensemble.predict(X))
+    assert write_ensemble(ensemble, X.head(5), tmp_path) == ["lightgbm"]
+
+
+def test_a_problem_with_early_stopping_is_another_and_shrinks_nothing() -> None:
+    stopped = Problem.build(X, y, stopping(), folds=3)
+    whole = Problem.build(X, y, stopping(early_stopping=None), folds=3)
+    fingerprints = {stopped.fingerprint(), whole.fingerprint()}
+    other = Problem.build(X, y, stopping(early_stopping={"rounds": 4, "share": 0.25}), folds=3)
+    assert len({*fingerprints, other.fingerprint()}) == 3
+    assert whole.exact_shrink
+    assert not stopped.exact_shrink
+    assert f"lightgbm=={lightgbm.__version__}".encode() in recipe(stopped)
+
+
+def test_fitting_warns_of_nothing() -> None:
+    numbers = pd.Series(np.arange(len(X), dtype=float))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        EarlyStoppingLGBMClassifier(**SMALL, verbosity=-1).fit(X, y).predict(X)
+        EarlyStoppingLGBMRegressor(**SMALL, verbosity=-1).fit(X, numbers).predict(X)
+
+
+def test_models_of_scikit_learn_use_their_own_early_stopping() -> None:
+    path = "sklearn.ensemble.HistGradientBoostingClassifier"
+    params = stopping(estimator=path, params={"max_iter": 20}).get_params()
+    assert params["early_stopping"] is True
+    assert (params["n_iter_no_change"], params["validation_fraction"]) == (3, 0.25)
+
+
+# ---------------------------------------------------------------- steps
 
 IMPUTE = {"transformer": "sklearn.impute.SimpleImputer", "params": {"strategy": "median"}}
 SCALE = {"transformer": "sklearn.preprocessing.StandardScaler"}
@@ -33,8 +135,8 @@ ENCODE = {"transformer": "sklearn.preprocessing.OneHotEncoder"}
 LOGISTIC = {"estimator": "sklearn.linear_model.LogisticRegression", "params": {"max_iter": 200}}
 
 
-def built(*steps: Any, **keys: Any) -> Any:
-    return build_estimator(ModelSection.model_validate({**LOGISTIC, **keys, "steps": list(steps)}))
+def stepped(*steps: Any, **keys: Any) -> Any:
+    return built(**{**LOGISTIC, **keys, "steps": list(steps)})
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +155,7 @@ def test_costs_are_those_of_the_same_pipeline_built_by_hand(
     table: tuple[pd.DataFrame, pd.Series],
 ) -> None:
     X, y = table
-    problem = Problem.build(X, y, built(IMPUTE, SCALE, ENCODE), folds=3)
+    problem = Problem.build(X, y, stepped(IMPUTE, SCALE, ENCODE), folds=3)
     names = list(problem.features.columns)
     subsets = [names, ["kind"], names[:2], ["kind", names[1]]]
     masks = np.array([problem.space.mask(subset) for subset in subsets])
@@ -76,12 +178,12 @@ def test_steps_for_numbers_alone_keep_the_fast_path_and_the_importances() -> Non
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X = X.iloc[:150, :6]
     bayes = {"estimator": "sklearn.naive_bayes.GaussianNB", "params": {}}
-    one = Problem.build(X, y.iloc[:150], built(SCALE, **bayes), folds=3)
-    other = Problem.build(X, y.iloc[:150], built(scaling="standard", **bayes), folds=3)
-    with CrossValidation(one) as stepped, CrossValidation(other) as scaled:
-        assert not stepped.fits_models
-        assert stepped.way == scaled.way
-    assert Problem.build(X, y.iloc[:150], built(IMPUTE, SCALE), folds=3).importance == "fold"
+    one = Problem.build(X, y.iloc[:150], stepped(SCALE, **bayes), folds=3)
+    other = Problem.build(X, y.iloc[:150], stepped(scaling="standard", **bayes), folds=3)
+    with CrossValidation(one) as own, CrossValidation(other) as scaled:
+        assert not own.fits_models
+        assert own.way == scaled.way
+    assert Problem.build(X, y.iloc[:150], stepped(IMPUTE, SCALE), folds=3).importance == "fold"
 
 
 def test_a_search_with_missing_values_and_categories_needs_no_python(
@@ -90,7 +192,7 @@ def test_a_search_with_missing_values_and_categories_needs_no_python(
     X, y = table
     target = {"transformer": "sklearn.preprocessing.TargetEncoder"}
     found = [
-        SubsetSelector(built(IMPUTE, target), strategy="random", distinct=4, cv=3)
+        SubsetSelector(stepped(IMPUTE, target), strategy="random", distinct=4, cv=3)
         .fit(X, y)
         .results_
         for _ in range(2)
@@ -103,41 +205,47 @@ def test_an_ensemble_with_steps_is_stored_without_pickle(
     table: tuple[pd.DataFrame, pd.Series], tmp_path: Path
 ) -> None:
     X, y = table
-    model = built(IMPUTE, ENCODE)
+    model = stepped(IMPUTE, ENCODE)
     assert is_storable(model)
     ensemble = SubsetEnsemble(model, [list(X.columns), ["kind"]]).fit(X, y)
-    write_ensemble(ensemble, X.head(5), tmp_path)
-    served = ServedEnsemble()
-    served.load_context(SimpleNamespace(artifacts={"ensemble": str(tmp_path)}))
-    assert list(served.predict(None, X)) == list(ensemble.predict(X))
+    assert served(ensemble, X, tmp_path) == list(ensemble.predict(X))
 
 
 @pytest.mark.parametrize(
-    ("step", "message"),
+    ("keys", "message"),
     [
         (
-            {"transformer": "sklearn.decomposition.PCA"},
+            {"steps": [{"transformer": "sklearn.decomposition.PCA"}]},
             "model.steps.0.transformer 'sklearn.decomposition.PCA' is not supported as a step;"
             " known are sklearn.impute.SimpleImputer,",
         ),
         (
-            {"transformer": "sklearn.impute.SimpleImputr"},
+            {"steps": [{"transformer": "sklearn.impute.SimpleImputr"}]},
             "is not supported as a step; did you mean 'sklearn.impute.SimpleImputer'",
         ),
         (
-            {**IMPUTE, "params": {"stratgy": "median"}},
+            {"steps": [{**IMPUTE, "params": {"stratgy": "median"}}]},
             "unknown parameter 'model.steps.0.params.stratgy' of sklearn.impute.SimpleImputer",
         ),
         (
-            {**IMPUTE, "params": {"strategy": "middle"}},
+            {"steps": [{**IMPUTE, "params": {"strategy": "middle"}}]},
             "model.steps.0.params.strategy must be a str among",
+        ),
+        (
+            {"estimator": "sklearn.naive_bayes.GaussianNB", "early_stopping": STOP},
+            "model.early_stopping supports LightGBM and scikit-learn's HistGradientBoosting, got "
+            "sklearn.naive_bayes.GaussianNB; set it to null",
+        ),
+        (
+            {"params": {"early_stopping_rounds": 5}, "early_stopping": STOP},
+            "model.params.early_stopping_rounds is set by model.early_stopping too",
         ),
     ],
 )
-def test_steps_that_cannot_be_made_are_refused_in_a_sentence(
-    step: dict[str, Any], message: str
+def test_models_that_cannot_be_made_are_refused_in_a_sentence(
+    keys: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
-        built(step)
+        built(**keys)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -15,29 +15,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.search.driver import run
 from swarm.strategies.base import Proposal
 from swarm.strategies.bpso import BinaryPso
-from swarm.strategies.multiswarm import MultiSwarm, MultiSwarmState
+from swarm.strategies.multiswarm import MultiSwarm
 from swarm.testing.planted import (
     Planted,
     constant,
+    drive,
     hints_for,
     make_search,
     plain_space,
     planted,
+    snapshot,
 )
-from swarm.testing.trajectory import drive, snapshot
-
-
-def epochs(
-    strategy: MultiSwarm, evaluator: Planted, n: int, warm: Any = None
-) -> list[tuple[MultiSwarmState, Proposal, Evaluations, MultiSwarmState]]:
-    """Give the state before, the proposal, the answers and the state after, `n` times."""
-    steps = drive(strategy, evaluator, epochs=n, warm=warm)
-    return [(step.before, step.proposal, step.answers, step.after) for step in steps]
 
 
 def inexact(n_units: int, seed: int = 0) -> Planted:
@@ -53,13 +45,11 @@ def inexact(n_units: int, seed: int = 0) -> Planted:
 def test_trap_scalar_ranking_every_subswarm_has_its_own_leader_who_searches() -> None:
     strategy = MultiSwarm(regroup_every=4, local_search_prob=0.5)
     leaders, extras = set(), set()
-    for before, proposal, _, after in epochs(strategy, planted(plain_space(20)), 30):
-        if before.epoch == 0:
-            continue
-        roles = np.array(proposal.role[:16])
-        memory = before.memory
+    for step in drive(strategy, planted(plain_space(20)), epochs=30)[1:]:
+        roles = np.array(step.proposal.role[:16])
+        memory = step.before.memory
         for swarm in range(4):
-            own = np.flatnonzero(after.group == swarm)
+            own = np.flatnonzero(step.after.group == swarm)
             size = memory.masks[own].sum(axis=1)
             order = own[np.lexsort((size, memory.costs[own]))]
             assert roles[order[0]] == "leader"
@@ -74,30 +64,26 @@ def test_trap_scalar_ranking_every_subswarm_has_its_own_leader_who_searches() ->
 def test_trap_integer_importances_fractions_decide_who_leaves() -> None:
     evaluator = planted(plain_space(12))
     assert np.abs(evaluator.weights).max() < 1
-    *_, (_, _, _, state) = epochs(MultiSwarm(), evaluator, 5)
-    importances = state.memory.importances
+    memory = drive(MultiSwarm(), evaluator, epochs=5)[-1].after.memory
+    importances = memory.importances
     assert importances.dtype == np.float64
-    expected = np.abs(evaluator.weights).mean(axis=0) * state.memory.masks
-    assert np.allclose(importances[state.memory.masks], expected[state.memory.masks])
+    expected = np.abs(evaluator.weights).mean(axis=0) * memory.masks
+    assert np.allclose(importances[memory.masks], expected[memory.masks])
     assert importances.max() > 0
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_trap_empty_range_no_unit_is_used(exact: bool) -> None:
-    evaluator = constant(plain_space(9))
-    evaluator.exact_shrink = exact
-    *_, (_, proposal, _, state) = epochs(MultiSwarm(), evaluator, 12)
-    assert proposal.masks.any(axis=1).all()
-    assert state.memory.masks.any(axis=1).all()
-
-
-def test_trap_empty_range_every_unit_is_used_and_in_the_subset() -> None:
-    space = plain_space(9)
-    everything = np.ones((16, 9), dtype=bool)
-    helps = Planted(space, np.full((3, 9), -0.01), np.full(3, 0.2))
-    *_, (_, proposal, _, state) = epochs(MultiSwarm(), helps, 12, warm=everything)
-    assert state.memory.masks.all()
-    assert proposal.masks.any(axis=1).all()
+def test_trap_empty_range_no_unit_or_every_unit_is_used() -> None:
+    none = constant(plain_space(9))
+    every = Planted(plain_space(9), np.full((3, 9), -0.01), np.full(3, 0.2))
+    for evaluator, warm in (
+        (none, None),
+        (replace(none, exact_shrink=False), None),
+        (every, np.ones((16, 9), dtype=bool)),
+    ):
+        step = drive(MultiSwarm(), evaluator, epochs=12, warm=warm)[-1]
+        assert step.proposal.masks.any(axis=1).all()
+        assert step.after.memory.masks.any(axis=1).all()
+    assert step.after.memory.masks.all()
 
 
 def test_trap_zero_threshold_a_used_unit_of_importance_zero_stays() -> None:
@@ -118,13 +104,13 @@ def test_trap_zero_threshold_a_used_unit_of_importance_zero_stays() -> None:
 def test_trap_shrunk_subset_is_evaluated_before_it_is_kept() -> None:
     evaluator = inexact(16)
     confirmed = 0
-    for before, proposal, answers, after in epochs(MultiSwarm(), evaluator, 25):
-        memory = after.memory
+    for step in drive(MultiSwarm(), evaluator, epochs=25):
+        memory, proposal = step.after.memory, step.proposal
         assert [evaluator.cost(mask) for mask in memory.masks] == memory.costs.tolist()
         shrunk = np.array([role == "shrink" for role in proposal.role])
-        assert np.array_equal(proposal.masks[shrunk], before.pending)
+        assert np.array_equal(proposal.masks[shrunk], step.before.pending)
         won = shrunk & (memory.masks[proposal.owner] == proposal.masks).all(axis=1)
-        confirmed += int((won & np.isfinite(answers.costs)).sum())
+        confirmed += int((won & np.isfinite(step.answers.costs)).sum())
     assert confirmed > 0
 
 
@@ -136,11 +122,11 @@ def test_an_exact_shrink_is_believed_without_another_evaluation() -> None:
     evaluator = planted(space)
     evaluator.weights[:, ::2] = 0.0
     evaluator.base[:] = 0.01 - np.minimum(evaluator.weights, 0).sum(axis=1)
-    for _, proposal, _, state in epochs(MultiSwarm(), evaluator, 8):
-        assert len(proposal.masks) == 16
-        bigger = state.memory.masks[:, ::2].any(axis=1)
+    for step in drive(MultiSwarm(), evaluator, epochs=8):
+        assert len(step.proposal.masks) == 16
+        masks = step.after.memory.masks
         # Only a subset of unused units alone keeps one of them: a mask is never empty.
-        assert (state.memory.masks[bigger].sum(axis=1) == 1).all()
+        assert (masks[masks[:, ::2].any(axis=1)].sum(axis=1) == 1).all()
 
 
 def test_a_pbest_that_is_proposed_again_is_not_shrunk_again() -> None:
@@ -150,7 +136,8 @@ def test_a_pbest_that_is_proposed_again_is_not_shrunk_again() -> None:
         plain_space(6), weights, np.full(3, 0.2), exact_shrink=False, unused_below=0.01
     )
     waiting: dict[tuple[int, bytes], int] = {}
-    for _, _, _, state in epochs(MultiSwarm(), evaluator, 60):
+    for step in drive(MultiSwarm(), evaluator, epochs=60):
+        state = step.after
         for owner, mask in zip(state.pending_owner, state.pending, strict=True):
             key = (int(owner), state.memory.masks[owner].tobytes() + mask.tobytes())
             waiting[key] = waiting.get(key, 0) + 1
@@ -162,19 +149,20 @@ def test_regrouping_happens_every_so_many_epochs_and_never_at_zero() -> None:
     for every, expected in ((10, [10, 20]), (4, [4, 8, 12, 16, 20, 24]), (0, [])):
         strategy = MultiSwarm(regroup_every=every)
         changed = [
-            before.epoch
-            for before, _, _, after in epochs(strategy, planted(plain_space(10)), 25)
-            if not np.array_equal(before.group, after.group)
+            step.before.epoch
+            for step in drive(strategy, planted(plain_space(10)), epochs=25)
+            if not np.array_equal(step.before.group, step.after.group)
         ]
         assert changed == expected
 
 
 def test_who_searches_locally_keeps_the_velocity() -> None:
     strategy = MultiSwarm(step="bpso")
-    for before, proposal, _, after in epochs(strategy, planted(plain_space(10)), 10):
-        local = np.isin(proposal.role[:16], ["leader", "local"])
-        assert np.array_equal(after.velocity[local], before.velocity[local])
-        assert np.abs(after.velocity).max() <= 2.0
+    for step in drive(strategy, planted(plain_space(10)), epochs=10):
+        local = np.isin(step.proposal.role[:16], ["leader", "local"])
+        before, after = step.before.velocity, step.after.velocity
+        assert np.array_equal(after[local], before[local])
+        assert np.abs(after).max() <= 2.0
 
 
 @pytest.mark.parametrize(
@@ -185,7 +173,7 @@ def test_first_positions_take_one_unit_of_every_cluster_or_the_most_relevant_one
 ) -> None:
     space = plain_space(12)
     hints = hints_for(space)
-    ((_, proposal, _, _),) = epochs(MultiSwarm(init=init), planted(space), 1)
+    proposal = drive(MultiSwarm(init=init), planted(space), epochs=1)[0].proposal
     assert hints.clusters is not None
     assert hints.relevance is not None
     drawn = proposal.masks[of_clusters]
@@ -199,41 +187,14 @@ def test_first_positions_take_one_unit_of_every_cluster_or_the_most_relevant_one
             assert relevance[mask].min() > relevance[~mask].max()
 
 
-def test_without_a_target_the_default_starts_from_clusters() -> None:
+def test_hints_are_needed_only_for_what_reads_them() -> None:
+    # Without a target there is nothing to rank the units by.
     assert MultiSwarm().without_target() == MultiSwarm(init="clusters")
     assert not MultiSwarm().without_target().needs_target
-
-
-def test_plain_bernoulli_swarms_need_no_hint() -> None:
-    strategy = MultiSwarm(init="bernoulli", local_search=False)
-    strategy.start(plain_space(5), Hints(), np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"velocity_bound": -1.0}, "velocity_bound must be > 0, got -1.0"),
-        ({"n_swarms": 17}, "n_swarms must be <= 16, got 17"),
-        ({"local_search_prob": 1.5}, "local_search_prob must be <= 1, got 1.5"),
-        (
-            {"init": "random"},
-            "init must be one of 'ranked', 'clusters', 'bernoulli', got 'random'",
-        ),
-        (
-            {"step": "jump"},
-            "step must be one of 'bpso', 'recombine', 'sticky', 'v_shaped', got 'jump'",
-        ),
-        ({"shrink": 1}, "shrink must be true or false, got 1"),
-        ({"n_particles": 2.5}, "n_particles must be a whole number, got 2.5"),
-        ({"inertia": float("nan")}, "inertia must be finite, got nan"),
-    ],
-)
-def test_parameters_out_of_range_are_named_with_the_value(
-    params: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(ValueError, match="must be") as caught:
-        MultiSwarm(**params)
-    assert str(caught.value) == words
+    for local_search in (False, "thompson"):
+        strategy = MultiSwarm(init="bernoulli", local_search=local_search)  # type: ignore[arg-type]
+        assert strategy.needs == ()
+        strategy.start(plain_space(5), Hints(), np.random.default_rng(0))
 
 
 FAST = {"inertia": 1.0, "c1": 2.0, "c2": 2.0, "velocity_bound": 6.0}
@@ -271,18 +232,6 @@ def test_a_parameter_of_velocities_is_refused_for_a_step_without(step: str, para
             made_by(step=step, **{parameter: 0.75})  # type: ignore[arg-type]
 
 
-def test_every_other_first_position_is_a_ranked_prefix() -> None:
-    space = plain_space(20)
-    hints = hints_for(space)
-    assert hints.relevance is not None
-    state = MultiSwarm(init="ranked").start(space, hints, np.random.default_rng(0))
-    order = np.argsort(-hints.relevance.sum(axis=1))
-    sizes = state.position[::2].sum(axis=1)
-    assert sizes.tolist() == [1, 2, 2, 4, 6, 8, 13, 20]
-    for mask, size in zip(state.position[::2], sizes, strict=True):
-        assert set(np.flatnonzero(mask)) == set(order[:size].tolist())
-
-
 @pytest.mark.parametrize(
     "same",
     [
@@ -297,13 +246,7 @@ def test_every_other_first_position_is_a_ranked_prefix() -> None:
 def test_one_swarm_without_local_search_is_the_binary_pso_bit_for_bit(
     same: dict[str, Any],
 ) -> None:
-    cut_down = MultiSwarm(
-        **same,
-        n_swarms=1,
-        local_search=False,
-        shrink=False,
-        init="bernoulli",
-    )
+    cut_down = MultiSwarm(**same, n_swarms=1, local_search=False, shrink=False, init="bernoulli")
     space = plain_space(25, fixed=["x3"], forbidden=["x4"], max_size=14)
     one, other = (
         drive(strategy, planted(space), epochs=40)

@@ -12,13 +12,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from swarm.fastpaths import fold_costs
-from swarm.fastpaths.bayes_moments import moments_are_exact
 from swarm.fastpaths.bayes_sums import exact_sums
-from swarm.fastpaths.naive_bayes import NaiveBayesPath, _widest
+from swarm.fastpaths.naive_bayes import NaiveBayesPath, moments_are_exact
 from swarm.problem.problem import Problem
 from tests.fakes import calm
-from tests.test_exact_paths import assert_same_costs, path_of
+from tests.test_exact_paths import assert_same_costs, fold_costs, path_of
 
 
 def frame_of(rng: np.random.Generator, n_rows: int, n_columns: int, kind: str) -> pd.DataFrame:
@@ -59,9 +57,8 @@ def test_log_likelihoods_are_those_of_models(
     (block,) = path.blocks
     for mask in masks_of(rng, n_columns):
         columns = np.flatnonzero(mask)
-        smoothing = path.smoothing * _widest(mask[None], block.moments.spread)[0]
-        made = block.kept.get(block.moments, smoothing)
-        joint = exact_sums(block.moments, block.moments.squares(), made, columns)
+        made = block.smoothed(path.smoothing(mask[None], block)[0])
+        joint = exact_sums(block.log_prior, block.squares(), made, columns)
         for fold, (train, test) in enumerate(problem.folds):
             some = problem.features.iloc[:, columns.tolist()]
             model = clone(problem.estimator).fit(some.iloc[train], problem.target[train])
@@ -83,7 +80,7 @@ def test_yes_and_no_features_are_settled_without_models(seed: int, spread: int) 
     features["x2"] = (target == 1).astype(int)
     problem = Problem.build(features, target.to_numpy(), GaussianNB(), folds=4, importance="none")
     masks = masks_of(rng, 9)
-    assert np.isfinite(fold_costs(path_of(problem), masks, 4)).all()
+    assert np.isfinite(fold_costs(path_of(problem), masks)).all()
     assert_same_costs(problem, masks)
 
 
@@ -113,8 +110,8 @@ def test_folds_worked_on_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("swarm.fastpaths.naive_bayes._KEPT", 50)
     alone = path_of(problem)
     assert len(alone.blocks) == 4
-    assert all(block.squares is None for block in alone.blocks)
-    assert np.array_equal(fold_costs(alone, masks, 4), fold_costs(together, masks, 4))
+    assert all(block._squares is None for block in alone.blocks)
+    assert np.array_equal(fold_costs(alone, masks), fold_costs(together, masks))
     assert_same_costs(problem, masks)
 
 

@@ -91,14 +91,11 @@ def test_the_range_of_a_metric_is_that_of_its_name_if_it_is_known(metric, ends):
     assert value_range(metric) == ends
 
 
-def test_one_fold_without_a_confirmation_leaves_its_optimism_undefined():
+def test_what_a_fold_does_not_have_leaves_the_estimate_undefined():
     folds = [outer(0.0), replace(outer(0.1), confirmed_cost=None, guess=0.4)]
     assert estimate(folds).optimism_confirmed is None
     assert estimate(folds).guess is None
     assert estimate([replace(fold, guess=0.4) for fold in folds]).guess == pytest.approx(0.4)
-
-
-def test_an_undefined_cost_has_no_interval():
     found = estimate([outer(0.0), outer(0.1, all_features=float("nan"))])
     assert np.isnan(found.gain()["low"])
     assert found.verdict() == "no clear difference"

@@ -10,72 +10,146 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.problem.space import SearchSpace
-from swarm.strategies.operators.initialise import (
-    one_per_cluster,
-    ranked_prefixes,
-)
-from swarm.strategies.operators.memory import Memory, improves, remember, shrink
-from swarm.strategies.operators.recombination import recombine
-from swarm.strategies.operators.regroup import (
+from swarm.strategies.multiswarm import (
     leader_of_each,
     local_searchers,
     rank_in_group,
-    regroup,
     split_evenly,
 )
-from swarm.strategies.operators.stickiness import flip_probability, still_sticky
-from swarm.strategies.operators.transfer import flip_position, sample_position
-from swarm.strategies.operators.velocity import reach, update_velocity
+from swarm.strategies.operators.initialise import one_per_cluster, ranked_prefixes
+from swarm.strategies.operators.memory import Memory, improves, remember, shrink
+from swarm.strategies.operators.steps import (
+    STEPS,
+    Particles,
+    VelocityWeights,
+    flip_probability,
+    update_velocity,
+)
 from swarm.testing.planted import plain_space, spaces
 from tests.fakes import calm
 
 seeds = st.integers(0, 2**32)
 shapes = st.tuples(st.integers(1, 8), st.integers(1, 12))
+# Velocities stay what they are.
+CONSTANT = VelocityWeights(inertia=1.0, c1=0.0, c2=0.0)
 
 
 def _masks(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     return rng.random(shape) < rng.random()
 
 
-# velocity and transfer
+def stepped(
+    step: str, velocity: Any, *masks: Any, space: SearchSpace | None = None, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take one step; without masks from empty ones, with one from the best position."""
+    velocity = np.asarray(velocity, dtype=float)
+    found = [*masks, *[masks[0] if masks else np.zeros(velocity.shape, dtype=bool)] * 3][:3]
+    particles = Particles(*found, velocity, space or plain_space(velocity.shape[1]))
+    return STEPS[step](particles, CONSTANT, np.random.default_rng(seed))
+
+
+# velocities
 
 
 @calm
-@given(shapes, seeds, st.floats(0, 3), st.floats(0, 4), st.floats(0.1, 9))
-def test_velocity_stays_within_its_bound(
-    shape: tuple[int, int], seed: int, inertia: float, c: float, bound: float
+@given(shapes, seeds, st.floats(0, 0.95), st.floats(0, 2), st.floats(0, 2), st.floats(0.1, 9))
+def test_velocities_stay_within_their_bound_and_the_reach_of_a_swarm_that_starts_at_rest(
+    shape: tuple[int, int], seed: int, inertia: float, c1: float, c2: float, bound: float
 ) -> None:
     rng = np.random.default_rng(seed)
-    velocity = rng.uniform(-bound, bound, shape)
-    before = velocity.copy()
-    position, pbest, gbest = (_masks(rng, shape) for _ in range(3))
-    moved = update_velocity(
-        velocity, position, pbest, gbest, rng, inertia=inertia, c1=c, c2=c, bound=bound
-    )
-    assert (np.abs(moved) <= bound).all()
-    assert np.array_equal(velocity, before)
+    velocity = np.zeros(shape)
+    weights = VelocityWeights(inertia, c1, c2, bound)
+    for _ in range(30):
+        before = velocity.copy()
+        position, pbest, leader = (_masks(rng, shape) for _ in range(3))
+        moved = update_velocity(velocity, position, pbest, leader, weights, rng)
+        assert (np.abs(moved) <= min(bound, weights.reach)).all()
+        assert np.array_equal(velocity, before)
+        velocity = moved
 
 
-def moved(velocity: list[float], position: np.ndarray, best: np.ndarray, **c: float) -> Any:
-    rng = np.random.default_rng(3)
-    return update_velocity(
-        np.array([velocity]), position, best, best, rng, inertia=0.5, bound=6.0, **c
-    )
+class _Ones(np.random.Generator):
+    """A generator whose numbers are all 1, the supremum of uniform ones."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(0))
+
+    def random(self, size: object = None, *_: object) -> np.ndarray:  # type: ignore[override]
+        return np.ones(size)  # type: ignore[call-overload, no-any-return]
 
 
-def test_velocity_follows_the_formula() -> None:
+def test_velocities_follow_the_formula_and_approach_the_reach() -> None:
     on, off = np.array([[True]]), np.array([[False]])
     r1, r2 = np.random.default_rng(3).random(2)
-    expected = 0.5 * 0.4 + 0.7 * r1 + 0.3 * r2
-    assert moved([0.4], off, on, c1=0.7, c2=0.3)[0, 0] == pytest.approx(expected)
-    here = np.array([[True, False]])
-    assert moved([1.0, -1.0], here, here, c1=2.0, c2=2.0).tolist() == [[0.5, -0.5]]
+    weights, before = VelocityWeights(inertia=0.5, c1=0.7, c2=0.3), np.array([[0.4]])
+    moved = update_velocity(before, off, on, on, weights, np.random.default_rng(3))
+    assert moved.item() == pytest.approx(0.5 * 0.4 + 0.7 * r1 + 0.3 * r2)
+    velocity, weights = np.zeros((1, 1)), VelocityWeights(0.5, 0.5, 0.5)
+    for _ in range(200):
+        velocity = update_velocity(velocity, off, on, on, weights, _Ones())
+    assert velocity.item() == pytest.approx(weights.reach) == 2.0
+    assert VelocityWeights(1.0, 2.0, 2.0).reach == np.inf
+    assert VelocityWeights(1.0, 0.0, 0.0).reach == 0.0
+
+
+# steps
 
 
 def test_at_the_default_bound_no_unit_is_on_with_less_than_0_119() -> None:
-    velocity = np.repeat([[-2.0, 0.0, 2.0]], 40_000, axis=0)
-    share = sample_position(velocity, np.random.default_rng(0)).mean(axis=0)
-    assert np.allclose(share, [0.1192, 0.5, 0.8808], atol=0.01)
+    position, _ = stepped("bpso", np.repeat([[-2.0, 0.0, 2.0]], 40_000, axis=0))
+    assert np.allclose(position.mean(axis=0), [0.1192, 0.5, 0.8808], atol=0.01)
+
+
+def test_a_v_shaped_transfer_flips_by_the_size_of_the_velocity_and_keeps_at_rest() -> None:
+    position = np.tile([[True, False, True, False]], (20_000, 1))
+    velocity = np.tile([[0.0, 0.5, -0.5, 9.0]], (20_000, 1))
+    flipped = stepped("v_shaped", velocity, position)[0] ^ position
+    assert np.allclose(flipped.mean(axis=0), [0, np.tanh(0.5), np.tanh(0.5), 1], atol=0.01)
+    assert not flipped[:, 0].any()
+
+
+def test_flip_probabilities_are_those_of_sticky_bpso() -> None:
+    # i_s = 4 / 40, i_g = 0.9 / 3 and i_p = 0.6.
+    position = np.zeros((4, 40), dtype=bool)
+    pbest, leader = position.copy(), position.copy()
+    pbest[[1, 3]], leader[[2, 3]] = True, True
+    for stickiness, alone in ((np.zeros((4, 40)), 0.1), (np.ones((4, 40)), 0.0)):
+        particles = Particles(position, pbest, leader, stickiness, plain_space(40))
+        expected = np.array([[0.0], [0.6], [0.3], [0.9]]) + alone
+        assert np.allclose(flip_probability(particles), expected)
+
+
+def test_a_bit_is_stuck_when_it_flips_and_an_eighth_freer_after_each_step() -> None:
+    before = np.tile([1.0, 0.5, 0.05, 0.0], (500, 1))
+    position, after = stepped("sticky", before)
+    assert position[:, 3].any()
+    assert np.array_equal(after, np.where(position, 1.0, np.maximum(before - 0.125, 0.0)))
+
+
+@calm
+@given(spaces(), seeds)
+def test_recombination_takes_each_bit_from_a_parent_but_for_few_flips_of_free_units(
+    space: SearchSpace, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    pbest, leader = (space.repair(_masks(rng, (400, space.n_units)), rng) for _ in range(2))
+    before = pbest.copy(), leader.copy()
+    velocity = np.zeros(pbest.shape)
+    child, _ = stepped("recombine", velocity, ~pbest, pbest, leader, space=space, seed=seed)
+    assert np.array_equal(pbest, before[0])
+    assert np.array_equal(leader, before[1])
+    assert (child | ~space.fixed).all()
+    assert not (child & space.forbidden).any()
+    strange = ((child != pbest) & (child != leader)).sum(axis=1)
+    assert strange.mean() < 2.5
+
+
+def test_recombination_of_equal_masks_drops_one_unit_and_adds_one_on_average() -> None:
+    mask = np.zeros((20_000, 50), dtype=bool)
+    mask[:, :8] = True
+    child, _ = stepped("recombine", np.zeros(mask.shape), mask)
+    assert (mask & ~child).sum(axis=1).mean() == pytest.approx(1, abs=0.03)
+    assert (child & ~mask).sum(axis=1).mean() == pytest.approx(1, abs=0.03)
 
 
 # memory
@@ -127,33 +201,21 @@ def test_remembering_a_batch_is_remembering_its_rows_in_turn(
     for i in range(n):
         row = slice(i, i + 1)
         memory = remember(memory, owner[row], masks[row], costs[row], importances[row])
-    assert np.array_equal(at_once.masks, memory.masks)
-    assert np.array_equal(at_once.costs, memory.costs)
-    assert np.array_equal(at_once.importances, memory.importances)
+    for name, expected in vars(memory).items():
+        assert np.array_equal(getattr(at_once, name), expected)
 
 
 # subswarms
 
 
 @calm
-@given(st.integers(1, 40), st.data())
-def test_subswarms_differ_in_size_by_one_and_keep_their_sizes(
-    n_particles: int, data: st.DataObject
-) -> None:
-    n_swarms = data.draw(st.integers(1, n_particles))
-    group = split_evenly(n_particles, n_swarms)
+@given(st.integers(1, 5), seeds)
+def test_sizes_ranks_and_leaders_of_subswarms_are_those_of_a_loop(n_swarms: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    group = rng.permutation(split_evenly(n_swarms + int(rng.integers(9)), n_swarms))
     sizes = np.bincount(group)
     assert len(sizes) == n_swarms
     assert sizes.max() - sizes.min() <= 1
-    shuffled = regroup(group, np.random.default_rng(data.draw(seeds)))
-    assert np.array_equal(np.bincount(shuffled), sizes)
-
-
-@calm
-@given(st.integers(1, 5), seeds)
-def test_ranks_and_leaders_are_those_of_a_loop(n_swarms: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    group = rng.permutation(split_evenly(n_swarms + int(rng.integers(9)), n_swarms))
     cost = rng.choice([0.1, 0.2, np.inf], size=len(group))
     size = rng.integers(1, 3, size=len(group))
     rank = rank_in_group(group, cost, size)
@@ -186,109 +248,11 @@ def test_one_per_cluster_takes_exactly_one_of_each(space: SearchSpace, seed: int
     assert space.obeys(one_per_cluster(5, space, labels, rng)).all()
 
 
-def test_one_per_cluster_avoids_forbidden_units_where_it_can() -> None:
-    space = plain_space(6, forbidden=["x0", "x3"])
-    labels = np.array([0, 0, 1, 1, 2, 2])
-    masks = one_per_cluster(200, space, labels, np.random.default_rng(0))
-    assert masks[:, 1].all()
-    assert masks[:, 2].all()
-    assert (masks.sum(axis=1) == 3).all()
-
-
-def test_every_unit_of_a_cluster_is_drawn_alike() -> None:
-    masks = one_per_cluster(6000, plain_space(4), np.array([0, 1, 1, 1]), np.random.default_rng(0))
-    assert np.allclose(masks.mean(axis=0), [1, 1 / 3, 1 / 3, 1 / 3], atol=0.03)
-
-
-# steps
-
-
-@calm
-@given(spaces(), seeds)
-def test_recombination_takes_each_bit_from_a_parent_but_for_few_flips_of_free_units(
-    space: SearchSpace, seed: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    pbest, leader = (space.repair(_masks(rng, (400, space.n_units)), rng) for _ in range(2))
-    before = pbest.copy(), leader.copy()
-    child = recombine(pbest, leader, rng, fixed=space.fixed, forbidden=space.forbidden)
-    assert np.array_equal(pbest, before[0])
-    assert np.array_equal(leader, before[1])
-    assert (child | ~space.fixed).all()
-    assert not (child & space.forbidden).any()
-    strange = ((child != pbest) & (child != leader)).sum(axis=1)
-    assert strange.mean() < 2.5
-
-
-def test_recombination_of_equal_masks_drops_one_unit_and_adds_one_on_average() -> None:
-    mask = np.zeros((20_000, 50), dtype=bool)
-    mask[:, :8] = True
-    free = np.zeros(50, dtype=bool)
-    child = recombine(mask, mask, np.random.default_rng(0), fixed=free, forbidden=free)
-    assert (mask & ~child).sum(axis=1).mean() == pytest.approx(1, abs=0.03)
-    assert (child & ~mask).sum(axis=1).mean() == pytest.approx(1, abs=0.03)
-
-
-def test_a_v_shaped_transfer_flips_by_the_size_of_the_velocity_and_keeps_at_rest() -> None:
-    velocity = np.tile([[0.0, 0.5, -0.5, 9.0]], (20_000, 1))
-    position = np.tile([[True, False, True, False]], (20_000, 1))
-    flipped = flip_position(position, velocity, np.random.default_rng(0)) ^ position
-    assert np.allclose(flipped.mean(axis=0), [0, np.tanh(0.5), np.tanh(0.5), 1], atol=0.01)
-    assert not flipped[:, 0].any()
-
-
-def test_flip_probabilities_are_those_of_sticky_bpso() -> None:
-    # i_s = 4 / 40, i_g = 0.9 / 3 and i_p = 0.6.
-    position = np.zeros((4, 40), dtype=bool)
-    pbest, leader = position.copy(), position.copy()
-    pbest[[1, 3]], leader[[2, 3]] = True, True
-    free, stuck = np.zeros((4, 40)), np.ones((4, 40))
-    for stickiness, alone in ((free, 0.1), (stuck, 0.0)):
-        found = flip_probability(position, pbest, leader, stickiness)
-        assert np.allclose(found, np.array([[0.0], [0.6], [0.3], [0.9]]) + alone)
-
-
-def test_a_bit_is_stuck_when_it_flips_and_free_again_after_eight_steps() -> None:
-    stickiness = still_sticky(np.zeros((1, 2)), np.array([[True, False]]))
-    assert stickiness.tolist() == [[1.0, 0.0]]
-    for left in np.arange(7, -1, -1) / 8:
-        stickiness = still_sticky(stickiness, np.zeros((1, 2), dtype=bool))
-        assert stickiness.tolist() == [[left, 0.0]]
-
-
-@calm
-@given(shapes, seeds, st.floats(0, 0.95), st.floats(0, 2), st.floats(0, 2))
-def test_no_velocity_of_a_swarm_that_starts_at_rest_is_beyond_the_reach(
-    shape: tuple[int, int], seed: int, inertia: float, c1: float, c2: float
-) -> None:
-    rng = np.random.default_rng(seed)
-    velocity = np.zeros(shape)
-    for _ in range(30):
-        position, pbest, gbest = (_masks(rng, shape) for _ in range(3))
-        velocity = update_velocity(
-            velocity, position, pbest, gbest, rng, inertia=inertia, c1=c1, c2=c2
-        )
-        assert (np.abs(velocity) <= reach(inertia, c1, c2)).all()
-
-
-def test_the_reach_is_approached_and_unbounded_without_damping() -> None:
-    on, off = np.array([[True]]), np.array([[False]])
-    velocity = np.zeros((1, 1))
-    for _ in range(200):
-        velocity = update_velocity(velocity, off, on, on, _Ones(), inertia=0.5, c1=0.5, c2=0.5)
-    assert velocity.item() == pytest.approx(reach(0.5, 0.5, 0.5)) == 2.0
-    assert reach(1.0, 2.0, 2.0) == np.inf
-    assert reach(1.0, 0.0, 0.0) == 0.0
-
-
-class _Ones(np.random.Generator):
-    """A generator whose numbers are all 1, the supremum of uniform ones."""
-
-    def __init__(self) -> None:
-        super().__init__(np.random.PCG64(0))
-
-    def random(self, size: object = None, *_: object) -> np.ndarray:  # type: ignore[override]
-        return np.ones(size)  # type: ignore[call-overload, no-any-return]
+def test_every_unit_of_a_cluster_is_drawn_alike_but_the_forbidden_ones() -> None:
+    space, labels = plain_space(6, forbidden=["x0"]), np.array([0, 0, 1, 1, 1, 2])
+    masks = one_per_cluster(6000, space, labels, np.random.default_rng(0))
+    assert np.allclose(masks.mean(axis=0), [0, 1, 1 / 3, 1 / 3, 1 / 3, 1], atol=0.03)
+    assert not masks[:, 0].any()
 
 
 @calm

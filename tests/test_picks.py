@@ -24,11 +24,11 @@ measured = st.lists(
 def test_each_rule_picks_its_own() -> None:
     errors = np.full(6, 0.015)
     assert [int(SIZES[pick(rule, SIZES, COSTS, errors)]) for rule in PICKS] == [5, 4, 3]
-
-
-def test_only_the_error_of_the_lowest_cost_counts() -> None:
+    # Only the error of the lowest cost counts.
     errors = np.array([9.0, 9.0, 9.0, 9.0, 0.005, 9.0])
     assert SIZES[pick("parsimonious", SIZES, COSTS, errors)] == 5
+    with pytest.raises(ConfigError, match="did you mean 'knee'"):
+        pick("kne", SIZES, COSTS, COSTS)
 
 
 @calm
@@ -69,25 +69,21 @@ def test_of_equal_rows_the_first_is_on_the_front() -> None:
     assert [pick(rule, sizes, costs, np.zeros(5)) for rule in PICKS] == [0, 0, 0]
 
 
-def test_the_knee_is_farthest_below_the_line_and_the_smaller_one_in_a_tie() -> None:
-    # Scaled: (0, 1), (1/4, 1/2), (1/2, 1/4), (1, 0).
-    assert knee(np.array([1, 2, 3, 5]), np.array([9.0, 7.0, 6.0, 5.0])) == 1
-    assert knee(np.array([1, 2, 3, 5]), np.array([9.0, 7.5, 5.5, 5.0])) == 2
-
-
-def test_a_straight_or_short_front_has_no_knee_and_gives_its_cheapest() -> None:
-    assert knee(np.array([1, 2, 3]), np.array([0.3, 0.2, 0.1])) == 2
-    assert knee(np.array([1, 9]), np.array([0.3, 0.1])) == 1
-    assert knee(np.array([4]), np.array([0.3])) == 0
-
-
-def test_a_front_that_bends_by_a_little_has_a_knee() -> None:
-    """Straight is what rounding leaves of a line, not what a person would call nearly one."""
-    line = np.array([0.3, 0.2, 0.1])
-    for bend, place in ((1e-3, 1), (1e-6, 1), (1e-12, 2), (-1e-3, 2)):
-        assert knee(np.array([1, 2, 3]), line - np.array([0.0, bend, 0.0])) == place
-
-
-def test_an_unknown_rule_is_named() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'knee'"):
-        pick("kne", SIZES, COSTS, COSTS)
+@pytest.mark.parametrize(
+    ("sizes", "costs", "place"),
+    [
+        # Farthest below the line, the smaller one in a tie: scaled (0, 1), (1/4, 1/2), (1/2, 1/4).
+        ([1, 2, 3, 5], [9.0, 7.0, 6.0, 5.0], 1),
+        ([1, 2, 3, 5], [9.0, 7.5, 5.5, 5.0], 2),
+        # A straight or short front has no knee and gives its cheapest.
+        ([1, 2, 3], [0.3, 0.2, 0.1], 2),
+        ([1, 9], [0.3, 0.1], 1),
+        ([4], [0.3], 0),
+        # Straight is what rounding leaves of a line.
+        ([1, 2, 3], [0.3, 0.2 - 1e-6, 0.1], 1),
+        ([1, 2, 3], [0.3, 0.2 - 1e-12, 0.1], 2),
+        ([1, 2, 3], [0.3, 0.2 + 1e-3, 0.1], 2),
+    ],
+)
+def test_the_knee_of_a_front(sizes: list[int], costs: list[float], place: int) -> None:
+    assert knee(np.array(sizes), np.array(costs)) == place

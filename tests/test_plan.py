@@ -12,7 +12,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from flows.cli import app
-from flows.configured import fetched, plan_as_configured, prepare_as_configured
+from flows.configured import fetched, plan_as_configured, prepare_as_configured, prepare_run
 from flows.planning import plan_search, workload_of
 from flows.stages import Stage
 from swarm.errors import DataError, EvaluationError
@@ -46,9 +46,7 @@ SEARCHES = {
 
 def searched(config):
     """Run the search that was planned, without the flow; return counts and seconds."""
-    strategy = make(config.strategy.name, config.strategy.params)
-    needs = ("distance", "clusters", *strategy.needs)
-    plan = plan_as_configured(config, prepare_as_configured(config, fetched(config), needs=needs))
+    plan = plan_as_configured(config, prepare_run(config, fetched(config)))
     started = time.perf_counter()
     counts = run_search(plan, Archive()).result.state.counts
     return counts, time.perf_counter() - started

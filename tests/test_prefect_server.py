@@ -169,28 +169,22 @@ def test_the_server_of_this_folder_is_used_and_no_other_one(
     assert not answers(f"http://127.0.0.1:{free_port()}/api")
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("made") / "share" / "prefect.db"
-    server_process.write_template(path)
-    return path
-
-
-def test_the_template_has_prefects_tables_and_stands_alone(template):
+def test_the_template_has_prefects_tables_and_never_replaces_a_database(tmp_path, monkeypatch):
+    template, home = tmp_path / "share" / "prefect.db", tmp_path / "home"
+    home.mkdir()
+    server_process.write_template(template)
     assert [path.name for path in template.parent.iterdir()] == [template.name]
     with closing(sqlite3.connect(template)) as database:
         names = {name for (name,) in database.execute("select name from sqlite_master")}
     assert {"flow_run", "task_run", "alembic_version"} <= names
 
-
-def test_the_template_never_replaces_a_database(template, tmp_path, monkeypatch):
     monkeypatch.setattr(server_process, "database_template", lambda: template)
-    server_process.copy_template(tmp_path)
-    assert (tmp_path / "prefect.db").read_bytes() == template.read_bytes()
-    (tmp_path / "prefect.db").write_bytes(b"in use")
-    server_process.copy_template(tmp_path)
-    assert (tmp_path / "prefect.db").read_bytes() == b"in use"
-    assert [path.name for path in tmp_path.iterdir()] == ["prefect.db"]
+    server_process.copy_template(home)
+    assert (home / "prefect.db").read_bytes() == template.read_bytes()
+    (home / "prefect.db").write_bytes(b"in use")
+    server_process.copy_template(home)
+    assert (home / "prefect.db").read_bytes() == b"in use"
+    assert [path.name for path in home.iterdir()] == ["prefect.db"]
 
 
 # ---------------------------------------------------------------- swarm up, swarm down

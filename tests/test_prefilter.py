@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lightgbm import LGBMClassifier
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
@@ -21,9 +22,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from conf.estimator import build_estimator
-from flows.cli_plan import lines
 from flows.configured import fetched, plan_as_configured, prepare_as_configured
-from flows.planning import plan_search
+from flows.planning import lines, plan_search
 from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, SpaceError
@@ -34,8 +34,7 @@ from swarm.search.confirmation import fresh_seed
 from swarm.search.narrowed import Narrowed
 from swarm.search.prefilter import Prefilter, cut_units, golden_section, most_cut_fits
 from swarm.strategies.catalogue import STRATEGIES, make
-from swarm.testing.planted import hints_for, plain_space, planted
-from swarm.testing.trajectory import drive
+from swarm.testing.planted import drive, hints_for, plain_space, planted
 from tasks.steps import split_rows
 from tests.small_run import Bench
 
@@ -120,23 +119,36 @@ def test_workers_change_nothing(estimator: Any) -> None:
     assert answer(selector(estimator=estimator, n_jobs=2).fit(X, y)) == answer(alone)
 
 
-def test_each_fold_ranks_by_its_own_training_rows_and_costs_are_those_of_its_test_rows() -> None:
+@pytest.mark.parametrize(
+    ("model", "importances_of"),
+    [
+        (LogisticRegression(), lambda fitted: np.abs(fitted.coef_[0])),
+        # LightGBM ranks by gain.
+        (
+            LGBMClassifier(n_estimators=5, min_child_samples=3, verbosity=-1, random_state=0),
+            lambda fitted: fitted.booster_.feature_importance("gain"),
+        ),
+    ],
+)
+def test_each_fold_ranks_by_its_own_training_rows_and_costs_are_those_of_its_test_rows(
+    model: Any, importances_of: Any
+) -> None:
     X, y = numbers()
-    cut = selector(estimator=LogisticRegression()).fit(X, y).prefilter_
+    cut = selector(estimator=model).fit(X, y).prefilter_
     folds = StratifiedKFold(3, shuffle=True, random_state=fresh_seed(0, 0)).split(X, y)
     costs, importances = [], []
     for train, test in folds:
-        values = np.abs(LogisticRegression().fit(X.iloc[train], y[train]).coef_[0])
+        values = importances_of(clone(model).fit(X.iloc[train], y[train]))
         ranking = np.argsort(-values, kind="stable")
         importances.append(values)
         costs.append([])
         for size in cut.sizes:
             columns = np.sort(ranking[:size])
-            model = LogisticRegression().fit(X.iloc[train, columns], y[train])
-            costs[-1].append(1 - model.score(X.iloc[test, columns], y[test]))
+            fitted = clone(model).fit(X.iloc[train, columns], y[train])
+            costs[-1].append(1 - fitted.score(X.iloc[test, columns], y[test]))
     assert cut.costs == pytest.approx(np.mean(costs, axis=0))
     assert cut.importances == pytest.approx(np.mean(importances, axis=0))
-    best = np.argsort(-np.mean(importances, axis=0))[: cut.n_kept]
+    best = np.argsort(-np.mean(importances, axis=0), kind="stable")[: cut.n_kept]
     assert sorted(best) == np.flatnonzero(cut.kept).tolist()
     assert cut.n_kept == cut.sizes[np.argmin(cut.costs)]
     assert cut.cost == cut.costs.min()
@@ -149,19 +161,6 @@ def test_noise_does_not_look_like_signal_after_the_ranking() -> None:
     costs = selector(estimator=GaussianNB(), cv=5).fit(X, y).prefilter_.costs
     # Ranked on all rows, the best ten columns of such a table cost about 0.15.
     assert costs.min() > 0.3
-
-
-def test_lightgbm_ranks_by_gain() -> None:
-    X, y = numbers()
-    model = LGBMClassifier(n_estimators=5, min_child_samples=3, verbosity=-1, random_state=0)
-    cut = selector(estimator=model).fit(X, y).prefilter_
-    gains = [
-        LGBMClassifier(**{**model.get_params(), "importance_type": "gain"})
-        .fit(X.iloc[train], y[train])
-        .feature_importances_
-        for train, _ in StratifiedKFold(3, shuffle=True, random_state=fresh_seed(0, 0)).split(X, y)
-    ]
-    assert cut.importances == pytest.approx(np.mean(gains, axis=0))
 
 
 def test_a_requested_size_is_always_kept() -> None:
@@ -293,7 +292,7 @@ def test_a_run_logs_what_was_cut_and_resumes_to_the_same_bytes(
     members = outcome.result.state.strategy.members
     table = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "subsets.csv")))
     assert table.shape == (len(members.costs), 2 + 8)
-    monkeypatch.setattr("tasks.answer.MANY_COLUMNS", 7)
+    monkeypatch.setattr("tasks.report.MANY_COLUMNS", 7)
     select(config, run_id=outcome.run_id)
     narrow = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "subsets.csv")))
     used = [name for name in table if name in ("cost", "group") or table[name].any()]

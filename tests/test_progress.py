@@ -16,10 +16,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.compare_progress import cell_display
-from flows.progress import display, show_stage
+from flows.progress import cell_display, display, show_stage
 from flows.stages import FitSeconds, Forecast, Stage, Workload
-from flows.warnings_and_logs import enable_logs, hide_warnings, show_warnings_once
+from flows.terminal import enable_logs, hide_warnings, show_warnings_once
 from swarm.evaluation.types import Work
 from swarm.search.budget import Budget
 from swarm.search.history import EpochRecord
@@ -72,36 +71,34 @@ def epochs_shown(capsys, budget: Budget, n: int, verbosity: int, every: float = 
     return told.err.splitlines()
 
 
-def test_quiet_is_silent(capsys):
-    assert epochs_shown(capsys, Budget(epochs=3), 3, verbosity=0) == []
-
-
-def test_verbose_is_a_line_an_epoch_with_sums_over_all_epochs(capsys):
-    lines = epochs_shown(capsys, Budget(epochs=3), 3, verbosity=2)
-    assert [line.split(":")[0] for line in lines] == ["epoch 1/3", "epoch 2/3", "epoch 3/3"]
-    assert lines[-1].endswith(
-        "best cost 0.25000 with 4 features, 30 evaluations, 90 fits, 6 folds pruned, "
-        "3 from the archive"
-    )
-
-
-def test_where_nobody_watches_there_is_a_line_a_minute_with_the_time_ahead(capsys):
-    lines = epochs_shown(capsys, Budget(epochs=100), 100, verbosity=1, every=3.0)
-    assert [line.split(":")[0] for line in lines] == [
-        *(f"epoch {n}/100" for n in (1, 21, 41, 61, 81, 100))
-    ]
-    assert lines[1].endswith("about 0:03:57 left")
-    assert "left" not in lines[-1]
-
-
-def test_a_search_that_ends_early_still_says_how(capsys):
-    lines = epochs_shown(capsys, Budget(epochs=100, patience=3), 7, verbosity=1)
-    assert [line.split(":")[0] for line in lines] == ["epoch 1/100", "epoch 7/100"]
+@pytest.mark.parametrize(
+    ("budget", "n", "verbosity", "every", "epochs"),
+    [
+        (Budget(epochs=3), 3, 0, 1.0, ()),
+        (Budget(epochs=3), 3, 2, 1.0, (1, 2, 3)),
+        (Budget(epochs=100), 100, 1, 3.0, (1, 21, 41, 61, 81, 100)),
+        (Budget(epochs=100, patience=3), 7, 1, 1.0, (1, 7)),
+    ],
+    ids=["quiet", "verbose", "a line a minute", "an early end"],
+)
+def test_a_line_an_epoch_or_a_minute_and_always_one_of_the_last(
+    capsys, budget, n, verbosity, every, epochs
+):
+    lines = epochs_shown(capsys, budget, n, verbosity, every)
+    assert [line.split(":")[0] for line in lines] == [f"epoch {i}/{budget.epochs}" for i in epochs]
+    if verbosity == 1:
+        assert "left" not in lines[-1]
+    if verbosity == 2:
+        assert lines[-1].endswith(
+            "best cost 0.25000 with 4 features, 30 evaluations, 90 fits, 6 folds pruned, "
+            "3 from the archive"
+        )
 
 
 @pytest.mark.parametrize(
     ("budget", "left"),
     [
+        (Budget(epochs=100), "0:00:57"),
         (Budget(evaluations=2000), "0:05:57"),
         (Budget(distinct=1600, epochs=10_000), "0:05:57"),
         (Budget(fits=6000), "0:05:57"),
@@ -110,7 +107,7 @@ def test_a_search_that_ends_early_still_says_how(capsys):
 )
 def test_the_nearest_limit_of_any_kind_tells_the_time_ahead(capsys, budget, left):
     lines = epochs_shown(capsys, budget, 100, verbosity=1, every=3.0)
-    # The last line but one is that of epoch 81, of the 200 (or 150) that the limit allows.
+    # The last line but one is that of epoch 81, of the 200 (or 100 or 150) that are allowed.
     assert lines[-2].startswith("epoch 81")
     assert lines[-2].endswith(f"about {left} left")
 
@@ -144,7 +141,7 @@ def run_of_a_minute(clock: list[float], verbosity: int) -> Iterator[tuple[float,
                 clock[0] += 4.0 / 6
                 shown.fit(HALF, trained(5, seconds=4.0 / 6))
             shown.epoch(record(epoch))
-            yield clock[0], shown._tally.ahead() or 0.0
+            yield clock[0], shown.ahead() or 0.0
 
 
 def test_the_eta_is_right_after_the_first_epoch_and_includes_the_stages_after_the_search():
@@ -334,6 +331,7 @@ def test_on_a_terminal_a_bar_shows_epoch_and_time_ahead_and_cuts_nothing_off(mon
     # When it is over nothing is ahead.
     final = [line for line in lines if line.startswith("epoch 4/5")][-1]
     assert "left" not in final
+    assert epochs_on_a_terminal(monkeypatch, 0) == ""
 
 
 def test_on_a_terminal_a_comparison_shows_searches_and_time_ahead(monkeypatch):
@@ -346,10 +344,6 @@ def test_on_a_terminal_a_comparison_shows_searches_and_time_ahead(monkeypatch):
     assert re.search(r"searches 2/3 .*about 0:00:0\d left", seen)
     assert "wine-bpso-1: cost 0.12500 with 1 feature" in seen
     assert "…" not in seen
-
-
-def test_quiet_is_silent_on_a_terminal_too(monkeypatch):
-    assert epochs_on_a_terminal(monkeypatch, 0) == ""
 
 
 def test_logs_of_the_machinery_come_with_vv_and_not_before(monkeypatch):

@@ -19,18 +19,8 @@ from swarm.search.result import SearchResult
 from swarm.storage.records import Record
 from swarm.strategies.base import Members, Proposal
 from swarm.strategies.catalogue import make
-from swarm.testing.planted import Planted, everything, make_search, plain_space, planted
-
-RACING = ["multiswarm", "bpso", "catfish", "chaotic", "erfs", "pso42", "random"]
-
-
-def noisy(n_units: int = 24, seed: int = 3) -> Planted:
-    """Five folds that differ from each other for every mask, as those of real data do."""
-    evaluator = planted(plain_space(n_units), seed, n_folds=5)
-    noise = np.random.default_rng(seed).normal(0, 0.002, evaluator.weights.shape)
-    evaluator.weights += noise
-    evaluator.base[:] = 0.1 - np.minimum(evaluator.weights, 0).sum(axis=1).min()
-    return evaluator
+from swarm.testing.planted import Planted, everything, make_search
+from tests.fakes import noisy
 
 
 def raced(name: str, evaluator: Planted, chance: float | None, **limits: Any) -> SearchResult:
@@ -50,13 +40,10 @@ def test_the_chance_is_that_of_the_folds_to_come_making_up_for_those_seen() -> N
     rivals = np.array([[0.3, 0.2, 0.1, 0.1, 0.1]])
     assert Limit(np.inf, rivals, spread, won + 0.01).hopeless(costs, [0, 1])
     assert not Limit(np.inf, rivals, spread, won - 0.01).hopeless(costs, [0, 1])
-
-
-def test_no_race_is_lost_before_the_first_fold_or_after_the_last() -> None:
+    # No race is lost before the first fold or after the last.
     limit = Limit(np.inf, np.zeros((1, 3)), 1e-9, 0.49)
-    assert not limit.hopeless(np.ones(3), [])
-    assert limit.hopeless(np.ones(3), [0])
-    assert not limit.hopeless(np.ones(3), [0, 1, 2])
+    lost = [limit.hopeless(np.ones(3), seen) for seen in ([], [0], [0, 1, 2])]
+    assert lost == [False, True, False]
 
 
 @pytest.mark.parametrize("cost", [0.5, 1000.0])
@@ -108,31 +95,9 @@ def test_what_settles_a_race_does_not_depend_on_what_an_archive_knew(
     assert settled(partly)[0] == fresh
 
 
-@pytest.mark.parametrize("name", RACING)
-def test_a_race_is_replayed_from_any_archive_and_the_same_with_pruning_or_without(
-    name: str,
-) -> None:
-    first = noisy()
-    whole = raced(name, first, 0.1, epochs=12)
-    again = dataclasses.replace(noisy(), known=first.known)
-    assert everything(raced(name, again, 0.1, epochs=12)) == everything(whole)
-    assert again.fits == 0
-    # An archive that knows every fold of a mask must not bring it back into the race.
-    full = noisy()
-    full.pruning = False
-    raced(name, full, None, epochs=12)
-    rich = dataclasses.replace(noisy(), known=full.known)
-    assert everything(raced(name, rich, 0.1, epochs=12)) == everything(whole)
-    unpruned = noisy()
-    unpruned.pruning = False
-    told = raced(name, unpruned, 0.1, epochs=12)
-    saved = ["fits", "folds_pruned"]
-    assert told.history.drop(columns=saved).equals(whole.history.drop(columns=saved))
-
-
 def test_races_save_fits_and_hardly_cost_anything() -> None:
-    exact = raced("bpso", noisy(40), None, distinct=900)
-    quick = raced("bpso", noisy(40), 0.1, distinct=900)
+    exact = raced("bpso", noisy(40, n_folds=5), None, distinct=900)
+    quick = raced("bpso", noisy(40, n_folds=5), 0.1, distinct=900)
     saved = 1 - quick.state.counts.fits / exact.state.counts.fits
     assert saved > 0.15
     first = exact.history["best_cost"].iloc[0]
@@ -140,7 +105,7 @@ def test_races_save_fits_and_hardly_cost_anything() -> None:
 
 
 def test_costs_of_members_are_measured_ones_in_a_race_too() -> None:
-    evaluator = noisy()
+    evaluator = noisy(24, n_folds=5)
     result = raced("multiswarm", evaluator, 0.2, epochs=15)
     members = result.state.strategy.members
     for mask, cost in zip(members.masks, members.costs, strict=True):
@@ -148,7 +113,7 @@ def test_costs_of_members_are_measured_ones_in_a_race_too() -> None:
 
 
 def test_rivals_are_the_fold_costs_of_what_members_hold() -> None:
-    evaluator = noisy()
+    evaluator = noisy(24, n_folds=5)
     result = raced("bpso", evaluator, 0.1, epochs=10)
     races, members = result.state.races, result.state.strategy.members
     assert isinstance(races, RaceMemory)
@@ -195,70 +160,54 @@ def test_the_spread_is_that_of_the_differences_of_two_masks_from_fold_to_fold() 
     assert (again.freedom, again.squares) == (2 * races.freedom, pytest.approx(2 * races.squares))
 
 
-def test_there_is_no_race_before_twenty_degrees_of_freedom() -> None:
-    proposal = owned(np.eye(3), [0.5] * 3, [0, 1, 2])
-    rivals = np.full((3, 5), 0.4)
+def test_each_mask_races_against_what_its_own_member_holds_from_twenty_degrees_of_freedom() -> None:
+    rivals = np.arange(15, dtype=float).reshape(3, 5)
+    proposal = owned(np.eye(5, 3), [0.5, 0.5, np.inf, 0.5, 0.5], [2, 0, 1, -1, 3])
     assert RaceMemory(rivals, 0.01, 19).race(proposal, 0.1) is None
     race = RaceMemory(rivals, 0.01, 20).race(proposal, 0.1)
     assert race is not None
     assert race.spread == pytest.approx(np.sqrt(2 * 0.01 / 20))
-
-
-def test_each_mask_races_against_what_its_own_member_holds() -> None:
-    rivals = np.arange(15, dtype=float).reshape(3, 5)
-    proposal = owned(np.eye(5, 3), [0.5, 0.5, np.inf, 0.5, 0.5], [2, 0, 1, -1, 3])
-    race = RaceMemory(rivals, 0.01, 20).race(proposal, 0.1)
-    assert race is not None
     assert race.rivals[:2].tolist() == [rivals[2].tolist(), rivals[0].tolist()]
     # Neither without an incumbent, nor without an owner, nor for one that is not known.
     assert np.isnan(race.rivals[2:]).all()
 
 
-def test_of_several_rows_that_reached_a_member_the_first_is_its_rival() -> None:
-    fold_costs = np.array([[0.1, 0.3], [0.3, 0.1], [0.5, 0.5]])
-    proposal = owned(np.eye(3), [0.4, 0.4, 0.6], [0, 0, 1])
-    races = RaceMemory.blank(2).observe(
-        held([0.4, 0.6]), held([0.2, 0.5]), proposal, answered(fold_costs)
-    )
+def test_the_rival_of_a_member_is_the_first_row_that_reached_it() -> None:
+    def after(
+        memory: RaceMemory, before: Any, now: Any, incumbents: Any, owner: Any, fold_costs: Any
+    ) -> RaceMemory:
+        proposal = owned(np.eye(len(owner), 3), incumbents, owner)
+        return memory.observe(held(before), held(now), proposal, answered(fold_costs))
+
+    blank = RaceMemory.blank(2)
+    fold_costs = [[0.1, 0.3], [0.3, 0.1], [0.5, 0.5]]
+    races = after(blank, [0.4, 0.6], [0.2, 0.5], [0.4, 0.4, 0.6], [0, 0, 1], fold_costs)
     assert races.rivals.tolist() == [[0.1, 0.3], [0.5, 0.5]]
     # A member that keeps its cost keeps its rival.
-    later = owned(np.eye(1, 3), [0.1], [1])
-    kept = races.observe(held([0.2, 0.5]), held([0.2, 0.1]), later, answered([[0.1, 0.1]]))
+    kept = after(races, [0.2, 0.5], [0.2, 0.1], [0.1], [1], [[0.1, 0.1]])
     assert kept.rivals.tolist() == [[0.1, 0.3], [0.1, 0.1]]
-
-
-def test_a_row_that_no_member_holds_is_nobodys_rival() -> None:
-    """Rows without an owner, of an owner that is gone, worse than the incumbent, or failed."""
-    fold_costs = np.array([[0.2, 0.2], [0.2, 0.2], [0.2, 0.2], [np.inf, 0.2]])
-    proposal = owned(np.eye(4), [0.5, 0.5, 0.1, np.inf], [-1, 2, 0, 1])
-    races = RaceMemory.blank(2).observe(
-        held([0.2, np.inf]), held([0.2, np.inf]), proposal, answered(fold_costs)
-    )
+    # Nobody's are rows without an owner, of one that is gone, worse than the incumbent, or failed.
+    fold_costs, same = [[0.2, 0.2], [0.2, 0.2], [0.2, 0.2], [np.inf, 0.2]], [0.2, np.inf]
+    races = after(blank, same, same, [0.5, 0.5, 0.1, np.inf], [-1, 2, 0, 1], fold_costs)
     assert np.isnan(races.rivals).all()
     # The two rows that reached their incumbents leave one degree of freedom, without a residual.
-    assert (races.squares, races.freedom) == (0.0, 1)
-    assert RaceMemory.blank(2).spread == 0.0
-
-
-def test_members_of_another_number_keep_no_rivals_and_an_epoch_in_vain_keeps_the_spread() -> None:
-    known = RaceMemory(np.full((2, 2), 0.3), 0.01, 20)
-    vain = owned(np.eye(1, 3), [0.1], [0])
-    same = known.observe(held([0.3, 0.3]), held([0.3, 0.3]), vain, answered([[0.4, 0.4]]))
-    assert same.rivals.tolist() == known.rivals.tolist()
-    assert (same.squares, same.freedom) == (0.01, 20)
-    for before, after in (([0.3] * 2, [0.3] * 3), ([0.3] * 3, [0.3] * 3)):
-        fewer = known.observe(held(before), held(after), vain, answered([[0.4, 0.4]]))
-        assert np.isnan(fewer.rivals).all()
-        assert fewer.rivals.shape == (3, 2)
+    assert (races.squares, races.freedom, blank.spread) == (0.0, 1, 0.0)
+    # An epoch in vain keeps everything, members of another number keep no rivals.
+    known, vain = RaceMemory(np.full((2, 2), 0.3), 0.01, 20), ([0.1], [0], [[0.4, 0.4]])
+    told = after(known, [0.3] * 2, [0.3] * 2, *vain)
+    assert told.rivals.tolist() == known.rivals.tolist()
+    assert (told.squares, told.freedom) == (0.01, 20)
+    for n_before in (2, 3):
+        assert np.isnan(after(known, [0.3] * n_before, [0.3] * 3, *vain).rivals).all()
 
 
 def test_strategies_that_want_every_cost_are_not_raced() -> None:
     for name in ("two_d", "genetic", "sfs"):
-        exact = raced(name, noisy(), None, epochs=6)
-        assert everything(raced(name, noisy(), 0.3, epochs=6)) == everything(exact)
+        exact = raced(name, noisy(24, n_folds=5), None, epochs=6)
+        assert everything(raced(name, noisy(24, n_folds=5), 0.3, epochs=6)) == everything(exact)
 
 
 @pytest.mark.parametrize("chance", [0, 0.5, 2, True])
 def test_a_chance_that_makes_no_sense_is_refused(chance: float) -> None:
     with pytest.raises((ConfigError, ValueError), match="racing must be"):
-        raced("bpso", noisy(), chance, epochs=1)
+        raced("bpso", noisy(24, n_folds=5), chance, epochs=1)

@@ -18,16 +18,14 @@ from prefect.client.orchestration import get_client
 import flows.refresh
 import swarm
 from conf.load import from_yaml
-from conf.refresh_schema import RefreshConfig
+from conf.schema import RefreshConfig
 from conf.text import render
 from flows.approval import ask
 from flows.refresh import RefreshRun, refresh
 from swarm.errors import ConfigError, DataError, InputError, StoreError
 from tasks.models.registry import register_logged
-from tasks.refresh.champion import ALIAS, Champions
-from tasks.refresh.decision import publish_features
+from tasks.refresh.champion import ALIAS, Champions, publish_features, published_version
 from tasks.refresh.lock import champion_lock
-from tasks.refresh.publish import published_version
 from tests.command import Swarm
 from tests.small_run import BAYES, Bench, leave_report_out
 
@@ -35,12 +33,7 @@ pytestmark = pytest.mark.usefixtures("prefect_server", "plain")
 
 
 def snapshot(
-    folder: Path,
-    day: str,
-    weeks: int,
-    moved: int | None = None,
-    noise: float = 0.3,
-    seed: int = 5,
+    folder: Path, day: str, weeks: int, moved: int | None = None, seed: int = 5
 ) -> pd.DataFrame:
     """Rows of so many weeks; from week `moved` other columns tell the label."""
     rng = np.random.default_rng(seed)
@@ -49,7 +42,7 @@ def snapshot(
     late = np.arange(n) >= 60 * (weeks if moved is None else moved)
     signal = np.where(late, values[:, 6] - values[:, 7], values[:, 0] + values[:, 1])
     frame = pd.DataFrame(values, columns=[f"x{i}" for i in range(8)])
-    frame["y"] = (signal + rng.normal(scale=noise, size=n) > 0).astype(int)
+    frame["y"] = (signal + rng.normal(scale=0.3, size=n) > 0).astype(int)
     frame["week"] = np.arange(n)
     folder.mkdir(exist_ok=True)
     frame.to_parquet(folder / f"rows_{day}.parquet")
@@ -157,7 +150,7 @@ def test_a_crash_between_promotion_and_publication_is_mended(
     stale = json.loads(content) | {"version": "0", "features": ["old"]}
     desk.published.write_text(json.dumps(stale))
     # A run that was killed looks as if it still ran.
-    left = desk.bench.tracking.start_run("killed", {}, {"refresh": desk.name})
+    left = desk.bench.tracking.start_run("killed", {"refresh": desk.name})
     assert desk.refresh().decision == "unchanged"
     assert desk.published.read_bytes() == content
     assert desk.bench.tracking.run(left).status == "KILLED"
@@ -232,7 +225,7 @@ def test_a_rollback_can_be_repeated_from_any_folder_until_the_features_are_publi
 
     def broken(*command: str) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr("tasks.refresh.publish.write_atomically", full)
+            patch.setattr("tasks.refresh.champion.write_atomically", full)
             assert "cannot publish to" in swarm("rollback", *command, *store).err
 
     def version() -> str | None:
@@ -310,10 +303,9 @@ def test_a_challenger_that_is_no_better_changes_nothing(desk: Desk) -> None:
     published = desk.published.read_bytes()
     snapshot(desk.snapshots, "2026-01-12", 9)
     kept = desk.refresh()
-    assert kept.decision == "kept"
+    assert (kept.decision, kept.champion.version) == ("kept", "1")
     assert kept.duel is not None
     assert not kept.duel.won
-    assert kept.champion.version == "1"
     assert desk.published.read_bytes() == published
     assert json.loads(desk.artifact(kept.run_id, "decision.json"))["decision"] == "kept"
 

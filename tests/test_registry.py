@@ -94,7 +94,7 @@ def tracking(tmp_path_factory: pytest.TempPathFactory) -> Tracking:
 
 @pytest.fixture(scope="module")
 def run_id(tracking: Tracking) -> str:
-    return tracking.start_run("one", {}, {})
+    return tracking.start_run("one", {})
 
 
 @pytest.fixture(scope="module")
@@ -180,19 +180,33 @@ def test_an_empty_batch_has_an_empty_answer(logged: Any, load: Any) -> None:
             pd.testing.assert_frame_equal(told, same)
 
 
-def test_numbers_and_categories_may_come_in_other_dtypes(logged: Any, load: Any) -> None:
+def with_gaps(X: pd.DataFrame) -> pd.DataFrame:
+    """Whole numbers with gaps that training did not have."""
+    return X.assign(count=X["count"].astype(float).where(np.arange(len(X)) % 7 > 0))
+
+
+@pytest.mark.parametrize(
+    ("names", "change"),
+    [
+        (
+            ("multi_hard", "regression", "linear"),
+            lambda X: X.astype({"count": float, "flag": int, "single": float, "place": str}),
+        ),
+        (("regression",), with_gaps),
+        (("multi_hard",), lambda X: X.drop(columns="never used")),
+    ],
+    ids=["other dtypes", "gaps", "without a column that no member uses"],
+)
+def test_rows_may_come_otherwise_than_in_training(
+    logged: Any, load: Any, names: tuple[str, ...], change: Any
+) -> None:
     X = table()
-    other = X.astype({"count": float, "flag": int, "single": float, "place": str})
-    for name in ("multi_hard", "regression", "linear"):
+    for name in names:
         fitted, info = logged[name]
-        assert np.array_equal(load(info.uri).predict(other), fitted.predict(X)), name
-
-
-def test_whole_numbers_may_have_gaps_that_training_did_not_have(logged: Any, load: Any) -> None:
-    X = table().astype({"count": float})
-    X.loc[::7, "count"] = np.nan
-    fitted, info = logged["regression"]
-    assert np.array_equal(load(info.uri).predict(X), fitted.predict(X))
+        known = with_gaps(X) if change is with_gaps else X
+        assert np.array_equal(load(info.uri).predict(change(X)), fitted.predict(known)), name
+    with pytest.raises(Exception, match="length"):
+        load(logged["multi_hard"][1].uri).predict(X.drop(columns="length"))
 
 
 def test_a_float_column_of_whole_numbers_may_come_as_integers(
@@ -202,14 +216,6 @@ def test_a_float_column_of_whole_numbers_may_come_as_integers(
     fitted = SubsetEnsemble(light(), NUMBERS).fit(X, X["count"] > 4)
     info = log_ensemble(tracking, run_id, fitted, X, "whole")
     assert np.array_equal(load(info.uri).predict(table()), fitted.predict(X))
-
-
-def test_columns_that_no_member_uses_need_not_be_sent(logged: Any, load: Any) -> None:
-    fitted, info = logged["multi_hard"]
-    X = table().drop(columns="never used")
-    assert np.array_equal(load(info.uri).predict(X), fitted.predict(table()))
-    with pytest.raises(Exception, match="length"):
-        load(info.uri).predict(X.drop(columns="length"))
 
 
 def test_the_model_has_signature_example_and_pinned_requirements(logged: Any, load: Any) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.datasets import load_breast_cancer
@@ -30,23 +29,14 @@ from swarm.search.packing import pack_folds, unpack_masks
 from swarm.search.result import SearchResult
 from swarm.search.rotation import N_FINALISTS, evaluate_finalists
 from swarm.strategies.catalogue import make
-from swarm.testing.planted import Planted, everything, make_search, plain_space, planted
-from tests.fakes import calm
+from swarm.testing.planted import Planted, make_search
+from tests.fakes import calm, noisy
 from tests.small_run import BAYES
 
 # A swarm, one without pbests, one that compares all costs of an epoch, one that draws at random.
 NAMES = ["multiswarm", "genetic", "ant_colony", "random"]
 REPEATS, PER_PARTITION = 3, 4
 EVERY = pack_folds(np.ones(REPEATS * PER_PARTITION, dtype=bool))
-
-
-def noisy(seed: int = 3) -> Planted:
-    """Three partitions of four folds, on each of which masks differ by chance too."""
-    evaluator = planted(plain_space(20), seed, n_folds=REPEATS * PER_PARTITION)
-    noise = np.random.default_rng(seed).normal(0, 0.002, evaluator.weights.shape)
-    evaluator.weights += noise
-    evaluator.base[:] = 0.1 - np.minimum(evaluator.weights, 0).sum(axis=1).min()
-    return evaluator
 
 
 def searched(name: str, evaluator: Planted, *, rotate: int = 0, **limits: Any) -> SearchResult:
@@ -121,46 +111,10 @@ def test_further_partitions_are_for_those_that_lead(name: str) -> None:
 @calm
 @given(st.integers(0, 2**32 - 1))
 def test_no_estimated_cost_is_below_the_best_measured_one(seed: int) -> None:
-    evaluator = noisy(seed % 17)
+    evaluator = noisy(seed=seed % 17)
     result = searched("multiswarm", evaluator, epochs=1 + seed % 5)
     assert result.cost == evaluator.cost(result.best_mask)
     assert result.state.strategy.members.costs.min() == pytest.approx(result.cost, abs=1e-12)
-
-
-@pytest.mark.parametrize("rotate", [0, 3])
-@pytest.mark.parametrize("name", NAMES)
-def test_the_search_is_replayed_from_any_archive_and_the_same_with_pruning_or_without(
-    name: str, rotate: int
-) -> None:
-    first = noisy()
-    whole = searched(name, first, rotate=rotate)
-    again = dataclasses.replace(noisy(), known=first.known)
-    assert everything(searched(name, again, rotate=rotate)) == everything(whole)
-    assert again.fits == 0
-    # An archive that knows every fold of a mask must not change what it is charged for.
-    full = dataclasses.replace(noisy(), pruning=False)
-    for mask in unpack_masks(whole.state.asked, 20):
-        full.evaluate(mask[None, :], np.array([np.inf]), np.arange(full.n_folds))
-    rich = dataclasses.replace(noisy(), known=full.known)
-    assert everything(searched(name, rich, rotate=rotate)) == everything(whole)
-    unpruned = searched(name, dataclasses.replace(noisy(), pruning=False), rotate=rotate)
-    saved = ["fits", "folds_pruned"]
-    assert unpruned.history.drop(columns=saved).equals(whole.history.drop(columns=saved))
-    assert unpruned.cost == whole.cost
-
-
-@pytest.mark.parametrize("rotate", [0, 3])
-@settings(calm, max_examples=6)
-@given(after=st.integers(0, 700))
-def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
-    rotate: int, after: int
-) -> None:
-    whole = searched("multiswarm", noisy(), rotate=rotate)
-    broken = dataclasses.replace(noisy(), interrupt_after=after)
-    with contextlib.suppress(KeyboardInterrupt):
-        searched("multiswarm", broken, rotate=rotate)
-    resumed = dataclasses.replace(noisy(), known=broken.known)
-    assert everything(searched("multiswarm", resumed, rotate=rotate)) == everything(whole)
 
 
 @pytest.mark.slow
@@ -242,13 +196,9 @@ def test_on_a_new_partition_the_members_are_evaluated_first() -> None:
         ({"cv": [(np.arange(100), np.arange(100, 200))]}, "folds that can be drawn again"),
         ({"repeats": 0}, "repeats must be a whole number of at least 1, got 0"),
         ({"rotate": -1}, "rotate must be a whole number of at least 0, got -1"),
-        ({"repeats": 1, "rotate": 2}, "there is only one; set repeats to 2"),
-        ({"rotate": 2, "strategy": "sffs"}, "which 'sffs' does not support"),
-        ({"rotate": 2, "racing": 0.1}, "racing 0.1 has no costs"),
-        ({"rotate": 2, "importance": "refit", "estimator": DecisionTreeClassifier()}, "'refit'"),
     ],
 )
-def test_what_cannot_be_combined_is_refused_in_one_sentence(
+def test_folds_that_cannot_be_repeated_are_refused_in_one_sentence(
     options: dict[str, Any], words: str, cancer: tuple[pd.DataFrame, pd.Series]
 ) -> None:
     X, y = cancer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,40 +12,87 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.evaluation.limit import Limit
+from swarm.evaluation.types import evaluate_fully
 from swarm.search.driver import run
+from swarm.search.packing import unpack_masks
 from swarm.search.result import SearchResult
+from swarm.search.rotation import evaluate_finalists
 from swarm.storage.records import Record
 from swarm.strategies.catalogue import make
 from swarm.strategies.multiswarm import MultiSwarm
-from swarm.testing.planted import everything, make_search, plain_space, planted
-from swarm.testing.trajectory import snapshot
-from tests.fakes import calm, failing
+from swarm.testing.planted import Planted, everything, make_search, plain_space, planted, snapshot
+from tests.fakes import calm, failing, noisy
 
 # Between them: pruned, guided by importances, with sizes as steps, with a memory of many parents.
 NAMES = ["multiswarm", "memetic", "sffs", "rfe"]
 
 
+# How masks are evaluated: on all folds, in a race, on one partition after the other, rotating.
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "raced": {"racing": 0.1},
+    "repeated": {"repeats": 3},
+    "rotated": {"repeats": 3, "rotate": 3},
+}
+RACING = ["multiswarm", "bpso", "catfish", "chaotic", "erfs", "pso42", "random"]
+PARTITIONED = ["multiswarm", "genetic", "ant_colony", "random"]
+CASES = [
+    *(("plain", name) for name in NAMES),
+    *(("raced", name) for name in RACING),
+    *((kind, name) for kind in ("repeated", "rotated") for name in PARTITIONED),
+]
+
+
+def searched(kind: str, name: str, evaluator: Planted) -> SearchResult:
+    search = make_search(make(name), evaluator, seed=2, epochs=10)
+    search = dataclasses.replace(search, **KINDS[kind])
+    result = run(search)
+    return evaluate_finalists(result, evaluator) if search.rotate else result
+
+
 @lru_cache
-def uninterrupted(name: str) -> SearchResult:
-    return run(make_search(make(name), planted(plain_space(20)), epochs=10))
+def uninterrupted(kind: str, name: str) -> tuple[SearchResult, Planted]:
+    evaluator = noisy(20)
+    return searched(kind, name, evaluator), evaluator
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("kind", "name"), [*CASES[: len(NAMES)], ("repeated", "multiswarm"), ("rotated", "multiswarm")]
+)
 @settings(calm, max_examples=6)
-@given(after=st.integers(0, 250))
+@given(after=st.integers(0, 700))
 def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
-    name: str, after: int
+    kind: str, name: str, after: int
 ) -> None:
-    space, whole = plain_space(20), uninterrupted(name)
-    broken = dataclasses.replace(planted(space), interrupt_after=after)
+    whole, first = uninterrupted(kind, name)
+    broken = dataclasses.replace(noisy(20), interrupt_after=after)
     try:
-        run(make_search(make(name), broken, epochs=10))
+        searched(kind, name, broken)
     except KeyboardInterrupt:
-        assert after < whole.work["fits"].sum()
-    resumed = dataclasses.replace(planted(space), known=broken.known)
-    again = run(make_search(make(name), resumed, epochs=10))
+        assert after < first.fits
+    resumed = dataclasses.replace(noisy(20), known=broken.known)
+    again = searched(kind, name, resumed)
     assert everything(again) == everything(whole)
-    assert broken.fits + resumed.fits == whole.work["fits"].sum()
+    assert broken.fits + resumed.fits == first.fits
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_a_search_is_replayed_from_any_archive_and_the_same_with_pruning_or_without(
+    kind: str, name: str
+) -> None:
+    whole, first = uninterrupted(kind, name)
+    again = dataclasses.replace(noisy(20), known=first.known)
+    assert everything(searched(kind, name, again)) == everything(whole)
+    assert again.fits == 0
+    # An archive that knows every fold of a mask must not change what it is charged for.
+    full = dataclasses.replace(noisy(20), pruning=False)
+    evaluate_fully(full, unpack_masks(whole.state.asked, 20))
+    rich = dataclasses.replace(noisy(20), known=full.known)
+    assert everything(searched(kind, name, rich)) == everything(whole)
+    unpruned = searched(kind, name, dataclasses.replace(noisy(20), pruning=False))
+    saved = ["fits", "folds_pruned"]
+    assert unpruned.history.drop(columns=saved).equals(whole.history.drop(columns=saved))
+    assert unpruned.cost == whole.cost
 
 
 @lru_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,6 @@ import pytest
 from swarm.errors import InputError
 from swarm.report import draw_figures, render
 from swarm.report.contenders import paired_differences
-from swarm.report.correlations import shown_features
 from swarm.report.drawing import LIGHT, styled
 from swarm.report.figures import _figures, with_gaps
 from swarm.report.formatting import interval, number
@@ -60,12 +60,16 @@ def test_the_page_refers_to_nothing_outside_itself_and_runs_nothing(html: str) -
     assert "http" not in " ".join([*page.styles, *page.links])
 
 
-def test_figures_take_every_colour_from_the_page(html: str) -> None:
+def test_figures_take_every_colour_from_the_page_and_say_what_they_show(html: str) -> None:
     drawings = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
     assert len(drawings) == 7
     for drawing in drawings:
         assert set(re.findall(r"var\(--(\w+)\)", drawing)) <= set(LIGHT)
         assert not re.findall(r"(?:fill|stroke):\s*#", drawing)
+        assert 'role="img"' in drawing
+    labels = re.findall(r'aria-label="([^"]*)"', html)
+    assert len(set(labels)) == len(labels) == len(drawings)
+    assert all(len(label.split()) > 5 for label in labels)
 
 
 def test_nothing_of_a_figure_is_cut_off() -> None:
@@ -118,37 +122,28 @@ def test_the_test_figures_are_those_of_the_judgement(text: str) -> None:
         assert f"Δ {row['difference']:+.3f}" in table
 
 
-def test_every_figure_says_in_words_what_it_shows(html: str) -> None:
-    drawings = re.findall(r"<svg[^>]*>", html)
-    for drawing in drawings:
-        assert 'role="img"' in drawing
-        label = re.findall(r'aria-label="([^"]*)"', drawing)
-        assert len(label) == 1
-        assert len(label[0].split()) > 5
-    labels = re.findall(r'aria-label="([^"]*)"', html)
-    assert len(set(labels)) == len(labels) == len(drawings)
-
-
-def test_other_rules_are_named_with_size_cost_and_error(text: str) -> None:
-    assert (
+@pytest.mark.parametrize(
+    "phrase",
+    [
         "Parsimonious , the smallest within one standard error of the lowest cost "
-        "1 feature CV cost 0.0045 ± 0.002 column 0"
-    ) in text
+        "1 feature CV cost 0.0045 ± 0.002 column 0",
+        "One run does not show what another seed or other rows would select",
+        "2 of 2 cost more on the test rows than in cross-validation; the mean difference is 0.0555",
+        "Keep these 3 of 12 features column 2, column 1 and column 0",
+        "The ensemble needs 4 features to predict",
+        "against all features, same vote +0.030 [0.010, 0.050] the selection is better",
+        "Optimism: +0.046. Some optimism is expected",
+    ],
+)
+def test_the_page_says(text: str, phrase: str) -> None:
+    assert phrase in text
 
 
-def test_stability_is_said_with_its_interval_and_what_one_run_cannot_say(text: str) -> None:
+def test_stability_is_said_with_its_interval(text: str) -> None:
     found = plain_report().agreement
     assert found is not None
     bounds = interval(found.low, found.high)
     assert f"{number(found.index)} stability index (Nogueira) {bounds}, {found.word}" in text
-    assert "One run does not show what another seed or other rows would select" in text
-
-
-def test_optimism_is_counted_over_the_subsets_of_the_ensemble(text: str) -> None:
-    assert "2 of 2 cost more on the test rows than in cross-validation" in text
-    assert "the mean difference is 0.0555" in text
-    with pytest.raises(InputError, match="1 test costs for 2 subsets"):
-        replace(plain_report(), subset_test_costs=[0.1])
 
 
 def test_foreign_names_are_text_and_nothing_else() -> None:
@@ -186,7 +181,7 @@ def test_foreign_names_are_text_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_any_run_has_a_report(case: str) -> None:
+def test_any_run_has_a_report_and_its_stored_data_make_the_same_page(case: str) -> None:
     data = CASES[case]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -197,20 +192,14 @@ def test_any_run_has_a_report(case: str) -> None:
     assert not re.search(r"\b(nan|inf|None)\b", text)
     assert len(html) < 600_000
     assert all(drawing.png.startswith(b"\x89PNG") for drawing in drawings.values())
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_stored_data_of_a_report_make_the_same_page(case: str) -> None:
-    text = report_text(CASES[case])
-    text.encode()
-    assert "NaN" not in text
-    assert "Infinity" not in text
-    assert len(text) < 300_000
-    again = report_of(text)
-    assert report_text(again) == text
+    stored = report_text(data)
+    stored.encode()
+    assert not re.search("NaN|Infinity", stored)
+    assert len(stored) < 300_000
+    again = report_of(stored)
+    assert report_text(again) == stored
     # Drawing takes long: the case whose distances are stored in part is drawn again.
-    drawings = None if case == "many features" else drawn(case)
-    assert render(again, drawings) == rendered(case)
+    assert render(again, None if case == "many features" else drawings) == html
 
 
 def test_there_is_one_figure_per_metric() -> None:
@@ -225,19 +214,13 @@ def test_there_is_one_figure_per_metric() -> None:
     ]
 
 
-def test_the_most_important_feature_comes_first_and_counts_span_the_subsets(html: str) -> None:
+def test_the_most_important_feature_comes_first_and_counts_span_the_subsets() -> None:
     data = plain_report()
     assert data.ranked() == ["column 2", "column 1", "column 0"]
     assert data.frequency() == {"column 2": 2, "column 1": 2, "column 0": 1, "column 3": 1}
-    assert "<h1>Keep these 3 of 12 features</h1>" in html
-    assert '<p class="kept">column 2, column 1 and column 0</p>' in html
-    assert "The ensemble needs 4 features to predict" in html
 
 
-def test_same_vote_differences_are_said_with_their_interval_and_whether_they_are_clear(
-    text: str,
-) -> None:
-    assert "against all features, same vote +0.030 [0.010, 0.050] the selection is better" in text
+def test_a_difference_is_only_said_and_bold_where_it_is_clear(html: str) -> None:
     data = plain_report()
     unclear = replace(data, differences=data.differences.assign(favours="neither", low=-0.1))
     assert next((r.bounds, r.judgement) for r in paired_differences(unclear)) == (
@@ -248,16 +231,12 @@ def test_same_vote_differences_are_said_with_their_interval_and_whether_they_are
     assert {r.judgement for r in paired_differences(worse)} == {"the selection is worse"}
     blind = table_without_intervals(data)
     assert {r.judgement for r in paired_differences(blind)} == {"no interval, so no conclusion"}
-
-
-def test_only_clear_differences_are_bold_in_the_table(html: str) -> None:
     assert "<strong>Δ +0.030</strong>" in html
     assert "<strong>Δ +0.010</strong>" not in html
     assert "Δ +0.010" in html
 
 
-def test_optimism_has_a_sign(html: str) -> None:
-    assert "Optimism: +0.046. Some optimism is expected" in html
+def test_optimism_has_a_sign() -> None:
     lucky = replace(plain_report(), cv_cost=0.05, test_cost=0.04)
     assert "Optimism: −0.01 (20%). There is no sign" in optimism_sentence(lucky)
     exact = replace(plain_report(), cv_cost=0.05, test_cost=0.05)
@@ -267,7 +246,7 @@ def test_optimism_has_a_sign(html: str) -> None:
 def test_the_heat_map_shows_the_chosen_and_those_nearest_to_them() -> None:
     data = report([f"f{i}" for i in range(100)], n_chosen=2)
     assert data.distance is not None
-    shown = shown_features(data)
+    shown = data.shown_features()
     assert len(shown) == len(set(shown)) == 60
     assert set(shown[:2]) == {"f0", "f1"}
     nearest = data.distance.loc[["f0", "f1"]].min().drop(["f0", "f1"])
@@ -286,8 +265,14 @@ def test_the_line_of_a_subswarm_never_crosses_a_regrouping() -> None:
     assert np.isnan(y).sum() == 2
 
 
-def test_a_table_without_a_needed_column_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match="'evaluations' of the report has no column 'cost'"):
-        replace(plain_report(), evaluations=pd.DataFrame({"size": [1]}))
-    with pytest.raises(InputError, match="no chosen feature"):
-        replace(plain_report(), features=[])
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"evaluations": pd.DataFrame({"size": [1]})}, "'evaluations' .* has no column 'cost'"),
+        ({"features": []}, "no chosen feature"),
+        ({"subset_test_costs": [0.1]}, "1 test costs for 2 subsets"),
+    ],
+)
+def test_data_that_do_not_fit_together_are_refused(changed: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        replace(plain_report(), **changed)

@@ -63,14 +63,6 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     return Told(result, judgement, data)
 
 
-def test_the_first_pick_is_the_answer_with_its_own_cost(told: Told) -> None:
-    best = told.data.picks[0]
-    assert best.rule == "best"
-    assert list(best.features) == told.result.features
-    assert best.cost == told.result.cost
-    assert best.error > 0
-
-
 def test_a_shrunk_subset_has_the_folds_of_the_one_it_was_shrunk_from() -> None:
     def record(*costs: float) -> Record:
         return Record(np.array(costs), np.zeros((2, 4)), np.zeros((2, 4), dtype=bool))
@@ -85,7 +77,11 @@ def test_a_shrunk_subset_has_the_folds_of_the_one_it_was_shrunk_from() -> None:
     assert _origin(shrunk, 0.25, finished) is None
 
 
-def test_every_pick_obeys_the_space_and_the_parsimonious_one_its_limit(told: Told) -> None:
+def test_picks_obey_the_space_and_their_rules_and_the_answer_comes_first(told: Told) -> None:
+    first = told.data.picks[0]
+    assert (first.rule, list(first.features)) == ("best", told.result.features)
+    assert first.cost == told.result.cost
+    assert first.error > 0
     by_rule = {pick.rule: pick for pick in told.data.picks}
     for pick in by_rule.values():
         assert FIXED in pick.features

@@ -16,8 +16,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from conf.check import check
-from conf.compare_schema import CompareConfig
 from flows.planning import plan_search
 from flows.select import select
 from swarm import SubsetSelector
@@ -30,9 +28,8 @@ from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
-from swarm.search.fidelity import evaluate_by_rows
 from swarm.search.packing import pack_masks, unpack_masks
-from swarm.search.row_parts import AUTO_ROWS, N_PROBES, nested_order, row_parts
+from swarm.search.row_parts import AUTO_ROWS, N_PROBES, evaluate_by_rows, nested_order, row_parts
 from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make, registry
@@ -339,10 +336,6 @@ def test_a_selector_searches_on_parts_and_lists_what_was_measured_on_all_rows() 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"rows": 24, "strategy": "sfs"}, "use another strategy, or set rows to None"),
-        ({"rows": "auto", "repeats": 2}, "set repeats to 1, or rows to None"),
-        ({"rows": 24, "proxy": GaussianNB()}, "remove the proxy, or set rows to None"),
-        ({"rows": 24, "param_grid": {"max_depth": [1, 2]}}, "or set rows to None"),
         ({"rows": 241}, "rows 241 is more than half of the 480 training rows"),
         ({"rows": 3}, "rows 3 is too few for the folds"),
         ({"rows": 0}, "rows must be a whole number of at least 1, 'auto' or None, got 0"),
@@ -363,36 +356,6 @@ def test_a_selector_refuses_what_makes_no_sense_before_training(
     assert words in str(caught.value)
     assert "budget" not in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "sections",
-    [
-        {"strategy": {"name": "sfs", "params": {}}},
-        {"folds": {"repeats": 2}},
-        {"proxy": {"params": {"n_estimators": 2}}},
-        {"model": {"estimator": "lightgbm.LGBMClassifier", "search": {"num_leaves": [2, 4]}}},
-    ],
-)
-def test_a_configuration_that_makes_no_sense_is_refused_by_its_check(
-    sections: dict[str, Any], bench: Bench
-) -> None:
-    with pytest.raises(ConfigError, match=r"budget\.rows to null") as caught:
-        check(bench.config(budget={"epochs": 2, "rows": "auto"}, **sections))
-    assert "\n" not in str(caught.value)
-
-
-def test_a_comparison_refuses_parts_of_the_rows() -> None:
-    config = CompareConfig.model_validate(
-        {
-            "name": "a",
-            "datasets": {"wine": {"data": {"source": "bundled", "name": "wine"}}},
-            "strategies": {"random": {}},
-            "budget": {"epochs": 2, "rows": "auto"},
-        }
-    )
-    with pytest.raises(ConfigError, match="comparisons compare evaluations on all of them"):
-        check(config)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import time
 import warnings
 from types import SimpleNamespace
@@ -12,12 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from lightgbm import LGBMClassifier
 from scipy.stats import spearmanr
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
+from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.types import evaluate_fully
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
@@ -171,6 +173,47 @@ def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_mod
     assert few.masks.tolist() == requested[[row for row in ranked if row in rows]].tolist()
 
 
+def boosted(n_trees: int) -> LGBMClassifier:
+    return LGBMClassifier(n_estimators=n_trees, num_leaves=4, min_child_samples=5, verbosity=-1)
+
+
+def test_the_same_problem_is_posed_to_another_model() -> None:
+    full = problem().with_estimator(boosted(30))
+    cheap = full.with_estimator(boosted(6))
+    assert full.features.equals(cheap.features)
+    assert all(np.array_equal(a[0], b[0]) for a, b in zip(full.folds, cheap.folds, strict=True))
+    assert full.fingerprint() != cheap.fingerprint()
+    assert cheap.with_estimator(boosted(30)).fingerprint() == full.fingerprint()
+    bayes = full.with_estimator(GaussianNB())
+    assert (bayes.importance, bayes.exact_shrink) == ("mutual_information", False)
+
+
+def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_archive() -> None:
+    full = problem(n_columns=9).with_estimator(boosted(30))
+    cheap = full.with_estimator(boosted(6))
+    asked = plan(full, "bpso", proxy=Proxy(cheap, n_best=10, n_probes=6), budget=Budget(epochs=4))
+    result = run_search(asked, Archive()).result
+    confirmed: Any = result.confirmed
+    with CrossValidation(full) as costly, CrossValidation(cheap) as guide:
+        assert np.array_equal(confirmed.costs, evaluate_fully(costly, confirmed.masks).costs)
+        assert np.array_equal(confirmed.cheap, evaluate_fully(guide, confirmed.masks).costs)
+        masks, costs = result.best_members(4)
+        assert np.array_equal(costs, evaluate_fully(costly, masks).costs)
+    assert result.cost == confirmed.costs.min() == costs[0]
+    assert np.array_equal(costs, np.sort(confirmed.costs)[:4])
+    assert (np.diff(confirmed.cheap) >= 0).all()
+    assert 10 < len(confirmed.costs) == len(np.unique(confirmed.masks, axis=0)) <= 16
+    shared = Archive()
+    run_search(plan(cheap, seed=5, budget=Budget(epochs=8)), shared)
+    other = run_search(asked, shared).result.confirmed
+    for field in dataclasses.fields(confirmed):
+        assert np.array_equal(getattr(confirmed, field.name), getattr(other, field.name))
+    fails = GaussianNB(priors=[0.1, 0.1, 0.8])
+    failing = dataclasses.replace(asked, problem=full.with_estimator(fails, importance="none"))
+    with pytest.raises(EvaluationError, match=r"none of .* subsets of the cheaper"):
+        run_search(failing, shared)
+
+
 def test_a_model_that_cannot_tell_subsets_apart_has_no_rank_correlation() -> None:
     full = problem().with_estimator(DummyClassifier(), importance="none")
     asked = plan(full, proxy=Proxy(problem(), n_best=2, n_probes=9))
@@ -182,19 +225,13 @@ def test_a_model_that_cannot_tell_subsets_apart_has_no_rank_correlation() -> Non
     assert "rank correlation nan" in finished.doubt
 
 
-def test_numbers_of_subsets_to_confirm_are_whole_and_as_many_by_default_everywhere() -> None:
-    defaults = {
-        name: parameter.default
-        for name, parameter in inspect.signature(confirm_subsets).parameters.items()
-        if name.startswith("n_")
-    }
-    assert defaults == {"n_best": 16, "n_probes": 12}
-    proxy = Proxy(problem())
-    assert {"n_best": proxy.n_best, "n_probes": proxy.n_probes} == defaults
+@pytest.mark.parametrize(
+    "sizes", [{"n_best": 0}, {"n_best": 1.5}, {"n_probes": -1}, {"n_probes": 2.5}]
+)
+def test_numbers_of_subsets_to_confirm_are_whole(sizes: dict[str, Any]) -> None:
     nothing: Any = None
-    for name, bad in (("n_best", 0), ("n_best", 1.5), ("n_probes", -1), ("n_probes", 2.5)):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            confirm_subsets(nothing, nothing, nothing, **{name: bad})
+    with pytest.raises(ValueError, match=f"{next(iter(sizes))} must be"):
+        confirm_subsets(nothing, nothing, nothing, **{"n_best": 16, "n_probes": 12, **sizes})
 
 
 @pytest.mark.parametrize(("correlation", "warned"), [(0.79, True), (0.8, False), (1.0, False)])

@@ -19,12 +19,10 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.problem.scoring import resolve_scoring
 from swarm.validation import judge
-from swarm.validation.answers import answers_of
-from swarm.validation.bootstrap import blocks
-from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.answers import EvaluationTarget, answers_of
 from swarm.validation.holdout import judged_metrics
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name
-from swarm.validation.scorer_metrics import check_scorable, measure_metrics
+from swarm.validation.scorer_metrics import blocks, check_scorable, measure_metrics
 
 LIGHT = {"n_estimators": 5, "num_leaves": 4, "verbose": -1, "n_jobs": 1}
 SUBSETS = [["a", "b"], ["b", "c"], ["c"]]
@@ -50,6 +48,12 @@ def rows(task: str) -> tuple[pd.DataFrame, np.ndarray]:
     if task == "text":
         y = np.where(y == 1, "churn", "stay")
     return pd.DataFrame(X.round(1), columns=list("abcd")), y
+
+
+def halves(task: str, n: int) -> tuple[Any, Any]:
+    """Training and test rows of a task."""
+    X, y = rows(task)
+    return (X[:n], pd.Series(y[:n])), (X[n:], pd.Series(y[n:]))
 
 
 MODELS: dict[str, Any] = {
@@ -123,22 +127,14 @@ def test_the_scorer_of_the_search_is_the_first_metric(
 
 
 def test_an_error_is_judged_in_its_own_sign_and_unit() -> None:
-    X, y = rows("regression")
+    train, (X, y) = halves("regression", 60)
     scoring = resolve_scoring("neg_root_mean_squared_error", None, y, "regression")
-    judged = judge(
-        Ridge(),
-        (X[:60], pd.Series(y[:60])),
-        (X[60:], pd.Series(y[60:])),
-        [["a"], ["b"]],
-        best=["a"],
-        scoring=scoring,
-        n_random=1,
-        n_resamples=20,
-    )
+    options: Any = {"best": ["a"], "scoring": scoring, "n_random": 1, "n_resamples": 20}
+    judged = judge(Ridge(), train, (X, y), [["a"], ["b"]], **options)
     table = judged.table.set_index(["contender", "metric"])["value"]
     assert judged.metrics[0] == "root_mean_squared_error"
-    fitted = Ridge().fit(X[["a"]][:60], y[:60])
-    rmse = float(np.sqrt(np.mean((fitted.predict(X[["a"]][60:]) - y[60:]) ** 2)))
+    fitted = Ridge().fit(train[0][["a"]], train[1])
+    rmse = float(np.sqrt(np.mean((fitted.predict(X[["a"]]) - y) ** 2)))
     assert table["best_subset", "root_mean_squared_error"] == pytest.approx(rmse)
     assert judged.costs["best_subset"] == pytest.approx(rmse)
     assert "scores RMSE 0." in judged.verdict()
@@ -146,19 +142,10 @@ def test_an_error_is_judged_in_its_own_sign_and_unit() -> None:
 
 @pytest.mark.parametrize("vote", ["hard", "soft", "any"])
 def test_ranking_metrics_of_an_ensemble_use_mean_probabilities_whatever_its_vote(vote: str) -> None:
-    X, y = rows("binary")
-    train, test = (X[:80], pd.Series(y[:80])), (X[80:], pd.Series(y[80:]))
-    scoring = resolve_scoring("roc_auc", None, y, "binary")
-    judged = judge(
-        KNeighborsClassifier(5),
-        train,
-        test,
-        SUBSETS,
-        vote=vote,
-        scoring=scoring,
-        n_random=1,
-        n_resamples=20,
-    )
+    train, test = halves("binary", 80)
+    scoring = resolve_scoring("roc_auc", None, rows("binary")[1], "binary")
+    options: Any = {"vote": vote, "scoring": scoring, "n_random": 1, "n_resamples": 20}
+    judged = judge(KNeighborsClassifier(5), train, test, SUBSETS, **options)
     proba = SubsetEnsemble(KNeighborsClassifier(5), SUBSETS, "soft").fit(*train)
     expected = get_scorer("roc_auc")(proba, test[0], test[1])
     row = judged.table.query("contender == 'ensemble' and metric == 'roc_auc'").iloc[0]
@@ -189,13 +176,11 @@ def test_a_scorer_of_another_task_is_refused_before_training(task: str, metric: 
 
 
 def test_the_positive_class_is_the_rarer_one_and_is_named() -> None:
-    X, y = rows("text")
-    train, test = (X[:80], pd.Series(y[:80])), (X[80:], pd.Series(y[80:]))
-    judged = judge(LogisticRegression(), train, test, SUBSETS, n_random=1, n_resamples=10)
-    share = (y[:80] == "churn").mean()
+    train, test = halves("text", 80)
+    options: Any = {"n_random": 1, "n_resamples": 10}
+    judged = judge(LogisticRegression(), train, test, SUBSETS, **options)
+    share = (train[1] == "churn").mean()
     assert judged.pos_label == "churn"
     assert judged.positive == f"Positive class: churn, {share:.0%} of the training rows."
-    other = judge(
-        LogisticRegression(), train, test, SUBSETS, pos_label="stay", n_random=1, n_resamples=10
-    )
+    other = judge(LogisticRegression(), train, test, SUBSETS, pos_label="stay", **options)
     assert other.positive.startswith("Positive class: stay, ")

@@ -87,6 +87,11 @@ def test_no_more_is_evaluated_than_the_budget_pays_for() -> None:
     unpaid = result.records[-1].particles.iloc[8:]
     assert unpaid["cost"].isna().all()
     assert not unpaid["failed"].any()
+    few = run(make_search(MultiSwarm(), planted(plain_space(30)), evaluations=5))
+    assert few.history["folds_pruned"].to_list() == [0.0]
+    masks, costs = few.best_members()
+    assert len(masks) <= 5
+    assert np.isfinite(costs).all()
 
 
 def test_the_folds_that_cost_most_so_far_are_trained_first() -> None:
@@ -106,19 +111,20 @@ def test_repeated_masks_count_as_evaluations_and_not_as_distinct() -> None:
     assert result.state.counts.fits <= 9
 
 
-def test_epochs_and_fits_end_a_search() -> None:
-    assert len(run(make_search(BinaryPso(), planted(plain_space(9)), epochs=7)).records) == 7
+def test_each_limit_ends_a_search_and_a_finished_strategy_does() -> None:
+    def ended(strategy: Any, n_units: int, **limits: Any) -> tuple[str, int]:
+        result = run(make_search(strategy, planted(plain_space(n_units)), **limits))
+        return result.reason, len(result.records)
+
+    assert ended(BinaryPso(), 9, epochs=7) == ("epochs", 7)
+    # An epoch at least, however few the seconds.
+    assert ended(RandomSearch(), 9, seconds=1e-9) == ("seconds", 1)
+    assert ended(RandomSearch(), 9, seconds=600, epochs=3) == ("epochs", 3)
+    assert ended(FullSet(), 5, epochs=50) == ("finished", 1)
     result = run(make_search(BinaryPso(), planted(plain_space(30)), fits=200))
     assert result.reason == "fits"
     fits = result.history["fits"].to_list()
     assert fits[-1] >= 200 > fits[-2]
-
-
-def test_seconds_end_a_search_after_an_epoch_at_least() -> None:
-    result = run(make_search(RandomSearch(), planted(plain_space(9)), seconds=1e-9))
-    assert (result.reason, len(result.records)) == ("seconds", 1)
-    patient = run(make_search(RandomSearch(), planted(plain_space(9)), seconds=600, epochs=3))
-    assert (patient.reason, len(patient.records)) == ("epochs", 3)
 
 
 def test_patience_counts_epochs_without_a_lower_cost() -> None:
@@ -127,7 +133,10 @@ def test_patience_counts_epochs_without_a_lower_cost() -> None:
     assert result.reason == "patience"
     assert costs[-7] == costs[-1]
     assert costs[-8] > costs[-1]
-    assert len(run(make_search(MultiSwarm(), constant(plain_space(12)), patience=4)).records) == 5
+    # Without any gain the noise floor is patience.
+    for limit in ("patience", "noise_floor"):
+        same = run(make_search(MultiSwarm(), constant(plain_space(12)), **{limit: 4}))
+        assert (same.reason, len(same.records)) == (limit, 5)
 
 
 def test_the_noise_floor_ends_a_search_whose_gain_is_within_its_error() -> None:
@@ -151,17 +160,6 @@ def test_the_noise_floor_ends_a_search_whose_gain_is_within_its_error() -> None:
     assert within == [False] * (n - 7) + [True]
     patient = run(make_search(BinaryPso(), evaluator, seed=3, epochs=200, patience=6))
     assert n < len(patient.records)
-
-
-def test_without_any_gain_the_noise_floor_is_patience() -> None:
-    evaluator = constant(plain_space(12))
-    assert len(run(make_search(MultiSwarm(), evaluator, noise_floor=4)).records) == 5
-
-
-def test_a_strategy_that_is_finished_ends_the_search() -> None:
-    result = run(make_search(FullSet(), planted(plain_space(5)), epochs=50))
-    assert result.reason == "finished"
-    assert len(result.records) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -203,26 +201,19 @@ def test_each_limit_is_reached_at_its_value_and_the_first_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_answer_is_the_best_mask_seen_and_its_measured_cost(name: str) -> None:
-    evaluator = planted(plain_space(14))
+def test_the_answer_is_the_best_mask_seen_and_the_first_of_the_best_members(name: str) -> None:
+    evaluator = planted(plain_space(10))
     result = run(make_search(make(name), evaluator, epochs=15))
     complete = [record.cost for record in evaluator.known.values() if record.complete]
     assert result.cost == min(complete) == evaluator.cost(result.best_mask)
     assert result.features == evaluator.space.subset(result.best_mask)
     assert not result.best_mask.flags.writeable
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_best_members_are_different_and_sorted_and_begin_with_the_answer(name: str) -> None:
-    evaluator = planted(plain_space(10))
-    result = run(make_search(make(name), evaluator, epochs=15))
     masks, costs = result.best_members()
     assert len(np.unique(masks, axis=0)) == len(masks) == len(costs)
     assert (np.diff(costs) >= 0).all()
     assert costs.tolist() == [evaluator.cost(mask) for mask in masks]
     assert np.array_equal(masks[0], result.best_mask)
-    few, _ = result.best_members(2)
-    assert np.array_equal(few, masks[:2])
+    assert np.array_equal(result.best_members(2)[0], masks[:2])
 
 
 @pytest.mark.parametrize("bound", [3, 6, 0.5])
@@ -251,13 +242,6 @@ def test_a_bound_that_is_neither_a_number_of_columns_nor_a_share_is_refused(boun
     result = run(make_search(RandomSearch(), planted(plain_space(6)), epochs=2))
     with pytest.raises(ValueError, match="union_at_most must be"):
         result.best_members(3, bound)
-
-
-def test_members_that_were_never_measured_are_not_among_the_best() -> None:
-    result = run(make_search(MultiSwarm(), planted(plain_space(12)), evaluations=5))
-    masks, costs = result.best_members()
-    assert len(masks) <= 5
-    assert np.isfinite(costs).all()
 
 
 def test_of_equal_costs_the_smallest_mask_is_the_answer() -> None:
@@ -294,11 +278,6 @@ def test_the_history_says_what_was_asked_for_and_what_it_saved() -> None:
     ).all()
     particles = result.records[-1].particles
     assert (particles["size"] == particles["mask"].str.count("1")).all()
-
-
-def test_folds_that_the_budget_did_not_pay_for_are_not_called_pruned() -> None:
-    result = run(make_search(MultiSwarm(), planted(plain_space(30)), evaluations=5))
-    assert result.history["folds_pruned"].to_list() == [0.0]
 
 
 def test_diversity_is_the_mean_share_of_units_in_which_two_masks_differ() -> None:
@@ -401,19 +380,24 @@ def test_the_arrays_of_states_and_results_are_read_only() -> None:
 # Callbacks and Ctrl-C
 
 
-def test_callbacks_see_every_epoch_once_and_in_order() -> None:
+def test_callbacks_see_every_epoch_once_and_in_order_and_may_end_the_search() -> None:
     seen: list[tuple[str, int, int]] = []
-    run(
-        make_search(BinaryPso(), planted(plain_space(9)), epochs=4),
-        callbacks=[
-            lambda record, state: seen.append(("a", record.epoch, state.epoch)),
-            lambda record, state: seen.append(("b", record.epoch, state.epoch)),
-        ],
+
+    def stop(record: Any, state: Any) -> None:
+        seen.append(("b", record.epoch, state.epoch))
+        if record.epoch == 4:
+            raise KeyboardInterrupt
+
+    result = run(
+        make_search(BinaryPso(), planted(plain_space(9)), epochs=9),
+        callbacks=[lambda record, state: seen.append(("a", record.epoch, state.epoch)), stop],
     )
     assert seen == [(who, epoch, epoch) for epoch in range(1, 5) for who in "ab"]
+    assert result.interrupted
+    assert result.state.epoch == len(result.records) == 4
 
 
-def test_ctrl_c_within_an_epoch_ends_in_the_result_of_the_epochs_before() -> None:
+def test_ctrl_c_within_an_epoch_ends_in_the_result_of_the_epochs_before_if_there_are_any() -> None:
     whole = run(make_search(MultiSwarm(), planted(plain_space(20)), epochs=3))
     fits = int(whole.state.counts.fits)
     evaluator = dataclasses.replace(planted(plain_space(20)), interrupt_after=fits + 5)
@@ -421,22 +405,9 @@ def test_ctrl_c_within_an_epoch_ends_in_the_result_of_the_epochs_before() -> Non
     assert result.interrupted
     assert everything(dataclasses.replace(result, reason="epochs")) == everything(whole)
     assert evaluator.fits == fits + 5
-
-
-def test_ctrl_c_in_a_callback_keeps_the_epoch_it_was_called_for() -> None:
-    def stop(record: Any, state: Any) -> None:
-        if record.epoch == 3:
-            raise KeyboardInterrupt
-
-    result = run(make_search(BinaryPso(), planted(plain_space(9)), epochs=9), callbacks=[stop])
-    assert result.interrupted
-    assert result.state.epoch == len(result.records) == 3
-
-
-def test_ctrl_c_before_there_is_anything_is_passed_on() -> None:
-    evaluator = dataclasses.replace(planted(plain_space(9)), interrupt_after=4)
+    at_once = dataclasses.replace(planted(plain_space(9)), interrupt_after=4)
     with pytest.raises(KeyboardInterrupt):
-        run(make_search(BinaryPso(), evaluator, epochs=9))
+        run(make_search(BinaryPso(), at_once, epochs=9))
 
 
 # Failures

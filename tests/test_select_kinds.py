@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from flows.configured import fetched, plan_as_configured, prepare_as_configured
@@ -173,3 +174,27 @@ def test_a_model_that_has_no_safe_form_is_searched_with_but_not_kept(
     outcome = select(bench.config(model=model), None, 0)
     assert outcome.model_uri == ""
     assert bench.statuses() == ["FINISHED"]
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_columns_run_from_end_to_end(bench, tmp_path):
+    rng = np.random.default_rng(3)
+    target = rng.integers(0, 2, 80)
+    values = rng.normal(size=(80, 100_000)).astype(np.float32)
+    values[:, :4] += 3 * target[:, None]
+    frame = pd.DataFrame(values, columns=[f"gene{i}" for i in range(values.shape[1])])
+    frame.assign(ill=target).to_parquet(tmp_path / "genes.parquet")
+    config = bench.config(
+        data={"path": str(tmp_path / "genes.parquet"), "target": "ill", "drop": []},
+        model=BAYES,
+        space={"max_size": 10},
+        budget={"epochs": 3},
+        test={"explain": False},
+    )
+    outcome = select(config, None, 0)
+    assert bench.statuses() == ["FINISHED"]
+    features = outcome.finished.result.features
+    assert len(features) <= 10
+    assert set(features) & {"gene0", "gene1", "gene2", "gene3"}
+    stored = (bench.folder / "artifacts").rglob("*")
+    assert sum(path.stat().st_size for path in stored if path.is_file()) < 5_000_000

@@ -1,4 +1,4 @@
-"""What a fitted selector shows: plots, a report, a summary, its face in a notebook, its errors."""
+"""What a fitted selector shows: plots, a report, a summary, its face in a notebook, its verdict."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import make_scorer, mean_squared_error, recall_score
+from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
+import swarm.problem.fingerprint
 from conf.load import SelectConfig
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
@@ -30,12 +36,17 @@ from tests.small_report import Page
 
 X, Y = WINE
 TRAIN, TEST = np.arange(len(X)) % 3 > 0, np.arange(len(X)) % 3 == 0
+ROWS, UNSEEN = (X[TRAIN], Y[TRAIN]), (X[TEST], Y[TEST])
+_SPLIT = train_test_split(
+    *load_breast_cancer(return_X_y=True, as_frame=True), random_state=0, test_size=143
+)
+CANCER, CANCER_UNSEEN = _SPLIT[::2], _SPLIT[1::2]
 
 
 @pytest.fixture(scope="module")
 def fitted() -> SubsetSelector:
     selector = SubsetSelector(GaussianNB(), confirm={"repeats": 1}, **{**BRIEF, "epochs": 4})
-    return selector.set_params(max_size=8).fit(X[TRAIN], Y[TRAIN])
+    return selector.set_params(max_size=8).fit(*ROWS)
 
 
 @pytest.fixture
@@ -116,13 +127,13 @@ def test_a_subset_that_was_picked_by_hand_claims_no_evidence(fitted: SubsetSelec
 def test_all_features_as_the_result_are_not_compared_with_themselves(
     fitted: SubsetSelector, tmp_path: Path
 ) -> None:
-    kept = clone(fitted).set_params(min_size=13, max_size=13, epochs=2).fit(X[TRAIN], Y[TRAIN])
+    kept = clone(fitted).set_params(min_size=13, max_size=13, epochs=2).fit(*ROWS)
     assert "verdict      Keep all 13 features" in kept.summary()
     assert re.search(r"On 3 fresh folds: accuracy [\d.]+ with all features\.", kept.summary())
-    head = kept.judge(X[TRAIN], Y[TRAIN], test=(X[TEST], Y[TEST]))
+    head = kept.judge(*ROWS, test=UNSEEN)
     assert re.match(r"On 60 unseen rows: accuracy [\d.]+ with all features\.", head.sentences()[0])
     assert "SWM202" not in kept.summary()
-    page = kept.report(tmp_path / "a.html", X[TRAIN], Y[TRAIN], test=(X[TEST], Y[TEST]))
+    page = kept.report(tmp_path / "a.html", *ROWS, test=UNSEEN)
     text = " ".join(" ".join(Page(page.read_text(encoding="utf-8")).texts).split())
     assert "Keep all 13 features" in text
     assert "difference +0" not in text
@@ -242,7 +253,7 @@ def test_the_report_of_a_selector_has_as_much_as_there_is_data(
 def test_the_report_on_test_rows_compares_one_model_each_as_that_of_a_run(
     fitted: SubsetSelector, tmp_path: Path
 ) -> None:
-    file = fitted.report(tmp_path / "a.html", X[TRAIN], Y[TRAIN], test=(X[TEST], Y[TEST]))
+    file = fitted.report(tmp_path / "a.html", *ROWS, test=UNSEEN)
     html = file.read_text(encoding="utf-8")
     found = re.findall(r"<h2>([^<]*)</h2>", html)
     assert found == [
@@ -288,14 +299,80 @@ def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it(
 
 
 def test_another_pick_is_judged_as_it_is(fitted: SubsetSelector) -> None:
-    picked = clone(fitted).fit(X[TRAIN], Y[TRAIN]).repick("parsimonious")
-    head = picked.judge(X[TRAIN], Y[TRAIN], test=(X[TEST], Y[TEST]))
+    picked = clone(fitted).fit(*ROWS).repick("parsimonious")
+    head = picked.judge(*ROWS, test=UNSEEN)
     assert (head.n_features, len(head.evidence)) == (len(picked.subset_), 1)
     chosen = GaussianNB().fit(X[TRAIN][picked.subset_], Y[TRAIN])
     score = chosen.score(X[TEST][picked.subset_], Y[TEST])
     assert head.evidence[0].chosen == pytest.approx(score)
     with pytest.raises(DataError, match="X has other columns"):
         picked.judge(X.rename(columns={"ash": "dust"}), Y, test=(X, Y))
+
+
+def test_the_chosen_setting_of_the_model_is_judged() -> None:
+    tree = DecisionTreeClassifier(random_state=0, max_depth=1)
+    fitted = SubsetSelector(tree, param_grid={"max_depth": [4, 5]}, epochs=8, cv=3)
+    fitted.fit(*ROWS)
+    evidence = fitted.judge(*ROWS, test=UNSEEN).evidence[0]
+    model = DecisionTreeClassifier(random_state=0, **fitted.best_params_)
+    columns = sorted(X.columns)
+    expected = model.fit(X[TRAIN][columns], Y[TRAIN]).score(X[TEST][columns], Y[TEST])
+    assert evidence.everything == pytest.approx(expected)
+
+
+def test_models_are_not_judged_without_what_fit_passed_to_them() -> None:
+    class Extra(GaussianNB):
+        def fit(self, X: Any, y: Any, extra: Any = None) -> Any:
+            return super().fit(X, y)
+
+    extra = np.ones(TRAIN.sum())
+    fitted = SubsetSelector(Extra(), **BRIEF).fit(*ROWS, extra=extra)
+    with pytest.raises(InputError, match="without 'extra'"):
+        fitted.judge(*ROWS, test=UNSEEN, extra=extra)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "name", "value"),
+    [
+        (make_scorer(recall_score), "recall_score", recall_score),
+        (
+            make_scorer(mean_squared_error, greater_is_better=False),
+            "negative_mean_squared_error",
+            lambda truth, guess: -mean_squared_error(truth, guess),
+        ),
+    ],
+)
+def test_a_scorer_of_the_user_judges_unseen_rows(scorer: Any, name: str, value: Any) -> None:
+    fitted = SubsetSelector(GaussianNB(), scoring=scorer, **BRIEF).fit(*CANCER)
+    evidence = fitted.judge(*CANCER, test=CANCER_UNSEEN).evidence[0]
+    columns = sorted(fitted.subset_)
+    model = GaussianNB().fit(CANCER[0][columns], CANCER[1])
+    assert evidence.metric == name
+    assert evidence.chosen == pytest.approx(
+        value(CANCER_UNSEEN[1], model.predict(CANCER_UNSEEN[0][columns]))
+    )
+    assert evidence.low <= evidence.chosen - evidence.everything <= evidence.high
+
+
+def test_a_scorer_that_may_read_the_rows_is_named_where_another_metric_judges() -> None:
+    def by_radius(model: Any, rows: Any, target: Any) -> float:
+        return float(-np.abs(model.predict(rows) - target).mean())
+
+    fitted = SubsetSelector(GaussianNB(), scoring=by_radius, **BRIEF).fit(*CANCER)
+    head = fitted.judge(*CANCER, test=CANCER_UNSEEN)
+    assert "143 unseen rows, in another metric than 'by_radius'" in str(head)
+
+
+def test_a_fit_hashes_the_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[pd.DataFrame] = []
+    column_bytes = swarm.problem.fingerprint._column_bytes
+    monkeypatch.setattr(
+        swarm.problem.fingerprint,
+        "_column_bytes",
+        lambda table: (hashed.append(table), column_bytes(table))[1],
+    )
+    SubsetSelector(GaussianNB(), **BRIEF).fit(*WINE)
+    assert len(hashed) == 1
 
 
 def test_rows_that_can_show_nothing_are_refused_in_one_sentence(fitted: SubsetSelector) -> None:
@@ -305,12 +382,16 @@ def test_rows_that_can_show_nothing_are_refused_in_one_sentence(fitted: SubsetSe
         (X[TEST], "test must be a pair of rows and their target"),
         ((X[TEST], None), "test must be a pair of rows and their target"),
         ((X[TEST], Y[TEST][:5]), "60 rows of features but 5 of the target"),
-        ((X[TRAIN], Y[TRAIN]), "118 of 118 test rows are rows of the fit"),
+        (ROWS, "118 of 118 test rows are rows of the fit"),
+        ((X[::-1], Y[::-1]), "118 of 178 test rows are rows of the fit"),
         ((X[TEST].drop(columns="ash"), Y[TEST]), "the test rows have no column 'ash'"),
         ((gaps, Y[TEST]), "column 'proline' has .* missing values, which GaussianNB does not"),
     ):
         with pytest.raises((InputError, DataError), match=sentence):
-            fitted.judge(X[TRAIN], Y[TRAIN], test=test)
+            fitted.judge(*ROWS, test=test)
+    for rows, target in (UNSEEN, (X[TRAIN], 1 - Y[TRAIN])):
+        with pytest.raises(DataError, match="differ from those of the fit"):
+            fitted.judge(rows, target, test=UNSEEN)
     groups = SubsetSelector(KMeans(2, n_init=1), epochs=1).fit(X[TRAIN])
     with pytest.raises(InputError, match="without a target cannot be compared"):
         groups.judge(X[TRAIN], None, test=(X[TEST], None))

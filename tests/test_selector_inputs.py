@@ -1,4 +1,4 @@
-"""Claims on what a selector takes: any table, any target, inside any other estimator."""
+"""Claims on what a selector takes: any table, any target, any model, inside any other estimator."""
 
 from __future__ import annotations
 
@@ -11,21 +11,45 @@ import pytest
 import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.datasets import make_multilabel_classification
+from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import (
+    load_wine,
+    make_blobs,
+    make_classification,
+    make_multilabel_classification,
+)
+from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.impute import SimpleImputer
-from sklearn.metrics import accuracy_score, make_scorer
-from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import (
+    accuracy_score,
+    make_scorer,
+    silhouette_score,
+)
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-import swarm.selector.tables
+import swarm.problem.fingerprint
+import swarm.selector.inputs
 from swarm import MLkNN, SubsetSelector
-from swarm.errors import ConfigError, DataError
+from swarm.errors import ConfigError, DataError, InputError
+from swarm.problem.models import describe
+from swarm.problem.problem import Problem
 from tests.selecting import BRIEF, TREES, WINE
 from tests.test_archive import run_python
 
@@ -68,19 +92,14 @@ def test_dtypes_of_a_table_reach_the_model_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-def test_an_array_reaches_the_model_as_an_array(dtype: str) -> None:
+def test_an_array_reaches_the_model_and_the_steps_of_a_pipeline_as_an_array(dtype: str) -> None:
     X, y = WINE[0].to_numpy().astype(dtype), WINE[1].to_numpy()
     Witness.seen.clear()
     SubsetSelector(Witness(), **BRIEF).fit(X, y)
     assert Witness.seen == {f"ndarray of {dtype}"}
-
-
-def test_an_array_reaches_the_steps_of_a_pipeline_too() -> None:
-    X, y = WINE[0].to_numpy(), WINE[1].to_numpy()
-    Witness.seen.clear()
     model = make_pipeline(FunctionTransformer(_twice), Witness())
     SubsetSelector(model, **BRIEF).fit(X.tolist(), y)
-    assert Witness.seen == {"ndarray of float64"}
+    assert "ndarray of float64" in Witness.seen
 
 
 def _twice(X: Any) -> Any:
@@ -117,7 +136,7 @@ def test_sparse_gives_the_answer_of_dense(kind: Any, monkeypatch: pytest.MonkeyP
     assert np.array_equal(chosen.toarray(), dense.transform(X))
     back = selector.inverse_transform(chosen)
     assert np.array_equal(back.toarray(), dense.inverse_transform(dense.transform(X)))
-    monkeypatch.setattr(swarm.selector.tables.os, "sysconf", lambda _: 1)
+    monkeypatch.setattr(swarm.selector.inputs.os, "sysconf", lambda _: 1)
     with pytest.raises(DataError, match=r"takes 0 GB once dense.*drop columns"):
         selector.fit(thin, y)
 
@@ -323,3 +342,240 @@ def test_columns_of_one_name_are_refused() -> None:
     twice = X.set_axis(["ash", "ash", *X.columns[2:]], axis=1)
     with pytest.raises(DataError, match="column 'ash' appears more than once"):
         SubsetSelector(GaussianNB(), **BRIEF).fit(twice, y)
+
+
+SFS: dict[str, Any] = {"strategy": "sfs", "size": 2}
+
+
+@pytest.fixture(scope="module")
+def blobs() -> Any:
+    return make_blobs(90, n_features=5, centers=3, random_state=0)[0]
+
+
+def silhouette(model: Any, X: Any) -> float:
+    return float(silhouette_score(X, model.predict(X)))
+
+
+class TestWithoutATarget:
+    @pytest.mark.parametrize(("scoring", "strategy"), [(None, "sfs"), (silhouette, "sbs")])
+    def test_it_chooses_what_scikit_learn_chooses(
+        self, blobs: Any, scoring: Any, strategy: str
+    ) -> None:
+        model = KMeans(3, n_init=2, random_state=0)
+        expected = SequentialFeatureSelector(
+            model,
+            n_features_to_select=2,
+            scoring=scoring,
+            cv=KFold(3),
+            direction="forward" if strategy == "sfs" else "backward",
+        ).fit(blobs)
+        options: dict[str, Any] = {"strategy": strategy, "size": 2, "cv": KFold(3)}
+        selector = SubsetSelector(model, scoring=scoring, **options).fit(blobs)
+        assert np.array_equal(selector.get_support(), expected.get_support())
+        assert selector.importances_.isna().all()
+
+    @pytest.mark.parametrize(
+        ("model", "options"),
+        [
+            (PCA(1), {"epochs": 2}),
+            (make_pipeline(StandardScaler(), KMeans(2, n_init=1)), {"strategy": "rfe"}),
+        ],
+    )
+    def test_other_models_and_searches_do_as_well(
+        self, blobs: Any, model: Any, options: Any
+    ) -> None:
+        selector = SubsetSelector(model, cv=3, **options)
+        table = pd.DataFrame(blobs, columns=list("abcde"))
+        assert selector.fit_transform(table).shape == (90, len(selector.subset_))
+        scores = cross_val_score(
+            Problem.build(table, None, model).estimator,
+            table[selector.subset_],
+            cv=KFold(3, shuffle=True, random_state=0),
+        )
+        assert selector.cost_ == pytest.approx(-scores.mean())
+
+    def test_an_archive_knows_it_again(self, blobs: Any, tmp_path: Any) -> None:
+        options = {"archive": f"sqlite:///{tmp_path / 'a.db'}", **SFS}
+        paid = [
+            SubsetSelector(KMeans(2, n_init=1), **options).fit(blobs).result_.work["fits"].sum()
+            for _ in range(2)
+        ]
+        assert paid[0] > paid[1] == 0
+
+    @pytest.mark.parametrize(
+        ("model", "options", "words"),
+        [
+            (GaussianNB(), {}, "requires y to be passed"),
+            (KMeans(2), {"scoring": "accuracy"}, "'accuracy' needs a target"),
+            (KMeans(2), {"strategy": "mlaco"}, "'mlaco' needs a target"),
+            (KMeans(2), {"importance": "mutual_information"}, "the task 'unsupervised'"),
+        ],
+    )
+    def test_what_needs_one_says_so(self, blobs: Any, model: Any, options: Any, words: str) -> None:
+        with pytest.raises(InputError, match=words):
+            SubsetSelector(model, **options).fit(blobs)
+
+
+class TestManyClasses:
+    def test_whole_numbers_are_classes_to_a_classifier(self) -> None:
+        y = np.repeat(np.arange(25), 4)
+        X = np.random.default_rng(0).normal(size=(100, 6))
+        X[:, 2] += y
+        options: dict[str, Any] = {**SFS, "size": 1, "cv": StratifiedKFold(4)}
+        for target in (y, y.astype(float), pd.Series(y)):
+            selector = SubsetSelector(KNeighborsClassifier(1), **options).fit(X, target)
+            assert selector.subset_ == ["x2"]
+            assert selector.cost_ < 0.9
+
+    def test_fractions_are_still_refused_and_numbers_are_numbers_to_a_regressor(self) -> None:
+        X = np.random.default_rng(0).normal(size=(100, 3))
+        with pytest.raises(DataError, match="is a classifier; use a regressor"):
+            SubsetSelector(GaussianNB(), **SFS).fit(X, X[:, 0])
+        y = np.repeat(np.arange(25), 4)
+        selector = SubsetSelector(Ridge(), cv=KFold(3), **SFS).fit(X, y)
+        scores = cross_val_score(Ridge(), X[:, selector.get_support()], y, cv=3, scoring="r2")
+        assert selector.cost_ == pytest.approx(1 - scores.mean())
+
+
+class TestSeveralOutputs:
+    @pytest.mark.parametrize("model", [LinearRegression(), MultiOutputRegressor(Ridge())])
+    def test_of_numbers(self, model: Any) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(80, 6))
+        Y = X[:, [1, 4]] * 3 + rng.normal(size=(80, 2))
+        expected = SequentialFeatureSelector(model, n_features_to_select=2, cv=KFold(4)).fit(X, Y)
+        selector = SubsetSelector(model, cv=KFold(4), **SFS).fit(X, pd.DataFrame(Y))
+        assert np.array_equal(selector.get_support(), expected.get_support())
+        scores = cross_val_score(model, selector.transform(X), Y, cv=KFold(4))
+        assert selector.cost_ == pytest.approx(1 - scores.mean())
+        assert SubsetSelector(model, epochs=2).fit(X, Y).cost_ < 0.5
+
+    def test_of_classes(self) -> None:
+        X, y = make_classification(90, 6, n_informative=4, n_classes=3, random_state=0)
+        Y = np.column_stack([y, (y + 1) % 3])
+        model = DecisionTreeClassifier(max_depth=3, random_state=0)
+        selector = SubsetSelector(model, cv=KFold(3), **SFS).fit(X, Y)
+        costs = []
+        for train, test in KFold(3).split(X):
+            chosen = X[:, selector.get_support()]
+            found = model.fit(chosen[train], Y[train]).predict(chosen[test])
+            costs.append(1 - (found == Y[test]).all(axis=1).mean())
+        assert selector.cost_ == pytest.approx(np.mean(costs))
+        # Archives contain this path, in the fingerprints of such problems.
+        scorer = describe(selector._evaluated.scoring.scorer)
+        assert scorer == "swarm.selector.defaults.subset_accuracy"
+        text = np.array(["a", "b", "c"])[Y]
+        assert SubsetSelector(model, cv=KFold(3), **SFS).fit(X, text).cost_ == selector.cost_
+
+
+class TestScorersAndEstimators:
+    @pytest.mark.parametrize("model", [PCA(1), make_pipeline(StandardScaler(), PCA(1))])
+    def test_what_predicts_nothing_is_refused_before_any_fit(self, model: Any) -> None:
+        X, y = make_classification(60, 6, random_state=0)
+        with pytest.raises(ConfigError, match="no method 'predict', which is needed to score"):
+            SubsetSelector(model, **SFS).fit(X, y)
+        chosen = SubsetSelector(model, scoring=_explained, **SFS).fit(X, y)
+        assert len(chosen.subset_) == 2
+
+    def test_an_estimator_without_get_params_is_copied(self) -> None:
+        X, y = make_classification(60, 6, random_state=0)
+        model = Plain(offset=0.0)
+        selector = SubsetSelector(model, scoring=_accuracy, cv=3, **SFS).fit(X, y)
+        assert selector.cost_ < -0.8
+        assert not hasattr(model, "means_")
+        table = pd.DataFrame(X).add_prefix("x")
+        first, second = (Problem.build(table, y, Plain(offset)) for offset in (0, 1))
+        assert first.fingerprint() != second.fingerprint()
+
+
+def _accuracy(model: Any, X: Any, y: Any) -> float:
+    return float((model.predict(X) == y).mean())
+
+
+def _explained(model: Any, X: Any, y: Any) -> float:
+    return float(np.var(model.transform(X)))
+
+
+class Plain:
+    """A classifier that knows nothing of scikit-learn."""
+
+    def __init__(self, offset: float) -> None:
+        self.offset = offset
+
+    def fit(self, X: Any, y: Any) -> Plain:
+        self.means_ = {label: np.asarray(X)[y == label].mean(axis=0) for label in np.unique(y)}
+        return self
+
+    def predict(self, X: Any) -> Any:
+        labels = list(self.means_)
+        far = [((np.asarray(X) - self.means_[label] - self.offset) ** 2).sum(1) for label in labels]
+        return np.array(labels)[np.argmin(far, axis=0)]
+
+
+def test_a_number_of_folds_divides_no_group() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(60), 5)
+    rows = rng.normal(size=(60, 4))[groups] + 0.01 * rng.normal(size=(300, 4))
+    noise = rng.integers(0, 2, 60)[groups]
+    nearest = SubsetSelector(KNeighborsClassifier(1), epochs=2, confirm=True)
+    nearest.fit(rows, noise, groups=groups)
+    # Without groups, a near copy of each row is in the training rows: a cost of 0.
+    assert nearest.cost_ > 0.2
+    assert nearest.confirmation_.cost > 0.2
+
+
+def test_a_class_rarer_than_the_folds_is_a_warning() -> None:
+    wine, kinds = load_wine(return_X_y=True)
+    kept = np.flatnonzero((kinds != 2) | (np.cumsum(kinds == 2) <= 4))
+    with pytest.warns(UserWarning, match="least populated class") as told:
+        fitted = SubsetSelector(GaussianNB(), epochs=2, confirm=True).fit(wine[kept], kinds[kept])
+    assert len([each for each in told if "least populated" in str(each.message)]) == 1
+    assert fitted.confirmation_ is not None
+
+
+def test_several_targets_are_refused_before_a_model_of_one_is_trained() -> None:
+    rows, labels = make_multilabel_classification(60, 5, n_classes=3, random_state=0)
+    for model in (GaussianNB(), make_pipeline(StandardScaler(), GaussianNB())):
+        with pytest.raises(DataError, match="GaussianNB predicts one"):
+            SubsetSelector(model, **BRIEF).fit(rows, labels)
+    assert SubsetSelector(KNeighborsClassifier(), **BRIEF).fit(rows, labels).subset_
+
+
+def test_a_column_transformer_gets_the_columns_of_the_subset() -> None:
+    X, y = WINE
+    rng = np.random.default_rng(0)
+    table = X.iloc[:, :5].assign(city=pd.Categorical(rng.choice(list("abc"), len(X))))
+    by_name = ColumnTransformer(
+        [
+            ("numbers", StandardScaler(), slice("alcohol", "magnesium")),
+            ("city", OneHotEncoder(), ["city"]),
+        ]
+    )
+    by_place = ColumnTransformer(
+        [("numbers", StandardScaler(), [0, 1, 2, 3, 4]), ("city", OneHotEncoder(), [5])]
+    )
+    found = []
+    for transformer in (by_name, by_place):
+        model = make_pipeline(transformer, LogisticRegression())
+        fitted = SubsetSelector(model, strategy="sfs", size=2, cv=3).fit(table, y)
+        found.append((fitted.subset_, fitted.cost_))
+    assert found[0] == found[1]
+    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    alone = SubsetSelector(scaled, strategy="sfs", size=2, cv=3).fit(table.iloc[:, :5], y)
+    assert found[0][1] <= alone.cost_
+
+
+def test_a_single_column_of_a_transformer_is_refused() -> None:
+    model = make_pipeline(
+        ColumnTransformer([("scale", StandardScaler(), "alcohol")]), LogisticRegression()
+    )
+    with pytest.raises(ConfigError, match="pass a list, \\['alcohol'\\]"):
+        SubsetSelector(model, **BRIEF).fit(*WINE)
+
+
+def test_numbers_that_are_names_and_no_positions_constrain_nothing() -> None:
+    X, y = WINE
+    turned = X.iloc[:, :4].set_axis([3, 2, 1, 0], axis=1)
+    with pytest.raises(DataError, match="fixed may mean names or positions"):
+        SubsetSelector(GaussianNB(), fixed=[0], **BRIEF).fit(turned, y)
+    assert SubsetSelector(GaussianNB(), **BRIEF).fit(turned, y).subset_

@@ -1,10 +1,13 @@
-"""Claims on a selector while it is being fitted: interrupted, watched, stopped."""
+"""Claims on a selector while it is being fitted: interrupted, watched, stopped, resumed."""
 
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
+import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,11 +18,13 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from swarm import SubsetSelector
 from swarm.problem.problem import Problem
 from tests.selecting import BRIEF as SHORT
-from tests.selecting import WINE
+from tests.selecting import IRIS, WINE
 
 BRIEF: dict[str, Any] = {**SHORT, "epochs": 6}
 
@@ -32,9 +37,14 @@ def heeded() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def ctrl_c(record: Any, _state: Any) -> None:
-    if record.epoch == 3:
-        signal.raise_signal(signal.SIGINT)
+def press_at(epoch: int) -> Any:
+    """Press Ctrl-C after an epoch."""
+
+    def press(record: Any, state: Any) -> None:
+        if record.epoch == epoch:
+            signal.raise_signal(signal.SIGINT)
+
+    return press
 
 
 class Impatient:
@@ -52,7 +62,7 @@ class Impatient:
 
 def test_ctrl_c_leaves_a_usable_selector_and_says_so() -> None:
     X, y = WINE
-    selector = SubsetSelector(GaussianNB(), callbacks=[ctrl_c], **BRIEF)
+    selector = SubsetSelector(GaussianNB(), callbacks=[press_at(3)], **BRIEF)
     with pytest.warns(UserWarning, match="interrupted after 3 finished epochs"):
         selector.fit(X, y)
     assert selector.interrupted_
@@ -159,3 +169,51 @@ def test_it_is_quiet_unless_asked(
     assert "epoch 6/6" in terminal.getvalue()
     assert f"best cost {best:.5f}" in terminal.getvalue()
     assert np.isfinite(best)
+
+
+def test_a_search_that_did_not_reach_the_requested_size_says_so() -> None:
+    model = KNeighborsClassifier(4)
+    selector = SubsetSelector(model, strategy="sbs", size=1, callbacks=[press_at(2)])
+    words = r"after 2 finished epochs.*; the search did not reach the requested size 1$"
+    with pytest.warns(UserWarning, match=words):
+        selector.fit(*IRIS)
+    assert len(selector.subset_) == 3
+    table = selector.metric_table()
+    assert table.index.tolist() == [3, 4]
+    assert selector.cost_ == table["cost"].min() == selector.pareto_["cost"].min()
+    assert selector.repick("parsimonious").cost_ in table["cost"].tolist()
+    with pytest.warns(UserWarning, match="interrupted") as said:
+        SubsetSelector(model, strategy="sfs", size=(2, 4), callbacks=[press_at(2)]).fit(*IRIS)
+    assert "requested" not in str(said[0].message)
+
+
+@pytest.mark.parametrize("strategy", ["sbs", "rfe"])
+def test_a_budget_that_ends_before_the_size_is_reached_is_told(strategy: str) -> None:
+    limit = {"sbs": {"fits": 100}, "rfe": {"epochs": 2}}[strategy]
+    with pytest.warns(UserWarning, match="did not reach the requested size 5"):
+        SubsetSelector(DecisionTreeClassifier(), strategy=strategy, size=5, cv=3, **limit).fit(
+            *WINE
+        )
+
+
+def test_an_archive_may_be_a_path(tmp_path: Any) -> None:
+    file = tmp_path / "b.db"
+    first = SubsetSelector(GaussianNB(), archive=file, **SHORT).fit(*WINE)
+    again = SubsetSelector(GaussianNB(), archive=f"sqlite:///{file}", **SHORT).fit(*WINE)
+    assert (first.result_.work["fits"].sum() > 0, again.result_.work["fits"].sum()) == (True, 0)
+
+
+def test_ctrl_c_loses_no_evaluation_in_memory() -> None:
+    rng = np.random.default_rng(0)
+
+    def press(record: Any, state: Any) -> None:
+        if record.epoch == 1:
+            delay = float(rng.uniform(0.0, 0.05))
+            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    for _ in range(12):
+        selector = SubsetSelector(GaussianNB(), epochs=10**6, seconds=60, cv=3, callbacks=[press])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            selector.fit(*WINE)
+        assert selector.interrupted_

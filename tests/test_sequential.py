@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm.errors import ConfigError, SpaceError
+from swarm.errors import SpaceError
+from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.search.driver import run
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make
-from swarm.strategies.operators.add_drop import begin, follow, next_sets
 from swarm.strategies.operators.sequential import (
     additions,
+    answer_sizes,
     first_of_size,
     is_better,
     removals,
     within_one_error,
 )
-from swarm.strategies.operators.subset_size import answer_sizes
 from swarm.testing.planted import Planted, make_search, plain_space, planted, spaces
 from tests.fakes import calm
 
@@ -201,27 +201,11 @@ class TestSize:
         state = strategy.start(evaluator.space, None, np.random.default_rng(0))
         answers = []
         while not strategy.finished(state):
-            proposal = next_sets(state)
+            state, proposal = strategy.propose(state, np.random.default_rng(0))
             done = evaluator.evaluate(proposal.masks, proposal.incumbents, np.arange(3))
-            state = follow(state, proposal, done)
+            state = strategy.observe(state, proposal, done)
             answers.append(state.members.answer)
         assert answers == [None, None, 0]
-
-    @pytest.mark.parametrize(
-        ("size", "words"),
-        [
-            (0, "size must be >= 1, got 0"),
-            (True, "size must be a number, got True"),
-            (2.5, "size must be a whole number, got 2.5"),
-            ("most", "'best' or 'parsimonious', got 'most'"),
-            ((3, 2), "min <= max"),
-            ((1, 2, 3), "got 3 numbers"),
-            ([0, 2], "smallest size must be >= 1"),
-        ],
-    )
-    def test_a_size_that_is_none_is_refused(self, size: Any, words: str) -> None:
-        with pytest.raises(ConfigError, match=words.replace("(", r"\(")):
-            make("sfs", {"size": size})
 
     @pytest.mark.parametrize(
         ("size", "words"),
@@ -237,9 +221,9 @@ class TestSize:
         self, size: Any, words: str
     ) -> None:
         space = plain_space(8, fixed=["x0", "x1"], forbidden=["x6", "x7"], min_size=3, max_size=5)
-        for forward in (True, False):
+        for name in (*NAMES, "ranked", "rfe")[: None if isinstance(size, int) else 4]:
             with pytest.raises(SpaceError, match=words):
-                begin(space, size, forward=forward, must_beat=None)
+                make(name, {"size": size}).start(space, Hints(), np.random.default_rng(0))
 
     def test_a_range_is_cut_to_the_bounds_of_the_space(self) -> None:
         space = plain_space(8, min_size=3, max_size=5)

@@ -39,8 +39,8 @@ class Served:
     def said(self) -> str:
         return self._log.read_text()
 
-    def trigger(self, deployment: str, **parameters: Any) -> Any:
-        """Start a run; return its id."""
+    def wait_for(self, deployment: str) -> None:
+        """Wait until the server knows a deployment."""
 
         def is_there() -> bool:
             with get_client(sync_client=True) as api, contextlib.suppress(ObjectNotFound):
@@ -48,6 +48,10 @@ class Served:
             return False
 
         assert happens(is_there, 60), self.said()
+
+    def trigger(self, deployment: str, **parameters: Any) -> Any:
+        """Start a run; return its id."""
+        self.wait_for(deployment)
         with get_client(sync_client=True) as api:
             made = api.read_deployment_by_name(deployment)
             return api.create_flow_run_from_deployment(made.id, parameters=parameters).id
@@ -62,9 +66,11 @@ class Served:
 
 
 @contextmanager
-def serving(bench: Bench, address: str, mapping: dict[str, Any]) -> Iterator[Served]:
+def serving(
+    bench: Bench, address: str, mapping: dict[str, Any], schedule: dict[str, str] = CRON
+) -> Iterator[Served]:
     file = bench.folder / "served.yaml"
-    file.write_text(yaml.safe_dump(mapping | {"schedule": CRON}), encoding="utf-8")
+    file.write_text(yaml.safe_dump(mapping | {"schedule": schedule}), encoding="utf-8")
     log = bench.folder / "serve.log"
     env = {**os.environ, "PREFECT_API_URL": address, "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
     command = [sys.executable, "-m", "flows.cli", "serve", str(file)]

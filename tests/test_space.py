@@ -36,10 +36,11 @@ def test_mask_is_the_inverse_of_subset(space: SearchSpace, data: st.DataObject) 
     assert np.array_equal(space.mask(space.subset(mask)), mask)
 
 
-def test_a_group_is_named_by_its_name_or_by_all_its_features() -> None:
+def test_a_group_is_named_by_its_name_or_by_all_its_features_and_adds_up_their_values() -> None:
     for names in (["colour"], ["blue", "red", "green"]):
         space = SearchSpace.build(COLUMNS, groups=COLOURS, fixed=names)
         assert space.fixed.tolist() == [False, True, False]
+    assert space.by_unit(np.array([1.0, 2.0, 4.0]), [1, 2, 4]).tolist() == [0.0, 5.0, 2.0]
 
 
 def test_fixed_units_raise_the_lower_bound_and_are_read_only() -> None:
@@ -47,12 +48,6 @@ def test_fixed_units_raise_the_lower_bound_and_are_read_only() -> None:
     assert space.min_size == 2
     assert not space.fixed.flags.writeable
     assert not space.forbidden.flags.writeable
-
-
-def test_values_of_columns_add_up_within_units() -> None:
-    space = SearchSpace.build(COLUMNS, groups=COLOURS)
-    by_unit = space.by_unit(np.array([1.0, 2.0, 4.0]), [1, 2, 4])
-    assert by_unit.tolist() == [0.0, 5.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -105,20 +100,13 @@ def test_repair_obeys_keeps_what_obeys_and_changes_as_little_as_possible(
     assert np.array_equal((masks != repaired).sum(axis=1), least)
 
 
-def test_repair_draws_nothing_for_masks_that_obey() -> None:
-    space = plain_space(6, min_size=2)
-    rng = np.random.default_rng(5)
-    space.repair(np.ones((4, 6), dtype=bool), rng)
-    assert rng.random() == np.random.default_rng(5).random()
-
-
-def test_repair_reaches_every_unit_alike() -> None:
-    space = plain_space(5, max_size=1)
+def test_repair_draws_nothing_for_masks_that_obey_and_reaches_every_unit_alike() -> None:
     rng = np.random.default_rng(0)
-    share = space.repair(np.zeros((5000, 5), dtype=bool), rng).mean(axis=0)
-    assert np.allclose(share, 0.2, atol=0.02)
-    share = space.repair(np.ones((5000, 5), dtype=bool), rng).mean(axis=0)
-    assert np.allclose(share, 0.2, atol=0.02)
+    plain_space(6, min_size=2).repair(np.ones((4, 6), dtype=bool), rng)
+    assert rng.random() == np.random.default_rng(0).random()
+    for start in (np.zeros((5000, 5), dtype=bool), np.ones((5000, 5), dtype=bool)):
+        share = plain_space(5, max_size=1).repair(start, rng).mean(axis=0)
+        assert np.allclose(share, 0.2, atol=0.02)
 
 
 @calm

@@ -49,31 +49,23 @@ def test_every_split_partitions_the_rows_and_repeats_with_its_seed(data: st.Data
         assert made.time[one.train].max() < made.time[one.test].min()
 
 
-def test_stratified_keeps_the_class_shares() -> None:
-    rows = split(table(["a"] * 80 + ["b"] * 20), "stratified", test_size=0.25)
-    assert (len(rows.test), int((rows.test >= 80).sum())) == (25, 5)
-
-
-def test_a_seed_changes_the_split() -> None:
-    made = table(np.arange(50) % 2, groups=np.arange(50) // 2)
-    for kind in ("random", "stratified", "group"):
-        tests = {tuple(split(made, kind, seed=seed).test) for seed in range(4)}
-        assert len(tests) > 1, kind
-
-
 def test_rows_of_one_time_stay_together_at_the_cut_nearest_to_the_size() -> None:
     rows = split(table(range(10), time=[5, 1, 1, 2, 3, 3, 3, 3, 4, 0]), "time", test_size=0.3)
     assert rows.test.tolist() == [0, 8]
 
 
-def test_the_part_column_decides() -> None:
+def test_each_kind_takes_the_rows_that_it_promises() -> None:
+    rows = split(table(["a"] * 80 + ["b"] * 20), "stratified", test_size=0.25)
+    assert (len(rows.test), int((rows.test >= 80).sum())) == (25, 5)
     rows = split(table([0, 1, 0], part=["test", "train", "test"]), "column")
     assert (rows.train.tolist(), rows.test.tolist()) == ([1], [0, 2])
-
-
-def test_groups_of_a_regression_target_are_split_by_share_of_groups() -> None:
+    # Groups of a regression target by a share of the groups.
     made = table(np.linspace(0, 1, 100), groups=np.repeat(np.arange(10), 10))
     assert len(split(made, "group", test_size=0.3).test) == 30
+    made = table(np.arange(50) % 2, groups=np.arange(50) // 2)
+    for kind in ("random", "stratified", "group"):
+        tests = {tuple(split(made, kind, seed=seed).test) for seed in range(4)}
+        assert len(tests) > 1, kind
 
 
 @pytest.mark.parametrize(("name", "size"), [("musk_v2", 0.3), ("musk_v2", 0.2), ("lsvt", 0.3)])
@@ -100,23 +92,16 @@ def test_a_random_split_of_repeated_groups_warns_of_the_leak() -> None:
     assert not split(single, "random").findings
 
 
-def test_a_class_in_one_group_only_is_warned_about() -> None:
-    made = table(["a"] * 10 + ["b"] * 20, groups=[0] * 10 + [1, 2] * 10)
-    assert "row is of class 'a'" in str(split(made, "group").findings[0])
-
-
-@pytest.mark.parametrize("kind", ["time", "column", "random"])
-def test_a_class_missing_from_a_side_is_warned_about_whatever_the_split(kind: str) -> None:
+def test_a_class_missing_from_a_side_is_warned_about_whatever_the_split() -> None:
     part = ["train"] * 70 + ["test"] * 30
     made = table(["a", "b"] * 35 + ["b"] * 29 + ["c"], time=np.arange(100), part=part)
-    if kind == "random":
-        made = table(["a"] * 100 + ["c"])
-    texts = [each.text for each in split(made, kind).findings]
-    if kind == "random":
-        assert len(texts) == 1
-        assert "row is of class 'c'" in texts[0]
-    else:
+    for kind in ("time", "column"):
+        texts = [each.text for each in split(made, kind).findings]
         assert texts == ["no training row is of class 'c'", "no test row is of class 'a'"]
+    (alone,) = split(table(["a"] * 100 + ["c"]), "random").findings
+    assert "row is of class 'c'" in alone.text
+    made = table(["a"] * 10 + ["b"] * 20, groups=[0] * 10 + [1, 2] * 10)
+    assert "row is of class 'a'" in str(split(made, "group").findings[0])
 
 
 @pytest.mark.parametrize(

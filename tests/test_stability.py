@@ -43,21 +43,24 @@ def test_the_index_is_fleiss_kappa_as_the_paper_proves(seed):
     assert nogueira(masks).index == pytest.approx(kappa(masks))
 
 
-def test_the_variance_is_that_of_the_delta_method_by_brute_force():
+@pytest.mark.parametrize("stable", [False, True])
+def test_the_variance_is_that_of_the_delta_method_by_brute_force(stable):
     # Perturbing the weight of one subset moves the index as the paper's phi_i says.
-    masks = (np.random.default_rng(5).random((200, 9)) < 0.35).astype(float)
+    rng = np.random.default_rng(4)
+    masks = rng.random((300, 9)) < (np.array([0.95] * 2 + [0.05] * 7) if stable else 0.35)
+    # Sizes differ.
+    masks |= stable & (rng.random((300, 1)) < 0.2) & (np.arange(9) < 6)
 
     def weighted(weights):
-        p, k = weights @ masks, (weights @ masks.sum(axis=1)) / masks.shape[1]
-        return 1 - (p * (1 - p)).mean() / (k * (1 - k))
+        p = weights @ masks
+        return 1 - (p * (1 - p)).mean() / (p.mean() * (1 - p.mean()))
 
     n, step = len(masks), 1e-6
     even = np.full(n, 1 / n)
-    influence = [
-        (weighted((1 - step) * even + step * np.eye(n)[i]) - weighted(even)) / step
-        for i in range(n)
-    ]
-    assert nogueira(masks).variance == pytest.approx(np.sum(np.square(influence)) / n**2, rel=0.02)
+    moved = [weighted((1 - step) * even + step * row) - weighted(even) for row in np.eye(n)]
+    expected = np.sum(np.square(np.array(moved) / step)) / n**2
+    assert (nogueira(masks).index > 0.5) == stable
+    assert nogueira(masks).variance == pytest.approx(expected, rel=0.02)
 
 
 def test_the_interval_covers_the_true_stability_about_as_often_as_it_says():

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from swarm.errors import InputError
-from swarm.report.agreement import agreement
+from swarm.problem.space import SearchSpace
 from swarm.report.comparison import ComparisonData, render_comparison
-from swarm.report.picks import one_se_limit, pick_by_rules
+from swarm.report.data import Agreement, one_se_limit, pick_by_rules
 from swarm.report.serialization import comparison_of, comparison_text, report_of, report_text
 from swarm.validation.comparison import compare
 from swarm.validation.stability import nogueira
@@ -67,7 +67,7 @@ def test_the_page_of_a_comparison_is_self_contained_and_can_be_made_again() -> N
     assert page.tags.count("svg") == 3
     assert len(html) < 400_000
     text = " ".join(" ".join(page.texts).split())
-    assert text.index("Lowest average rank by mean cost: multiswarm") < text.index("Friedman")
+    assert text.index("lowest average rank by mean cost: multiswarm") < text.index("Friedman")
     assert "<script>wine" in text
     first = data.comparison.summary.iloc[0]
     assert f"{first['mean_cost']:.5f} {first['sd_cost']:.5f}" in text
@@ -82,26 +82,24 @@ def test_picks_follow_the_rules_and_name_a_cheaper_subset_of_another_search() ->
     found = masks("1110", "1000", "1111", "1100")
     folds = np.array([[0.1, 0.3], [0.5, 0.7], [0.1, 0.2], [0.9, 0.7]])
 
-    def names(mask: np.ndarray) -> list[str]:
-        return [name for name, on in zip("abcd", mask, strict=True) if on]
-
-    answer = pick_by_rules(found[0], found, folds, names, found.sum(axis=1))
+    space = SearchSpace.build(list("abcd"))
+    answer = pick_by_rules(space, found[0], found, folds)
     assert [one.rule for one in answer] == ["best", "lowest", "parsimonious", "knee"]
     assert [len(one.features) for one in answer] == [3, 4, 3, 3]
     assert one_se_limit(answer) == pytest.approx(0.15 + 0.05)
     assert answer[0].error == pytest.approx(0.1)
-    alone = pick_by_rules(found[2], found, folds, names, found.sum(axis=1))
+    alone = pick_by_rules(space, found[2], found, folds)
     assert [one.rule for one in alone] == ["best", "parsimonious", "knee"]
-    straight = pick_by_rules(found[2], found[1:], folds[1:], names, found[1:].sum(axis=1))
+    straight = pick_by_rules(space, found[2], found[1:], folds[1:])
     assert [one.rule for one in straight] == ["best", "parsimonious"]
-    assert pick_by_rules(found[0], found[1:], folds[1:], names, found[1:].sum(axis=1)) == []
+    assert pick_by_rules(space, found[0], found[1:], folds[1:]) == []
     assert np.isnan(one_se_limit([]))
 
 
 def test_agreement_counts_only_what_could_differ() -> None:
     held = masks("11100", "11010", "11001")
     free = np.array([False, True, True, True, True])
-    found = agreement("abcde", held[0], held, held[:1], free)
+    found = Agreement.of(SearchSpace.build(list("abcde"), fixed=["a"]), held[0], held, held[:1])
     assert found.index == nogueira(held[:, free]).index
     assert found.overlap == pytest.approx(0.5)
     assert list(found.shares.index[:3]) == ["a", "b", "c"]
@@ -111,7 +109,7 @@ def test_agreement_counts_only_what_could_differ() -> None:
 
 def run_with(bench: Bench, files: dict[str, str], **tags: str) -> str:
     tracking = bench.tracking
-    run_id = tracking.start_run("r", {}, tags)
+    run_id = tracking.start_run("r", tags)
     for name, text in files.items():
         tracking.client.log_text(run_id, text, name)
     tracking.finish(run_id)

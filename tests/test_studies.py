@@ -13,12 +13,10 @@ import pandas as pd
 import pytest
 
 from conf.problem_sections import DataSection, FoldsSection, ModelSection, SplitSection
-from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
-from conf.schema import SelectConfig
+from conf.run_sections import BudgetSection, StrategySection
 from studies import bees, false_selections, musk, pays, two_d
 from studies.page import UnsupportedClaimError, render
-from studies.rows import COLUMNS, Rows
-from studies.runner import Part, facts_of, rows_of, run_study, section
+from studies.runner import COLUMNS, Part, Rows, configured, facts_of, rows_of, run_study, section
 from studies.tables import binned, complete, with_folds
 
 DOCS = Path(__file__).parents[1] / "docs" / "evidence"
@@ -31,14 +29,12 @@ def parts(tmp_path: Path) -> list[Part]:
     table = pd.DataFrame(rng.normal(size=(60, 6)), columns=[f"x{i}" for i in range(6)])
     table["target"] = (table["x0"] + table["x1"] + 0.5 * rng.normal(size=60) > 0).astype(int)
     table.to_parquet(tmp_path / "small.parquet", index=False)
-    config = SelectConfig(
-        name="small",
+    config = configured(
+        "small",
         data=DataSection(source="file", path=str(tmp_path / "small.parquet"), target="target"),
         model=ModelSection(estimator="sklearn.naive_bayes.GaussianNB"),
-        scoring="accuracy",
         folds=FoldsSection(kind="stratified", n_folds=3, seed=0),
         budget=BudgetSection(epochs=None, evaluations=40),
-        evaluation=EvaluationSection(n_jobs=1),
         split=SplitSection(kind="stratified", test_size=0.3, seed=0),
     )
     strategies = {name: StrategySection(name=name) for name in ("bpso", "full")}
@@ -48,15 +44,14 @@ def parts(tmp_path: Path) -> list[Part]:
 
 def found(out: Path) -> pd.DataFrame:
     """Rows without what depends on the clock."""
-    table = rows_of("small", out).read()
-    return table.drop(columns=["seconds_algorithm", "seconds_evaluation"])
+    return rows_of("small", out).read().drop(columns=["seconds_algorithm", "seconds_evaluation"])
 
 
 def test_a_row_is_back_to_the_last_bit_and_a_torn_one_costs_no_other(tmp_path: Path) -> None:
     rows = Rows(tmp_path / "deep" / "study.csv")
     row: dict[str, Any] = dict.fromkeys(COLUMNS, 0) | {"part": "nb", "dataset": "wine"}
-    row |= {"strategy": "bpso", "reason": "x", "plan": "012345678901"}
-    row |= {"cost": 0.1 + 0.2, "test_random": 1 / 3, "test_cost": float("nan")}
+    row |= {"strategy": "bpso", "reason": "x", "plan": "012345678901", "cost": 0.1 + 0.2}
+    row |= {"test_random": 1 / 3, "test_cost": float("nan")}
     for seed in (2, 0, 1):
         rows.append(row | {"seed": seed})
     whole = rows.path.read_bytes()
@@ -80,13 +75,12 @@ def test_a_row_is_back_to_the_last_bit_and_a_torn_one_costs_no_other(tmp_path: P
 def test_a_study_goes_on_after_a_kill_and_does_not_depend_on_workers(
     parts: list[Part], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append, written = Rows.append, []
+    append = Rows.append
 
     def dies(self: Rows, row: dict[str, Any]) -> None:
-        if len(written) == 2:
+        if len(self.done()) == 2:
             raise KeyboardInterrupt
         append(self, row)
-        written.append(row)
 
     one, two, work = tmp_path / "one", tmp_path / "two", tmp_path / "work"
     monkeypatch.setattr(Rows, "append", dies)
@@ -99,18 +93,17 @@ def test_a_study_goes_on_after_a_kill_and_does_not_depend_on_workers(
     table = found(one)
     pd.testing.assert_frame_equal(table, found(two))
     # All features draw nothing at random: one search stands for all seeds.
-    sizes = table.groupby(["part", "strategy"]).size()
-    assert sizes.to_dict() == dict(zip(sizes.index, (3, 1, 1, 1), strict=True))
-    tests = table.set_index("part")[["test_cost", "test_ensemble", "test_random"]]
-    assert tests.loc["judged"].notna().all(axis=None)
-    assert tests.loc["all"].isna().all(axis=None)
+    assert table.groupby(["part", "strategy"]).size().tolist() == [3, 1, 1, 1]
+    for name in ("test_cost", "test_ensemble", "test_random"):
+        assert (table[name].notna() == (table["part"] == "judged")).all()
     assert facts_of("small", one)["sets"]["small"]["rows"] == 60
     before = rows_of("small", one).path.read_bytes()
     run_study("small", parts, one, work, workers=1, verbosity=0)
     assert rows_of("small", one).path.read_bytes() == before
-    budget = BudgetSection(epochs=None, evaluations=10)
-    other = replace(parts[0], config=parts[0].config.model_copy(update={"budget": budget}))
-    run_study("small", [replace(other, seeds=(0,))], one, work, workers=1, verbosity=0)
+    # Another budget is another search, and the rows of other seeds stay.
+    config = parts[0].config.model_copy(update={"budget": BudgetSection(evaluations=10)})
+    other = replace(parts[0], config=config, seeds=(0,))
+    run_study("small", [other], one, work, workers=1, verbosity=0)
     swarm = found(one).query("part == 'all' and strategy == 'bpso'")
     assert swarm["evaluations"].tolist() == [10, 40, 40]
 
@@ -136,8 +129,7 @@ def test_gaps_are_filled_folds_hold_small_classes_and_bins_leave_labels_alone() 
     many.loc[many.index % 2 == 0, "b"] = np.nan
     assert len(complete(few)[0]) == 38
     filled, note = complete(many)
-    assert list(filled) == ["a", "b", "c", "target"]
-    assert filled.notna().all(axis=None)
+    assert (list(filled), filled.isna().any(axis=None)) == (["a", "b", "c", "target"], False)
     assert "1 empty or constant columns left out" in note
     assert with_folds(table, 10).query("target == 1")["fold"].nunique() == 4
     cut = binned(pd.DataFrame({"x": np.linspace(0, 1, 101), "label_a": np.linspace(0, 1, 101)}))
@@ -151,10 +143,8 @@ def test_a_page_is_what_its_rows_say(study: str) -> None:
     page, again = module.page_of(DOCS), f"python studies/{module.__name__[8:]}.py --page"
     text = render(study, page, DOCS)
     assert (DOCS / f"{study}.md").read_text() == text, again
-    shown = {f"{name}.svg" for name in page.figures}
-    assert set(re.findall(r"\]\(figures/([^)]+)\)", text)) == shown
-    for name in shown:
-        assert (DOCS / "figures" / name).exists(), again
+    assert set(re.findall(r"\]\(figures/([^)]+)\.svg\)", text)) == set(page.figures)
+    assert all((DOCS / "figures" / f"{name}.svg").exists() for name in page.figures), again
     for name, table in page.tables.items():
         stored = pd.read_csv(DOCS / "results" / f"{name}.csv")
         pd.testing.assert_frame_equal(table.reset_index(drop=True), stored, check_dtype=False)
@@ -181,11 +171,9 @@ def test_the_protocols_are_those_of_the_papers(parts: list[Part], tmp_path: Path
     assert {part.name for part in pays.parts(tmp_path, tmp_path)} == {"nb", "knn", "lightgbm"}
     (ablation,) = musk.parts(None, tmp_path)
     whole = ablation.strategies["whole"].params
-    changed = {
-        name: [key for key in one.params if one.params[key] != whole.get(key)]
-        for name, one in ablation.strategies.items()
-    }
-    assert all(len(keys) == (name != "whole") for name, keys in changed.items())
+    for name, one in ablation.strategies.items():
+        changed = [key for key in one.params if one.params[key] != whole.get(key)]
+        assert len(changed) == (name != "whole")
 
 
 def test_a_simulated_target_depends_on_its_columns_alone() -> None:
@@ -194,13 +182,8 @@ def test_a_simulated_target_depends_on_its_columns_alone() -> None:
     features["a2"] = features["a"] + 0.1 * rng.normal(size=2000)
     found = false_selections.simulate(features, False, seed=1)
     tells = features.corrwith(found.table.target).abs()
-    assert len(found.true) == 5
-    assert tells[found.true].min() > 0.1
-    others = tells.drop([*found.true, *found.related])
-    assert others.max() < 0.08
+    assert (len(found.true), tells[found.true].min() > 0.1) == (5, True)
+    assert tells.drop([*found.true, *found.related]).max() < 0.08
     # A copy is related, unless it is shuffled.
-    pair = {"a", "a2"}
-    assert len(pair & {*found.true, *found.related}) != 1
+    assert len({"a", "a2"} & {*found.true, *found.related}) != 1
     assert not false_selections.simulate(features, True, seed=1).related
-    again = false_selections.simulate(features, False, seed=1)
-    assert again.table.target.equals(found.table.target)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from swarm.problem.hints import Hints
 from swarm.search.driver import run
-from swarm.strategies.ant_colony import AntColony
+from swarm.strategies.ant_colony import AntColony, deposit, walk
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.catfish import CatfishPso
 from swarm.strategies.chaotic import ChaoticPso, logistic
@@ -24,10 +24,8 @@ from swarm.strategies.genetic import Genetic
 from swarm.strategies.operators.continuous_swarm import coordinates
 from swarm.strategies.operators.genetics import crossover, fitness, mutate, select_parents
 from swarm.strategies.operators.memory import Memory
-from swarm.strategies.operators.pheromone import deposit, walk
 from swarm.strategies.pso42 import MixedStartPso
-from swarm.testing.planted import constant, make_search, plain_space, planted
-from swarm.testing.trajectory import drive
+from swarm.testing.planted import constant, drive, make_search, plain_space, planted
 
 
 def masks_of(strategy: Any, epochs: int = 20) -> list[str]:
@@ -35,11 +33,21 @@ def masks_of(strategy: Any, epochs: int = 20) -> list[str]:
     return [text for record in result.records for text in record.particles["mask"]]
 
 
-class TestCatfish:
-    def test_never_triggered_it_is_bpso(self) -> None:
-        assert masks_of(CatfishPso(refresh_gap=0)) == masks_of(BinaryPso())
-        assert masks_of(CatfishPso(refresh_gap=3), 60) != masks_of(BinaryPso(), 60)
+@pytest.mark.parametrize(
+    ("cut_down", "strategy", "plain"),
+    [
+        # Never triggered.
+        (CatfishPso(refresh_gap=0), CatfishPso(refresh_gap=3), BinaryPso()),
+        # Where the logistic map stands still.
+        (ChaoticPso(inertia=0.75), ChaoticPso(), BinaryPso(inertia=0.75)),
+    ],
+)
+def test_a_variant_that_is_cut_down_is_bpso(cut_down: Any, strategy: Any, plain: Any) -> None:
+    assert masks_of(cut_down) == masks_of(plain)
+    assert masks_of(strategy, 60) != masks_of(plain, 60)
 
+
+class TestCatfish:
     def test_after_the_gap_the_worst_tenth_restarts_at_all_units_or_at_none(self) -> None:
         strategy = CatfishPso()
         start = strategy.start(plain_space(40, min_size=2), Hints(), np.random.default_rng(0))
@@ -69,10 +77,6 @@ class TestChaotic:
         for _ in range(3):
             w = 4 * w * (1 - w)
         assert result.state.strategy.inertia == w
-
-    def test_where_the_map_stands_still_it_is_bpso_of_that_inertia(self) -> None:
-        assert masks_of(ChaoticPso(inertia=0.75)) == masks_of(BinaryPso(inertia=0.75))
-        assert masks_of(ChaoticPso()) != masks_of(BinaryPso(inertia=0.48))
 
 
 class TestContinuousSwarms:
@@ -147,10 +151,10 @@ class TestGenetic:
         state, record = search.step(search.start())
         assert len(record.particles) == 10
         for _ in range(5):
-            best = state.strategy.parents.costs[0]
+            best = state.strategy.memory.costs[0]
             state, record = search.step(state)
             assert len(record.particles) == 9
-            assert state.strategy.parents.costs[0] <= best
+            assert state.strategy.memory.costs[0] <= best
 
     def test_the_generation_gap_is_the_share_that_children_replace(self) -> None:
         strategy = Genetic(population_size=20, generation_gap=0.7, n_elite=2)
@@ -158,26 +162,27 @@ class TestGenetic:
         state, _ = search.step(search.start())
         kept = []
         for _ in range(20):
-            before = state.strategy.parents
+            before = state.strategy.memory
             state, record = search.step(state)
             assert len(record.particles) == 14
             survivors = state.strategy.survivors
             assert survivors[:2].tolist() == [0, 1]
             assert len(set(survivors.tolist())) == 6
-            after = {mask.tobytes() for mask in state.strategy.parents.masks}
+            after = {mask.tobytes() for mask in state.strategy.memory.masks}
             assert {before.masks[i].tobytes() for i in survivors} <= after
             kept += survivors[2:].tolist()
         # Those that are not the elite survive by chance, whatever their cost.
         assert min(kept) < 6
         assert max(kept) > 15
 
-    def test_a_generation_gap_of_one_and_a_tiny_one_replace_all_but_the_elite_and_one(self) -> None:
-        for gap, n_children in ((1.0, 9), (0.95, 9), (0.01, 1)):
-            search = make_search(
-                Genetic(population_size=10, generation_gap=gap), planted(plain_space(30)), epochs=2
-            )
-            _, record = search.step(search.step(search.start())[0])
-            assert len(record.particles) == n_children
+    @pytest.mark.parametrize(("gap", "n_children"), [(1.0, 9), (0.95, 9), (0.01, 1)])
+    def test_any_generation_gap_leaves_the_elite_and_replaces_one(
+        self, gap: float, n_children: int
+    ) -> None:
+        strategy = Genetic(population_size=10, generation_gap=gap)
+        search = make_search(strategy, planted(plain_space(30)), epochs=2)
+        _, record = search.step(search.step(search.start())[0])
+        assert len(record.particles) == n_children
 
 
 class TestAnts:
@@ -192,34 +197,28 @@ class TestAnts:
         laid = deposit(trail, masks, np.array([0.25, 0.75]), evaporation=0.2, bounds=(0.3, 1.5))
         assert np.allclose(laid, [[0.8 + 0.225, 0.3], [0.8 + 0.075, 1.5]])
 
-    def test_the_best_so_far_weighs_as_much_as_the_update_factor_says(self) -> None:
-        only_epoch, only_so_far = AntColony(update_factor=0), AntColony(update_factor=1e9)
-        for strategy, expected in ((only_epoch, [1, 0]), (only_so_far, [0, 1])):
-            state = strategy.start(plain_space(2), Hints(), np.random.default_rng(0))
-            so_far = np.tile([[False, True]], (50, 1))
-            memory = Memory(so_far, np.full(50, 0.1), np.zeros((50, 2)))
-            moved, proposal = strategy.propose(
-                replace(state, epoch=1, memory=memory), np.random.default_rng(0)
-            )
-            masks = np.tile([[True, False]], (50, 1))
-            answers = planted(plain_space(2)).evaluate(masks, np.full(50, np.inf), np.arange(3))
-            after = strategy.observe(
-                moved,
-                replace(proposal, masks=masks),
-                replace(answers, costs=np.full(50, 0.2)),
-            )
-            rising = after.trail[1] > state.trail[1]
-            assert rising.tolist() == [bool(bit) for bit in expected]
-
-    def test_an_epoch_of_failures_deposits_for_the_best_so_far_alone(self) -> None:
-        strategy = AntColony(n_ants=3, update_factor=1)
-        state = strategy.start(plain_space(3), Hints(), np.random.default_rng(0))
-        so_far = np.tile([[False, False, True]], (3, 1))
-        held = replace(state, memory=Memory(so_far, np.full(3, 0.1), np.zeros((3, 3))))
+    @pytest.mark.parametrize(
+        ("update_factor", "cost", "marked"),
+        [
+            # The best of the epoch, 100, and the best so far, 010, deposit.
+            (1, 0.2, [True, True, False]),
+            (0, 0.2, [True, False, False]),
+            (1e9, 0.2, [False, True, False]),
+            # An epoch of failures deposits for the best so far alone.
+            (1, np.inf, [False, True, False]),
+        ],
+    )
+    def test_the_best_of_the_epoch_and_the_best_so_far_deposit_by_the_update_factor(
+        self, update_factor: float, cost: float, marked: list[bool]
+    ) -> None:
+        strategy, space = AntColony(n_ants=3, update_factor=update_factor), plain_space(3)
+        state = strategy.start(space, Hints(), np.random.default_rng(0))
+        so_far, of_epoch = (np.tile(row, (3, 1)) for row in np.eye(3, dtype=bool)[[1, 0]])
+        held = replace(state, epoch=1, memory=Memory(so_far, np.full(3, 0.1), np.zeros((3, 3))))
         moved, proposal = strategy.propose(held, np.random.default_rng(0))
-        masks = np.tile([[True, False, False]], (3, 1))
-        answers = planted(plain_space(3)).evaluate(masks, np.full(3, np.inf), np.arange(3))
-        failed = replace(answers, costs=np.full(3, np.inf))
-        trail = strategy.observe(moved, replace(proposal, masks=masks), failed).trail
-        assert trail[1, 0] == trail[1, 1] < state.trail[1, 1]
-        assert trail[1, 2] > trail[1, 0]
+        answers = planted(space).evaluate(of_epoch, np.full(3, np.inf), np.arange(3))
+        after = strategy.observe(
+            moved, replace(proposal, masks=of_epoch), replace(answers, costs=np.full(3, cost))
+        )
+        # What is left of the trail, a fifth of which evaporates, plus a deposit.
+        assert (after.trail[1] > 0.81 * state.trail[1]).tolist() == marked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,88 +36,66 @@ from tests.small_run import BAYES, Bench, table
 
 
 def drawn(
-    kind: str,
-    n_folds: int,
-    *,
-    time: Sequence[Any] = range(12),
-    label_end: Sequence[Any] | None = None,
-    **windows: Any,
-) -> list[str]:
+    kind: str, n_folds: int = 3, time: Any = range(12), ends: Any = None, **windows: Any
+) -> Any:
     """Folds as text, a letter for each row: training, test, or ``.`` for neither."""
-    ends = None if label_end is None else np.asarray(label_end)
-    times = np.asarray(time)
-    made = make_folds(
-        kind,
-        np.zeros(len(times)),
-        "regression",
-        n_folds=n_folds,
-        time=times,
-        windows=TimeWindows(**windows),
-        label_end=ends,
-    )
+    times, target = np.asarray(time), np.zeros(len(time))
+    ends = None if ends is None else np.asarray(ends)
+    given: Any = {"time": times, "windows": TimeWindows(**windows), "label_end": ends}
     lines = []
-    for train, test in made:
-        rows = np.full(len(times), ".")
+    for train, test in make_folds(kind, target, "regression", n_folds=n_folds, **given):
+        rows = np.full(len(time), ".")
         rows[train], rows[test] = "a", "T"
         lines.append("".join(rows))
     return lines
 
 
-def test_rows_before_each_block_are_trained_on() -> None:
-    assert drawn("time", 3) == ["aaaTTT......", "aaaaaaTTT...", "aaaaaaaaaTTT"]
+UNEVEN = [0, 0, 1, 2, 2, 2]
 
 
-def test_a_gap_leaves_out_rows_before_the_test_rows() -> None:
-    assert drawn("time", 3, gap=2) == ["a..TTT......", "aaaa..TTT...", "aaaaaaa..TTT"]
-
-
-def test_a_rolling_window_keeps_the_latest_training_rows() -> None:
-    assert drawn("time", 3, max_train_size=4) == ["aaaTTT......", "..aaaaTTT...", ".....aaaaTTT"]
-    both = drawn("time", 3, max_train_size=2, gap=1)
-    assert both == ["aa.TTT......", "...aa.TTT...", "......aa.TTT"]
-
-
-def test_the_size_of_the_test_blocks_is_counted_from_the_end() -> None:
-    assert drawn("time", 3, test_size=2) == ["aaaaaaTT....", "aaaaaaaaTT..", "aaaaaaaaaaTT"]
-
-
-def test_rows_whose_label_is_not_known_before_the_test_are_purged() -> None:
-    assert drawn("time", 3, horizon=1) == ["aa.TTT......", "aaaaa.TTT...", "aaaaaaaa.TTT"]
-    # The longer of gap and horizon counts, not their sum; a window is filled up after purging.
-    assert drawn("time", 3, horizon=1, gap=2) == drawn("time", 3, gap=2)
-    assert drawn("time", 3, horizon=2, max_train_size=3)[1:] == [".aaa..TTT...", "....aaa..TTT"]
-
-
-def test_a_duration_of_its_own_decides_about_each_row() -> None:
-    ends = np.arange(12)
-    ends[1], ends[4], ends[5] = 6, 8, 5
-    assert drawn("time", 3, label_end=ends) == ["a.aTTT......", "a.aa.aTTT...", "aaaaaaaaaTTT"]
-
-
-def test_blocks_are_trained_on_both_sides_but_for_overlapping_labels_and_the_embargo() -> None:
-    assert drawn("purged", 3) == ["TTTTaaaaaaaa", "aaaaTTTTaaaa", "aaaaaaaaTTTT"]
-    assert drawn("purged", 3, horizon=1) == ["TTTT.aaaaaaa", "aaa.TTTT.aaa", "aaaaaaa.TTTT"]
-    found = drawn("purged", 3, horizon=1, embargo=2)
-    assert found == ["TTTT...aaaaa", "aaa.TTTT...a", "aaaaaaa.TTTT"]
-    ends = np.arange(12)
-    # A training label that envelops the test rows, and a test label that reaches behind them.
-    ends[0] = ends[5] = 9
-    found = drawn("purged", 3, label_end=ends)
-    assert found == ["TTTT......aa", ".aaaTTTT..aa", ".aaaa.aaTTTT"]
+@pytest.mark.parametrize(
+    ("kind", "options", "folds"),
+    [
+        ("time", {}, "aaaTTT...... aaaaaaTTT... aaaaaaaaaTTT"),
+        ("time", {"gap": 2}, "a..TTT...... aaaa..TTT... aaaaaaa..TTT"),
+        ("time", {"max_train_size": 4}, "aaaTTT...... ..aaaaTTT... .....aaaaTTT"),
+        ("time", {"max_train_size": 2, "gap": 1}, "aa.TTT...... ...aa.TTT... ......aa.TTT"),
+        # Counted from the end.
+        ("time", {"test_size": 2}, "aaaaaaTT.... aaaaaaaaTT.. aaaaaaaaaaTT"),
+        ("time", {"horizon": 1}, "aa.TTT...... aaaaa.TTT... aaaaaaaa.TTT"),
+        # The longer of gap and horizon counts, not their sum; a window is filled up after purging.
+        ("time", {"horizon": 1, "gap": 2}, "a..TTT...... aaaa..TTT... aaaaaaa..TTT"),
+        ("time", {"horizon": 2, "max_train_size": 3}, "a..TTT...... .aaa..TTT... ....aaa..TTT"),
+        (
+            "time",
+            {"ends": [0, 6, 2, 3, 8, 5, 6, 7, 8, 9, 10, 11]},
+            "a.aTTT...... a.aa.aTTT... aaaaaaaaaTTT",
+        ),
+        ("time", {"time": [0, 0, 1, 1, 2, 2], "n_folds": 2}, "aaTT.. aaaaTT"),
+        ("time", {"time": UNEVEN, "n_folds": 2}, "aaTT.. aaaaTT"),
+        # A label of the first time of the test is not known before it.
+        ("time", {"time": UNEVEN, "n_folds": 2, "ends": UNEVEN}, "aaTT.. aaa.TT"),
+        ("purged", {}, "TTTTaaaaaaaa aaaaTTTTaaaa aaaaaaaaTTTT"),
+        ("purged", {"horizon": 1}, "TTTT.aaaaaaa aaa.TTTT.aaa aaaaaaa.TTTT"),
+        ("purged", {"horizon": 1, "embargo": 2}, "TTTT...aaaaa aaa.TTTT...a aaaaaaa.TTTT"),
+        # A training label that envelops the test rows, and a test label that reaches behind them.
+        (
+            "purged",
+            {"ends": [9, 1, 2, 3, 4, 9, 6, 7, 8, 9, 10, 11]},
+            "TTTT......aa .aaaTTTT..aa .aaaa.aaTTTT",
+        ),
+    ],
+)
+def test_windows_purging_and_embargo_leave_out_these_rows(
+    kind: str, options: dict[str, Any], folds: str
+) -> None:
+    assert " ".join(drawn(kind, **options)) == folds
 
 
 def test_rows_are_divided_by_their_time_and_not_by_their_place() -> None:
     days = pd.to_datetime(["2024-01-0" + day for day in "521436"]).to_numpy()
     (train, test), *_ = make_folds("time", np.zeros(6), "regression", n_folds=2, time=days)
     assert (train.tolist(), test.tolist()) == ([2, 1], [4, 3])
-
-
-def test_a_label_of_the_first_time_of_the_test_is_purged_where_times_are_equal() -> None:
-    time = [0, 0, 1, 1, 2, 2]
-    assert drawn("time", 2, time=time) == ["aaTT..", "aaaaTT"]
-    uneven = [0, 0, 1, 2, 2, 2]
-    assert drawn("time", 2, time=uneven) == ["aaTT..", "aaaaTT"]
-    assert drawn("time", 2, time=uneven, label_end=uneven) == ["aaTT..", "aaa.TT"]
 
 
 @st.composite
@@ -143,11 +120,12 @@ def test_no_label_of_a_training_row_overlaps_one_that_is_tested(
     rows: tuple[np.ndarray, np.ndarray, dict[str, Any]], gap: int, embargo: int, most: int
 ) -> None:
     time, end, options = rows
-    forward = folds_or_none(
-        "time", time, label_end=end, windows=TimeWindows(gap=gap, max_train_size=most), **options
-    )
-    both = folds_or_none(
-        "purged", time, label_end=end, windows=TimeWindows(embargo=embargo), **options
+    forward, both = (
+        folds_or_none(kind, time, label_end=end, windows=windows, **options)
+        for kind, windows in (
+            ("time", TimeWindows(gap=gap, max_train_size=most)),
+            ("purged", TimeWindows(embargo=embargo)),
+        )
     )
     place = np.empty(len(time), dtype=int)
     place[np.argsort(time, kind="stable")] = np.arange(len(time))
@@ -216,7 +194,7 @@ def test_meaningless_windows_are_refused_in_a_sentence(
     kind: str, windows: dict[str, int], sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):
-        drawn(kind, 3, **windows)
+        drawn(kind, **windows)
 
 
 def test_a_selector_searches_on_purged_folds_and_in_outer_ones() -> None:
@@ -368,13 +346,13 @@ def test_overlapping_targets_and_folds_that_ignore_time_are_findings(
     assert {"SWM107", "SWM108"} <= codes(folds={"kind": "purged", "embargo": 3})
     undeclared = {**data, "time": None, "horizon": None, "dates": {"day": "%Y-%m-%d"}}
     assert "SWM107" in codes(data=undeclared)
-
-
-def test_a_run_notices_a_date_column_without_a_role(bench: Bench) -> None:
-    data = {"path": str(dated(bench.folder)), "dates": {"day": "%Y-%m-%d"}, "drop": ["ahead"]}
-    config = bench.config(data=data, model=BAYES)
-    found = prepare_as_configured(config, fetched(config)).findings
-    (told,) = [each for each in found if each.code == "SWM107"]
+    # A run notices it too.
+    config = bench.config(data={**undeclared, "drop": ["ahead"]}, model=BAYES)
+    (told,) = [
+        each
+        for each in prepare_as_configured(config, fetched(config)).findings
+        if each.code == "SWM107"
+    ]
     assert "in order of 'day'" in told.text
 
 

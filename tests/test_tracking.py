@@ -5,12 +5,10 @@ from __future__ import annotations
 import http.server
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +19,10 @@ from mlflow.data.pandas_dataset import PandasDataset
 from mlflow.exceptions import MlflowException
 
 from swarm.errors import InputError, StoreError
+from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking, runs_page
-from tasks.tracking.dataset import dataset_input
+from tasks.tracking.dataset import dataset_input, log_dataset
+from tasks.tracking.run_log import RunLog
 from tasks.tracking.store import redact
 from tests.servers import free_port
 
@@ -33,50 +33,38 @@ def tracking(tmp_path_factory: pytest.TempPathFactory) -> Tracking:
     return open_tracking(f"sqlite:///{folder}/new/mlflow.db", "search")
 
 
-@pytest.fixture
-def silent_port() -> Iterator[int]:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        yield int(server.getsockname()[1])
-
-
 def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:
     params = {f"p{i}": i for i in range(250)} | {"odd[key]": "x" * 10_000, "no": None}
-    found = tracking.run(
-        tracking.start_run("wide", params, {f"t{i}": "y" * 9000 for i in range(120)})
-    )
+    tags = {f"t{i}": "y" * 9000 for i in range(120)}
+    with RunLog.start(tracking, "wide", params, tags, "") as log:
+        found = tracking.run(log.run_id)
     assert len(found.params) == 251
     assert found.params["odd_key_"] == "x" * 5997 + "..."
     assert sum(key.startswith("t") for key in found.tags) == 120
 
 
-@pytest.mark.parametrize("run_id", ["0123456789abcdef", "no such run!"])
-def test_an_unknown_run_is_bad_input(tracking: Tracking, run_id: str) -> None:
-    with pytest.raises(InputError, match=f"no run '{run_id}'"):
-        tracking.resume_run(run_id)
-    with pytest.raises(InputError, match=f"no run '{run_id}'"):
-        tracking.run(run_id)
-
-
-def test_a_deleted_run_is_not_resumed(tracking: Tracking) -> None:
-    run_id = tracking.start_run("gone", {}, {})
-    tracking.client.delete_run(run_id)
-    with pytest.raises(InputError, match="deleted"):
-        tracking.resume_run(run_id)
+@pytest.mark.parametrize("run_id", ["0123456789abcdef", "no such run!", "a deleted one"])
+def test_a_run_that_is_not_there_is_bad_input(tracking: Tracking, run_id: str) -> None:
+    words = f"no run '{run_id}'"
+    if run_id == "a deleted one":
+        run_id, words = tracking.start_run("gone", {}), "was deleted"
+        tracking.client.delete_run(run_id)
+    for ask in (tracking.resume_run, tracking.run):
+        with pytest.raises(InputError, match=words):
+            ask(run_id)
 
 
 def test_runs_that_match_come_latest_first_however_many(
     tracking: Tracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tasks.tracking.client._PAGE", 2)
-    made = [tracking.start_run(f"page {i}", {}, {"book": "one"}) for i in range(5)]
+    made = [tracking.start_run(f"page {i}", {"book": "one"}) for i in range(5)]
     found = [run.info.run_id for run in tracking.runs("tags.book = 'one'")]
     assert found == made[::-1]
 
 
 def test_artifacts_live_beside_the_database_and_come_back(tracking: Tracking) -> None:
-    run_id = tracking.start_run("artifacts", {}, {})
+    run_id = tracking.start_run("artifacts", {})
     tracking.client.log_text(run_id, "a,b\n", "tables/subsets.csv")
     path = tracking.download(run_id, "tables/subsets.csv")
     assert path.read_text() == "a,b\n"
@@ -89,11 +77,12 @@ def test_artifacts_live_beside_the_database_and_come_back(tracking: Tracking) ->
 
 
 def test_a_data_set_is_an_input_of_the_run(tracking: Tracking) -> None:
-    run_id = tracking.start_run("data", {}, {})
-    frame = pd.DataFrame({"a": [1, 2], "b": pd.Categorical(["x", "y"]), "y": [0, 1]})
+    run_id = tracking.start_run("data", {})
+    frame = pd.DataFrame({"a": [1, 2], "b": pd.Categorical(["x", "y"])})
     wide = pd.DataFrame(np.zeros((2, 5000)), columns=[f"{i:0240d}" for i in range(5000)])
-    tracking.log_dataset(run_id, frame, "small", "sql:postgresql://u:pw@h/db", "training")
-    tracking.log_dataset(run_id, wide, "wide", "file:wide.parquet", "test")
+    small = Table("small", "sql:postgresql://u:pw@h/db", frame, frame["a"].rename("y"))
+    log_dataset(tracking, run_id, small, "small", "training")
+    log_dataset(tracking, run_id, Table("wide", "", wide, frame["a"]), "wide", "test")
     inputs = tracking.client.get_run(run_id).inputs.dataset_inputs
     found = {entry.dataset.name: entry for entry in inputs}
     assert set(found) == {"small", "wide"}
@@ -105,7 +94,7 @@ def test_a_data_set_is_an_input_of_the_run(tracking: Tracking) -> None:
 def test_a_table_that_another_run_adds_at_the_same_moment_is_attached(
     tracking: Tracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = tracking.start_run("together", {}, {})
+    run_id = tracking.start_run("together", {})
     log_inputs, errors = (
         tracking.client.log_inputs,
         ["(sqlite3.IntegrityError) UNIQUE", "disk full"],
@@ -117,11 +106,11 @@ def test_a_table_that_another_run_adds_at_the_same_moment_is_attached(
         log_inputs(*arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tracking.client, "log_inputs", late)
-    frame = pd.DataFrame({"a": [1, 2]})
+    table = Table("small", "file:x.csv", pd.DataFrame({"a": [1, 2]}), pd.Series([0, 1], name="y"))
     with pytest.raises(StoreError, match="disk full"):
-        tracking.log_dataset(run_id, frame, "small", "file:x.csv", "training")
+        log_dataset(tracking, run_id, table, "small", "training")
     errors.append("(sqlite3.IntegrityError) UNIQUE")
-    tracking.log_dataset(run_id, frame, "small", "file:x.csv", "training")
+    log_dataset(tracking, run_id, table, "small", "training")
     (entry,) = tracking.client.get_run(run_id).inputs.dataset_inputs
     assert entry.dataset.name == "small"
 
@@ -196,35 +185,37 @@ def test_an_absent_server_is_told_in_seconds_and_without_its_password(uri: str) 
     assert "s3cret" not in str(told.value)
 
 
-def test_a_server_that_never_answers_is_given_up_in_time(silent_port: int) -> None:
-    started = time.monotonic()
-    with pytest.raises(StoreError):
-        open_tracking(f"http://127.0.0.1:{silent_port}", "search", timeout=1.5)
-    assert time.monotonic() - started < 4
+class Page(http.server.BaseHTTPRequestHandler):
+    """A server that is not MLflow's."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>hello</html>")
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output clean."""
 
 
-def test_a_server_of_another_kind_is_told_in_time() -> None:
-    class Page(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"<html>hello</html>")
-
-        def log_message(self, *_: object) -> None:
-            """Keep the test's output clean."""
-
+@pytest.mark.parametrize("answers", [False, True], ids=["a silent server", "another server"])
+def test_a_server_of_another_kind_is_told_in_time(answers: bool) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with pytest.raises(StoreError, match="failed to open the experiment"):
-            open_tracking(f"http://127.0.0.1:{server.server_port}", "search", timeout=8)
-        server.shutdown()
+        if answers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        started, timeout = time.monotonic(), 8 if answers else 1.5
+        words = "failed to open the experiment" if answers else "timed out"
+        with pytest.raises(StoreError, match=words):
+            open_tracking(f"http://127.0.0.1:{server.server_port}", "search", timeout=timeout)
+        assert time.monotonic() - started < timeout + 2.5
+        if answers:
+            server.shutdown()
 
 
 @pytest.mark.slow
 def test_processes_that_open_a_new_store_together_all_succeed(tmp_path: Path) -> None:
     code = (
         "import sys; from tasks.tracking import open_tracking;"
-        "print(open_tracking(sys.argv[1], 'search').start_run('r', {}, {}))"
+        "print(open_tracking(sys.argv[1], 'search').start_run('r', {}))"
     )
     command = [sys.executable, "-c", code, f"sqlite:///{tmp_path}/mlflow.db"]
     root = Path(__file__).resolve().parents[1]

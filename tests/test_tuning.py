@@ -18,25 +18,23 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from conf.check import check
-from conf.compare_schema import CompareConfig
 from conf.estimator import build_setting, settings_of
 from conf.problem_sections import ModelSection
-from flows.archived import evidence_of
-from flows.cli_plan import lines
 from flows.configured import fetched, plan_as_configured, prepare_as_configured
 from flows.nested import OuterPlan, nested
-from flows.planning import plan_search
+from flows.planning import lines, plan_search
 from flows.select import select
+from flows.stability import archived_evidence_of
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.executors import process_pool
+from swarm.evaluation.types import evaluate_fully
 from swarm.evaluation.workers import _POOLS, Workers
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
@@ -96,30 +94,20 @@ def answer(fitted: SubsetSelector) -> tuple[Any, ...]:
         ),
     ],
 )
-def test_the_setting_and_the_columns_are_found_together(strategy: str) -> None:
+def test_the_setting_and_the_columns_are_found_together(strategy: str, tmp_path: Path) -> None:
     X, y = numbers()
-    fitted = selector(strategy=strategy, strategy_params=None, fits=900).fit(X, y)
+    given = {"strategy": strategy, "strategy_params": None, "archive": f"sqlite:///{tmp_path}/a.db"}
+    fitted = selector(**given, fits=900).fit(X, y)
     assert fitted.best_params_["max_depth"] == 4
     model = DecisionTreeClassifier(random_state=0, **fitted.best_params_)
-    problem = Problem.build(X, y, model, folds=3)
-    mask = np.isin(X.columns, fitted.subset_)
-    with CrossValidation(problem) as evaluator:
-        found = evaluator.evaluate(mask[None, :], np.array([np.inf]), np.arange(3))
+    with CrossValidation(Problem.build(X, y, model, folds=3)) as evaluator:
+        found = evaluate_fully(evaluator, np.isin(X.columns, fitted.subset_)[None, :])
     assert fitted.cost_ == found.costs[0]
     assert fitted.cost_ <= np.nanmin(fitted.tuning_.costs)
-
-
-def test_a_setting_has_the_evaluations_of_a_search_with_this_model(tmp_path: Path) -> None:
-    X, y = numbers()
-    url = f"sqlite:///{tmp_path}/archive.db"
-    fitted = selector(archive=url).fit(X, y)
-    chosen = DecisionTreeClassifier(random_state=0, **fitted.best_params_)
-    direct = selector(
-        estimator=chosen, param_grid=None, warm=[fitted.subset_], archive=url, epochs=1
-    )
-    direct.fit(X, y)
-    first = direct.result_.records[0].work
-    assert first.hits > 0
+    # The evaluations are those of a search with this model.
+    warm = {"estimator": model, "param_grid": None, "warm": [fitted.subset_], "epochs": 1}
+    direct = selector(**given, **warm).fit(X, y)
+    assert direct.result_.records[0].work.hits > 0
     assert direct.cost_ <= fitted.cost_
 
 
@@ -133,22 +121,14 @@ def test_every_setting_starts_with_all_features_and_the_better_half_goes_on() ->
     # The two that go on are those with the lowest costs.
     assert tuning.costs[0, took_part[1]].max() <= tuning.costs[0, ~took_part[1]].min()
     assert tuning.costs[1, tuning.chosen] == np.nanmin(tuning.costs[1])
-    folds = fitted.result_.state.fold_sums.shape[0]
-    everything = np.ones((1, 10), dtype=bool)
-    for setting in tuning.settings:
+    for setting, lowest in zip(tuning.settings, tuning.costs[0], strict=True):
         model = DecisionTreeClassifier(random_state=0, **setting)
-        with CrossValidation(Problem.build(X, y, model, folds=folds)) as evaluator:
-            cost = evaluator.evaluate(everything, np.array([np.inf]), np.arange(folds)).costs[0]
-        assert tuning.costs[0, tuning.settings.index(setting)] <= cost
-
-
-def test_the_rounds_and_the_search_share_the_budget() -> None:
-    X, y = numbers()
-    fitted = selector().fit(X, y)
-    # The last epoch of eight subsets may exceed it.
+        with CrossValidation(Problem.build(X, y, model, folds=3)) as evaluator:
+            assert lowest <= evaluate_fully(evaluator, np.ones((1, 10), dtype=bool)).costs[0]
+    # Rounds and search share the budget, which the last epoch of eight subsets may exceed.
     assert 300 <= fitted.n_fits_ <= 360 + 3 * 9
-    assert fitted.n_fits_ == fitted.result_.state.counts.fits + fitted.tuning_.fits
-    assert fitted.tuning_.fits <= 0.75 * 360
+    assert fitted.n_fits_ == fitted.result_.state.counts.fits + tuning.fits
+    assert tuning.fits <= 0.75 * 360
     distinct = selector(fits=None, distinct=120).fit(X, y)
     assert distinct.tuning_.distinct + distinct.result_.state.counts.distinct <= 120
 
@@ -330,9 +310,6 @@ def test_prefilter_prices_confirmation_and_repeats_work_with_it() -> None:
         ({"param_grid": {"max_depth": 3}}, "the settings must be lists of values by parameter"),
         ({"param_grid": {"max_depth": []}}, "the settings must be lists of values by parameter"),
         ({"param_grid": {}}, "there are no settings to choose from"),
-        ({"strategy": "sfs", "strategy_params": None}, "or pass param_grid=None"),
-        ({"repeats": 2, "rotate": 2}, "set rotate to 0, or pass param_grid=None"),
-        ({"proxy": GaussianNB()}, "pass proxy=None or param_grid=None"),
         ({"fits": None, "seconds": 5.0}, "set epochs, distinct or fits"),
         ({"fits": 60}, "give fewer values, or allow 32 subsets or more"),
     ],
@@ -488,15 +465,6 @@ def test_a_searched_parameter_replaces_that_of_the_model() -> None:
             },
             "model.search.C must be",
         ),
-        (
-            {"model": MODEL, "proxy": {"params": {"n_estimators": 2}}},
-            "remove the proxy, or model.search",
-        ),
-        ({"model": MODEL, "strategy": {"name": "sfs", "params": {}}}, "remove model.search"),
-        (
-            {"model": MODEL, "folds": {"repeats": 2, "rotate": 2}},
-            "set rotate to 0, or remove model.search",
-        ),
     ],
 )
 def test_a_wrong_configuration_is_refused_by_its_check(
@@ -514,11 +482,7 @@ def test_a_small_budget_is_refused_before_a_run_is_opened(bench: Bench) -> None:
     assert not bench.made_anything()
 
 
-def test_what_compares_costs_of_one_model_refuses_it(bench: Bench) -> None:
+def test_evidence_of_an_archive_is_that_of_one_model(bench: Bench) -> None:
     config = bench.config(model=MODEL)
     with pytest.raises(ConfigError, match=r"remove model\.search"):
-        evidence_of(config)
-    given = {"name": "a", "strategies": {"multiswarm": {}}, "datasets": {"a": {}}}
-    given["datasets"]["a"]["data"] = {"source": "bundled", "name": "wine"}
-    with pytest.raises(ConfigError, match=r"model\.search chooses settings .* remove it"):
-        check(CompareConfig.model_validate({**given, "model": MODEL}))
+        archived_evidence_of(config)

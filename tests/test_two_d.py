@@ -14,20 +14,18 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.search.driver import run
 from swarm.strategies.operators.memory import Memory
-from swarm.strategies.operators.neighbourhood import (
+from swarm.strategies.two_d import (
+    TwoD,
+    exemplar_learning,
     learning_probability,
     ring_best,
-    tournament_exemplars,
-)
-from swarm.strategies.operators.two_d import (
-    exemplar_learning,
     roulette_size,
     self_influence,
     self_learning,
     size_learning,
     take_likeliest,
+    tournament_exemplars,
 )
-from swarm.strategies.two_d import TwoD
 from swarm.testing.planted import make_search, plain_space, planted, spaces
 from tests.fakes import calm
 
@@ -41,24 +39,17 @@ X, PBEST, GBEST = bits("10101"), bits("01001"), bits("11010")
 
 
 class TestTheWorkedExample:
-    def test_size_learning_sets(self) -> None:
-        assert np.array_equal(size_learning(PBEST), bits("01000"))
-        assert np.array_equal(size_learning(GBEST), bits("00100"))
-        assert np.array_equal(size_learning(X), bits("00100"))
-
-    def test_learning_sets_of_the_exemplars_and_of_the_particle(self) -> None:
-        assert np.array_equal(exemplar_learning(PBEST, X)[0], np.vstack([bits("01000")] * 2))
-        assert np.array_equal(
-            exemplar_learning(GBEST, X)[0], np.vstack([bits("00100"), bits("01010")])
-        )
+    def test_the_learning_sets(self) -> None:
+        for exemplar, position, size, units in (
+            (PBEST, X, "01000", "01000"),
+            (GBEST, X, "00100", "01010"),
+            # Section 3.2.
+            (bits("10110"), bits("11001"), "00100", "00110"),
+        ):
+            assert np.array_equal(size_learning(exemplar), bits(size))
+            expected = np.vstack([bits(size), bits(units)])
+            assert np.array_equal(exemplar_learning(exemplar, position)[0], expected)
         assert np.array_equal(self_learning(X)[0], np.vstack([bits("00100"), bits("10101")]))
-
-    def test_the_learning_set_of_section_3_2(self) -> None:
-        alpha, beta = bits("10110"), bits("11001")
-        assert np.array_equal(
-            exemplar_learning(alpha, beta)[0], np.vstack([bits("00100"), bits("00110")])
-        )
-        assert np.array_equal(self_learning(beta)[0, 1], beta[0])
 
     def test_the_velocity_update_of_equation_11(self) -> None:
         old = np.arange(10, 20, dtype=float).reshape(1, 2, 5)
@@ -143,15 +134,19 @@ class TestPositions:
 
 
 class TestNeighbours:
-    def test_the_best_of_three_on_a_ring_leads(self) -> None:
-        masks = np.ones((5, 3), dtype=bool)
-        memory = Memory(masks, np.array([0.1, 0.5, 0.4, 0.3, 0.5]), np.zeros((5, 3)))
-        assert ring_best(memory).tolist() == [0, 0, 3, 3, 0]
-
-    def test_fewer_units_lead_where_costs_are_equal(self) -> None:
-        masks = np.array([[1, 1], [1, 0], [1, 1], [1, 1]], dtype=bool)
-        memory = Memory(masks, np.full(4, 0.2), np.zeros((4, 2)))
-        assert ring_best(memory).tolist() == [1, 1, 1, 3]
+    @pytest.mark.parametrize(
+        ("costs", "sizes", "best"),
+        [
+            ([0.1, 0.5, 0.4, 0.3, 0.5], [2, 2, 2, 2, 2], [0, 0, 3, 3, 0]),
+            # Fewer units lead where costs are equal.
+            ([0.2, 0.2, 0.2, 0.2], [2, 1, 2, 2], [1, 1, 1, 3]),
+        ],
+    )
+    def test_the_best_of_three_on_a_ring_leads(
+        self, costs: list[float], sizes: list[int], best: list[int]
+    ) -> None:
+        masks = np.arange(2) < np.array(sizes)[:, None]
+        assert ring_best(Memory(masks, np.array(costs), np.zeros(masks.shape))).tolist() == best
 
     def test_the_learning_probability_rises_from_5_to_50_percent(self) -> None:
         chance = learning_probability(30)

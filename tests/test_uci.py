@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pandas as pd
@@ -14,7 +20,77 @@ from swarm.errors import DataError
 from tasks.sources import fetch
 from tasks.split import split
 from tests.servers import free_port
-from tests.uci_server import UciSet, serve_uci
+
+
+@dataclass(frozen=True)
+class UciSet:
+    """A data set to serve; `variables` maps each column to its (role, type)."""
+
+    id: int
+    name: str
+    frame: pd.DataFrame
+    variables: dict[str, tuple[str, str]]
+
+    def metadata(self, base: str) -> dict[str, Any]:
+        """Give what the server says about the set."""
+        rest = {"demographic": None, "description": None, "units": None, "missing_values": "no"}
+        variables = [
+            {"name": name, "role": role, "type": kind, **rest}
+            for name, (role, kind) in self.variables.items()
+        ]
+        return {
+            "uci_id": self.id,
+            "name": self.name,
+            "data_url": f"{base}/static/public/{self.id}/data.csv",
+            "num_instances": len(self.frame),
+            "additional_info": {"summary": "served from memory"},
+            "intro_paper": None,
+            "variables": variables,
+        }
+
+
+@contextmanager
+def serve_uci(one: UciSet, missing_status: int) -> Iterator[str]:
+    """Serve a set and yield the API's base URL.
+
+    ``/api/dataset?id=N`` and ``/api/dataset?name=PART`` answer with metadata in JSON, whose
+    ``data_url`` points at a CSV on the same server. `missing_status` is the HTTP status of the
+    answer for an unknown set, whose body says 404.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = urlsplit(self.path)
+            base = f"http://{self.headers['Host']}"
+            if asked.path == f"/static/public/{one.id}/data.csv":
+                return self.answer(200, "text/csv", one.frame.to_csv(index=False))
+            query = {key: values[0] for key, values in parse_qs(asked.query).items()}
+            by_id = query.get("id") == str(one.id)
+            by_name = "name" in query and query["name"].lower() in one.name.lower()
+            if asked.path == "/api/dataset" and (by_id or by_name):
+                body = {"status": 200, "statusText": "OK", "data": one.metadata(base)}
+                return self.answer(200, "application/json", json.dumps(body))
+            body = {"status": 404, "statusText": "Not Found", "message": "Dataset not found"}
+            return self.answer(missing_status, "application/json", json.dumps(body))
+
+        def answer(self, status: int, kind: str, text: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/api/dataset"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def musk_like() -> UciSet:
@@ -54,7 +130,7 @@ def missing_status() -> int:
 
 @pytest.fixture
 def uci(missing_status: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with serve_uci(musk_like(), missing_status=missing_status) as base:
+    with serve_uci(musk_like(), missing_status) as base:
         monkeypatch.setattr(ucimlrepo.fetch, "API_BASE_URL", base)
         yield base
 
@@ -63,18 +139,11 @@ def uci(missing_status: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_set_is_found_by_id_and_by_name(uci: str, asked: dict[str, Any]) -> None:
     table = fetch("uci", target="class", group="molecule_name", **asked)
     assert (table.name, table.source) == ("Musk (Version 2)", "uci:75")
-    # Ids and the target that was not picked are no features.
-    assert list(table.features) == ["f1", "shape", "code"]
+    # Ids and the target that was not picked are no features; numbers are no categories.
+    kinds = table.features.dtypes.astype(str).to_dict()
+    assert kinds == {"f1": "float64", "shape": "category", "code": "int64"}
     assert table.target.equals(musk_like().frame["class"])
-
-
-def test_only_non_numeric_categorical_variables_become_categories(uci: str) -> None:
-    kinds = fetch("uci", id=75, target="class").features.dtypes.astype(str)
-    assert kinds.to_dict() == {"f1": "float64", "shape": "category", "code": "int64"}
-
-
-def test_an_id_column_serves_as_group(uci: str) -> None:
-    table = fetch("uci", id=75, target="class", group="molecule_name")
+    # An id serves as group.
     rows = split(table, "group")
     assert table.groups is not None
     assert not set(table.groups[rows.train]) & set(table.groups[rows.test])

@@ -11,7 +11,6 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.naive_bayes import GaussianNB
 
-from conf.check import check
 from conf.later_keys import later_values
 from conf.load import as_yaml, flatten, from_yaml
 from conf.schema import SelectConfig
@@ -82,15 +81,6 @@ def test_a_search_behind_a_prefilter_starts_from_them_too() -> None:
 def test_what_is_no_subset_is_refused(warm: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
         fitted(warm)
-
-
-def test_a_strategy_without_a_warm_start_is_refused() -> None:
-    message = "strategy 'sfs' takes no warm start; use another strategy, or remove warm"
-    with pytest.raises(ConfigError, match=message):
-        fitted(SUBSETS, "sfs")
-    given = {**BASE, "warm": {"subsets": SUBSETS}, "strategy": {"name": "sfs"}}
-    with pytest.raises(ConfigError, match=message):
-        check(SelectConfig.model_validate(given))
 
 
 class Store:

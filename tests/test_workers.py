@@ -448,29 +448,25 @@ def test_minus_one_is_a_worker_for_each_core() -> None:
     assert Workers(problem_of(GaussianNB()), n_jobs=-1).n_jobs == cpu_count()
 
 
+def turns(rows: list[int], masks: Bool, known: Any, limit: Limit | None = None, n: int = 2) -> Any:
+    """Return the number and the folds of each job, in the order of two workers."""
+    jobs = [Job(row, masks[row], np.array(known), np.arange(3), limit or Limit()) for row in rows]
+    ordered = Workers(problem_of(GaussianNB()), 2)._in_turn(jobs, n)
+    return [(job.number, *job.fold_order) for job in ordered]
+
+
 def test_the_last_mask_is_handed_out_fold_by_fold_to_keep_both_workers_busy() -> None:
-    masks = np.tri(6, 7, dtype=bool)
-    known = np.array([np.nan, 0.5, np.nan])
-    jobs = [Job(row, masks[row], known, np.arange(3), Limit()) for row in range(6)]
-    workers = Workers(problem_of(GaussianNB()), 2)
-    turns = [(job.number, *job.fold_order) for job in workers._in_turn(jobs, 2)]
-    assert turns[:5] == [(row, 0, 1, 2) for row in (5, 4, 3, 2, 1)]
-    assert turns[5:] == [(0, 0), (0, 2)]
-    assert len(workers._in_turn(jobs, 1)) == 6
+    masks, rows, known = np.tri(6, 7, dtype=bool), list(range(6)), [np.nan, 0.5, np.nan]
+    whole = [(row, 0, 1, 2) for row in (5, 4, 3, 2, 1)]
+    assert turns(rows, masks, known) == [*whole, (0, 0), (0, 2)]
+    assert len(turns(rows, masks, known, n=1)) == 6
 
 
 def test_a_mask_as_large_as_all_others_is_handed_out_fold_by_fold_first() -> None:
     masks = np.array([[1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 0, 0]], dtype=bool)
-    known, order = np.full(3, np.nan), np.arange(3)
-    workers = Workers(problem_of(GaussianNB()), 2)
-
-    def turns(limit: Limit, rows: list[int]) -> list[tuple[int, ...]]:
-        jobs = [Job(row, masks[row], known, order, limit) for row in rows]
-        return [(job.number, *job.fold_order) for job in workers._in_turn(jobs, 2)]
-
-    parts = [(1, 0), (1, 1), (1, 2)]
-    assert turns(Limit(), [0, 1, 2]) == [*parts, (2, 0, 1, 2), (0, 0, 1, 2)]
-    assert turns(Limit(), [1]) == parts
+    known, parts, whole = [np.nan] * 3, [(1, 0), (1, 1), (1, 2)], (1, 0, 1, 2)
+    assert turns([0, 1, 2], masks, known) == [*parts, (2, 0, 1, 2), (0, 0, 1, 2)]
+    assert turns([1], masks, known) == parts
     # Its later folds may never be trained.
-    assert turns(Limit(0.5), [1]) == [(1, 0, 1, 2)]
-    assert turns(Limit(), [1, 1]) == [(1, 0, 1, 2), (1, 0, 1, 2)]
+    assert turns([1], masks, known, Limit(0.5)) == [whole]
+    assert turns([1, 1], masks, known) == [whole, whole]

@@ -134,17 +134,13 @@ class CrossValidation:
         loosest = [few[0] if len(few) == 1 else loosest_of(few) for few in same]
         distinct = np.zeros((len(unique), masks.shape[1]), dtype=bool)
         distinct[row_of] = masks
-        records = self.known.lookup(distinct)
-        jobs = self._open_jobs(distinct, records, fold_order, loosest)
-        left, computed = self._compute(jobs, records)
-        computing = time.perf_counter() - started if computed else 0.0
+        records, left, work = self._begin(distinct, fold_order, loosest)
         fits, training = self._train(left, records)
-        work = Work(
-            fits=fits + computed,
-            hits=len(unique) - len(jobs),
-            fallbacks=len(left) if self._paths else 0,
+        work = replace(
+            work,
+            fits=work.fits + fits,
             seconds=time.perf_counter() - started,
-            training_seconds=computing + training,
+            training_seconds=work.training_seconds + training,
         )
         rows = [records[i] for i in row_of]
         return self._answer(masks, incumbents, limits, fold_order, rows, work, race)
@@ -166,17 +162,9 @@ class CrossValidation:
         Work
             That of the fast path.
         """
-        started = time.perf_counter()
         limits = self._limits(incumbents, self.pruning, fold_order, None)
-        records = self.known.lookup(masks)
-        jobs = self._open_jobs(masks, records, fold_order, limits)
-        left, computed = self._compute(jobs, records)
-        return left, Work(
-            fits=computed,
-            hits=len(masks) - len(jobs),
-            fallbacks=len(left) if self._paths else 0,
-            training_seconds=time.perf_counter() - started if computed else 0.0,
-        )
+        _, left, work = self._begin(masks, fold_order, limits)
+        return left, work
 
     def fold_costs(self, masks: Bool, folds: Int) -> Float:
         """Evaluate each mask on a single fold, for masks that differ from fold to fold.
@@ -212,16 +200,29 @@ class CrossValidation:
         self._train(single, records)
         return np.array([record.fold_costs[folds[i]] for i, record in enumerate(records)])
 
-    def _open_jobs(
-        self, masks: Bool, records: list[Record], fold_order: Int, limits: list[Limit]
-    ) -> list[Job]:
-        """Return the jobs of masks whose records do not decide their costs."""
+    def _begin(
+        self, masks: Bool, fold_order: Int, limits: list[Limit]
+    ) -> tuple[list[Record], list[Job], Work]:
+        """Look different masks up and use the fast path.
+
+        Returns their records, the jobs of those that are left to train, and the work of the path.
+        """
+        started = time.perf_counter()
+        records = self.known.lookup(masks)
         _, is_open = settle(records, fold_order, limits)
-        return [
+        jobs = [
             Job(i, masks[i], records[i].fold_costs, fold_order, limits[i])
             for i in range(len(masks))
             if is_open[i] or self._wants_refit(records[i], limits[i])
         ]
+        left, computed = self._compute(jobs, records)
+        work = Work(
+            fits=computed,
+            hits=len(masks) - len(jobs),
+            fallbacks=len(left) if self._paths else 0,
+            training_seconds=time.perf_counter() - started if computed else 0.0,
+        )
+        return records, left, work
 
     def _wants_refit(self, record: Record, limit: Limit) -> bool:
         return (

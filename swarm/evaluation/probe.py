@@ -84,35 +84,32 @@ def _attempt(problem: Problem) -> str | None:
     train, test = problem.folds[fold]
     positions = problem.space.positions(~problem.space.forbidden)
     columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)
-    named = _name(problem.estimator)
-    rows = f"{len(train)} training rows of fold {fold} with all {len(positions)} features"
+    named, scorer = type(last_step(problem.estimator)).__name__, problem.scoring.name
+    tests = f"{len(test)} test rows of fold {fold}"
+    said = (
+        f"{named} cannot be fitted on the {len(train)} training rows of fold {fold} with all "
+        f"{len(positions)} features"
+    )
+    other = "another model"
     try:
         model = fit_model(problem, columns, positions, train)
         if problem.importance == "fold":
             model_importances(model, len(positions))
+        said, other = (
+            f"the scorer {scorer!r} fails for {named} on the {tests}",
+            "another scorer or model",
+        )
+        tested = rows_for_model(columns, test, problem.as_array)
+        weight = problem.score_weight(test)
+        cost = problem.scoring.cost(model, tested, problem.target[test], weight)
     except MemoryError:
         raise
     except Exception as error:
-        return (
-            f"{named} cannot be fitted on the {rows}: {_reason(error)}; correct model.params, or "
-            "choose another model"
-        )
-    scorer = problem.scoring.name
-    tested = rows_for_model(columns, test, problem.as_array)
-    try:
-        truth, weight = problem.target[test], problem.score_weight(test)
-        cost = problem.scoring.cost(model, tested, truth, weight)
-    except MemoryError:
-        raise
-    except Exception as error:
-        return (
-            f"the scorer {scorer!r} fails for {named} on the {len(test)} test rows of fold {fold}: "
-            f"{_reason(error)}; correct model.params, or choose another scorer or model"
-        )
+        return f"{said}: {_reason(error)}; correct model.params, or choose {other}"
     if np.isnan(cost):
         return (
-            f"the scorer {scorer!r} gives NaN for {named} on the {len(test)} test rows of fold "
-            f"{fold}; choose another scorer, or fewer folds"
+            f"the scorer {scorer!r} gives NaN for {named} on the {tests}; choose another scorer, "
+            "or fewer folds"
         )
     return None
 
@@ -143,7 +140,7 @@ def _watched(problem: Problem, timeout: float) -> str | None:
 
 
 def _limited(load: Callable[[], Problem], seconds: float) -> str | None:
-    """Run in a process that exits if the fit hangs; see :mod:`.deadline`."""
+    """Run in a process that exits if the fit hangs; see :class:`.workers.Deadline`."""
     import faulthandler
 
     with open(os.devnull, "w") as nowhere:
@@ -152,10 +149,6 @@ def _limited(load: Callable[[], Problem], seconds: float) -> str | None:
             return _trouble(load())
         finally:
             faulthandler.cancel_dump_traceback_later()
-
-
-def _name(estimator: Any) -> str:
-    return type(last_step(estimator)).__name__
 
 
 def _reason(error: Exception) -> str:

@@ -12,7 +12,18 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.evaluation.limit import Race
 
-__all__ = ["Evaluations", "Evaluator", "Work", "evaluate_fully", "stacked"]
+__all__ = [
+    "ROW_ARRAYS",
+    "Evaluations",
+    "Evaluator",
+    "Work",
+    "censored",
+    "evaluate_fully",
+    "stacked",
+]
+
+# Arrays of Evaluations with a row for each mask.
+ROW_ARRAYS = ("costs", "fold_costs", "importances", "used", "censored", "failed", "needed")
 
 
 @dataclass(frozen=True)
@@ -67,7 +78,7 @@ class Evaluations:
     needed : bool (n, n_folds)
         Folds that decided each result.
     on_parts : bool (n, n_parts, n_folds) or None
-        Folds that were needed on parts of the rows, see :mod:`swarm.search.fidelity`.
+        Folds that were needed on parts of the rows, see :mod:`swarm.search.row_parts`.
     exact_shrink : bool
         Whether units outside `used` can be dropped without changing any fold model.
     work : Work
@@ -89,11 +100,27 @@ class Evaluations:
         read_only(self.costs, self.fold_costs, self.importances, self.used, self.censored)
 
 
+def censored(masks: Bool, n_folds: int, failed: Bool | None = None) -> Evaluations:
+    """Return evaluations of masks (n, n_units) without a cost, for which no fold was needed."""
+    n = len(masks)
+    failed = np.zeros(n, dtype=bool) if failed is None else failed
+    return Evaluations(
+        costs=np.full(n, np.inf),
+        fold_costs=np.full((n, n_folds), np.nan),
+        importances=np.zeros(masks.shape),
+        used=masks.copy(),
+        censored=~failed,
+        failed=failed,
+        needed=np.zeros((n, n_folds), dtype=bool),
+        exact_shrink=False,
+        work=Work(),
+    )
+
+
 def stacked(parts: Sequence[Evaluations]) -> Evaluations:
     """Join the rows of at least one evaluation of other masks of the same problem."""
-    arrays = ("costs", "fold_costs", "importances", "used", "censored", "failed", "needed")
     joined: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in ROW_ARRAYS
     }
     return replace(
         parts[0],

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from swarm.fastpaths.choose import ExactPath, exact_path, require_device
+from swarm.fastpaths.choose import (
+    ExactPath,
+    PathResult,
+    evaluate_masks,
+    exact_path,
+    require_device,
+)
 from swarm.fastpaths.device import DEVICES, Device, open_device
-from swarm.fastpaths.path_result import PathResult
-from swarm.fastpaths.run import evaluate_masks, fold_costs
 
 __all__ = [
     "DEVICES",
@@ -14,7 +18,6 @@ __all__ = [
     "PathResult",
     "evaluate_masks",
     "exact_path",
-    "fold_costs",
     "open_device",
     "require_device",
 ]

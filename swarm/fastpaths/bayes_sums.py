@@ -1,4 +1,4 @@
-"""Variances of Gaussian naive Bayes after smoothing, and sums over columns in its order."""
+"""Sums over columns of Gaussian naive Bayes in the order of scikit-learn, and its probabilities."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ import numpy as np
 from numba import njit
 
 from swarm.arrays import Bool, Float, Int
-from swarm.fastpaths.bayes_moments import Moments
 from swarm.fastpaths.pairwise import pairwise_sum
 
-__all__ = ["FARTHEST", "Kept", "SmoothedVariances", "exact_joints", "exact_sums", "smoothed"]
+__all__ = [
+    "FARTHEST",
+    "SmoothedVariances",
+    "class_shares",
+    "exact_joints",
+    "exact_sums",
+    "smoothed",
+]
 
 # In a column farther from zero than this many standard deviations, distances from the mean have
 # lost their digits, and sums depend on the order.
@@ -37,42 +43,22 @@ class SmoothedVariances:
     far: Bool | None
 
 
-def smoothed(learned: Moments, smoothing: Float) -> SmoothedVariances:
-    """Add `smoothing` (n_folds,) to the variances of each fold."""
-    width = learned.variance + smoothing[:, None, None]
-    far: Bool = np.any(np.abs(learned.mean) >= FARTHEST * np.sqrt(width), axis=1)
+def smoothed(mean: Float, variance: Float, smoothing: bytes) -> SmoothedVariances:
+    """Add to the variances (n_folds, n_classes, n_columns) of each fold.
+
+    Parameters
+    ----------
+    smoothing : bytes
+        Of an array float64 (n_folds,), as key of a cache.
+    """
+    width = variance + np.frombuffer(smoothing)[:, None, None]
+    far: Bool = np.any(np.abs(mean) >= FARTHEST * np.sqrt(width), axis=1)
     with np.errstate(divide="ignore"):
         logs = np.log(2.0 * np.pi * width)
     return SmoothedVariances(width, logs, far if far.any() else None)
 
 
-class Kept:
-    """LRU cache of variances, keyed by their smoothing.
-
-    Parameters
-    ----------
-    n_numbers : int
-        Limit of the total number of elements.
-    """
-
-    def __init__(self, n_numbers: int) -> None:
-        self._n_numbers = n_numbers
-        self._made: dict[bytes, SmoothedVariances] = {}
-
-    def get(self, learned: Moments, smoothing: Float) -> SmoothedVariances:
-        """Return the terms for `smoothing` (n_folds,), from the cache if possible."""
-        key = smoothing.tobytes()
-        found = self._made.pop(key, None)
-        if found is None:
-            found = smoothed(learned, smoothing)
-        self._made[key] = found
-        if 2 * found.width.size * len(self._made) > self._n_numbers:
-            # Another thread may have removed the same entry.
-            self._made.pop(next(iter(list(self._made)), b""), None)
-        return found
-
-
-def exact_sums(learned: Moments, squares: Float, made: SmoothedVariances, columns: Int) -> Float:
+def exact_sums(log_prior: Float, squares: Float, made: SmoothedVariances, columns: Int) -> Float:
     """Log-likelihoods of one mask, in the order of a model: float64 (n_folds, n_classes, n_test).
 
     Squares are summed column by column, as NumPy sums contiguous rows. This requires at least two
@@ -80,8 +66,9 @@ def exact_sums(learned: Moments, squares: Float, made: SmoothedVariances, column
 
     Parameters
     ----------
+    log_prior : float64 (n_folds, n_classes)
     squares : float64 (n_folds, n_classes, n_columns, n_test)
-        See :meth:`.bayes_moments.Moments.squares`.
+        Squared distances from the means.
     columns : int (n_chosen,)
         Ascending.
     """
@@ -90,7 +77,7 @@ def exact_sums(learned: Moments, squares: Float, made: SmoothedVariances, column
         quotients /= made.width[:, :, columns, None]
         logs = np.ascontiguousarray(made.logs[:, :, columns]).sum(axis=2)
         likelihood = (-0.5 * logs)[..., None] - 0.5 * np.add.reduce(quotients, axis=2)
-        joint: Float = learned.log_prior[..., None] + likelihood
+        joint: Float = log_prior[..., None] + likelihood
     return joint
 
 
@@ -126,3 +113,53 @@ def exact_joints(
                 prior = log_prior[fold, label]
                 for i in range(len(sums)):
                     sums[i] = prior + (half - 0.5 * sums[i])
+
+
+def class_shares(joint: Float) -> Float:
+    """Return the probabilities of log-likelihoods (n_classes, n, n_test), of the same shape.
+
+    Exponentials and logarithms are those of NumPy, whose last bits differ from compiled ones.
+    """
+    n_classes = len(joint)
+    flat = np.ascontiguousarray(joint).reshape(n_classes, -1)
+    below, largest = np.empty_like(flat), np.empty(flat.shape[1])
+    _subtract_largest(flat, largest, below)
+    rest, ties = np.empty_like(largest), np.empty(len(largest), dtype=np.int64)
+    _add_others(np.exp(below), below, rest, ties)
+    logs = np.log(np.arange(1.0, n_classes + 1.0))
+    _subtract_total(flat, np.log1p(rest), logs[ties - 1], largest, below)
+    return np.exp(below, out=below).reshape(joint.shape)
+
+
+@njit(nogil=True, cache=True)
+def _subtract_largest(joint: Float, largest: Float, below: Float) -> None:  # pragma: no cover
+    largest[:] = joint[0]
+    for label in range(1, len(joint)):
+        for i in range(len(largest)):
+            largest[i] = max(largest[i], joint[label, i])
+    for label in range(len(joint)):
+        for i in range(len(largest)):
+            below[label, i] = joint[label, i] - largest[i]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_others(power: Float, below: Float, rest: Float, ties: Int) -> None:  # pragma: no cover
+    """Sum the exponentials of all but the largest values, per largest value; count the latter."""
+    rest[:] = 0.0
+    ties[:] = 0
+    for label in range(len(power)):
+        for i in range(len(rest)):
+            is_largest = below[label, i] == 0.0
+            ties[i] += is_largest
+            rest[i] += 0.0 if is_largest else power[label, i]
+    for i in range(len(rest)):
+        rest[i] /= ties[i]
+
+
+@njit(nogil=True, cache=True)
+def _subtract_total(
+    joint: Float, rest: Float, tied: Float, largest: Float, below: Float
+) -> None:  # pragma: no cover
+    for label in range(len(joint)):
+        for i in range(len(largest)):
+            below[label, i] = joint[label, i] - ((rest[i] + tied[i]) + largest[i])

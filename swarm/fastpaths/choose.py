@@ -1,22 +1,65 @@
-"""Choose the fast path of a problem, or explain why there is none."""
+"""Choose the fast path of a problem, or explain why there is none, and run it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
 from pandas.api import types
 
-from swarm.arrays import Bool
+from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError
 from swarm.fastpaths.device import Device, open_device
 from swarm.fastpaths.metrics import takes_labels, takes_probabilities
-from swarm.fastpaths.path_result import PathResult
 from swarm.problem.models import is_short_float, last_step, steps_before
 from swarm.problem.problem import Problem
+from swarm.threads import one_thread
 
-__all__ = ["ExactPath", "exact_path", "require_device"]
+__all__ = [
+    "ExactPath",
+    "PathResult",
+    "evaluate_masks",
+    "exact_path",
+    "require_device",
+]
+
+# The module of the fast path of each model. Its function `path_of` returns the path, or None and
+# the reason; it is imported when needed, as compiled code takes a while to load.
+_PATHS = {
+    "sklearn.KNeighborsClassifier": "nearest",
+    "sklearn.KNeighborsRegressor": "nearest",
+    "sklearn.GaussianNB": "naive_bayes",
+    "sklearn.Ridge": "linear",
+    "sklearn.RidgeClassifier": "linear",
+    "sklearn.LinearRegression": "linear",
+    "sklearn.LinearDiscriminantAnalysis": "linear",
+    "swarm.MLkNN": "multilabel",
+}
+# Models whose costs a device cannot change, as they depend on labels or votes alone.
+_ON_DEVICE = ("GaussianNB", "KNeighborsClassifier", "RidgeClassifier", "LinearDiscriminantAnalysis")
+# Chunks per thread, and the smallest number of masks of a chunk.
+_PIECES = 2
+_FEWEST = 8
+
+
+@dataclass(frozen=True)
+class PathResult:
+    """Costs, and importances if fitted models would have them.
+
+    Attributes
+    ----------
+    costs : float64 (n, n_folds)
+        NaN if rounding could change a prediction; a fitted model is then the fallback for this
+        mask and fold.
+    importances : float64 (n, n_folds, n_units) or None
+        As :func:`swarm.problem.models.model_importances`, summed by unit; NaN where the cost is
+        NaN.
+    """
+
+    costs: Float
+    importances: Float | None = None
 
 
 class ExactPath(Protocol):
@@ -27,9 +70,6 @@ class ExactPath(Protocol):
 
         The result of a mask does not depend on the others. Doubtful costs are NaN.
         """
-
-
-_Choice = tuple[ExactPath | None, str]
 
 
 def exact_path(problem: Problem, device: Device | None = None) -> tuple[ExactPath | None, str]:
@@ -45,11 +85,12 @@ def exact_path(problem: Problem, device: Device | None = None) -> tuple[ExactPat
     kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
     if kind not in _PATHS:
         return None, f"no fast path for {type(last).__name__}: models are fitted"
-    reason = _unfit(problem, steps_before(problem.estimator), _PATHS[kind])
+    reason = _unfit(problem, _PATHS[kind])
     if reason:
         return None, f"models are fitted: {reason}"
     off_device = None if device is None else _off_device(problem, last)
-    path, reason = _PATHS[kind](problem, last, None if off_device else device)
+    made = import_module(f"swarm.fastpaths.{_PATHS[kind]}")
+    path, reason = made.path_of(problem, last, None if off_device else device)
     if path is None:
         return None, f"models are fitted: {reason}"
     if device is not None:
@@ -78,6 +119,24 @@ def require_device(problem: Problem, name: str) -> None:
         )
 
 
+def evaluate_masks(path: ExactPath, masks: Bool, n_threads: int = 1) -> PathResult:
+    """Evaluate masks (n, n_units); the result does not depend on the number of threads.
+
+    Compiled code releases the GIL, so that threads can use all cores.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    count = 1 if n_threads == 1 else min(_PIECES * n_threads, len(masks) // _FEWEST)
+    with one_thread():
+        if count <= 1:
+            return path.answers(masks)
+        with ThreadPoolExecutor(n_threads) as pool:
+            parts = list(pool.map(path.answers, np.array_split(masks, count)))
+    importances = [part.importances for part in parts if part.importances is not None]
+    costs = np.concatenate([part.costs for part in parts])
+    return PathResult(costs, np.concatenate(importances) if importances else None)
+
+
 def _off_device(problem: Problem, model: Any) -> str:
     """Return why a device could change the last bits of a cost or an importance, or ""."""
     name, scoring = type(model).__name__, problem.scoring
@@ -95,22 +154,22 @@ def _off_device(problem: Problem, model: Any) -> str:
     return ""
 
 
-def _unfit(problem: Problem, before: list[Any], made: Any) -> str:
+def _unfit(problem: Problem, path: str) -> str:
     """Return a reason against a fast path that does not depend on the estimator, or ""."""
     from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-    linear = made is _linear
-    for step in before:
+    for step in steps_before(problem.estimator):
         if type(step) not in (StandardScaler, MinMaxScaler):
             return f"the pipeline has a {type(step).__name__} before the last step"
-    if problem.weight is not None and not linear:
+    if problem.weight is not None and path != "linear":
         return "rows have weights"
     if problem.fit_params:
         return f"fit has the parameter {min(problem.fit_params)!r}"
     # Linear paths compute coefficients; the other paths have no importances.
-    if problem.importance not in ("none", "mutual_information", *(["fold"] if linear else [])):
+    has_importances = path == "linear" and problem.importance == "fold"
+    if not has_importances and problem.importance not in ("none", "mutual_information"):
         return f"importances of the kind {problem.importance!r} come from models"
-    has_probabilities = made in (_nearest, _naive_bayes) and takes_probabilities(problem.scoring)
+    has_probabilities = path in ("nearest", "naive_bayes") and takes_probabilities(problem.scoring)
     if not takes_labels(problem.scoring) and not has_probabilities:
         return f"the scorer {problem.scoring.name!r} needs more than predictions"
     for column, dtype in problem.features.dtypes.items():
@@ -120,41 +179,3 @@ def _unfit(problem: Problem, before: list[Any], made: Any) -> str:
     if not np.isfinite(problem.features.to_numpy(dtype=np.float64, na_value=np.nan)).all():
         return "there are missing values"
     return ""
-
-
-def _nearest(problem: Problem, model: Any, device: Device | None) -> _Choice:
-    from swarm.fastpaths.nearest_path import nearest_path
-
-    return nearest_path(problem, model, device)
-
-
-def _naive_bayes(problem: Problem, model: Any, device: Device | None) -> _Choice:
-    from swarm.fastpaths.naive_bayes import naive_bayes_path
-
-    return naive_bayes_path(problem, model, device)
-
-
-def _linear(problem: Problem, model: Any, device: Device | None) -> _Choice:
-    from swarm.fastpaths.linear_path import linear_path
-
-    return linear_path(problem, model, device)
-
-
-def _multilabel(problem: Problem, model: Any, _device: Device | None) -> _Choice:
-    from swarm.fastpaths.multilabel_path import multilabel_path
-
-    return multilabel_path(problem, model)
-
-
-# Models whose costs a device cannot change, as they depend on labels or votes alone.
-_ON_DEVICE = ("GaussianNB", "KNeighborsClassifier", "RidgeClassifier", "LinearDiscriminantAnalysis")
-_PATHS: dict[str, Callable[[Problem, Any, Device | None], _Choice]] = {
-    "sklearn.KNeighborsClassifier": _nearest,
-    "sklearn.KNeighborsRegressor": _nearest,
-    "sklearn.GaussianNB": _naive_bayes,
-    "sklearn.Ridge": _linear,
-    "sklearn.RidgeClassifier": _linear,
-    "sklearn.LinearRegression": _linear,
-    "sklearn.LinearDiscriminantAnalysis": _linear,
-    "swarm.MLkNN": _multilabel,
-}

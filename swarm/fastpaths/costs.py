@@ -12,51 +12,45 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from swarm.arrays import Bool, Float, Int
-from swarm.fastpaths.label_scores import confusions, label_scores
 from swarm.fastpaths.metrics import Metric, metric_of
-from swarm.fastpaths.number_scores import is_common, number_scores
-from swarm.fastpaths.probability_scores import probability_scores
+from swarm.fastpaths.scores import confusions, label_scores, number_scores, probability_scores
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 
-__all__ = [
-    "FoldCosts",
-    "errors_are_rounding",
-    "is_accuracy",
-    "logs_lose_digits",
-    "magnifies_rounding",
-    "scores_numbers",
-]
+__all__ = ["FoldCosts", "errors_are_rounding", "logs_lose_digits"]
 
 # Errors below this share of the largest target have lost half of their digits.
 _ROUNDING = 1e-7
 # Logarithms of values below this share of the largest lose two digits.
 _NEAREST = 0.01
+_ACCURACY = Metric("accuracy_score", {}, 1)
+_HAMMING_LOSS = Metric("hamming_loss", {}, -1)
 
 
-class _Fixed(BaseEstimator):  # type: ignore[misc]
-    """A fitted estimator with fixed predictions, for scorers."""
+class _FixedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted classifier with fixed classes or probabilities, for scorers."""
 
-    def __init__(self, predicted: Any, classes: Any = None) -> None:
+    def __init__(self, predicted: Any, classes: Any) -> None:
         self.predicted = predicted
-        if classes is not None:
-            self.classes_ = classes
+        self.classes_ = classes
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-
-class _FixedClassifier(ClassifierMixin, _Fixed):  # type: ignore[misc]
     def predict(self, _features: Any) -> Any:
         return self.predicted
 
-
-class _FixedProbabilities(ClassifierMixin, _Fixed):  # type: ignore[misc]
+    # Scorers read the name of the method.
     def predict_proba(self, _features: Any) -> Any:
         return self.predicted
 
 
-class _FixedRegressor(RegressorMixin, _Fixed):  # type: ignore[misc]
+class _FixedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted regressor with fixed predictions, for scorers."""
+
+    def __init__(self, predicted: Any) -> None:
+        self.predicted = predicted
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
     def predict(self, _features: Any) -> Any:
         return self.predicted
 
@@ -88,6 +82,11 @@ class FoldCosts:
         return metric_of(self.problem.scoring)
 
     @cached_property
+    def is_accuracy(self) -> bool:
+        """Whether costs are the shares of wrong rows."""
+        return self.metric == _ACCURACY and not self.problem.weights_in_score
+
+    @cached_property
     def truth(self) -> list[NDArray[Any]]:
         """Target of the test rows of each fold; for classes, their positions in `classes`."""
         target = self.problem.target
@@ -102,14 +101,6 @@ class FoldCosts:
         codes = np.searchsorted(self.classes, self.problem.target)
         return [np.unique(codes[train]) for train, _ in self.problem.folds]
 
-    @cached_property
-    def complete(self) -> list[bool]:
-        """Whether both the training and the test rows of each fold have all classes."""
-        assert self.classes is not None
-        n_classes = len(self.classes)
-        pairs = zip(self.trained, self.truth, strict=True)
-        return [len(trained) == len(np.unique(truth)) == n_classes for trained, truth in pairs]
-
     def of_codes(self, codes: Int, fold: int) -> Float:
         """Return the costs of predicted classes: float64 (n,).
 
@@ -122,9 +113,9 @@ class FoldCosts:
         """
         assert self.classes is not None
         truth, classes = self.truth[fold], self.classes
-        if is_accuracy(self.problem.scoring) and not self.problem.weights_in_score:
+        if self.is_accuracy:
             # The same operations as in scikit-learn, so that costs are bit-identical.
-            shares: Float = self._upper - (codes == truth).mean(axis=1)
+            shares: Float = self.upper - (codes == truth).mean(axis=1)
             return shares
         scores = None
         if (metric := self._class_metric) is not None:
@@ -132,11 +123,9 @@ class FoldCosts:
             confusions(np.ascontiguousarray(codes), truth, counts)
             scores = label_scores(metric, counts, classes)
         known = classes[self.trained[fold]]
-
-        def model(row: int) -> _Fixed:
-            return _FixedClassifier(classes[codes[row]], known)
-
-        return self._completed(scores, len(codes), fold, model)
+        return self._completed(
+            scores, len(codes), fold, lambda row: _FixedClassifier(classes[codes[row]], known)
+        )
 
     def of_probabilities(self, probabilities: Float, fold: int) -> Float:
         """Return the costs of probabilities (n_classes, n, n_test): float64 (n,).
@@ -145,30 +134,29 @@ class FoldCosts:
         """
         assert self.classes is not None
         truth, trained, classes = self.truth[fold], self.trained[fold], self.classes
+        complete = len(trained) == len(np.unique(truth)) == len(classes)
         scores = None
-        if self.complete[fold] and (metric := self._class_metric) is not None:
+        if complete and (metric := self._class_metric) is not None:
             named = classes.dtype.kind in "OUS"
             scores = probability_scores(metric, probabilities, truth, named=named)
 
-        def model(row: int) -> _Fixed:
-            return _FixedProbabilities(probabilities[trained, row].T, classes[trained])
+        def model(row: int) -> _FixedClassifier:
+            return _FixedClassifier(probabilities[trained, row].T, classes[trained])
 
         return self._completed(scores, probabilities.shape[1], fold, model)
 
     def of_labels(self, predicted: Int, fold: int) -> Float:
         """Return the costs of labels (n, n_test, n_labels): float64 (n,), NaN as above."""
-        truth, scoring = self.truth[fold], self.problem.scoring
-        if is_accuracy(scoring):
-            shares: Float = self._upper - (predicted == truth).all(axis=2).mean(axis=1)
+        truth = self.truth[fold]
+        if self.is_accuracy:
+            shares: Float = self.upper - (predicted == truth).all(axis=2).mean(axis=1)
             return shares
-        if _is_hamming(scoring):
+        if self.metric == _HAMMING_LOSS:
             wrong: Float = (predicted != truth).sum(axis=(1, 2)) / truth.size
-            return self._upper + wrong
-
-        def model(row: int) -> _Fixed:
-            return _FixedClassifier(predicted[row], self.classes)
-
-        return self._completed(None, len(predicted), fold, model)
+            return self.upper + wrong
+        return self._completed(
+            None, len(predicted), fold, lambda row: _FixedClassifier(predicted[row], self.classes)
+        )
 
     def of_numbers(self, predicted: Float, fold: int) -> Float:
         """Return the costs of predicted numbers (n, n_test): float64 (n,), NaN as above."""
@@ -187,11 +175,12 @@ class FoldCosts:
         return None if left else self.metric
 
     @property
-    def _upper(self) -> float:
+    def upper(self) -> float:
+        """The cost of the score 0."""
         return self.problem.scoring.upper or 0.0
 
     def _completed(
-        self, scores: Float | None, n: int, fold: int, model: Callable[[int], _Fixed]
+        self, scores: Float | None, n: int, fold: int, model: Callable[[int], BaseEstimator]
     ) -> Float:
         """Turn scores into costs; scikit-learn computes those that are missing."""
         problem, test = self.problem, self.problem.folds[fold][1]
@@ -206,7 +195,7 @@ class FoldCosts:
 
         found = np.full(n, np.nan)
         if scores is not None and self.metric is not None:
-            found = self._upper - self.metric.sign * scores
+            found = self.upper - self.metric.sign * scores
             if self.agrees is None and self.classes is not None and n:
                 known = np.flatnonzero(~np.isnan(found))
                 if len(known):
@@ -215,47 +204,6 @@ class FoldCosts:
         for row in np.flatnonzero(np.isnan(found)).tolist():
             found[row] = called(row)
         return np.where(np.isfinite(found), found, np.nan)
-
-
-def is_accuracy(scoring: Scoring) -> bool:
-    """Whether the scorer is scikit-learn's accuracy."""
-    from sklearn.metrics import accuracy_score
-
-    scorer = scoring.scorer
-    plain = not getattr(scorer, "_kwargs", None) and getattr(scorer, "_sign", 0) == 1
-    return plain and getattr(scorer, "_score_func", None) is accuracy_score
-
-
-def _is_hamming(scoring: Scoring) -> bool:
-    """Whether the scorer is scikit-learn's Hamming loss: the share of wrong labels."""
-    from sklearn.metrics import hamming_loss
-
-    scorer = scoring.scorer
-    plain = not getattr(scorer, "_kwargs", None) and getattr(scorer, "_sign", 0) == -1
-    return plain and getattr(scorer, "_score_func", None) is hamming_loss
-
-
-def scores_numbers(scoring: Scoring) -> bool:
-    """Whether the scorer is a common regression metric."""
-    metric = metric_of(scoring)
-    return metric is not None and is_common(metric)
-
-
-def magnifies_rounding(scoring: Scoring) -> bool:
-    """Whether the scorer divides by predictions, or takes their powers.
-
-    Close to zero, the last bit of a prediction can change such a score by any amount, or make the
-    scorer raise.
-    """
-    from sklearn import metrics
-
-    known = (
-        metrics.d2_tweedie_score,
-        metrics.mean_gamma_deviance,
-        metrics.mean_poisson_deviance,
-        metrics.mean_tweedie_deviance,
-    )
-    return getattr(scoring.scorer, "_score_func", None) in known
 
 
 def logs_lose_digits(scoring: Scoring, predicted: Float) -> Bool:

@@ -1,8 +1,4 @@
-"""Scorers of scikit-learn that fast paths compute for many masks at once.
-
-A scorer is recognised by its metric, parameters, sign and response method. Any other scorer is
-called for each mask.
-"""
+"""Recognise the scorers of scikit-learn by metric, parameters, sign and response method."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from typing import Any
 
 from swarm.problem.scoring import Scoring
 
-__all__ = ["Metric", "metric_of", "takes_labels", "takes_probabilities"]
+__all__ = ["Metric", "magnifies_rounding", "metric_of", "takes_labels", "takes_probabilities"]
 
 
 @dataclass(frozen=True)
@@ -58,3 +54,20 @@ def takes_probabilities(scoring: Scoring) -> bool:
     """Whether the scorer is computed from ``predict_proba`` if there is no decision function."""
     methods = getattr(scoring.scorer, "_response_method", None)
     return methods == "predict_proba" or methods == ("decision_function", "predict_proba")
+
+
+def magnifies_rounding(scoring: Scoring) -> bool:
+    """Whether the scorer divides by predictions, or takes their powers.
+
+    Close to zero, the last bit of a prediction can change such a score by any amount, or make the
+    scorer raise.
+    """
+    from sklearn import metrics
+
+    known = (
+        metrics.d2_tweedie_score,
+        metrics.mean_gamma_deviance,
+        metrics.mean_poisson_deviance,
+        metrics.mean_tweedie_deviance,
+    )
+    return getattr(scoring.scorer, "_score_func", None) in known

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int
-from swarm.fastpaths.bayes_moments import Moments, moments_are_exact, moments_of
-from swarm.fastpaths.bayes_shares import class_shares
-from swarm.fastpaths.bayes_sums import Kept, SmoothedVariances, exact_joints, exact_sums
-from swarm.fastpaths.costs import FoldCosts, is_accuracy
-from swarm.fastpaths.device import BayesOnDevice, Device
+from swarm.fastpaths.bayes_sums import (
+    FARTHEST,
+    SmoothedVariances,
+    class_shares,
+    exact_joints,
+    exact_sums,
+    smoothed,
+)
+from swarm.fastpaths.choose import PathResult
+from swarm.fastpaths.costs import FoldCosts
+from swarm.fastpaths.device import Device, chunks
 from swarm.fastpaths.metrics import takes_labels
-from swarm.fastpaths.path_result import PathResult
-from swarm.fastpaths.tables import columns_of, fold_tables, membership
+from swarm.fastpaths.tables import (
+    FoldTable,
+    columns_are_contiguous,
+    columns_of,
+    fitted_on,
+    fold_tables,
+    membership,
+)
 from swarm.problem.problem import Problem
 
-__all__ = ["NaiveBayesPath", "naive_bayes_path"]
+__all__ = ["NaiveBayesPath", "moments_are_exact", "path_of"]
 
 # If two classes are closer than this share of their log-likelihood, the sums are computed again in
 # the order of the model. Sums in another order differ by about 1e-15 of it, or by more if a mean is
@@ -31,30 +43,77 @@ _SMALL_CHUNK = 1 << 17
 _KEPT = 1 << 24
 
 
-@dataclass
-class _Block:
-    """Folds that are evaluated together.
+class Moments:
+    """Means and variances of some folds, and their test rows, padded to the same number.
+
+    The steps are those of scikit-learn, on arrays of the same memory layout, so that sums are
+    computed in the same order.
+
+    Parameters
+    ----------
+    tables : list of FoldTable
+    classes : (n_classes,)
+        Sorted; some may be missing from the training rows of a fold.
+    truth : list of int (n_test,)
+        Classes of the test rows of each fold.
+    keep : bool
+        Whether to keep the squared distances.
+    n_numbers : int
+        Limit of the elements in the cache of variances.
 
     Attributes
     ----------
-    first : int
-        Number of the first fold.
-    squares : float64 (n_folds, n_classes, n_columns, n_test) or None
-        See :meth:`.bayes_moments.Moments.squares`; None if they exceed the cache.
-    kept : Kept
-        Cache of variances.
-    on_device : BayesOnDevice or None
-        What classifies, up to rounding; None for the CPU.
+    mean, variance : float64 (n_folds, n_classes, n_columns)
+        0 and 1 if a class is missing.
+    spread : float64 (n_folds, n_columns)
+        Variance over all classes; the largest of a subset determines its smoothing.
+    log_prior : float64 (n_folds, n_classes)
+        -inf if a class is missing.
+    test : float64 (n_folds, n_columns, n_test)
+        Padded with 0.
+    truth : int (n_folds, n_test)
+        Classes of the test rows; padded with -1.
+    sizes : int (n_folds,)
+        Number of test rows of each fold.
     """
 
-    first: int
-    moments: Moments
-    squares: Float | None = field(repr=False)
-    kept: Kept = field(repr=False)
-    on_device: BayesOnDevice | None = field(default=None, repr=False)
+    def __init__(
+        self, tables: list[FoldTable], classes: Any, truth: list[Any], keep: bool, n_numbers: int
+    ) -> None:
+        shape = (len(tables), len(classes), len(tables[0].train))
+        self.mean, self.variance = np.zeros(shape), np.ones(shape)
+        self.log_prior = np.full(shape[:2], -np.inf)
+        self.sizes = np.array([table.test.shape[1] for table in tables])
+        self.test = np.zeros((len(tables), shape[2], self.sizes.max()))
+        self.truth = np.full((len(tables), self.sizes.max()), -1)
+        for fold, table in enumerate(tables):
+            rows, codes = table.train.T, np.searchsorted(classes, table.train_target)
+            counts = np.bincount(codes, minlength=len(classes)).astype(np.float64)
+            for code in np.flatnonzero(counts):
+                members = rows[codes == code]
+                self.mean[fold, code] = np.mean(members, axis=0)
+                self.variance[fold, code] = np.var(members, axis=0)
+                self.log_prior[fold, code] = np.log((counts / counts.sum())[code])
+            self.test[fold, :, : self.sizes[fold]] = table.test
+            self.truth[fold, : self.sizes[fold]] = truth[fold]
+        self.spread = np.array([np.var(table.train.T, axis=0) for table in tables])
+        self._squares = self._made_squares() if keep else None
+        made = partial(smoothed, self.mean, self.variance)
+        self._smoothed = lru_cache(n_numbers // (2 * self.mean.size))(made)
+
+    def squares(self) -> Float:
+        """Squared distances from the means: float64 (n_folds, n_classes, n_columns, n_test)."""
+        return self._made_squares() if self._squares is None else self._squares
+
+    def _made_squares(self) -> Float:
+        distance = self.test[:, None] - self.mean[..., None]
+        return np.square(distance, out=distance)
+
+    def smoothed(self, smoothing: Float) -> SmoothedVariances:
+        """Add `smoothing` (n_folds,) to the variances of each fold."""
+        return self._smoothed(smoothing.tobytes())
 
 
-@dataclass
 class NaiveBayesPath:
     """Costs of :class:`sklearn.naive_bayes.GaussianNB` by one matrix product per fold and class.
 
@@ -63,92 +122,113 @@ class NaiveBayesPath:
 
     Attributes
     ----------
-    problem : Problem
-    blocks : list of _Block
-    membership : bool (n_units, n_columns)
-    smoothing : float
+    blocks : list of Moments
+        Of folds that are evaluated together.
     exact : bool or None
         Whether sums in the order of the model are bit-identical; None until compared.
-    fold_costs : FoldCosts
     """
 
-    problem: Problem
-    blocks: list[_Block]
-    membership: Bool
-    smoothing: float
-    exact: bool | None
-    fold_costs: FoldCosts
+    def __init__(self, problem: Problem, model: Any, device: Device | None) -> None:
+        self._problem, self._belongs = problem, membership(problem)
+        self._smoothing = float(model.var_smoothing)
+        self.exact = None if moments_are_exact(problem) else False
+        classes = np.unique(problem.target)
+        self._costs = FoldCosts(problem, classes)
+        tables = fold_tables(problem)
+        # All folds together, unless they exceed the cache or would be mostly padding.
+        sizes = [table.test.shape[1] for table in tables]
+        numbers = max(sizes) * len(sizes) * problem.space.n_columns * len(classes)
+        keep = numbers <= _KEPT
+        together = len(tables) if keep and max(sizes) * len(sizes) <= 2 * sum(sizes) else 1
+        room = _KEPT // (len(tables) // together)
+        self._first = range(0, len(tables), together)
+        parts = [slice(first, first + together) for first in self._first]
+        self.blocks = [
+            Moments(tables[part], classes, self._costs.truth[part], keep, room) for part in parts
+        ]
+        self._on_device = (
+            None if device is None else [BayesOnDevice(device, block) for block in self.blocks]
+        )
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
-        columns = columns_of(masks, self.membership)
-        return PathResult(np.concatenate([self._costs(columns, b) for b in self.blocks], axis=1))
+        columns = columns_of(masks, self._belongs)
+        costs = [self._costs_of(columns, number) for number in range(len(self.blocks))]
+        return PathResult(np.concatenate(costs, axis=1))
 
-    def _costs(self, columns: Bool, block: _Block) -> Float:
+    def _costs_of(self, columns: Bool, number: int) -> Float:
         """Return the cost of each set of columns (n, n_columns) on each fold of a block."""
-        learned = block.moments
-        squares = learned.squares() if block.squares is None else block.squares
-        smoothing = self.smoothing * _widest(columns, learned.spread)
+        block = self.blocks[number]
+        squares, smoothing = block.squares(), self.smoothing(columns, block)
         n_folds, n_classes, n_columns, n_test = squares.shape
-        by_labels = takes_labels(self.problem.scoring)
+        by_labels = takes_labels(self._problem.scoring)
         limit = _CHUNK if by_labels else _SMALL_CHUNK
         step = max(1, limit // (n_folds * n_classes * (n_columns + n_test)))
         costs = np.full(smoothing.shape, np.nan)
         for start in range(0, len(columns), step):
             part = slice(start, start + step)
-            find = self._costs_by if by_labels else self._costs_by_shares
-            costs[part] = find(smoothing[part], columns[part], block, squares)
+            find = self._costs_by_labels if by_labels else self._costs_by_shares
+            costs[part] = find(smoothing[part], columns[part], number, squares)
         return costs
 
-    def _costs_by(self, smoothing: Float, columns: Bool, block: _Block, squares: Float) -> Float:
-        learned = block.moments
-        if block.on_device is None:
-            made = [block.kept.get(learned, one) for one in smoothing]
-            labels, doubtful = _labels(made, columns, learned, squares)
+    def smoothing(self, columns: Bool, block: Moments) -> Float:
+        """Return what is added to the variances of columns (n, n_columns): float64 (n, n_folds)."""
+        widest = np.empty((len(columns), len(block.spread)))
+        for fold, variance in enumerate(block.spread):
+            order = np.argsort(-variance, kind="stable")
+            widest[:, fold] = variance[order[columns[:, order].argmax(axis=1)]]
+        return self._smoothing * widest
+
+    def _costs_by_labels(
+        self, smoothing: Float, columns: Bool, number: int, squares: Float
+    ) -> Float:
+        block, first = self.blocks[number], self._first[number]
+        if self._on_device is None:
+            made = [block.smoothed(one) for one in smoothing]
+            labels, doubtful = _labels(made, columns, block, squares)
         else:
-            labels, doubtful = block.on_device.labels(columns, smoothing)
+            labels, doubtful = self._on_device[number].labels(columns, smoothing)
         if doubtful.any() and self.exact is not False:
             for row in np.flatnonzero(doubtful.any(axis=0)).tolist():
                 chosen = np.flatnonzero(columns[row])
-                open_ = doubtful[:, row] & (learned.sizes >= 2)
+                open_ = doubtful[:, row] & (block.sizes >= 2)
                 if len(chosen) >= 2 and open_.any():
-                    made_of_row = block.kept.get(learned, smoothing[row])
-                    joint = exact_sums(learned, squares, made_of_row, chosen)
-                    settled = self._told(joint, chosen, open_, block)
+                    made_of_row = block.smoothed(smoothing[row])
+                    joint = exact_sums(block.log_prior, squares, made_of_row, chosen)
+                    settled = open_ & np.isfinite(joint.max(axis=1)).all(axis=1)
+                    if self.exact is None and settled.any():
+                        fold = int(settled.argmax())
+                        here = joint[fold, :, : block.sizes[fold]]
+                        self.exact = self._agrees(here, chosen, first + fold)
+                    settled &= bool(self.exact)
                     labels[settled, row] = joint[settled].argmax(axis=1)
                     doubtful[settled, row] = False
-        costs = self._costs_of(labels, block)
+        if self._costs.is_accuracy:
+            # As `FoldCosts.of_codes`, of all folds at once.
+            right = (labels == block.truth[:, None]).sum(axis=2)
+            costs: Float = self._costs.upper - right.T / block.sizes
+        else:
+            folds = enumerate(block.sizes.tolist(), start=first)
+            parts = zip(labels, folds, strict=True)
+            found = [self._costs.of_codes(part[:, :size], fold) for part, (fold, size) in parts]
+            costs = np.stack(found, axis=1)
         costs[doubtful.T] = np.nan
         return costs
 
-    def _costs_of(self, labels: Int, block: _Block) -> Float:
-        """Return the cost of predicted classes (n_folds, n, n_test): float64 (n, n_folds)."""
-        learned = block.moments
-        if is_accuracy(self.problem.scoring):
-            right = (labels == learned.truth[:, None]).sum(axis=2)
-            shares: Float = (self.problem.scoring.upper or 0.0) - right.T / learned.sizes
-            return shares
-        parts = zip(labels, learned.sizes.tolist(), strict=True)
-        found = [
-            self.fold_costs.of_codes(part[:, :size], block.first + fold)
-            for fold, (part, size) in enumerate(parts)
-        ]
-        return np.stack(found, axis=1)
-
     def _costs_by_shares(
-        self, smoothing: Float, columns: Bool, block: _Block, squares: Float
+        self, smoothing: Float, columns: Bool, number: int, squares: Float
     ) -> Float:
         """Return the costs of probabilities: float64 (n, n_folds).
 
         Scores depend on the last bits of probabilities, as those close to 1 are ties or not.
         """
-        learned = block.moments
-        made = [block.kept.get(learned, one) for one in smoothing]
-        costs = np.full((len(columns), len(learned.sizes)), np.nan)
+        block, first = self.blocks[number], self._first[number]
+        made = [block.smoothed(one) for one in smoothing]
+        costs = np.full((len(columns), len(block.sizes)), np.nan)
         joint = np.empty((*squares.shape[:2], len(columns), squares.shape[3]))
         width, logs = np.stack([one.width for one in made]), np.stack([one.logs for one in made])
-        exact_joints(squares, width, logs, learned.log_prior, columns, joint)
-        for fold, size in enumerate(learned.sizes.tolist()):
+        exact_joints(squares, width, logs, block.log_prior, columns, joint)
+        for fold, size in enumerate(block.sizes.tolist()):
             here = joint[fold, :, :, :size]
             sure = (columns.sum(axis=1) >= 2) & np.isfinite(here).all(axis=(0, 2))
             if size < 2 or not sure.any():
@@ -156,53 +236,53 @@ class NaiveBayesPath:
             shares = class_shares(here[:, sure])
             if self.exact is None:
                 chosen = np.flatnonzero(columns[sure.argmax()])
-                self.exact = self._shares_agree(shares[:, 0], chosen, block.first + fold)
+                model, tested = fitted_on(self._problem, chosen, first + fold)
+                self.exact = np.array_equal(shares[:, 0], model.predict_proba(tested).T)
             if self.exact:
-                costs[sure, fold] = self.fold_costs.of_probabilities(shares, block.first + fold)
+                costs[sure, fold] = self._costs.of_probabilities(shares, first + fold)
         return costs
-
-    def _told(self, joint: Float, columns: Int, open_: Bool, block: _Block) -> Bool:
-        """Return the open folds of a mask that are decided by sums in the order of the model."""
-        learned = block.moments
-        open_ = open_ & np.isfinite(joint.max(axis=1)).all(axis=1)
-        if self.exact is None and open_.any():
-            fold = int(np.flatnonzero(open_)[0])
-            here = joint[fold, :, : learned.sizes[fold]]
-            self.exact = self._agrees(here, columns, block.first + fold)
-        return open_ & bool(self.exact)
 
     def _agrees(self, joint: Float, columns: Int, fold: int) -> bool:
         """Whether the log-likelihoods of a fitted model are bit-identical."""
-        model, tested = self._model(columns, fold)
-        there = np.isin(np.unique(self.problem.target), model.classes_)
-        expected = model.predict_joint_log_proba(tested)
-        return bool(np.array_equal(joint[there], expected.T))
-
-    def _shares_agree(self, shares: Float, columns: Int, fold: int) -> bool:
-        """Whether the probabilities of a fitted model are bit-identical."""
-        model, tested = self._model(columns, fold)
-        return bool(np.array_equal(shares, model.predict_proba(tested).T))
-
-    def _model(self, columns: Int, fold: int) -> tuple[Any, Any]:
-        """Return a fitted model, and the test rows as its input."""
-        from sklearn.base import clone
-
-        features = self.problem.features.iloc[:, columns.tolist()]
-        train, test = self.problem.folds[fold]
-        model = clone(self.problem.estimator)
-        return model.fit(features.iloc[train], self.problem.target[train]), features.iloc[test]
+        model, tested = fitted_on(self._problem, columns, fold)
+        there = np.isin(np.unique(self._problem.target), model.classes_)
+        return np.array_equal(joint[there], model.predict_joint_log_proba(tested).T)
 
 
-def _widest(columns: Bool, spread: Float) -> Float:
-    """Return the largest variance in each set of columns (n, n_columns): float64 (n, n_folds)."""
-    found = np.empty((len(columns), len(spread)))
-    for fold, variance in enumerate(spread):
-        order = np.argsort(-variance, kind="stable")
-        found[:, fold] = variance[order[columns[:, order].argmax(axis=1)]]
-    return found
+def path_of(
+    problem: Problem, model: Any, device: Device | None
+) -> tuple[NaiveBayesPath | None, str]:
+    """Compute the moments of every fold, or return the reason why models are fitted."""
+    if model.priors is not None:
+        return None, "GaussianNB has given priors"
+    if not takes_labels(problem.scoring) and not moments_are_exact(problem):
+        return None, "the last bits of the probabilities of GaussianNB are unknown"
+    path = NaiveBayesPath(problem, model, device)
+    return path, "log-likelihoods of naive Bayes are sums over features"
 
 
-def _joint(made: list[SmoothedVariances], columns: Bool, learned: Moments, squares: Float) -> Float:
+def moments_are_exact(problem: Problem) -> bool:
+    """Whether the moments of two columns or more are bit-identical to those of models.
+
+    The order of a sum depends on the memory layout of an array. Contiguous columns stay
+    contiguous when pandas selects columns and rows.
+    """
+    if getattr(problem.estimator, "steps", None):
+        return False
+    return columns_are_contiguous(problem) and all(
+        _adds_exactly(problem.features.iloc[:, column]) for column in range(problem.space.n_columns)
+    )
+
+
+def _adds_exactly(column: Any) -> bool:
+    if column.dtype not in (np.dtype(np.float64), np.dtype(np.int64)):
+        return False
+    values = column.to_numpy()
+    # Sums of integers are exact, and thus the same in any order, below this limit.
+    return bool(values.dtype != np.int64 or np.abs(values.astype(np.float64)).sum() < 2.0**52)
+
+
+def _joint(made: list[SmoothedVariances], columns: Bool, block: Moments, squares: Float) -> Float:
     """Return the log-likelihoods of all masks: float64 (n_folds, n_classes, n, n_test)."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         width = np.stack([one.width for one in made], axis=2)
@@ -210,21 +290,20 @@ def _joint(made: list[SmoothedVariances], columns: Bool, learned: Moments, squar
         if any(far):
             width = np.where(width > 0, width, 1.0)
         joint: Float = np.matmul(columns * (-0.5 / width), squares)
-        terms = [one.logs if one.far is None else _finite(one.logs) for one in made]
+        terms = [
+            one.logs if one.far is None else np.where(np.isfinite(one.logs), one.logs, 0.0)
+            for one in made
+        ]
         logs = np.stack([one @ row for one, row in zip(terms, columns * 1.0, strict=True)], 2)
-        joint += (learned.log_prior[..., None] - 0.5 * logs)[..., None]
+        joint += (block.log_prior[..., None] - 0.5 * logs)[..., None]
     return joint
 
 
-def _finite(logs: Float) -> Float:
-    return np.where(np.isfinite(logs), logs, 0.0)
-
-
 def _labels(
-    made: list[SmoothedVariances], columns: Bool, learned: Moments, squares: Float
+    made: list[SmoothedVariances], columns: Bool, block: Moments, squares: Float
 ) -> tuple[Int, Bool]:
     """Return classes (n_folds, n, n_test), and which masks have a doubtful one (n_folds, n)."""
-    joint = _joint(made, columns, learned, squares)
+    joint = _joint(made, columns, block, squares)
     best = joint[:, 0].copy()
     labels, second = np.zeros(best.shape, dtype=np.int64), np.full(best.shape, -np.inf)
     for label in range(1, joint.shape[1]):
@@ -235,7 +314,7 @@ def _labels(
     with np.errstate(invalid="ignore"):
         unsure = best - second <= _MARGIN * (1.0 + np.abs(best))
     unsure |= ~np.isfinite(best)
-    unsure &= learned.truth[:, None] >= 0
+    unsure &= block.truth[:, None] >= 0
     doubtful = unsure.any(axis=2)
     for row, one in enumerate(made):
         if one.far is not None:
@@ -243,29 +322,63 @@ def _labels(
     return labels, doubtful
 
 
-def naive_bayes_path(
-    problem: Problem, model: Any, device: Device | None
-) -> tuple[NaiveBayesPath | None, str]:
-    """Compute the moments of every fold, or return the reason why models are fitted."""
-    if model.priors is not None:
-        return None, "GaussianNB has given priors"
-    if not takes_labels(problem.scoring) and not moments_are_exact(problem):
-        return None, "the last bits of the probabilities of GaussianNB are unknown"
-    tables = fold_tables(problem)
-    # All folds together, unless they exceed the cache or would be mostly padding.
-    sizes = [table.test.shape[1] for table in tables]
-    numbers = max(sizes) * len(sizes) * problem.space.n_columns * len(np.unique(problem.target))
-    keep = numbers <= _KEPT
-    together = len(tables) if keep and max(sizes) * len(sizes) <= 2 * sum(sizes) else 1
-    blocks = []
-    for first in range(0, len(tables), together):
-        learned = moments_of(problem, tables[first : first + together], first)
-        kept = Kept(_KEPT // (len(tables) // together))
-        squares = learned.squares() if keep else None
-        on_device = None if device is None else BayesOnDevice(device, learned, _MARGIN)
-        blocks.append(_Block(first, learned, squares, kept, on_device))
-    exact = None if moments_are_exact(problem) else False
-    costs = FoldCosts(problem, np.unique(problem.target))
-    given = (membership(problem), float(model.var_smoothing), exact, costs)
-    path = NaiveBayesPath(problem, blocks, *given)
-    return path, "log-likelihoods of naive Bayes are sums over features"
+class BayesOnDevice:
+    """Classes by Gaussian naive Bayes, for all folds of `moments`, computed on a device."""
+
+    def __init__(self, device: Device, moments: Moments) -> None:
+        self._device, self._sizes = device, moments.sizes.tolist()
+        self._test = [
+            device.put(test[:, :size]) for test, size in zip(moments.test, self._sizes, strict=True)
+        ]
+        self._mean, self._variance = device.put(moments.mean), device.put(moments.variance)
+        self._prior = moments.log_prior
+        self._shape = (len(self._sizes), moments.test.shape[2])
+
+    def labels(self, columns: Bool, smoothing: Float) -> tuple[Int, Bool]:
+        """Classify the test rows of each fold.
+
+        Parameters
+        ----------
+        columns : bool (n, n_columns)
+        smoothing : float64 (n, n_folds)
+            What is added to each variance.
+
+        Returns
+        -------
+        labels : int (n_folds, n, n_test)
+            0 beyond the test rows of a fold.
+        doubtful : bool (n_folds, n)
+            Masks with a doubtful class.
+        """
+        n_folds, n_test = self._shape
+        labels = np.zeros((n_folds, len(columns), n_test), dtype=np.int64)
+        doubtful = np.zeros((n_folds, len(columns)), dtype=bool)
+        for part in chunks(len(columns), n_test + columns.shape[1]):
+            chosen = self._device.floats(columns[part])
+            for fold, size in enumerate(self._sizes):
+                added = self._device.put(smoothing[part, fold, None])
+                labels[fold, part, :size], doubtful[fold, part] = self._of_fold(chosen, added, fold)
+        return labels, doubtful
+
+    def _of_fold(self, chosen: Any, added: Any, fold: int) -> tuple[Int, Bool]:
+        xp, test = self._device.xp, self._test[fold]
+        unsure = xp.zeros(chosen.shape[0], dtype=xp.bool, device=self._device.device)
+        shape = (chosen.shape[0], test.shape[1])
+        best = second = xp.full(shape, -np.inf, dtype=xp.float64, device=self._device.device)
+        code = xp.zeros_like(best, dtype=xp.int64)
+        for label in range(self._prior.shape[1]):
+            mean, width = self._mean[fold, label, :], self._variance[fold, label, :] + added
+            far = xp.abs(mean) >= FARTHEST * xp.sqrt(width)
+            unsure = unsure | xp.any(far & (chosen > 0), axis=1)
+            # Columns without any variance are far from zero, and thus doubtful, in every class.
+            width = xp.where(width > 0, width, xp.ones_like(width))
+            squares = (test - mean[:, None]) ** 2
+            logs = xp.sum(chosen * xp.log(2.0 * np.pi * width), axis=1)
+            constant = float(self._prior[fold, label]) - 0.5 * logs
+            here = constant[:, None] + xp.matmul(chosen * (-0.5 / width), squares)
+            second = xp.maximum(second, xp.minimum(best, here))
+            code = xp.where(here > best, xp.full_like(code, label), code)
+            best = xp.maximum(best, here)
+        close = best - second <= _MARGIN * (1.0 + xp.abs(best))
+        unsure = unsure | xp.any(close | ~xp.isfinite(best), axis=1)
+        return self._device.get(code), self._device.get(unsure)

@@ -1,50 +1,120 @@
-"""Nearest neighbours of many masks, compiled.
+"""Nearest neighbours of many masks and their votes, compiled, and where ties can be broken.
 
 Squared Euclidean distances are sums over features, so that a mask takes one product of its columns
 and no model. They are computed as ``|x|^2 - 2xy + |y|^2``, as in parts of scikit-learn. This loses
 digits: a row is doubtful if rounding, here or in scikit-learn, could change its neighbours in a way
-that changes the result.
+that changes the result. Functions for many masks take their columns, see :class:`.tables.Chosen`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numba import njit
 
-from swarm.arrays import Float, Int
+from swarm.arrays import Bool, Float, Int
+from swarm.fastpaths.device import Device, chunks
+from swarm.fastpaths.tables import FoldTable
+from swarm.threads import one_thread
 
 __all__ = [
     "ROWS",
+    "NeighboursOnDevice",
+    "Trust",
+    "count_votes",
     "largest_squares",
-    "measure",
-    "nearest_of_all",
-    "norm_of",
+    "neighbours_of",
     "queries",
     "reference",
     "rounding_of",
     "smallest",
-    "widened",
+    "sums_are_exact",
+    "vote",
+    "whole_columns",
 ]
 
 # Rows whose distances are computed together.
 ROWS = 64
 # Block size of the search for small values.
 _BLOCK = 16
+# Integers up to this limit are exact in float64.
+_EXACT = 2.0**53
+# Rows that fitted models have to confirm before a rule is trusted.
+_ENOUGH = 64
 
 
-def largest_squares(test: Float, train: Float) -> Float:
-    """Return the largest square of each column in test rows plus that in training rows."""
-    found: Float = (test**2).max(axis=1) + (train**2).max(axis=1)
-    return found
+def largest_squares(test: Float, train: Float, exact_scales: bool) -> Float:
+    """Return the largest square of each column in test rows plus that in training rows.
 
-
-def widened(largest: Float, n_train: int) -> Float:
-    """Allow for scales summed in another order, see :func:`.tables.scales_are_exact`.
-
-    The relative error of a sum over n rows is at most n u, and so is that of a variance and of
-    the square of a scaled distance.
+    Scales may be summed in another order, see :func:`.tables.scales_are_exact`: the relative error
+    of a sum over n rows is at most n u, and so is that of a variance and of the square of a scaled
+    distance.
     """
-    return largest * (1.0 + n_train / 4.0)
+    found: Float = (test**2).max(axis=1) + (train**2).max(axis=1)
+    return found if exact_scales else found * (1.0 + train.shape[1] / 4.0)
+
+
+def whole_columns(*tables: Float) -> Bool:
+    """Whether columns of tables (n_columns, n_rows) contain only integers: bool (n_columns,)."""
+    whole: Bool = np.all([(table == np.rint(table)).all(axis=1) for table in tables], axis=0)
+    return whole
+
+
+def sums_are_exact(whole: Bool, largest: Float, columns: Int) -> bool:
+    """Whether squared distances over `columns` are exact in any order of summation.
+
+    No term of ``|x|^2 - 2xy + |y|^2`` or of ``(x - y)^2`` exceeds twice the sum of the norms.
+
+    Parameters
+    ----------
+    whole : bool (n_columns,)
+        See :func:`whole_columns`.
+    largest : float64 (n_columns,)
+        See :func:`largest_squares`.
+    """
+    return bool(whole[columns].all()) and 2.0 * float(largest[columns].sum()) <= _EXACT
+
+
+@dataclass
+class Trust:
+    """Trust in a tie-breaking rule, earned by comparison with fitted models.
+
+    Both attributes change in one direction only, so that threads can share them.
+
+    Attributes
+    ----------
+    confirmed : int
+        Number of rows with the same result as a fitted model.
+    broken : bool
+        Whether a result ever differed from a fitted model; the rule is then disabled.
+    """
+
+    confirmed: int = 0
+    broken: bool = False
+
+    @property
+    def earned(self) -> bool:
+        """Whether comparisons with fitted models are no longer needed."""
+        return not self.broken and self.confirmed >= _ENOUGH
+
+    def holds(self, n_rows: int, agrees: Callable[[], bool]) -> bool:
+        """Whether to trust the results of `n_rows` rows; compares with a model until earned."""
+        if not self.broken and not self.earned:
+            # The limit of OpenMP is one of the thread that sets it.
+            with one_thread():
+                try:
+                    agreed = agrees()
+                except (TypeError, ValueError):
+                    # A model that fails confirms nothing.
+                    agreed = False
+            if agreed:
+                self.confirmed += n_rows
+            else:
+                self.broken = True
+        return not self.broken
 
 
 @njit(nogil=True, cache=True)
@@ -68,7 +138,10 @@ def rounding_of(largest: Float, columns: Int) -> float:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
-    """Return the second operand of :func:`measure`: -2 times the columns, and a row of norms.
+    """Return -2 times the columns, and a row of norms.
+
+    The product of :func:`queries` and this is ``|y|^2 - 2xy``: squared distances minus the norm of
+    the query row.
 
     Parameters
     ----------
@@ -93,7 +166,7 @@ def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def queries(test: Float, columns: Int, start: int, stop: int) -> Float:  # pragma: no cover
-    """Return the first operand of :func:`measure`: test rows, each with a final 1.
+    """Return test rows, each with a final 1; see :func:`reference`.
 
     Parameters
     ----------
@@ -110,35 +183,18 @@ def queries(test: Float, columns: Int, start: int, stop: int) -> Float:  # pragm
 
 
 @njit(nogil=True, cache=True)
-def measure(rows: Float, train: Float, work: Float) -> None:  # pragma: no cover
-    """Compute ``|y|^2 - 2xy``: squared distances minus the norm of the query row.
+def _nearest(
+    test: Float, there: Float, columns: Int, start: int, block: Float, best: Float, who: Int
+) -> Float:  # pragma: no cover
+    """Find the training rows nearest to the test rows from `start` on, see :func:`smallest`.
 
-    Parameters
-    ----------
-    rows : float64 (n_rows, n_chosen + 1)
-        See :func:`queries`.
-    train : float64 (n_chosen + 1, n_train)
-        See :func:`reference`.
-    work : float64 (n_rows, n_train)
-        Output.
+    Returns :func:`queries`; `block` becomes their product with `there`, see :func:`reference`.
     """
-    np.dot(rows, train, work)
-
-
-@njit(nogil=True, cache=True)
-def norm_of(row: Float) -> float:  # pragma: no cover
-    """Return the sum of squares of a row of :func:`queries`."""
-    norm = 0.0
-    for place in range(len(row) - 1):
-        norm += row[place] * row[place]
-    return norm
-
-
-@njit(nogil=True, cache=True)
-def nearest_of_all(work: Float, k: int, best: Float, who: Int) -> None:  # pragma: no cover
-    """Find the `k` + 1 smallest values of each row of `work`, see :func:`smallest`."""
-    for row in range(work.shape[0]):
-        smallest(work[row], k, best[row], who[row])
+    here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
+    np.dot(here, there, block[: len(here)])
+    for row in range(len(here)):
+        smallest(block[row], best.shape[1] - 1, best[row], who[row])
+    return here
 
 
 @njit(nogil=True, cache=True)
@@ -198,3 +254,297 @@ def _least(block: Float) -> float:  # pragma: no cover
         if value < least:
             least = value
     return least  # type: ignore[no-any-return]
+
+
+@njit(nogil=True, cache=True)
+def _norm(row: Float) -> float:  # pragma: no cover
+    """Return the sum of squares of a row of :func:`queries`."""
+    norm = 0.0
+    for place in range(len(row) - 1):
+        norm += row[place] * row[place]
+    return norm
+
+
+@njit(nogil=True, cache=True)
+def vote(
+    test: Float,
+    train: Float,
+    largest: Float,
+    codes: Int,
+    n_classes: int,
+    pointers: Int,
+    chosen: Int,
+    k: int,
+    weighted: bool,
+    labels: Int,
+) -> None:  # pragma: no cover
+    """Vote of the `k` nearest training rows of every test row, first class on ties.
+
+    If other rows are at the distance of the k-th within rounding, the result is certain only if
+    it does not depend on which of them vote.
+
+    Parameters
+    ----------
+    largest : float64 (n_columns,)
+        See :func:`largest_squares`.
+    codes : int (n_train,)
+        Classes of the training rows, from 0.
+    weighted : bool
+        Whether neighbours are weighted by the inverse of their distance. If there are neighbours
+        at distance 0, only these vote.
+    labels : int (n, n_test)
+        Output: class of each test row by each mask, -1 if doubtful.
+    """
+    n_train = train.shape[1]
+    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    who = np.empty((ROWS, k + 1), np.int64)
+    votes, weight = np.empty(n_classes, np.int64), np.empty(n_classes)
+    for m in range(len(pointers) - 1):
+        columns = chosen[pointers[m] : pointers[m + 1]]
+        tolerance, there = rounding_of(largest, columns), reference(train, columns)
+        for start in range(0, test.shape[1], ROWS):
+            here = _nearest(test, there, columns, start, block, best, who)
+            for row in range(len(here)):
+                if weighted:
+                    best[row] += _norm(here[row])
+                    labels[m, start + row] = _weighed(
+                        best[row], who[row], codes, k, tolerance, weight
+                    )
+                elif best[row, k] - best[row, k - 1] > tolerance:
+                    votes[:] = 0
+                    for place in range(k):
+                        votes[codes[who[row, place]]] += 1
+                    labels[m, start + row] = _most(votes)
+                else:
+                    bound = best[row, k - 1]
+                    labels[m, start + row] = _sure(block[row], bound, tolerance, codes, votes, k)
+
+
+@njit(nogil=True, cache=True)
+def count_votes(
+    test: Float,
+    train: Float,
+    largest: Float,
+    codes: Int,
+    pointers: Int,
+    chosen: Int,
+    k: int,
+    votes: Int,
+) -> None:  # pragma: no cover
+    """As :func:`vote`, but count the votes for each class.
+
+    Parameters
+    ----------
+    votes : int (n_classes, n, n_test)
+        Output; -1 where doubtful.
+    """
+    n_train = train.shape[1]
+    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    who = np.empty((ROWS, k + 1), np.int64)
+    for m in range(len(pointers) - 1):
+        columns = chosen[pointers[m] : pointers[m + 1]]
+        tolerance, there = rounding_of(largest, columns), reference(train, columns)
+        for start in range(0, test.shape[1], ROWS):
+            here = _nearest(test, there, columns, start, block, best, who)
+            for row in range(len(here)):
+                own = votes[:, m, start + row]
+                if best[row, k] - best[row, k - 1] > tolerance:
+                    own[:] = 0
+                    for place in range(k):
+                        own[codes[who[row, place]]] += 1
+                else:
+                    _count_sure(block[row], best[row, k - 1], tolerance, codes, k, own)
+
+
+@njit(nogil=True, cache=True)
+def _count_sure(
+    work: Float, bound: float, tolerance: float, codes: Int, k: int, votes: Int
+) -> None:  # pragma: no cover
+    """Count votes if all rows at distance `bound` have the same class, otherwise -1."""
+    votes[:] = 0
+    left, last = k, -1
+    for i in range(len(work)):
+        if work[i] < bound - tolerance:
+            votes[codes[i]] += 1
+            left -= 1
+        elif work[i] <= bound + tolerance:
+            if last >= 0 and codes[i] != last:
+                votes[:] = -1
+                return
+            last = codes[i]
+    if left > 0:
+        votes[last] += left
+
+
+@njit(nogil=True, cache=True)
+def _sure(
+    work: Float, bound: float, tolerance: float, codes: Int, sure: Int, k: int
+) -> int:  # pragma: no cover
+    """Return the class that wins regardless of which rows at distance `bound` vote, or -1."""
+    sure[:] = 0
+    maybe = np.zeros_like(sure)
+    left = k
+    for i in range(len(work)):
+        if work[i] < bound - tolerance:
+            sure[codes[i]] += 1
+            left -= 1
+        elif work[i] <= bound + tolerance:
+            maybe[codes[i]] += 1
+    return _winner(sure, maybe, left)
+
+
+@njit(nogil=True, cache=True)
+def _most(votes: Int) -> int:  # pragma: no cover
+    """Return the class with the most votes, the first one on ties."""
+    first = 0
+    for label in range(1, len(votes)):
+        if votes[label] > votes[first]:
+            first = label
+    return first
+
+
+@njit(nogil=True, cache=True)
+def _winner(sure: Int, maybe: Int, left: int) -> int:  # pragma: no cover
+    """Return the class that wins regardless of which `left` of the `maybe` rows vote, or -1."""
+    total = maybe.sum()
+    if left == 0:
+        return _most(sure)
+    for winner in range(len(sure)):
+        least = sure[winner] + max(0, left - (total - maybe[winner]))
+        wins = True
+        for label in range(len(sure)):
+            most = sure[label] + min(left, maybe[label])
+            if label != winner and (most > least or (most == least and label < winner)):
+                wins = False
+                break
+        if wins:
+            return winner
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def _weighed(
+    best: Float, who: Int, codes: Int, k: int, tolerance: float, weight: Float
+) -> int:  # pragma: no cover
+    """Return the class with the largest weight, or -1 if doubtful."""
+    if best[k] - best[k - 1] <= tolerance:
+        return -1
+    weight[:] = 0.0
+    error = 0.0
+    here = codes[who[0]]
+    touching, agreed = 0, True
+    for place in range(k):
+        if best[place] <= tolerance:
+            touching += 1
+            agreed = agreed and codes[who[place]] == here
+        else:
+            share = 1.0 / np.sqrt(best[place])
+            weight[codes[who[place]]] += share
+            error += share * (tolerance / best[place] + 1e-14)
+    if touching > 0:
+        # Rounding decides whether their distance is 0 or tiny; they win in both cases.
+        if agreed and weight.sum() < 0.5 / np.sqrt(tolerance):
+            return here  # type: ignore[no-any-return]
+        return -1
+    first = int(np.argmax(weight))
+    second = 0.0
+    for label in range(len(weight)):
+        if label != first:
+            second = max(second, weight[label])
+    return first if weight[first] - second > 2.0 * error else -1
+
+
+@njit(nogil=True, cache=True)
+def neighbours_of(
+    test: Float,
+    train: Float,
+    largest: Float,
+    pointers: Int,
+    chosen: Int,
+    k: int,
+    who: Int,
+    distance: Float,
+    sure: Bool,
+) -> None:  # pragma: no cover
+    """Find the `k` nearest training rows of every test row, nearest first.
+
+    Parameters
+    ----------
+    who : int (n, n_test, k), distance : float64 (n, n_test, k)
+        Output: their positions and distances.
+    sure : bool (n,)
+        Output: whether rounding cannot change the neighbours.
+    """
+    n_train = train.shape[1]
+    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    found = np.empty((ROWS, k + 1), np.int64)
+    for m in range(len(pointers) - 1):
+        columns = chosen[pointers[m] : pointers[m + 1]]
+        tolerance, there = rounding_of(largest, columns), reference(train, columns)
+        sure[m] = True
+        for start in range(0, test.shape[1], ROWS):
+            here = _nearest(test, there, columns, start, block, best, found)
+            for row in range(len(here)):
+                sure[m] = sure[m] and best[row, k] - best[row, k - 1] > tolerance
+                who[m, start + row] = found[row, :k]
+                # Distances are used as weights, so they are summed without losing digits.
+                for place in range(k):
+                    total = 0.0
+                    for j in columns:
+                        step = test[j, start + row] - train[j, found[row, place]]
+                        total += step * step
+                    distance[m, start + row, place] = np.sqrt(total)
+
+
+class NeighboursOnDevice:
+    """Votes of the nearest neighbours of one fold, computed on a device.
+
+    Parameters
+    ----------
+    device : Device
+    table : FoldTable
+    codes : int (n_train,)
+        Classes of the training rows, from 0.
+    n_classes, k : int
+    largest : float64 (n_columns,)
+        See :func:`largest_squares`.
+    """
+
+    def __init__(
+        self, device: Device, table: FoldTable, codes: Int, n_classes: int, k: int, largest: Float
+    ) -> None:
+        self._device, self._largest, self._k = device, largest, k
+        self._test, self._train = device.put(table.test.T), device.put(table.train)
+        self._squares = device.put(np.square(table.train))
+        self._classes = device.floats(codes[:, None] == np.arange(n_classes))
+
+    def votes(self, columns: Bool) -> Int:
+        """Count the votes for each class: int (n_classes, n, n_test), -1 where doubtful.
+
+        Parameters
+        ----------
+        columns : bool (n, n_columns)
+        """
+        n_test, n_train = self._test.shape[0], self._train.shape[1]
+        votes = np.empty((self._classes.shape[1], len(columns), n_test), dtype=np.int64)
+        tolerance = np.array([rounding_of(self._largest, np.flatnonzero(row)) for row in columns])
+        width = n_train + columns.shape[1]
+        for rows in chunks(n_test, width):
+            for part in chunks(len(columns), width * (rows.stop - rows.start)):
+                found = self._count(columns[part], tolerance[part], self._test[rows, :])
+                votes[:, part, rows] = np.moveaxis(found, 2, 0)
+        return votes
+
+    def _count(self, columns: Bool, tolerance: Float, rows: Any) -> Int:
+        """Return the votes for rows (n_rows, n_columns): int (n, n_rows, n_classes)."""
+        xp, chosen = self._device.xp, self._device.floats(columns)
+        products = xp.matmul(rows[None, :, :] * chosen[:, None, :], self._train)
+        distance = xp.matmul(chosen, self._squares)[:, None, :] - 2.0 * products
+        ordered = xp.sort(distance, axis=2)
+        # If the gap exceeds rounding, exactly k rows are not farther than the k-th.
+        last, gap = ordered[:, :, self._k - 1], ordered[:, :, self._k] - ordered[:, :, self._k - 1]
+        near = xp.astype(distance <= last[:, :, None], xp.float64)
+        sure = gap > self._device.put(tolerance)[:, None]
+        votes = xp.matmul(near, self._classes)
+        votes = xp.where(sure[:, :, None], votes, xp.full_like(votes, -1.0))
+        return self._device.get(votes).astype(np.int64)

@@ -1,16 +1,21 @@
-"""Solve the linear systems of many masks, which are sub-blocks of one matrix; compiled."""
+"""Solve the linear systems of many masks, sub-blocks of one matrix; compiled or on a device."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-from swarm.arrays import Float, Int
+from swarm.arrays import Bool, Float, Int
+from swarm.fastpaths.device import Device, chunks
 
-__all__ = ["predict_masks", "solve_masks"]
+__all__ = ["LinearOnDevice", "predict_masks", "solve_masks"]
 
 # In a matrix with unit diagonal, a smaller pivot is rounding.
 _SMALLEST_PIVOT = 1e-13
+# An inverse of a matrix with unit diagonal has no smaller diagonal element, unless it is rounding.
+_LEAST_INVERSE = 0.5
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -150,3 +155,84 @@ def predict_masks(
                 values = test[j]
                 for i in range(test.shape[1]):
                     sums[i] += weight * values[i]
+
+
+class LinearOnDevice:
+    """Solutions and predictions of the linear systems of one fold.
+
+    Parameters
+    ----------
+    device : Device
+    gram : float64 (d, d), right : float64 (t, d)
+        See :class:`.linear.System`.
+    test : float64 (d, n_test)
+    """
+
+    def __init__(self, device: Device, gram: Float, right: Float, test: Float) -> None:
+        self._device = device
+        self._gram, self._right, self._test = device.put(gram), device.put(right), device.put(test)
+        self._diagonal = device.put(np.diag(gram))
+        self._singular = getattr(device.xp.linalg, "LinAlgError", np.linalg.LinAlgError)
+
+    def solve(self, columns: Bool, added: float, shrinkage: float) -> tuple[Float, Float]:
+        """Solve the system of each set of columns (n, d), as :func:`solve_masks`.
+
+        Returns
+        -------
+        found : float64 (n, t, d)
+        bounds : float64 (n, 3)
+            inf if there is no solution.
+        """
+        n, d = columns.shape
+        found = np.zeros((n, self._right.shape[0], d))
+        bounds = np.full((n, 3), np.inf)
+        for part in chunks(n, d * d):
+            found[part], bounds[part] = self._solve(columns[part], added, shrinkage)
+        return found, bounds
+
+    def predict(self, weights: Float) -> Float:
+        """Return weighted sums of the test rows, of weights (n, t, d): float64 (n, t, n_test)."""
+        n, t, d = weights.shape
+        decision = np.empty((n, t, self._test.shape[1]))
+        for part in chunks(n, t * (d + self._test.shape[1])):
+            product = self._device.xp.matmul(self._device.put(weights[part]), self._test)
+            decision[part] = self._device.get(product)
+        return decision
+
+    def _solve(self, columns: Bool, added: float, shrinkage: float) -> tuple[Float, Float]:
+        xp, get = self._device.xp, self._device.get
+        chosen, size = self._device.floats(columns), self._device.put(columns.sum(axis=1) * 1.0)
+        extra = added + shrinkage * xp.matmul(chosen, self._diagonal) / size
+        own = ((1.0 - shrinkage) * self._diagonal + extra[:, None]) * chosen
+        regular = xp.all((own > 0) | (chosen == 0), axis=1)
+        # Columns that are not chosen, and those of systems without a solution, have 1 on the
+        # diagonal and 0 elsewhere.
+        chosen = chosen * xp.astype(regular, xp.float64)[:, None]
+        scale = xp.sqrt(xp.where(chosen > 0, own, xp.ones_like(own)))
+        share = chosen / scale
+        scaled = (1.0 - shrinkage) * self._gram * share[:, :, None] * share[:, None, :]
+        unit = xp.eye(columns.shape[1], dtype=xp.float64, device=self._device.device)
+        inverse, solved = self._inverse(xp.where(unit > 0, unit, scaled))
+        weights = xp.matmul(self._right * share[:, None, :], inverse) * share[:, None, :]
+        diagonal = xp.sum(inverse * unit, axis=2)
+        trace = xp.sum(diagonal * chosen, axis=1)
+        given = xp.sum(own * chosen, axis=1) * xp.sum(diagonal * share**2, axis=1)
+        # The inverse of a singular matrix is rounding, which these two properties betray.
+        largest = xp.max(xp.max(xp.abs(inverse), axis=2), axis=1)
+        positive = xp.min(diagonal, axis=1) >= _LEAST_INVERSE
+        regular = regular & positive & (largest <= 1.0 + 1.01 * trace)
+        bounds = get(xp.stack([size * trace, given, trace], axis=1)).copy()
+        bounds[~(get(regular) & solved & np.isfinite(bounds).all(axis=1))] = np.inf
+        return get(weights), bounds
+
+    def _inverse(self, systems: Any) -> tuple[Any, Bool]:
+        """Invert systems (n, d, d); those that are singular are replaced by their own values."""
+        try:
+            return self._device.xp.linalg.inv(systems), np.ones(systems.shape[0], dtype=bool)
+        except self._singular:
+            if systems.shape[0] == 1:
+                return systems, np.zeros(1, dtype=bool)
+            half = systems.shape[0] // 2
+            first, second = self._inverse(systems[:half, ...]), self._inverse(systems[half:, ...])
+            inverse = self._device.xp.concat([first[0], second[0]], axis=0)
+            return inverse, np.concatenate([first[1], second[1]])

@@ -1,4 +1,4 @@
-"""The data of each fold, as input of the last step of the estimator."""
+"""The data of each fold, as input of the last step of the estimator, and the columns of masks."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ __all__ = [
     "chosen_columns",
     "columns_are_contiguous",
     "columns_of",
+    "fitted_on",
     "fold_tables",
     "membership",
     "scales_are_exact",
@@ -97,6 +98,20 @@ def fold_tables(problem: Problem) -> list[FoldTable]:
     return made
 
 
+def _by_column(rows: Any) -> Float:
+    return np.ascontiguousarray(np.asarray(rows, dtype=np.float64).T)
+
+
+def fitted_on(problem: Problem, columns: Int, fold: int) -> tuple[Any, Any]:
+    """Return the model of a fold on some columns, and the test rows as its input."""
+    from sklearn.base import clone
+
+    features = problem.features.iloc[:, columns.tolist()]
+    train, test = problem.folds[fold]
+    model = clone(problem.estimator).fit(features.iloc[train], problem.target[train])
+    return model, features.iloc[test]
+
+
 def scales_are_exact(problem: Problem) -> bool:
     """Whether :func:`fold_tables` scales subsets bit-identically to the models.
 
@@ -112,10 +127,6 @@ def columns_are_contiguous(problem: Problem) -> bool:
     """Whether each column is contiguous in memory."""
     columns = (problem.features.iloc[:, j].to_numpy() for j in range(problem.space.n_columns))
     return all(values.strides == (values.itemsize,) for values in columns)
-
-
-def _by_column(rows: Any) -> Float:
-    return np.ascontiguousarray(np.asarray(rows, dtype=np.float64).T)
 
 
 def membership(problem: Problem) -> Bool:

@@ -23,6 +23,8 @@ __all__ = [
     "is_number",
     "is_sorted",
     "is_text",
+    "number_blocks",
+    "other_columns",
     "signed_number",
     "text_columns",
     "text_values",
@@ -33,7 +35,7 @@ _FEWEST_ROWS = 50
 # Rows that are looked at before all are.
 _HEAD = 1000
 # Columns, and cells, that are converted at once.
-_BLOCK = 512
+_BLOCK = 256
 _CELLS = 1 << 22
 _SHARE_DISTINCT = 0.95
 _WORDS_IN_TEXT = 3.0
@@ -81,18 +83,20 @@ def text_values(column: pd.Series, limit: int | None = None) -> list[str]:
 
 def text_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns that hold text, as such or as a category."""
-    return [name for name, column in _others(frame) if is_text(column)]
+    return _names(frame, [at for at, column in other_columns(frame) if is_text(column)])
 
 
 def constant_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns with one value, and none missing, in all rows."""
-    constant: list[str] = []
-    for names, values in _plain_blocks(frame):
+    return _names(frame, _constant(frame))
+
+
+def _constant(frame: pd.DataFrame) -> list[int]:
+    places = [at for at, column in other_columns(frame) if column.nunique(dropna=False) == 1]
+    for block, values in number_blocks(frame):
         if len(values):
-            equal = (values == values[0]).all(axis=0)
-            constant += [name for name, is_one in zip(names, equal, strict=True) if is_one]
-    constant += [name for name, column in _others(frame) if column.nunique(dropna=False) == 1]
-    return _in_order(frame, constant)
+            places += np.compress((values == values[0]).all(axis=0), block).tolist()
+    return places
 
 
 def duplicate_columns(frame: pd.DataFrame) -> list[tuple[str, str]]:
@@ -100,24 +104,22 @@ def duplicate_columns(frame: pd.DataFrame) -> list[tuple[str, str]]:
 
     Constant columns are left out.
     """
-    same: dict[bytes, list[str]] = {}
-    for names, values in _plain_blocks(frame):
+    same: dict[bytes, list[int]] = {}
+    for block, values in number_blocks(frame):
         if values.dtype.kind == "f":
             # Missing values count as equal, and so do -0.0 and 0.0.
             values = np.where(np.isnan(values), np.nan, values) + 0.0
-        for name, column in zip(names, values.T, strict=True):
-            same.setdefault(_digest(values.dtype.kind, column), []).append(name)
-    for name, other in _others(frame):
+        for at, column in zip(block, values.T, strict=True):
+            same.setdefault(_digest(values.dtype.kind, column), []).append(at)
+    for at, other in other_columns(frame):
         hashes = pd.util.hash_pandas_object(other.astype(object), index=False)
-        same.setdefault(_digest("O", hashes.to_numpy()), []).append(name)
-    constant = set(constant_columns(frame)) if any(len(each) > 1 for each in same.values()) else ()
-    first = {
-        name: each[0]
-        for each in (_in_order(frame, names) for names in same.values() if len(names) > 1)
-        for name in each[1:]
-        if name not in constant
-    }
-    return [(name, first[name]) for name in _in_order(frame, first)]
+        same.setdefault(_digest("O", hashes.to_numpy()), []).append(at)
+    first = {at: min(alike) for alike in same.values() for at in alike if at != min(alike)}
+    constant = _constant(frame) if first else []
+    again = sorted(first.keys() - constant)
+    return list(
+        zip(_names(frame, again), [str(frame.columns[first[at]]) for at in again], strict=True)
+    )
 
 
 def id_columns(frame: pd.DataFrame) -> list[str]:
@@ -130,18 +132,18 @@ def id_columns(frame: pd.DataFrame) -> list[str]:
     """
     if len(frame) < _FEWEST_ROWS:
         return []
-    ids = [name for name, column in _others(frame) if _is_id(name, column)]
-    for names, values in _plain_blocks(frame.iloc[:_HEAD]):
+    ids = [at for at, column in other_columns(frame) if _is_id(str(frame.columns[at]), column)]
+    for block, values in number_blocks(frame.iloc[:_HEAD]):
         if values.dtype.kind == "b":
             continue
         # A missing value is no reason against it.
         whole = ((values == np.floor(values)) | ~np.isfinite(values)).all(axis=0)
         ids += [
-            name
-            for name, is_whole in zip(names, whole, strict=True)
-            if is_whole and _is_id(name, _column(frame, name))
+            at
+            for at in np.compress(whole, block).tolist()
+            if _is_id(str(frame.columns[at]), frame.iloc[:, at])
         ]
-    return _in_order(frame, ids)
+    return _names(frame, ids)
 
 
 def is_free_text(column: pd.Series) -> bool:
@@ -201,8 +203,9 @@ def group_columns(frame: pd.DataFrame) -> list[str]:
 
     They have at least ten values, and at least 1.2 rows for each.
     """
-    named = [str(name) for name in frame.columns if _GROUP_NAME.search(str(name))]
-    return [name for name in named if _is_group(_column(frame, name))]
+    names = enumerate(map(str, frame.columns))
+    named = [at for at, name in names if _GROUP_NAME.search(name)]
+    return _names(frame, [at for at in named if _is_group(frame.iloc[:, at])])
 
 
 def is_sorted(moments: pd.Series) -> bool:
@@ -215,8 +218,8 @@ def _is_plain(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
 
 
-def _plain_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[str], NDArray[Any]]]:
-    """Yield names and values (n_rows, n_block) of the columns of NumPy numbers, by dtype.
+def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], NDArray[Any]]]:
+    """Yield positions and values (n_rows, n_block) of the columns of NumPy numbers, by dtype.
 
     Many at once, as a wide table takes seconds column by column, but not a copy of a long one.
     """
@@ -227,15 +230,15 @@ def _plain_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[str], NDArray[Any]
     for places in by_kind.values():
         width = max(1, min(_BLOCK, _CELLS // max(1, len(frame))))
         for start in range(0, len(places), width):
-            part = frame.iloc[:, places[start : start + width]]
-            yield [str(name) for name in part.columns], part.to_numpy()
+            block = places[start : start + width]
+            yield block, frame.iloc[:, block].to_numpy()
 
 
-def _others(frame: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
-    """Yield the columns that are not NumPy numbers."""
+def other_columns(frame: pd.DataFrame) -> Iterator[tuple[int, pd.Series]]:
+    """Yield positions and values of the columns that are not NumPy numbers."""
     for at, dtype in enumerate(frame.dtypes):
         if not _is_plain(dtype):
-            yield str(frame.columns[at]), hashable(frame.iloc[:, at])
+            yield at, hashable(frame.iloc[:, at])
 
 
 def hashable(column: pd.Series) -> pd.Series:
@@ -246,14 +249,9 @@ def hashable(column: pd.Series) -> pd.Series:
     return column.where(~several.astype(bool), column.map(str)) if several.any() else column
 
 
-def _column(frame: pd.DataFrame, name: str) -> pd.Series:
-    return frame.iloc[:, [str(each) for each in frame.columns].index(name)]
-
-
-def _in_order(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
-    """Return names in the order of the table."""
-    wanted = set(names)
-    return [str(name) for name in frame.columns if str(name) in wanted] if wanted else []
+def _names(frame: pd.DataFrame, places: Iterable[int]) -> list[str]:
+    """Return the names at some positions, in the order of the table."""
+    return [str(frame.columns[at]) for at in sorted(places)]
 
 
 def _digest(kind: str, values: NDArray[Any]) -> bytes:

@@ -10,17 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.arrays import Float
-from swarm.findings.columns import hashable
+from swarm.findings.columns import hashable, number_blocks, other_columns
 
 __all__ = ["Leak", "leak_columns"]
-
-Int = NDArray[np.intp]
 
 # Rows and cells that are looked at.
 _ROWS, _CELLS, _FEWEST_ROWS = 5000, 4_000_000, 30
 _BINS = 32
-# Columns that are sorted at once.
-_BLOCK = 256
 # Share of the variance explained by the bins of a column from which it is cross-validated.
 _SUSPECT = 0.4
 _CANDIDATES = 5
@@ -69,24 +65,25 @@ def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> lis
     if len(features) > most:
         rows = np.sort(np.random.default_rng(0).permutation(len(features))[:most])
         features, target = features.iloc[rows], target[rows]
-    if task == "regression":
-        wanted = _ranks(np.asarray(target, dtype=np.float64))[:, None]
-        codes = None
+    classes = task != "regression"
+    answer: NDArray[Any] = np.unique(
+        target if classes else np.asarray(target, dtype=np.float64), return_inverse=True
+    )[1]
+    if not classes:
+        wanted = answer[:, None].astype(np.float64)
+    elif np.bincount(answer).min() < _FOLDS:
+        return []
     else:
-        codes = np.unique(target, return_inverse=True)[1]
-        if np.bincount(codes).min() < _FOLDS:
-            return []
-        wanted = np.eye(int(codes.max()) + 1)[codes]
+        wanted = np.eye(int(answer.max()) + 1)[answer]
     shares = _explained(features, wanted)
     suspects = np.flatnonzero(shares >= _SUSPECT)
     suspects = suspects[np.argsort(-shares[suspects], kind="stable")][:_CANDIDATES]
-    found = []
-    for i in suspects:
-        answer = wanted[:, 0] if codes is None else codes
-        column = features.iloc[:, int(i)]
-        leak = _scored(str(column.name), _numbers(column), answer, codes is not None)
-        if leak is not None:
-            found.append(leak)
+    columns = [features.iloc[:, at] for at in suspects.tolist()]
+    scored = [
+        _scored(str(each.name), _numbers(each), answer if classes else wanted[:, 0], classes)
+        for each in columns
+    ]
+    found = [leak for leak in scored if leak is not None]
     return sorted(found, key=lambda leak: -leak.score)
 
 
@@ -105,25 +102,16 @@ def _numbers(column: pd.Series) -> Float:
     return np.where(known, values, low - 1.0 - abs(low))
 
 
-def _ranks(values: Float) -> Float:
-    """Return the position of each value among the distinct ones."""
-    return np.unique(values, return_inverse=True)[1].astype(np.float64)
-
-
 def _explained(features: pd.DataFrame, wanted: Float) -> Float:
     """Share of the variance of the target that the bins of each column explain: (n_columns,).
 
     The mean over the columns of `wanted`, (n_rows, n_classes).
     """
     shares = np.zeros(features.shape[1])
-    plain = [isinstance(d, np.dtype) and d.kind in "biuf" for d in features.dtypes]
-    places = np.flatnonzero(plain)
-    for start in range(0, len(places), _BLOCK):
-        block = places[start : start + _BLOCK]
-        shares[block] = _explained_by(features.iloc[:, block].to_numpy(dtype=np.float64), wanted)
-    for at in np.flatnonzero(~np.array(plain, dtype=bool)):
-        numbers = _numbers(features.iloc[:, int(at)])
-        shares[at] = _explained_by(numbers[:, None], wanted)[0]
+    for block, values in number_blocks(features):
+        shares[block] = _explained_by(values.astype(np.float64), wanted)
+    for at, column in other_columns(features):
+        shares[at] = _explained_by(_numbers(column)[:, None], wanted)[0]
     return shares
 
 

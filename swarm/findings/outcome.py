@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swarm.findings.registry import Finding, found
-from swarm.search.confirmation import Confirmation
-from swarm.search.fidelity import PartsResult
 from swarm.search.proxy import LOW_CORRELATION
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch
-from swarm.validation.evidence import number
-from swarm.validation.judgement import Judgement
+from swarm.validation.judgement import Judgement, number
 from swarm.validation.metrics import display_name
 from swarm.validation.stability import interpret_index, nogueira
 
@@ -42,19 +40,17 @@ def search_findings(
     judgement : Judgement, optional
         A significant gain on its test rows refutes the doubt that there were too few rows.
     """
-    result = finished.result
     selection = None if judgement is None else judgement.selection
     proven = selection is not None and selection.verdict == "better"
-    parts = (
-        found("SWM201", finished.doubt) if finished.doubt else None,
-        _gain(result),
-        _goal(result.confirmation),
-        None if proven else _rows(result, target, task),
-        _agreement(result),
-        _bound(result),
-        _parts(result.parts),
-    )
-    return [part for part in parts if part is not None]
+    result = finished.result
+    return [
+        *([found("SWM201", finished.doubt)] if finished.doubt else []),
+        *_confirmation(result),
+        *([] if proven else _too_few_rows(result, target, task)),
+        *_agreement(result),
+        *_size_bound(result),
+        *_row_parts(result),
+    ]
 
 
 def judgement_findings(judgement: Judgement) -> list[Finding]:
@@ -62,39 +58,33 @@ def judgement_findings(judgement: Judgement) -> list[Finding]:
     sizes = judgement.table.groupby("contender")["n_features"].first()
     # Of all features, none were selected.
     everything = "all_features" in sizes and sizes["all_features"] == sizes.get("best_subset")
-    selected = () if everything else (_optimism(judgement), _random(judgement))
-    parts = (*selected, _guessing(judgement))
-    return [part for part in parts if part is not None]
+    selected = [] if everything else [*_optimism(judgement), *_random(judgement)]
+    return [*selected, *_guessing(judgement)]
 
 
-def _gain(result: SearchResult) -> Finding | None:
+def _confirmation(result: SearchResult) -> Iterator[Finding]:
     confirmation = result.confirmation
-    if confirmation is None or confirmation.gain is None:
-        return None
+    if confirmation is None:
+        return
+    gain = confirmation.gain
     # All features gain nothing over themselves.
-    if _is_everything(result) or confirmation.declined or confirmation.verdict == "better":
-        return None
-    gain, n_folds = confirmation.gain, confirmation.fold_costs.shape[1]
-    where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"
-    return found(
-        "SWM202",
-        f"on {n_folds} fresh folds the gain over all features is {gain.mean:+.4f} "
-        f"({gain.low:+.4f} to {gain.high:+.4f}), {where}",
-    )
+    unneeded = _is_everything(result) or confirmation.declined or confirmation.verdict == "better"
+    if gain is not None and not unneeded:
+        where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"
+        yield found(
+            "SWM202",
+            f"on {confirmation.fold_costs.shape[1]} fresh folds the gain over all features is "
+            f"{gain.mean:+.4f} ({gain.low:+.4f} to {gain.high:+.4f}), {where}",
+        )
+    if confirmation.missed:
+        yield found("SWM210", f"confirm.goal is size, and {confirmation.reason_missed()}")
 
 
 def _is_everything(result: SearchResult) -> bool:
     return len(result.features) == result.space.n_allowed
 
 
-def _goal(confirmation: Confirmation | None) -> Finding | None:
-    if confirmation is None or not confirmation.missed:
-        return None
-    return found("SWM210", f"confirm.goal is size, and {confirmation.reason_missed()}")
-
-
-def _rows(result: SearchResult, target: NDArray[Any], task: str) -> Finding | None:
-    """The rule of SWM205."""
+def _too_few_rows(result: SearchResult, target: NDArray[Any], task: str) -> Iterator[Finding]:
     tried = result.state.counts.distinct
     rows = len(target)
     counted = f"{rows:,} rows"
@@ -103,91 +93,82 @@ def _rows(result: SearchResult, target: NDArray[Any], task: str) -> Finding | No
         rows = min(rows, int(counts.min()) * len(counts))
         if rows < len(target):
             counted += f", {counts.min():,} of them of the rarest class"
-    if tried < 2 or rows >= _ROWS_PER_LOG_SUBSET * math.log(tried):
-        return None
-    return found("SWM205", f"{tried:,} distinct subsets were tried on {counted}")
+    if tried >= 2 and rows < _ROWS_PER_LOG_SUBSET * math.log(tried):
+        yield found("SWM205", f"{tried:,} distinct subsets were tried on {counted}")
 
 
-def _agreement(result: SearchResult) -> Finding | None:
-    space = result.space
+def _agreement(result: SearchResult) -> Iterator[Finding]:
     held, _ = result.best_members()
-    free = ~(space.fixed | space.forbidden)
+    free = ~(result.space.fixed | result.space.forbidden)
     if len(held) < 2 or not free.any() or _is_everything(result):
-        return None
+        return
     index = nogueira(held[:, free]).index
-    if math.isnan(index) or interpret_index(index) != "poor":
-        return None
-    return found(
-        "SWM206",
-        f"the {len(held):,} final subsets of the search have a stability index of {index:.2f}",
-    )
+    if not math.isnan(index) and interpret_index(index) == "poor":
+        yield found(
+            "SWM206",
+            f"the {len(held):,} final subsets of the search have a stability index of {index:.2f}",
+        )
 
 
-def _bound(result: SearchResult) -> Finding | None:
+def _size_bound(result: SearchResult) -> Iterator[Finding]:
     space, size = result.space, int(result.best_mask.sum())
-    most = int((~space.forbidden).sum())
-    least = max(1, int(space.fixed.sum()))
     if space.min_size == space.max_size:
-        return None
-    if size == space.max_size and space.max_size < most:
-        return found("SWM207", f"the subset has {size:,} units, as many as space.max_size allows")
-    if size == space.min_size and space.min_size > least:
-        return found("SWM207", f"the subset has {size:,} units, as few as space.min_size allows")
-    return None
+        return
+    if size == space.max_size and size < int((~space.forbidden).sum()):
+        yield found("SWM207", f"the subset has {size:,} units, as many as space.max_size allows")
+    elif size == space.min_size and size > max(1, int(space.fixed.sum())):
+        yield found("SWM207", f"the subset has {size:,} units, as few as space.min_size allows")
 
 
-def _parts(parts: PartsResult | None) -> Finding | None:
-    if parts is None or not parts.correlations[0] < LOW_CORRELATION:
-        return None
-    return found(
-        "SWM208",
-        f"{parts.rows[0]:,} rows rank subsets differently from all {parts.rows[-1]:,}: rank "
-        f"correlation {parts.correlations[0]:.2f} over {parts.n_probes} subsets",
-    )
+def _row_parts(result: SearchResult) -> Iterator[Finding]:
+    parts = result.parts
+    if parts is not None and parts.correlations[0] < LOW_CORRELATION:
+        yield found(
+            "SWM208",
+            f"{parts.rows[0]:,} rows rank subsets differently from all {parts.rows[-1]:,}: rank "
+            f"correlation {parts.correlations[0]:.2f} over {parts.n_probes} subsets",
+        )
 
 
-def _optimism(judgement: Judgement) -> Finding | None:
+def _optimism(judgement: Judgement) -> Iterator[Finding]:
     costs, optimism = judgement.costs, judgement.optimism
     if optimism is None or not {"best_subset", "all_features"} <= set(costs):
-        return None
+        return
     gain = costs["all_features"] - costs["best_subset"]
-    if not (math.isfinite(optimism) and math.isfinite(gain)):
-        return None
-    if optimism <= 0 or optimism < gain:
-        return None
-    return found(
-        "SWM203",
-        f"the optimism of the best subset is {optimism:+.4f}, and its gain over all features on "
-        f"the test rows {gain:+.4f}",
-    )
+    if math.isfinite(optimism) and math.isfinite(gain) and optimism > 0 and optimism >= gain:
+        yield found(
+            "SWM203",
+            f"the optimism of the best subset is {optimism:+.4f}, and its gain over all features "
+            f"on the test rows {gain:+.4f}",
+        )
 
 
-def _random(judgement: Judgement) -> Finding | None:
+def _random(judgement: Judgement) -> Iterator[Finding]:
     table, metric = judgement.differences, judgement.metrics[0]
     rows = table[(table["contender"] == "random_subsets") & (table["metric"] == metric)]
     if rows.empty or rows["favours"].iloc[0] == "ensemble":
-        return None
+        return
     row = rows.iloc[0]
     if math.isnan(row["difference"]) or math.isclose(row["low"], row["high"], abs_tol=1e-12):
         # Undefined, or the draws are the selection, as of all features.
-        return None
+        return
     interval = "" if math.isnan(row["low"]) else f" ({row['low']:+.3f} to {row['high']:+.3f})"
     own = _selection(judgement)
     others = "ensembles of random subsets" if own == "the ensemble" else "random subsets"
-    return found(
+    yield found(
         "SWM204",
         f"{own} differs from {others} by {row['difference']:+.3f}"
         f"{interval} in {display_name(str(metric))}",
     )
 
 
-def _guessing(judgement: Judgement) -> Finding | None:
+def _guessing(judgement: Judgement) -> Iterator[Finding]:
     guessing = judgement.guessing
     if guessing is None or guessing.beaten or math.isnan(guessing.value):
-        return None
+        return
     table = judgement.table[judgement.table["metric"] == guessing.metric]
     values = table.set_index("contender")["value"]
-    return found(
+    yield found(
         "SWM209",
         f"on {judgement.n_rows:,} test rows a model that ignores the features has "
         f"{display_name(guessing.metric)} {number(guessing.value)}, {_selection(judgement)} "

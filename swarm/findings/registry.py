@@ -32,52 +32,51 @@ class Kind:
         ``SWM`` and three digits.
     title : str
         A noun phrase.
-    severity : {"error", "warning", "note"}
-        An error prevents a run, and cannot be muted. A warning is a reason to doubt a score or a
-        subset. A note states a choice that was made by default.
     reason : str
         When it is reported and why it matters, for the documentation.
     remedy : str
         What to do, in the imperative, without a full stop.
+    severity : {"error", "warning", "note"}
+        An error prevents a run, and cannot be muted. A warning is a reason to doubt a score or a
+        subset. A note states a choice that was made by default.
     """
 
     code: str
     title: str
-    severity: Severity
     reason: str
     remedy: str
+    severity: Severity = "warning"
 
 
 _ALL = (
     Kind(
         "SWM001",
         "Configuration refused",
-        "error",
         "A key is unknown, misses its value, or contradicts another one. A run ends with the first"
         " of these sentences; `swarm check` lists all of them.",
         "correct the configuration",
+        severity="error",
     ),
     Kind(
         "SWM002",
         "Data or model refused",
-        "error",
         "The table cannot be read, a column cannot have its role, or the model cannot be fitted or"
         " scored on these rows.",
         "correct the data, or the keys that describe it",
+        severity="error",
     ),
     Kind(
         "SWM003",
         "Positive class chosen by default",
-        "note",
         "`f1`, `precision`, `recall` and the vote `any` depend on which of two classes is positive."
         " Without `pos_label` it is the label 1 where there is one, else the rarer class, which is"
         " often the one of interest, but not always.",
         "set pos_label to the class of interest",
+        severity="note",
     ),
     Kind(
         "SWM004",
         "Rare class hidden by the scorer",
-        "warning",
         "Fewer than 10 % of the training rows are of one class, and the scorer counts rows"
         " (accuracy, or a micro or weighted average). A model that never predicts that class has an"
         " almost perfect score, so the search has nothing to distinguish subsets by.",
@@ -86,15 +85,14 @@ _ALL = (
     Kind(
         "SWM005",
         "Rows without a target",
-        "note",
         "Rows whose target is missing are neither searched nor tested on. Rows that are labelled"
         " late or seldom may differ from the others, which then are all that the result is about.",
         "see whether they are a random part of the rows",
+        severity="note",
     ),
     Kind(
         "SWM101",
         "Groups on both sides of the split",
-        "warning",
         "Rows of one group are in both the training and the test rows, so test scores are too"
         " good.",
         "use split kind 'group'",
@@ -102,7 +100,6 @@ _ALL = (
     Kind(
         "SWM102",
         "Class missing from a side of the split",
-        "warning",
         "A class is missing from the training rows, so that it is never predicted, or from the test"
         " rows, so that the test scores say nothing about it.",
         "use another split.kind or a larger split.test_size, so that every class is on both sides,"
@@ -111,7 +108,6 @@ _ALL = (
     Kind(
         "SWM103",
         "Gaps in the fold column",
-        "warning",
         "Rows without a fold are always trained on and never tested, which is intended only for a"
         " hold-out.",
         "fill them, unless this is intended",
@@ -119,7 +115,6 @@ _ALL = (
     Kind(
         "SWM104",
         "Class missing from the training rows of a fold",
-        "warning",
         "Classes are missing from the training rows of a fold that tests them, where they are"
         " always wrong.",
         "use stratified folds if every class has as many rows as there are folds, or merge rare"
@@ -128,7 +123,6 @@ _ALL = (
     Kind(
         "SWM105",
         "Groups on both sides of a fold",
-        "warning",
         "`data.group` is set, but the folds ignore it. Rows of one group are in the training and in"
         " the test rows of a fold: costs are too low, and columns that identify the group win.",
         "set folds.kind to 'group' or 'stratified_group'",
@@ -136,7 +130,6 @@ _ALL = (
     Kind(
         "SWM106",
         "Rows that may belong together",
-        "warning",
         "A column that is named like an identifier repeats its values, and `data.group` is not set."
         " If rows with the same value belong together (visits of a patient, orders of a customer),"
         " a random split puts near copies on both sides.",
@@ -145,7 +138,6 @@ _ALL = (
     Kind(
         "SWM107",
         "Order of time ignored",
-        "warning",
         "The rows have a time column, or are sorted by a column of dates, but the test rows are"
         " drawn at random. A model that will predict later rows is then tested on rows between"
         " those it was trained on.",
@@ -154,7 +146,6 @@ _ALL = (
     Kind(
         "SWM108",
         "Targets that overlap in time",
-        "warning",
         "`data.horizon` says that targets look ahead, and those of training rows overlap those of"
         " test rows, in the split or in a fold. Such rows share part of their target, so scores are"
         " too good.",
@@ -163,7 +154,6 @@ _ALL = (
     Kind(
         "SWM109",
         "Order of time ignored by the folds",
-        "warning",
         "The test rows are the latest ones, but the folds are drawn at random: a fold model knows"
         " rows after those it is tested on, which the final model will not. Costs are too low,"
         " and columns win that follow the time.",
@@ -172,7 +162,6 @@ _ALL = (
     Kind(
         "SWM111",
         "ID-like column",
-        "warning",
         "Every row has its own value: text, or whole numbers without gaps to speak of. Such a"
         " column cannot generalise, but can encode the order in which rows were collected.",
         "drop it (data.drop)",
@@ -180,7 +169,6 @@ _ALL = (
     Kind(
         "SWM112",
         "Constant column",
-        "warning",
         "A column has one value in all training rows, so no model can use it. A part of a date is"
         " no column of the table; `space.forbidden` leaves it out.",
         "drop it (data.drop)",
@@ -188,14 +176,12 @@ _ALL = (
     Kind(
         "SWM113",
         "Duplicate columns",
-        "warning",
         "Columns have equal values in all training rows. Which of them is selected is arbitrary.",
         "keep one of them and drop the others (data.drop)",
     ),
     Kind(
         "SWM114",
         "Leak-like column",
-        "warning",
         "One column alone predicts the target almost perfectly: a shallow decision tree on that"
         " column has a cross-validated balanced accuracy of at least 0.97 or an ROC AUC of at least"
         " 0.99 (for numbers, an R² of at least 0.97 on ranks). Most often the column was filled in"
@@ -206,7 +192,6 @@ _ALL = (
     Kind(
         "SWM115",
         "Free text as a category",
-        "warning",
         "Most values of a category occur once and have several words. As categories they carry no"
         " information beyond the row itself.",
         "drop it (data.drop), or turn it into numbers first",
@@ -214,7 +199,6 @@ _ALL = (
     Kind(
         "SWM116",
         "Dates as text",
-        "warning",
         "A text column holds dates. As categories, dates have neither order nor distance, and later"
         " rows have dates that the model has never seen.",
         "list it in data.dates, which replaces it by year, month, day and weekday",
@@ -222,15 +206,14 @@ _ALL = (
     Kind(
         "SWM117",
         "Text column without a role",
-        "error",
         "A column holds text, and the model needs numbers or categories. A run ends with the first"
         " such column; `swarm check` lists all of them.",
         "list it in data.categorical, data.dates or data.drop",
+        severity="error",
     ),
     Kind(
         "SWM118",
         "Repeated rows",
-        "warning",
         "At least 1 % of the training rows are copies of others, features and target alike, and one"
         " of the columns has values that hardly repeat by chance. They come from a join, from"
         " oversampling, or from one object that is in the table several times. A model that was"
@@ -242,7 +225,6 @@ _ALL = (
     Kind(
         "SWM119",
         "Labels that differ by blanks only",
-        "warning",
         "Two labels of the target are the same text but for blanks. They are most likely one class,"
         " and are counted and learned as two.",
         "strip the blanks in the table",
@@ -250,7 +232,6 @@ _ALL = (
     Kind(
         "SWM120",
         "Numbers as text",
-        "warning",
         "The values of a category are numbers but for a percent or currency sign or separators of"
         " thousands. As categories they have neither order nor distance, and numbers that are not"
         " among the training rows are unknown to the model.",
@@ -259,7 +240,6 @@ _ALL = (
     Kind(
         "SWM201",
         "Proxy unlike the model",
-        "warning",
         "The rank correlation between the costs of the cheaper and of the full model is below 0.8,"
         " so that the search optimised something else.",
         "make proxy.params more like model.params, or search without a proxy",
@@ -267,7 +247,6 @@ _ALL = (
     Kind(
         "SWM202",
         "Gain not confirmed",
-        "warning",
         "On fresh folds, the interval of the gain over all features contains 0 or is below it.",
         "unless unseen rows show a gain, keep all features, or prefer this subset for its size"
         " only",
@@ -275,7 +254,6 @@ _ALL = (
     Kind(
         "SWM203",
         "Optimism above the gain",
-        "warning",
         "On the test rows the best subset costs more than in the search, by at least as much as it"
         " gains there over all features. The gain of the search was luck on its folds.",
         "do not expect the searched cost; use more rows, more folds or a smaller budget",
@@ -283,7 +261,6 @@ _ALL = (
     Kind(
         "SWM204",
         "Random subsets as good",
-        "warning",
         "Ensembles of random subsets of the same sizes score as well on the test rows. The columns"
         " are interchangeable, and the selected ones deserve no interpretation.",
         "do not interpret the selected columns; a smaller space.max_size may separate them",
@@ -291,7 +268,6 @@ _ALL = (
     Kind(
         "SWM205",
         "Too few rows for the number of subsets",
-        "warning",
         "The best of K equally good subsets looks better than they are by up to"
         " sqrt(2 ln K) standard errors of a cost. Below 50 rows per unit of ln K (for classes:"
         " the rows of the rarest class times the number of classes), this is 0.06 for an error of"
@@ -302,7 +278,6 @@ _ALL = (
     Kind(
         "SWM206",
         "Unstable subset",
-        "warning",
         "The final subsets of the search hardly agree: Nogueira's stability index is below 0.4,"
         " where 0 is chance and 1 full agreement.",
         "run swarm stability before interpreting the selected columns",
@@ -310,15 +285,14 @@ _ALL = (
     Kind(
         "SWM207",
         "Size at a bound of the space",
-        "note",
         "The selected subset is as large as `space.max_size`, or as small as `space.min_size`,"
         " allows. The best size may be beyond the bound.",
         "move the bound, unless it is a requirement",
+        severity="note",
     ),
     Kind(
         "SWM208",
         "Part of the rows unlike all rows",
-        "warning",
         "The rank correlation between the costs of subsets on the smallest part of the rows and on"
         " all rows is below 0.8, so that subsets may have been left out that are better than the"
         " result.",
@@ -327,7 +301,6 @@ _ALL = (
     Kind(
         "SWM209",
         "No better than guessing",
-        "warning",
         "On the test rows neither the ensemble nor one model of the selected or of all features is"
         " significantly better than a model that ignores the features: one that predicts the most"
         " frequent class (with the shares of the classes as probabilities), or the mean of the"
@@ -338,7 +311,6 @@ _ALL = (
     Kind(
         "SWM210",
         "No smaller subset shown to be as good",
-        "warning",
         "If the goal of the confirmation is the size, the result is the smallest subset whose loss"
         " against all features is shown to be within the margin. No evaluated subset is, so that"
         " the one with the lowest cost on fresh folds is the result, which may be worse than all"
@@ -348,21 +320,18 @@ _ALL = (
     Kind(
         "SWM301",
         "Drifted columns of the champion",
-        "warning",
         "Columns of the champion have drifted since it was trained.",
         "check the table, or set drift.action to stop",
     ),
     Kind(
         "SWM302",
         "Champion without training statistics",
-        "warning",
         "The champion has no record of its training rows to compare with, so drift is unknown.",
         "promote a model of a newer run",
     ),
     Kind(
         "SWM303",
         "Champion trained on the test rows",
-        "warning",
         "Most test rows of the challenger are training rows of the champion, as a random split of a"
         " table that grows draws them anew. Such rows favour the champion, and are left out of the"
         " comparison as long as enough others remain.",

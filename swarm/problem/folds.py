@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.arrays import Int
+from swarm.arrays import Float, Int
 from swarm.errors import ConfigError, DataError, check_known
-from swarm.problem.stratification import iterative_stratification
-from swarm.problem.time_folds import LabelSpans, TimeWindows, forward_folds, purged_folds
+from swarm.problem.time_folds import (
+    TIME_KINDS,
+    LabelSpans,
+    TimeWindows,
+    forward_folds,
+    purged_folds,
+)
 
 __all__ = ["Fold", "make_folds", "partition_key", "repeated_folds"]
 
 Fold = tuple[Int, Int]
-Kind = Literal["stratified", "random", "group", "stratified_group", "time", "purged", "column"]
-_KINDS = ("stratified", "random", "group", "stratified_group", "time", "purged", "column")
+_KINDS = ("stratified", "random", "group", "stratified_group", *TIME_KINDS, "column")
 
 
 def make_folds(
@@ -73,33 +77,54 @@ def make_folds(
     misfit = windows.misfit(kind)
     if misfit is not None:
         raise ConfigError(misfit)
-    n_rows = len(target)
-    if kind != "column" and n_folds < 2:
-        raise ConfigError(f"cross-validation needs at least 2 folds, got {n_folds}")
-    if kind != "column" and n_rows < n_folds:
-        raise DataError(f"{n_rows} rows cannot make {n_folds} folds; use fewer folds or more rows")
     if kind == "column":
         return _from_column(column)
-    if kind in ("time", "purged"):
-        return _in_time(kind, time, n_rows, n_folds, windows, label_end)
-    if kind in ("group", "stratified_group"):
-        return _by_group(kind, target, task, groups, n_folds, shuffle, seed)
-    return _by_row(kind, target, task, n_folds, shuffle, seed)
-
-
-def _by_row(
-    kind: str, target: NDArray[Any], task: str, n_folds: int, shuffle: bool, seed: int
-) -> list[Fold]:
-    from sklearn.model_selection import KFold, StratifiedKFold
-
-    state = seed if shuffle else None
-    if kind == "random":
-        splitter = KFold(n_folds, shuffle=shuffle, random_state=state)
-        return list(splitter.split(target))
-    if task == "multilabel":
+    n_rows = len(target)
+    if n_folds < 2:
+        raise ConfigError(f"cross-validation needs at least 2 folds, got {n_folds}")
+    if n_rows < n_folds:
+        raise DataError(f"{n_rows} rows cannot make {n_folds} folds; use fewer folds or more rows")
+    if kind in TIME_KINDS:
+        if time is None:
+            raise ConfigError(f"folds of kind {kind!r} need the order of rows; name a time column")
+        if n_rows < n_folds + 1:
+            raise DataError(f"{n_rows} rows cannot make {n_folds} folds in time; use fewer folds")
+        spans = LabelSpans.of(time, windows.horizon, label_end)
+        return (forward_folds if kind == "time" else purged_folds)(spans, n_folds, windows)
+    if kind == "stratified" and task == "multilabel":
         rng = np.random.default_rng(seed) if shuffle else None
-        return _from_column(iterative_stratification(target, n_folds, rng))
-    if task not in ("binary", "multiclass"):
+        return _from_column(_iterative_stratification(target, n_folds, rng))
+    _refuse_too_few(kind, target, task, groups, n_folds)
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+
+    splitters = {
+        "random": KFold,
+        "stratified": StratifiedKFold,
+        "group": GroupKFold,
+        "stratified_group": StratifiedGroupKFold,
+    }
+    splitter = splitters[kind](n_folds, shuffle=shuffle, random_state=seed if shuffle else None)
+    return list(splitter.split(target, target, groups if "group" in kind else None))
+
+
+def _refuse_too_few(
+    kind: str, target: NDArray[Any], task: str, groups: NDArray[Any] | None, n_folds: int
+) -> None:
+    """Reject a target or groups that scikit-learn cannot divide into so many folds."""
+    is_classes = task in ("binary", "multiclass")
+    if "group" in kind:
+        if groups is None:
+            raise ConfigError(f"folds of kind {kind!r} need groups; name a group column")
+        if kind == "stratified_group" and not is_classes:
+            raise ConfigError(
+                f"folds of kind {kind!r} need classes but the target is {task}; use 'group'"
+            )
+        n_groups = len(np.unique(groups))
+        if n_groups < n_folds:
+            raise DataError(f"{n_groups} groups cannot make {n_folds} folds; use fewer folds")
+    if kind != "stratified":
+        return
+    if not is_classes:
         raise ConfigError(f"stratified folds need classes but the target is {task}; use 'random'")
     classes, counts = np.unique(target, return_counts=True)
     if counts.min() < n_folds:
@@ -109,51 +134,51 @@ def _by_row(
             f"there are folds ({n_folds}); {fewer}, or merge the class with another or remove its "
             "rows"
         )
-    stratified = StratifiedKFold(n_folds, shuffle=shuffle, random_state=state)
-    return list(stratified.split(target, target))
 
 
-def _by_group(
-    kind: str,
-    target: NDArray[Any],
-    task: str,
-    groups: NDArray[Any] | None,
-    n_folds: int,
-    shuffle: bool,
-    seed: int,
-) -> list[Fold]:
-    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+def _iterative_stratification(
+    target: NDArray[Any], n_folds: int, rng: np.random.Generator | None
+) -> Int:
+    """Assign each row to a fold, rarest label first, to the fold that lacks this label most.
 
-    if groups is None:
-        raise ConfigError(f"folds of kind {kind!r} need groups; name a group column")
-    if kind == "stratified_group" and task not in ("binary", "multiclass"):
-        raise ConfigError(
-            f"folds of kind {kind!r} need classes but the target is {task}; use 'group'"
-        )
-    n_groups = len(np.unique(groups))
-    if n_groups < n_folds:
-        raise DataError(f"{n_groups} groups cannot make {n_folds} folds; use fewer folds")
-    splitter = GroupKFold if kind == "group" else StratifiedGroupKFold
-    state = seed if shuffle else None
-    made = splitter(n_folds, shuffle=shuffle, random_state=state)
-    return list(made.split(target, target, groups))
+    Ties are broken by the number of rows that a fold lacks, then at random. A label with fewer
+    rows than folds is missing from some folds, which is not an error.
+
+    `target` has 0 or 1 for each label. `rng` shuffles rows and breaks ties; None: rows in their
+    order, ties to the first fold.
+
+    References
+    ----------
+    Sechidis, Tsoumakas and Vlahavas (2011), On the stratification of multi-label data, ECML
+    PKDD. The packages that implement it are no longer maintained.
+    """
+    n_rows, n_labels = target.shape
+    order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
+    chance = np.zeros((n_rows, n_folds)) if rng is None else rng.random((n_rows, n_folds))
+    # The last column marks all rows: its deficit is the number of rows that a fold lacks.
+    labels = np.column_stack([target[order] != 0, np.ones(n_rows, dtype=bool)])
+    lacking = np.repeat(labels.sum(axis=0)[:, None] / n_folds, n_folds, axis=1)
+    placed = np.full(n_rows, -1, dtype=np.int64)
+    open_rows = np.ones(n_rows, dtype=bool)
+    while open_rows.any():
+        left = labels[open_rows, :n_labels].sum(axis=0)
+        rarest = int(np.where(left > 0, left, n_rows + 1).argmin()) if left.any() else n_labels
+        rows = np.flatnonzero(open_rows & labels[:, rarest])
+        for row in rows:
+            fold = _most_lacking(lacking[rarest], lacking[n_labels], chance[row])
+            placed[row] = fold
+            lacking[labels[row], fold] -= 1.0
+        open_rows[rows] = False
+    fold_of = np.empty(n_rows, dtype=np.int64)
+    fold_of[order] = placed
+    return fold_of
 
 
-def _in_time(
-    kind: str,
-    time: NDArray[Any] | None,
-    n_rows: int,
-    n_folds: int,
-    windows: TimeWindows,
-    label_end: NDArray[Any] | None,
-) -> list[Fold]:
-    if time is None:
-        raise ConfigError(f"folds of kind {kind!r} need the order of rows; name a time column")
-    if n_rows < n_folds + 1:
-        raise DataError(f"{n_rows} rows cannot make {n_folds} folds in time; use fewer folds")
-    spans = LabelSpans.of(time, windows.horizon, label_end)
-    drawn = forward_folds if kind == "time" else purged_folds
-    return drawn(spans, n_folds, windows)
+def _most_lacking(of_label: Float, of_rows: Float, chance: Float) -> int:
+    best = np.flatnonzero(of_label == of_label.max())
+    if len(best) > 1:
+        best = best[of_rows[best] == of_rows[best].max()]
+    return int(best[chance[best].argmax()])
 
 
 def _from_column(column: NDArray[Any] | None) -> list[Fold]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.errors import ConfigError, InputError, check_known
 from swarm.problem.space import SearchSpace
 from swarm.statistics.distances import Distances
@@ -93,8 +93,8 @@ def prepare_hints(
 
     Up to :data:`MOST_DENSE_COLUMNS` columns, the distances are a matrix, and the clusters are
     computed by complete linkage. Above, the distances are
-    :class:`swarm.statistics.lazy_distance.LazyDistances`, and the clusters are computed by
-    :func:`swarm.statistics.line_clusters.line_clusters`, in time and memory linear in the number
+    :class:`swarm.statistics.spearman.LazyDistances`, and the clusters are computed by
+    :func:`swarm.statistics.clusters.line_clusters`, in time and memory linear in the number
     of columns.
 
     Of more than :data:`MOST_ROWS` rows, as many are sampled, always the same.
@@ -134,61 +134,47 @@ def prepare_hints(
             f"n_clusters must be from 1 to {space.n_units}, the number of units, got {count}"
         )
     if len(features) > MOST_ROWS:
-        features, target = _sampled(features, target)
+        from swarm.statistics.spearman import spread_rows
+
+        rows = spread_rows(len(features), MOST_ROWS)
+        features = features.iloc[rows]
+        if target is not None:
+            target = target.iloc[rows] if hasattr(target, "iloc") else target[rows]
     distance: Float | Distances | None = None
     labels = relevance = redundancy = None
     if "distance" in needs or "clusters" in needs:
         distance, labels = _closeness(features, space, count if "clusters" in needs else None)
     if not TARGET_HINTS.isdisjoint(needs):
-        relevance, redundancy = _information(features, space, target, task, "redundancy" in needs)
+        from swarm.problem.target import task_of
+        from swarm.statistics import information
+
+        task = task or task_of(target)
+        if "redundancy" in needs:
+            columns = information.mutual_information(features, target, task)
+            redundancy, relevance = information.unit_information(*columns, space.units)
+        else:
+            per_column = information.target_information(features, target, task)
+            relevance = information.unit_relevance(per_column, space.units)
     return Hints(distance, labels, relevance, redundancy, warm)
-
-
-def _sampled(features: pd.DataFrame, target: Any) -> tuple[pd.DataFrame, Any]:
-    from swarm.statistics.lazy_distance import spread_rows
-
-    rows = spread_rows(len(features), MOST_ROWS)
-    if target is not None:
-        target = target.iloc[rows] if hasattr(target, "iloc") else target[rows]
-    return features.iloc[rows], target
-
-
-def _information(
-    features: pd.DataFrame, space: SearchSpace, target: Any, task: str | None, of_pairs: bool
-) -> tuple[Float, Float | None]:
-    """Compute the relevance of the units, and their redundancy if asked for."""
-    from swarm.problem.target import task_of
-    from swarm.statistics import information
-
-    task = task or task_of(target)
-    if not of_pairs:
-        per_column = information.target_information(features, target, task)
-        return information.unit_relevance(per_column, space.units), None
-    columns = information.mutual_information(features, target, task)
-    redundancy, relevance = information.unit_information(*columns, space.units)
-    return relevance, redundancy
 
 
 def _closeness(
     features: pd.DataFrame, space: SearchSpace, n_clusters: int | None
 ) -> tuple[Float | Distances, Int | None]:
     """Compute distances, and cluster labels if `n_clusters` is given."""
-    labels = None
-    distance: Float | Distances
-    if features.shape[1] <= MOST_DENSE_COLUMNS:
-        from swarm.statistics.clusters import clusters
-        from swarm.statistics.spearman import spearman_distance, unit_distance
+    from swarm.statistics.clusters import clusters, line_clusters
+    from swarm.statistics.spearman import LazyDistances, spearman_distance, unit_distance
 
+    labels = None
+    distance: Float | LazyDistances
+    if features.shape[1] <= MOST_DENSE_COLUMNS:
         distance = unit_distance(spearman_distance(features), space.units)
         if n_clusters is not None:
             labels = clusters(distance, n_clusters).astype(np.int64)
     else:
-        from swarm.statistics.lazy_distance import LazyDistances
-        from swarm.statistics.line_clusters import line_clusters
-
-        distance = lazy = LazyDistances(features, space.units)
+        distance = LazyDistances(features, space.units)
         if n_clusters is not None:
-            labels = line_clusters(lazy, n_clusters)
+            labels = line_clusters(distance, n_clusters)
     if labels is not None:
-        labels.setflags(write=False)
+        read_only(labels)
     return distance, labels

@@ -242,23 +242,6 @@ def _check_range(name: str, values: Float, lightgbm: bool) -> None:
 
 
 def resolve_folds(
-    folds: Any, features: pd.DataFrame, target: NDArray[Any], task: str, seed: int, groups: Any
-) -> list[Fold]:
-    """Return the folds of a number of folds, a splitter, or pairs of row positions."""
-    if isinstance(folds, (int, np.integer)):
-        kind = "stratified" if task in ("binary", "multiclass", "multilabel") else "random"
-        return make_folds(kind, target, task, n_folds=int(folds), seed=seed)
-    if hasattr(folds, "split") and not isinstance(folds, str):
-        return _split(folds, features, target, seed, groups)
-    try:
-        return [(np.asarray(train), np.asarray(test)) for train, test in folds]
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"folds must be a number, a splitter or pairs of (train, test) rows, got {folds!r}"
-        ) from error
-
-
-def resolve_repeats(
     folds: Any,
     repeats: int,
     features: pd.DataFrame,
@@ -267,22 +250,34 @@ def resolve_repeats(
     seed: int,
     groups: Any,
 ) -> list[Fold]:
-    """Return the folds of `repeats` partitions, the first that of :func:`resolve_folds`.
+    """Return the folds of a number of folds, a splitter, or pairs of row positions.
 
-    Pairs of row positions must be those of all partitions.
+    Those of `repeats` partitions, one after the other, of which the first is that of one repeat;
+    pairs must be those of all partitions.
 
     Raises
     ------
     ConfigError
-        If `folds` cannot be drawn again.
+        If `folds` are none of these, or cannot be drawn again.
     """
-    first = resolve_folds(folds, features, target, task, seed, groups)
+    draw = partitions(folds, features, target, task, groups)
+    is_splitter = hasattr(folds, "split") and not isinstance(folds, str)
+    if is_splitter:
+        first = _split(folds, features, target, seed, groups)
+    elif draw is not None:
+        first = draw(seed)
+    else:
+        try:
+            first = [(np.asarray(train), np.asarray(test)) for train, test in folds]
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"folds must be a number, a splitter or pairs of (train, test) rows, got {folds!r}"
+            ) from error
     if repeats == 1:
         return first
-    draw = partitions(folds, features, target, task, groups)
     if draw is not None:
         return repeated_folds(first, draw, seed, repeats)
-    if hasattr(folds, "split"):
+    if is_splitter:
         raise ConfigError(
             f"{repeats} repeats need folds that can be drawn again, which {folds!r} does not "
             "allow; use a number of folds, a shuffled splitter or one repeat"
@@ -296,7 +291,8 @@ def depend_on_seed(folds: Any) -> bool:
     """Whether a number of folds or a splitter gives other folds for another seed."""
     if isinstance(folds, (int, np.integer)):
         return True
-    return hasattr(folds, "random_state") and bool(getattr(folds, "shuffle", True))
+    seeded = hasattr(folds, "split") and hasattr(folds, "random_state")
+    return seeded and bool(getattr(folds, "shuffle", True))
 
 
 def partitions(
@@ -308,10 +304,11 @@ def partitions(
     """
     if not depend_on_seed(folds):
         return None
-    if isinstance(folds, (int, np.integer)):
-        return lambda seed: resolve_folds(folds, features, target, task, seed, groups)
 
     def drawn(seed: int) -> list[Fold]:
+        if isinstance(folds, (int, np.integer)):
+            kind = "stratified" if task in ("binary", "multiclass", "multilabel") else "random"
+            return make_folds(kind, target, task, n_folds=int(folds), seed=seed)
         splitter = copy(folds)
         splitter.random_state = seed
         with warnings.catch_warnings():

@@ -139,17 +139,7 @@ def for_columns(estimator: Any, columns: Sequence[str], positions: Sequence[int]
 
     The estimator is modified in place and returned.
     """
-    names = column_params(estimator)
-    if not names:
-        return estimator
-
-    def restrict(value: Any) -> list[Any]:
-        return narrowed(value, columns, positions)
-
-    given = estimator.get_params()
-    return estimator.set_params(
-        **{name: _each_list(name, given[name], columns, restrict) for name in names}
-    )
+    return _with_lists(estimator, columns, lambda value: narrowed(value, columns, positions))
 
 
 def with_named_columns(params: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
@@ -162,17 +152,22 @@ def with_named_columns(params: Mapping[str, Any], columns: Sequence[str]) -> dic
 
 def with_names(estimator: Any, columns: Sequence[str]) -> Any:
     """Return a clone whose parameters list columns by name; the estimator if it has none."""
-    names = column_params(estimator)
-    if not names:
+    if not column_params(estimator):
         return estimator
     from sklearn.base import clone
 
+    return _with_lists(clone(estimator), columns, lambda value: _named(value, columns))
+
+
+def _with_lists(estimator: Any, columns: Sequence[str], change: Callable[[Any], list[Any]]) -> Any:
+    """Change the parameters that list columns, in place."""
+    names = column_params(estimator)
+    if not names:
+        return estimator
     given = estimator.get_params()
-    named = {
-        name: _each_list(name, given[name], columns, lambda value: _named(value, columns))
-        for name in names
-    }
-    return clone(estimator).set_params(**named)
+    return estimator.set_params(
+        **{name: _each_list(name, given[name], columns, change) for name in names}
+    )
 
 
 def _each_list(
@@ -219,7 +214,7 @@ def narrowed(value: Any, columns: Sequence[str], positions: Sequence[int]) -> li
         Names or positions among all columns, or a mask of them.
     """
     values = list(value)
-    if len(values) == len(columns) and all(isinstance(v, (bool, np.bool_)) for v in values):
+    if _is_mask(values, columns):
         return [bool(values[position]) for position in positions]
     place = {position: index for index, position in enumerate(positions)}
     kept = {columns[position] for position in positions}
@@ -232,9 +227,13 @@ def narrowed(value: Any, columns: Sequence[str], positions: Sequence[int]) -> li
     return found
 
 
+def _is_mask(values: list[Any], columns: Sequence[str]) -> bool:
+    return len(values) == len(columns) and all(isinstance(v, (bool, np.bool_)) for v in values)
+
+
 def _named(value: Any, columns: Sequence[str]) -> list[Any]:
     values = list(value)
-    if len(values) == len(columns) and all(isinstance(v, (bool, np.bool_)) for v in values):
+    if _is_mask(values, columns):
         return [name for name, on in zip(columns, values, strict=True) if on]
     # Positions that do not exist are left for the checks to report.
     names: dict[Any, str] = dict(enumerate(columns))

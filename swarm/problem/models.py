@@ -292,7 +292,7 @@ def _is_often_the_same(column: pd.Series) -> bool:
 
 # Where classes were when archives were written that are still read: fingerprints contain this.
 _FORMER_PATHS = {
-    "swarm.problem.unsupervised.UnsupervisedScorer": "swarm.evaluation.unsupervised.WithoutTarget",
+    "swarm.problem.scoring.UnsupervisedScorer": "swarm.evaluation.unsupervised.WithoutTarget",
 }
 
 

@@ -1,13 +1,10 @@
-"""The problem that a search solves, and its fingerprint."""
+"""The problem that a search solves."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +14,7 @@ from numpy.typing import NDArray
 from swarm.arrays import Float, Int
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError, check_known
+from swarm.problem.fingerprint import data_hash, digests, recipe
 from swarm.problem.folds import Fold
 from swarm.problem.inputs import (
     check_columns,
@@ -29,11 +27,10 @@ from swarm.problem.inputs import (
     check_target_range,
     check_task,
     checked_weights,
-    resolve_repeats,
+    resolve_folds,
 )
 from swarm.problem.model_inputs import column_params, fit_params_of, with_named_columns, with_names
 from swarm.problem.models import (
-    describe,
     has_importances,
     is_lightgbm,
     keeps_columns,
@@ -43,14 +40,8 @@ from swarm.problem.models import (
 from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.problem.space import SearchSpace, canonical_order
 from swarm.problem.target import task_of
-from swarm.problem.unsupervised import scoring_without_target
 
 __all__ = ["IMPORTANCES", "Importance", "Problem"]
-
-# Incremented whenever costs are corrected, see :mod:`swarm.problem.revised`.
-_REVISION = 2
-# Columns whose bytes are read at once.
-_BLOCK = 512
 
 Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
 IMPORTANCES = ("auto", "fold", "refit", "permutation", "mutual_information", "none")
@@ -217,13 +208,9 @@ class Problem:
         check_task(estimator, target, task)
         check_target_range(estimator, labels)
         model = make_deterministic(estimator, seed)
-        score = (
-            scoring_without_target(scoring)
-            if task == "unsupervised"
-            else resolve_scoring(scoring, model, labels, task, pos_label)
-        )
+        score = resolve_scoring(scoring, model, labels, task, pos_label)
         require("repeats", repeats, at_least=1, whole=True)
-        made = resolve_repeats(folds, repeats, features, labels, task, seed, groups)
+        made = resolve_folds(folds, repeats, features, labels, task, seed, groups)
         check_folds(made, labels, task, model, score)
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(made, weights, scored=weights_in_score)
@@ -282,14 +269,12 @@ class Problem:
         if self.importance != "mutual_information":
             return None
         from swarm.problem.hints import MOST_DENSE_COLUMNS
-        from swarm.statistics.information import target_information
-        from swarm.statistics.relevance import relevance
+        from swarm.statistics.information import neighbour_information, target_information
 
-        target = (pd.Series if self.target.ndim == 1 else pd.DataFrame)(self.target)
         if self.space.n_columns > MOST_DENSE_COLUMNS:
-            values = target_information(self.features, target, self.task).mean(axis=1)
+            values = target_information(self.features, self.target, self.task).mean(axis=1)
         else:
-            values = relevance(self.features, target, self.task, self.seed)
+            values = neighbour_information(self.features, self.target, self.task, self.seed)
         return self.space.by_unit(values, range(self.space.n_columns))
 
     def with_estimator(
@@ -375,125 +360,22 @@ class Problem:
         importances and units. Constraints do not affect costs, so searches that differ only
         in their constraints share evaluations.
         """
-        return self._fingerprint
+        return self._digests[0]
 
-    def data_digest(self) -> str:
-        """Return 32 hexadecimal digits that are equal for equal features, target and weights."""
-        digest = hashlib.sha256()
-        self._add_data(digest)
-        return digest.hexdigest()[:32]
+    def data_mark(self) -> tuple[bytes, str]:
+        """Return what :meth:`has_data_of` takes; the fingerprint has hashed the data for it."""
+        try:
+            return recipe(self), self._digests[1]
+        except ConfigError:  # no stable name, and so no fingerprint
+            return b"", data_hash(self, b"").hexdigest()
 
-    def _add_data(self, digest: Any) -> None:
-        for part in _column_bytes(self.features):
-            digest.update(part)
-        for array in (self.target, self.weight):
-            digest.update(_array_bytes(array))
+    def has_data_of(self, mark: tuple[bytes, str]) -> bool:
+        """Whether features, target and weights are those of the problem with this mark."""
+        return bool(data_hash(self, mark[0]).hexdigest() == mark[1])
 
     @cached_property
-    def _fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        digest.update(self._recipe())
-        self._add_data(digest)
-        for train, test in self.folds:
-            digest.update(_array_bytes(train))
-            digest.update(_array_bytes(test))
-        return digest.hexdigest()[:32]
-
-    def _recipe(self) -> bytes:
-        from swarm.problem.revised import had_wrong_costs
-
-        scorer = self.scoring
-        recipe = {
-            "estimator": describe(self.estimator),
-            "package": _package_version(self.estimator),
-            "scoring": [scorer.name, scorer.upper, scorer.pos_label, describe(scorer.scorer)],
-            "importance": self.importance,
-            "units": self.space.units,
-        }
-        # Added only if set, so that older fingerprints stay valid.
-        if self.fit_params:
-            recipe["fit_params"] = describe(_plain(self.fit_params))
-        if self.as_array:
-            recipe["as_array"] = True
-        if self.weights_in_score:
-            recipe["weights_in_score"] = True
-        if had_wrong_costs(self):
-            # Earlier versions may have archived wrong costs.
-            recipe["revision"] = _REVISION
-        return json.dumps(recipe, sort_keys=True).encode()
-
-
-def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert tables and series to arrays, which `describe` supports."""
-    return {
-        name: value.to_numpy() if hasattr(value, "to_numpy") else value
-        for name, value in params.items()
-    }
-
-
-def _package_version(estimator: Any) -> str:
-    """Return name and version of an estimator's package, and of this one if a step is from it."""
-    inside = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
-    names = [_package(estimator)]
-    if any(_package(part) == "swarm" for part in inside) and "swarm" not in names:
-        names.append("swarm")
-    if is_lightgbm(estimator) and "lightgbm" not in names:
-        names.append("lightgbm")
-    return ", ".join(map(_with_version, names))
-
-
-def _package(part: object) -> str:
-    return type(part).__module__.split(".")[0]
-
-
-def _with_version(name: str) -> str:
-    distribution = {"sklearn": "scikit-learn", "swarm": "swarmselect"}.get(name, name)
-    try:
-        return f"{name}=={version(distribution)}"
-    except PackageNotFoundError:
-        return name
-
-
-def _array_bytes(array: NDArray[Any] | None) -> bytes:
-    if array is None:
-        return b"none"
-    if array.dtype.kind in "biufc":
-        return f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
-    return json.dumps([str(value) for value in array.ravel()]).encode()
-
-
-def _column_bytes(features: pd.DataFrame) -> Iterator[bytes]:
-    """Yield names, types and values, column by column.
-
-    Neighbours of the same NumPy type are read in blocks, which is much faster than one by one.
-    """
-    dtypes = list(features.dtypes)
-    position = 0
-    while position < len(dtypes):
-        dtype = dtypes[position]
-        if not isinstance(dtype, np.dtype) or dtype.kind not in "biufc":
-            yield from _one_column(features, position)
-            position += 1
-            continue
-        end = position + 1
-        while end < min(len(dtypes), position + _BLOCK) and dtypes[end] == dtype:
-            end += 1
-        block = features.iloc[:, position:end].to_numpy()
-        for name, values in zip(features.columns[position:end], block.T, strict=True):
-            yield f"{name}:{dtype}".encode()
-            yield _array_bytes(values)
-        position = end
-
-
-def _one_column(features: pd.DataFrame, position: int) -> Iterator[bytes]:
-    column = features.iloc[:, position]
-    yield f"{features.columns[position]}:{column.dtype}".encode()
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        categories = column.cat.categories
-        yield f"{categories.dtype} {column.cat.ordered}".encode()
-        yield json.dumps([str(c) for c in categories]).encode()
-        column = column.cat.codes
-    yield _array_bytes(column.to_numpy())
+    def _digests(self) -> tuple[str, str]:
+        return digests(self)
 
 
 def _importance_kind(

@@ -15,6 +15,7 @@ from swarm.problem.models import is_a, last_step
 
 __all__ = [
     "Scoring",
+    "UnsupervisedScorer",
     "averages_classes",
     "default_positive",
     "positive_class",
@@ -94,7 +95,7 @@ class Scoring:
         if self.is_named or not hasattr(self.scorer, "_score_func"):
             return self.name.removeprefix("neg_")
         measure = self.scorer._score_func
-        name = getattr(measure, "__name__", type(measure).__name__).strip("_<>")
+        name = _name(measure).strip("_<>")
         return f"negative_{name}" if getattr(self.scorer, "_sign", 1) < 0 else name
 
     @property
@@ -122,6 +123,25 @@ class Scoring:
         return (self.upper or 0.0) - score
 
 
+@dataclass(frozen=True)
+class UnsupervisedScorer:
+    """A scorer without a target.
+
+    Attributes
+    ----------
+    scorer : callable ``(estimator, X) -> float``, or None
+        None: the estimator's own ``score``.
+    """
+
+    scorer: Callable[..., float] | None = None
+
+    def __call__(self, estimator: Any, features: Any, target: Any = None) -> float:
+        """Score the estimator on test rows."""
+        if self.scorer is None:
+            return float(estimator.score(features))
+        return self.scorer(estimator, features)
+
+
 def resolve_scoring(
     scoring: str | Callable[..., float] | Scoring | None,
     estimator: Any,
@@ -137,10 +157,11 @@ def resolve_scoring(
         Name of a scikit-learn scorer, ``"subset_accuracy"`` (share of rows with all labels
         correct), ``"neg_hamming_loss"`` (its cost is the share of wrong labels), a callable
         ``(estimator, X, y) -> float``, or a :class:`Scoring`. None: r2 for regression, accuracy
-        otherwise, which is subset accuracy for multi-label targets.
+        otherwise, which is subset accuracy for multi-label targets. Without a target, a callable
+        ``(estimator, X)`` or None: the estimator's own ``score``.
     target : (n_rows,) or (n_rows, n_labels)
     task
-        ``"binary"``, ``"multiclass"``, ``"regression"`` or ``"multilabel"``.
+        See :class:`swarm.problem.problem.Problem`.
     pos_label
         Positive class of f1, jaccard, precision, recall and average_precision, by default 1 if
         that is a label, else the rarer class. Other scorers ignore it; votes and test metrics
@@ -153,22 +174,33 @@ def resolve_scoring(
     """
     if isinstance(scoring, Scoring):
         return scoring
+    if task == "unsupervised":
+        if isinstance(scoring, str):
+            raise ConfigError(
+                f"scorer {scoring!r} needs a target and there is none; give y, or a callable "
+                "(estimator, X) as scoring"
+            )
+        name = "score" if scoring is None else _name(scoring)
+        return Scoring(name, UnsupervisedScorer(scoring), upper=None)
     if scoring is None:
         scoring = "r2" if task == "regression" else "accuracy"
     if not isinstance(scoring, str):
-        name = getattr(scoring, "__name__", type(scoring).__name__)
-        return Scoring(name, scoring, upper=None)
+        return Scoring(_name(scoring), scoring, upper=None)
     from sklearn.metrics import get_scorer
 
-    known = scorer_names()
-    check_known("scorer", scoring, known)
+    check_known("scorer", scoring, scorer_names())
     if scoring in _SEVERAL_LABELS:
         return _several_labels(scoring, task)
     scorer = get_scorer(scoring)
     _refuse_other_task(scoring, scorer, task, estimator)
     if scoring in _ONE_CLASS or (scoring == "average_precision" and _is_custom(target, pos_label)):
         return _one_class(scoring, target, task, pos_label)
-    return Scoring(scoring, scorer, _upper(scoring), pos_label, _quiet(scoring))
+    upper = 0.0 if scoring.startswith("neg_") else None if scoring in _UNBOUNDED else 1.0
+    return Scoring(scoring, scorer, upper, pos_label, _quiet(scoring))
+
+
+def _name(measure: Any) -> str:
+    return str(getattr(measure, "__name__", type(measure).__name__))
 
 
 def _refuse_other_task(name: str, scorer: Any, task: str, estimator: Any) -> None:
@@ -256,12 +288,6 @@ def averages_classes(scoring: Scoring) -> bool:
     return scoring.name in _AVERAGED and scoring.quiet is not None
 
 
-def _upper(name: str) -> float | None:
-    if name.startswith("neg_"):
-        return 0.0
-    return None if name in _UNBOUNDED else 1.0
-
-
 def _one_class(
     name: str, target: np.ndarray[Any, Any], task: str, pos_label: str | int | None
 ) -> Scoring:
@@ -295,9 +321,8 @@ def _one_class(
 
 def _is_custom(target: np.ndarray[Any, Any], pos_label: str | int | None) -> bool:
     """Whether the positive class of two is not the label 1, which scikit-learn assumes."""
-    classes, _ = np.unique(target, return_counts=True)
     wanted = default_positive(target) if pos_label is None else pos_label
-    return target.ndim == 1 and len(classes) == 2 and wanted != 1
+    return target.ndim == 1 and len(np.unique(target)) == 2 and wanted != 1
 
 
 def default_positive(target: np.ndarray[Any, Any]) -> Any:
@@ -343,7 +368,7 @@ def _quiet(name: str) -> Callable[..., float] | None:
     from sklearn import metrics
 
     kind, _, average = name.partition("_")
-    function = getattr(metrics, f"{kind}_score")
-    settings = {"average": average, "pos_label": None, "zero_division": 0}
-    quiet: Callable[..., float] = metrics.make_scorer(function, **settings)
+    quiet: Callable[..., float] = metrics.make_scorer(
+        getattr(metrics, f"{kind}_score"), average=average, pos_label=None, zero_division=0
+    )
     return quiet

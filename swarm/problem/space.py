@@ -100,9 +100,10 @@ class SearchSpace:
         """
         columns = tuple(columns)
         _refuse_repeats(columns)
-        names, units = _units(columns, _named_groups(groups, columns))
+        units = _units(columns, _named_groups(groups, columns))
+        names = tuple(units)
         fixed_mask, forbidden_mask = (
-            _unit_mask(role, _as_names(role, given, columns), columns, names, units)
+            _unit_mask(role, _as_names(role, given, columns), columns, units)
             for role, given in (("fixed", fixed), ("forbidden", forbidden))
         )
         for both in np.flatnonzero(fixed_mask & forbidden_mask):
@@ -129,7 +130,7 @@ class SearchSpace:
         prices = _unit_prices(costs, columns, names)
         weight = _number("cost_weight", cost_weight)
         masks = fixed_mask, forbidden_mask
-        return cls(columns, names, units, *masks, smallest, largest, prices, weight)
+        return cls(columns, names, tuple(units.values()), *masks, smallest, largest, prices, weight)
 
     def __post_init__(self) -> None:
         read_only(self.fixed, self.forbidden)
@@ -161,7 +162,8 @@ class SearchSpace:
 
     def mask(self, names: Iterable[str]) -> Bool:
         """Return the mask (n_units,) of features or groups; the inverse of :meth:`subset`."""
-        return _unit_mask("subset", names, self.columns, self.names, self.units)
+        units = dict(zip(self.names, self.units, strict=True))
+        return _unit_mask("subset", names, self.columns, units)
 
     def price(self, masks: Bool) -> NDArray[Any]:
         """Return what subsets cost to obtain: (n,); without prices the number of their units.
@@ -202,13 +204,17 @@ class SearchSpace:
         return np.lexsort(keys)
 
     def reordered(self, order: Sequence[int]) -> SearchSpace:
-        """Return the space of the table with its columns in `order`, a permutation of positions.
+        """Return the space of the table with its columns in `order`, all positions or whole units.
 
         As in :meth:`build`, a unit has the position of its first column.
         """
         place = {position: index for index, position in enumerate(order)}
-        units = [tuple(sorted(place[position] for position in unit)) for unit in self.units]
-        by_first = sorted(range(self.n_units), key=units.__getitem__)
+        units = {
+            number: tuple(sorted(place[position] for position in unit))
+            for number, unit in enumerate(self.units)
+            if unit[0] in place
+        }
+        by_first = sorted(units, key=units.__getitem__)
         return replace(
             self,
             columns=tuple(self.columns[position] for position in order),
@@ -236,18 +242,10 @@ class SearchSpace:
         allowed = int((kept & ~self.forbidden).sum())
         if allowed == 0:
             raise SpaceError("at least one unit that is not forbidden must be kept")
-        positions, chosen = self.positions(kept), np.flatnonzero(kept)
-        place = {position: index for index, position in enumerate(positions)}
         return replace(
-            self,
-            columns=tuple(self.columns[position] for position in positions),
-            names=tuple(self.names[unit] for unit in chosen),
-            units=tuple(tuple(place[position] for position in self.units[unit]) for unit in chosen),
-            fixed=self.fixed[kept],
-            forbidden=self.forbidden[kept],
+            self.reordered(self.positions(kept)),
             min_size=min(self.min_size, allowed),
             max_size=min(self.max_size, allowed),
-            unit_prices=None if self.unit_prices is None else self.unit_prices[kept],
         )
 
     def by_unit(self, values: Float, positions: Sequence[int]) -> Float:
@@ -410,7 +408,8 @@ def _as_list(role: str, given: object, kind: str) -> list[object]:
 
 def _units(
     columns: tuple[str, ...], groups: Mapping[str, Sequence[str]]
-) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
+) -> dict[str, tuple[int, ...]]:
+    """Return the column positions of each unit, by its name."""
     place = {name: position for position, name in enumerate(columns)}
     owner: dict[str, str] = {}
     for group, members in groups.items():
@@ -432,36 +431,33 @@ def _units(
     members_of: dict[str, list[int]] = {}
     for position, name in enumerate(columns):
         members_of.setdefault(owner.get(name, name), []).append(position)
-    return tuple(members_of), tuple(tuple(unit) for unit in members_of.values())
+    return {name: tuple(unit) for name, unit in members_of.items()}
 
 
 def _unit_mask(
     role: str,
     names: Iterable[str],
     columns: tuple[str, ...],
-    unit_names: tuple[str, ...],
-    units: tuple[tuple[int, ...], ...],
+    units: Mapping[str, tuple[int, ...]],
 ) -> Bool:
     """Return the mask of the units that `names` cover; a group must be covered completely."""
     place = {name: position for position, name in enumerate(columns)}
-    unit_place = {name: index for index, name in enumerate(unit_names)}
     chosen: set[int] = set()
     for name in names:
-        if name in unit_place:
-            chosen.update(units[unit_place[name]])
+        if name in units:
+            chosen.update(units[name])
         elif name in place:
             chosen.add(place[name])
         else:
-            known = [*columns, *unit_names]
+            known = [*columns, *units]
             raise SpaceError(f"{role} names an unknown feature {name!r}{nearest(name, known)}")
     mask = np.zeros(len(units), dtype=bool)
-    for index, unit in enumerate(units):
+    for index, (name, unit) in enumerate(units.items()):
         inside = chosen.intersection(unit)
         if inside and len(inside) < len(unit):
             missing = next(columns[p] for p in unit if p not in chosen)
             raise SpaceError(
-                f"{role} splits the group {unit_names[index]!r}: it lacks {missing!r}; "
-                "name the whole group"
+                f"{role} splits the group {name!r}: it lacks {missing!r}; name the whole group"
             )
         mask[index] = bool(inside)
     return mask

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +23,8 @@ class _TimeSplitter(BaseCrossValidator):  # type: ignore[misc]
     # With metadata routing, as for the group splitters of scikit-learn.
     __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
 
+    # Draws the folds of spans.
+    _draw: ClassVar[Any]
     n_splits: int
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
@@ -47,7 +49,8 @@ class _TimeSplitter(BaseCrossValidator):  # type: ignore[misc]
             If the rows cannot be divided, or a parameter is out of range.
         """
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        windows = self._windows()
+        given = {each.name for each in fields(TimeWindows)} & vars(self).keys()
+        windows = TimeWindows(**{name: getattr(self, name) for name in given})
         n_splits = self.n_splits
         if isinstance(n_splits, bool) or not isinstance(n_splits, (int, np.integer)):
             raise ConfigError(f"n_splits must be a whole number, got {n_splits!r}")
@@ -55,15 +58,7 @@ class _TimeSplitter(BaseCrossValidator):  # type: ignore[misc]
             raise ConfigError(f"n_splits must be at least 2, got {n_splits}")
         if n_rows <= n_splits:
             raise DataError(f"{n_rows} rows cannot make {n_splits} folds in time; use fewer folds")
-        yield from self._folds(_spans(groups, n_rows, windows.horizon), windows)
-
-    @abstractmethod
-    def _windows(self) -> TimeWindows:
-        """Return the parameters, checked."""
-
-    @abstractmethod
-    def _folds(self, spans: LabelSpans, windows: TimeWindows) -> list[tuple[Int, Int]]:
-        """Return training and test rows of each fold."""
+        yield from self._draw(_spans(groups, n_rows, windows.horizon), n_splits, windows)
 
 
 class PurgedTimeSeriesSplit(_TimeSplitter):
@@ -96,6 +91,8 @@ class PurgedTimeSeriesSplit(_TimeSplitter):
     [2 3 4] [6 7 8]
     """
 
+    _draw = staticmethod(forward_folds)
+
     def __init__(
         self,
         n_splits: int = 5,
@@ -110,17 +107,6 @@ class PurgedTimeSeriesSplit(_TimeSplitter):
         self.max_train_size = max_train_size
         self.test_size = test_size
         self.horizon = horizon
-
-    def _windows(self) -> TimeWindows:
-        return TimeWindows(
-            gap=self.gap,
-            max_train_size=self.max_train_size,
-            test_size=self.test_size,
-            horizon=self.horizon,
-        )
-
-    def _folds(self, spans: LabelSpans, windows: TimeWindows) -> list[tuple[Int, Int]]:
-        return forward_folds(spans, self.n_splits, windows)
 
 
 class PurgedKFold(_TimeSplitter):
@@ -154,16 +140,12 @@ class PurgedKFold(_TimeSplitter):
     [0 1 2 3 4] [6 7 8]
     """
 
+    _draw = staticmethod(purged_folds)
+
     def __init__(self, n_splits: int = 5, *, horizon: int = 0, embargo: int = 0) -> None:
         self.n_splits = n_splits
         self.horizon = horizon
         self.embargo = embargo
-
-    def _windows(self) -> TimeWindows:
-        return TimeWindows(horizon=self.horizon, embargo=self.embargo)
-
-    def _folds(self, spans: LabelSpans, windows: TimeWindows) -> list[tuple[Int, Int]]:
-        return purged_folds(spans, self.n_splits, windows)
 
 
 def _spans(groups: Any, n_rows: int, horizon: int) -> LabelSpans:

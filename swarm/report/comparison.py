@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -144,10 +145,13 @@ def judged_cost(comparison: Comparison) -> str:
 def _best_rank(comparison: Comparison) -> str:
     ranks = comparison.ranks["average"]
     names = ", ".join(str(name) for name in ranks[ranks == ranks.min()].index)
-    return (
-        f"Lowest average rank by mean {judged_cost(comparison)}: {names}, {ranks.min():.2f} among "
-        f"{len(ranks)} strategies over {counted(len(comparison.datasets), 'data set')}."
-    )
+    rank = f"average rank by mean {judged_cost(comparison)}: {names}, {ranks.min():.2f}"
+    among = f"among {len(ranks)} strategies over {counted(len(comparison.datasets), 'data set')}"
+    if comparison.friedman is None:
+        return f"Lowest {rank} {among}."
+    if comparison.friedman.p <= comparison.alpha:
+        return f"Lowest {rank} {among}, which differ significantly."
+    return f"No significant difference {among}; lowest {rank}."
 
 
 def _on_test_rows(comparison: Comparison) -> list[str]:
@@ -266,22 +270,23 @@ def _ranks(ranks: pd.DataFrame) -> _Table:
 
 
 def _chosen(data: ComparisonData, dataset: str) -> _Table | None:
-    """Return the columns of each strategy, those of most seeds first."""
+    """Return the columns of each strategy by the number of seeds, those of most seeds first."""
     own = data.chosen.get(dataset)
     if not own:
         return None
-    several = any(len(subsets) > 1 for subsets in own.values())
     rows = []
     for strategy, subsets in own.items():
         counts = Counter(name for subset in subsets for name in dict.fromkeys(subset))
         ranked = sorted(counts, key=lambda name: -counts[name])
-        listed = [
-            f"{plain(name)} ({counts[name]} of {len(subsets)})" if several else plain(name)
-            for name in ranked[:_COLUMNS_SHOWN]
+        groups = [
+            (f"{count} of {len(subsets)}: " if len(subsets) > 1 else "")
+            + ", ".join(plain(name) for name in names)
+            for count, names in itertools.groupby(ranked[:_COLUMNS_SHOWN], counts.__getitem__)
         ]
         more = len(ranked) - _COLUMNS_SHOWN
-        rows.append([strategy, ", ".join(listed) + (f" and {more} more" if more > 0 else "")])
-    return _Table(["strategy", "columns" + (" (seeds)" if several else "")], rows)
+        rows.append([strategy, "; ".join(groups) + (f" and {more} more" if more > 0 else "")])
+    several = any(len(subsets) > 1 for subsets in own.values())
+    return _Table(["strategy", "columns" + (" (by number of seeds)" if several else "")], rows)
 
 
 def _positive(data: ComparisonData, dataset: str) -> str:

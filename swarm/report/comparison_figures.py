@@ -10,7 +10,16 @@ import numpy as np
 import pandas as pd
 
 from swarm.arrays import Float
-from swarm.report.drawing import LIGHT, Drawing, draw, empty_figure, limits, plain_ticks, styled
+from swarm.report.drawing import (
+    DASHED,
+    LIGHT,
+    Drawing,
+    draw,
+    empty_figure,
+    limits,
+    plain_ticks,
+    styled,
+)
 from swarm.report.formatting import shortened
 
 if TYPE_CHECKING:
@@ -25,7 +34,6 @@ _WIDTH = 800
 _COLUMNS = 4
 # Share of the budget to skip: the first costs are far off, and would flatten the rest.
 _SKIPPED = 0.25
-_DASHED: Any = (0, (4, 2.5))
 
 
 def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
@@ -222,7 +230,7 @@ def convergence_bands(
 def _panel(axes: Axes, own: Band, others: Sequence[Band], everything: float) -> None:
     axes.grid(axis="y")
     if np.isfinite(everything):
-        axes.axhline(everything, color=LIGHT["muted"], linewidth=1.0, linestyle=_DASHED)
+        axes.axhline(everything, color=LIGHT["muted"], linewidth=1.0, linestyle=DASHED)
     for other in others:
         axes.step(other.x, other.mean, where="post", color=LIGHT["faint"], linewidth=0.7)
     if np.isnan(own.mean).all():
@@ -248,7 +256,7 @@ def _legend(figure: Figure) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    dashed: Any = {"color": LIGHT["muted"], "linewidth": 1, "linestyle": _DASHED}
+    dashed: Any = {"color": LIGHT["muted"], "linewidth": 1, "linestyle": DASHED}
     handles = [
         Line2D([], [], color=LIGHT["accent"], linewidth=2, label="mean of the seeds"),
         Patch(color=LIGHT["accent"], alpha=0.22, linewidth=0, label="lowest to highest seed"),

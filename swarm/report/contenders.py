@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -13,7 +12,6 @@ from swarm.report.formatting import interval, metric_name, plain, signed
 from swarm.validation.metrics import LOWER_IS_BETTER
 
 __all__ = [
-    "NAMES",
     "contender_rows",
     "is_single",
     "label_of",
@@ -23,62 +21,56 @@ __all__ = [
     "rows_of",
 ]
 
-NAMES = MappingProxyType(
-    {
-        "ensemble": "Ensemble of subsets",
-        "best_subset": "Best single subset",
-        "all_features": "All features",
-        "all_features_ensemble": "All features, same vote",
-        "random_subsets": "Random subsets, same vote",
-    }
-)
-# Short names for figures.
-LABELS = MappingProxyType(
-    {
-        "ensemble": "Ensemble",
-        "best_subset": "Best subset",
-        "all_features": "All features",
-        "all_features_ensemble": "All, same vote",
-        "random_subsets": "Random, same vote",
-    }
-)
-NOTES = MappingProxyType(
-    {
-        "ensemble": "The result of this run: one model per chosen subset, combined by a vote.",
-        "best_subset": "One model on the best subset: the selection without a vote.",
-        "all_features": "One model on all features: no selection and no vote.",
-        "all_features_ensemble": (
-            "All features, with as many models and the same vote: a vote by itself changes the "
-            "results, so this baseline isolates the effect of the selection."
-        ),
-        "random_subsets": (
-            "Random subsets of the same sizes, with the same vote: if they do as well, it hardly "
-            "matters which features are kept."
-        ),
-    }
-)
+# Name, short name for figures, and note.
+_CONTENDERS = {
+    "ensemble": (
+        "Ensemble of subsets",
+        "Ensemble",
+        "The result of this run: one model per chosen subset, combined by a vote.",
+    ),
+    "best_subset": (
+        "Best single subset",
+        "Best subset",
+        "One model on the best subset: the selection without a vote.",
+    ),
+    "all_features": (
+        "All features",
+        "All features",
+        "One model on all features: no selection and no vote.",
+    ),
+    "all_features_ensemble": (
+        "All features, same vote",
+        "All, same vote",
+        "All features, with as many models and the same vote: a vote by itself changes the "
+        "results, so this baseline isolates the effect of the selection.",
+    ),
+    "random_subsets": (
+        "Random subsets, same vote",
+        "Random, same vote",
+        "Random subsets of the same sizes, with the same vote: if they do as well, it hardly "
+        "matters which features are kept.",
+    ),
+}
 # They have the vote of the ensemble, so a difference to them is due to the selection alone.
-RIVALS = ("all_features_ensemble", "random_subsets")
+_RIVALS = ("all_features_ensemble", "random_subsets")
 
 # A report without an ensemble, such as that of a selector: one model each.
+_SINGLE = {
+    "ensemble": ("Chosen features", "Chosen features", "One model of the chosen features."),
+    "all_features": _CONTENDERS["all_features"],
+    "random_subsets": (
+        "Random subsets",
+        "Random subsets",
+        "One model each of random subsets of the same size: if they do as well, it hardly "
+        "matters which features are kept.",
+    ),
+}
 _SINGLE_RIVALS = ("all_features", "random_subsets")
-_SINGLE = MappingProxyType(
-    {
-        "ensemble": "Chosen features",
-        "all_features": "All features",
-        "random_subsets": "Random subsets",
-    }
-)
-_SINGLE_NOTES = MappingProxyType(
-    {
-        "ensemble": "One model of the chosen features.",
-        "all_features": NOTES["all_features"],
-        "random_subsets": (
-            "One model each of random subsets of the same size: if they do as well, it hardly "
-            "matters which features are kept."
-        ),
-    }
-)
+_JUDGEMENTS = {
+    "better": "the selection is better",
+    "worse": "the selection is worse",
+    "neither": "no clear difference",
+}
 
 
 def is_single(data: ReportData) -> bool:
@@ -88,12 +80,16 @@ def is_single(data: ReportData) -> bool:
 
 def rivals_of(data: ReportData) -> tuple[str, ...]:
     """Return the baselines whose difference to the result is due to the selection alone."""
-    return _SINGLE_RIVALS if is_single(data) else RIVALS
+    return _SINGLE_RIVALS if is_single(data) else _RIVALS
 
 
 def label_of(data: ReportData, contender: str) -> str:
     """Return the short name of a contender; empty if it has none."""
-    return (_SINGLE if is_single(data) else LABELS).get(contender, "")
+    return _told(data).get(contender, ("", "", ""))[1]
+
+
+def _told(data: ReportData) -> dict[str, tuple[str, str, str]]:
+    return _SINGLE if is_single(data) else _CONTENDERS
 
 
 @dataclass(frozen=True)
@@ -113,28 +109,20 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
     """Return the differences to the baselines with the same vote, for the first metric."""
     if not data.metrics or not len(data.differences):
         return []
-    metric = data.metrics[0]
+    metric, rivals = data.metrics[0], rivals_of(data)
     found = []
-    names, rivals = _SINGLE if is_single(data) else NAMES, rivals_of(data)
     for name in rivals:
         for row in rows_of(data.differences, metric, name):
-            kind = {"ensemble": "better", "neither": "neither"}.get(str(row["favours"]), "worse")
             known = interval(row["low"], row["high"])
-            if not known:
-                kind = "neither"
+            kind = {"ensemble": "better", "neither": "neither"}.get(str(row["favours"]), "worse")
+            kind = kind if known else "neither"
             found.append(
                 PairedDifference(
-                    name=names[name],
+                    name=_told(data)[name][0],
                     metric=metric_name(metric),
                     difference=signed(row["difference"]),
                     bounds=known or "no interval",
-                    judgement={
-                        "better": "the selection is better",
-                        "worse": "the selection is worse",
-                        "neither": "no clear difference"
-                        if known
-                        else "no interval, so no conclusion",
-                    }[kind],
+                    judgement=_JUDGEMENTS[kind] if known else "no interval, so no conclusion",
                     kind=kind,
                     is_all_features=name == rivals[0],
                 )
@@ -145,8 +133,7 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
 def contender_rows(data: ReportData) -> list[dict[str, Any]]:
     """Return a row per contender; `cells` has its result and paired difference per metric."""
     rows: list[dict[str, Any]] = []
-    single, rivals = is_single(data), rivals_of(data)
-    names, notes = (_SINGLE, _SINGLE_NOTES) if single else (NAMES, NOTES)
+    rivals = rivals_of(data)
     for name in dict.fromkeys(data.figures["contender"].tolist()) if data.metrics else []:
         cells = [
             [
@@ -155,11 +142,12 @@ def contender_rows(data: ReportData) -> list[dict[str, Any]]:
             ]
             for metric in data.metrics
         ]
+        shown, _, note = _told(data).get(name, (plain(name), "", ""))
         first = data.figures[data.figures["contender"] == name].iloc[0]
         rows.append(
             {
-                "name": names.get(name, plain(name)),
-                "note": notes.get(name, ""),
+                "name": shown,
+                "note": note,
                 "kind": "own" if name == "ensemble" else "rival-row" if name in rivals else "other",
                 "n_features": int(first["n_features"]),
                 "n_models": int(first["n_models"]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swarm.arrays import Float
 from swarm.checks import require_package
@@ -29,15 +30,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "ABOVE",
     "DARK",
+    "DASHED",
+    "DOT",
+    "DOTTED",
     "LIGHT",
+    "NAME_LENGTH",
     "STYLE",
     "Drawing",
     "blank",
+    "blue",
     "draw",
     "empty_figure",
     "limits",
+    "named_rows",
+    "one_panel",
     "plain_ticks",
+    "right_labels",
     "styled",
 ]
 
@@ -108,6 +118,11 @@ STYLE = MappingProxyType(
         "lines.solid_joinstyle": "round",
     }
 )
+DASHED: Any = (0, (4, 2.5))
+DOTTED: Any = (0, (2, 2.5))
+DOT: Any = {"linestyle": "none", "marker": "o"}
+ABOVE: Any = {"loc": "outside upper left"}
+NAME_LENGTH = 19
 _WIDTH = 400
 _COLOUR = re.compile("|".join(LIGHT.values()))
 _TAG = re.compile(r"<[^>]*>")
@@ -168,6 +183,12 @@ def empty_figure(height: float, width: float = _WIDTH) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width / 72, height / 72))
+
+
+def one_panel(height: float) -> tuple[Figure, Axes]:
+    """Return a figure of the given height in px, and its only axes."""
+    figure = empty_figure(height)
+    return figure, figure.subplots()
 
 
 def draw(name: str, label: str, figure: Figure, *, png: bool = True) -> Drawing:
@@ -239,3 +260,29 @@ def blank(axes: Axes, text: str) -> None:
     axes.set(xticks=[], yticks=[])
     place: Any = {"ha": "center", "va": "center", "wrap": True}
     axes.text(0.5, 0.5, text, transform=axes.transAxes, color=LIGHT["muted"], **place)
+
+
+def named_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Label the rows of a figure by names, the first at the top."""
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(axis="x")
+    axes.set_yticks(range(len(names)), names)
+
+
+def right_labels(axes: Axes, labels: Sequence[str]) -> Any:
+    """Label the rows on the right too, and return that axis."""
+    right = axes.secondary_yaxis("right")
+    right.spines[:].set_visible(False)
+    right.set_yticks(range(len(labels)), labels)
+    return right
+
+
+def blue(strength: Float) -> NDArray[np.uint8]:
+    """Return RGBA values, uint8 (..., 4): mid-tone blue whose opacity is the strength.
+
+    So no value has the colour of the page, in light and dark mode.
+    """
+    colour = np.empty((*strength.shape, 4), dtype=np.uint8)
+    colour[..., :3] = (44, 118, 222)
+    colour[..., 3] = np.round(255 * np.clip(strength, 0.0, 1.0))
+    return colour

@@ -9,24 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float
 from swarm.report.contenders import label_of, rivals_of
-from swarm.report.correlations import distances, shown_features
+from swarm.report.data import Agreement, ReportData, one_se_limit
 from swarm.report.drawing import (
+    ABOVE,
+    DASHED,
+    DOT,
+    DOTTED,
     LIGHT,
+    NAME_LENGTH,
     Drawing,
     blank,
+    blue,
     draw,
     empty_figure,
     limits,
+    named_rows,
+    one_panel,
     plain_ticks,
+    right_labels,
     styled,
 )
 from swarm.report.formatting import cost, counted, metric_name, number, shortened
-from swarm.report.model_figures import TITLES, model_figures
-from swarm.report.picks import one_se_limit
+from swarm.report.model_figures import model_figures
 from swarm.search.picks import pareto_front
 from swarm.validation.metrics import LOWER_IS_BETTER
 
@@ -34,18 +41,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from swarm.report.agreement import Agreement
-    from swarm.report.data import ReportData
-
 __all__ = ["MOST_FREQUENT", "draw_figures", "metric_figure_name"]
 
 MOST_FREQUENT = 30
-_NAME_LENGTH = 19
 # Points closer than 1 / _GRID of the axes are drawn as one.
 _GRID = 400
-_DASHED: Any = (0, (4, 2.5))
-_DOTTED: Any = (0, (2, 2.5))
-_DOT: Any = {"linestyle": "none", "marker": "o"}
 _STAR: Any = {
     "linestyle": "none",
     "marker": "*",
@@ -53,7 +53,6 @@ _STAR: Any = {
     "color": LIGHT["accent"],
     "markeredgecolor": LIGHT["paper"],
 }
-_ABOVE: Any = {"loc": "outside upper left"}
 
 
 def draw_figures(data: ReportData, *, png: bool = True) -> dict[str, Drawing]:
@@ -71,11 +70,12 @@ def draw_figures(data: ReportData, *, png: bool = True) -> dict[str, Drawing]:
         Byte-identical for the same data and the same version of matplotlib.
     """
     with styled():
-        return {
-            # Those of the model are in the page only.
-            name: draw(name, label, figure, png=png and name not in TITLES)
-            for name, label, figure in _figures(data)
-        }
+        drawn = {name: draw(name, label, figure, png=png) for name, label, figure in _figures(data)}
+        if data.diagnostics is not None:
+            # These are in the page only.
+            for name, one in model_figures(data.diagnostics).items():
+                drawn[name] = draw(name, one.label, one.draw(), png=False)
+        return drawn
 
 
 def metric_figure_name(metric: str) -> str:
@@ -102,15 +102,13 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
     if len(data.cost_pairs()[0]) > 1:
         label = "Cost in cross-validation against cost on the test rows, a dot per subset."
         yield "calibration", label, _calibration(data)
-    if data.diagnostics is not None:
-        yield from model_figures(data.diagnostics)
     if data.agreement is not None:
         label = (
             f"Selection frequency of each feature in the {counted(data.agreement.n_held, 'subset')}"
             " at the end of the search, the most frequent first."
         )
         yield "frequency", label, _frequency(data.agreement)
-    names = shown_features(data)
+    names = data.shown_features()
     if len(names) > 1:
         label = "Rank correlations of the chosen features and their nearest neighbours."
         yield "correlations", label, _heatmap(data, names)
@@ -144,7 +142,7 @@ def _convergence(data: ReportData) -> Figure:
         axes.set_title("features")
     (upper, *lower)[-1].set_xlabel("epoch")
     if upper.lines and upper.get_legend_handles_labels()[0]:
-        figure.legend(*upper.get_legend_handles_labels(), **_ABOVE, ncols=2)
+        figure.legend(*upper.get_legend_handles_labels(), **ABOVE, ncols=2)
     return figure
 
 
@@ -183,7 +181,7 @@ def _sizes(axes: Axes, history: pd.DataFrame, epochs: Float) -> None:
 
 
 def _mean_and_best(axes: Axes, epochs: Float, mean: Float, best: Float, label: str) -> None:
-    dashed = {"color": LIGHT["second"], "linewidth": 1.4, "linestyle": _DASHED}
+    dashed = {"color": LIGHT["second"], "linewidth": 1.4, "linestyle": DASHED}
     _line(axes, epochs, mean, label=label, **dashed)
     solid = {"color": LIGHT["accent"], "linewidth": 2.4, "drawstyle": "steps-post"}
     _line(axes, epochs, best, label="best so far", **solid)
@@ -211,7 +209,7 @@ def _regroupings(axes: Axes, epochs: Float, every: int | None) -> None:
     last = int(epochs.max())
     if every and last // every <= 60:
         for epoch in range(every, last, every):
-            axes.axvline(epoch + 0.5, color=LIGHT["faint"], linewidth=1.0, linestyle=_DOTTED)
+            axes.axvline(epoch + 0.5, color=LIGHT["faint"], linewidth=1.0, linestyle=DOTTED)
 
 
 def _column(history: pd.DataFrame, name: str) -> Float:
@@ -227,8 +225,7 @@ def _column(history: pd.DataFrame, name: str) -> Float:
 
 def _tradeoff(data: ReportData) -> Figure:
     """Draw cost against size of all evaluations, the Pareto front and the chosen subsets."""
-    figure = empty_figure(440)
-    axes = figure.subplots()
+    figure, axes = one_panel(440)
     size, value = _evaluated(data)
     if not size.size:
         blank(axes, "No subset was evaluated on all folds with a finite cost.")
@@ -243,12 +240,12 @@ def _tradeoff(data: ReportData) -> Figure:
     if math.isfinite(limit):
         low, high = axes.get_ylim()
         axes.set_ylim(low, max(high, limit + 0.04 * (limit - low)))
-        style: Any = {"color": LIGHT["accent"], "linewidth": 1.0, "linestyle": _DOTTED}
+        style: Any = {"color": LIGHT["accent"], "linewidth": 1.0, "linestyle": DOTTED}
         axes.axhline(limit, label="lowest + 1 SE", **style)
     sizes, costs = np.append(size, chosen[:, 0]), np.append(value, chosen[:, 1])
     front = pareto_front(sizes, costs)
     _front(axes, sizes[front], costs[front])
-    ring: Any = {**_DOT, "markerfacecolor": "none"}
+    ring: Any = {**DOT, "markerfacecolor": "none"}
     if len(chosen) > 1:
         ring |= {"markeredgecolor": LIGHT["accent"], "markeredgewidth": 1.2}
         axes.plot(*chosen[1:].T, **ring, markersize=8.5, label="in the ensemble")
@@ -268,7 +265,7 @@ def _tradeoff(data: ReportData) -> Figure:
     if above := int((value > top).sum()):
         note = f"{counted(above, 'subset')} above the frame"
         axes.set_title(note, loc="right", fontsize=11)
-    figure.legend(**_ABOVE, ncols=2)
+    figure.legend(**ABOVE, ncols=2)
     return figure
 
 
@@ -315,7 +312,7 @@ def _cloud(axes: Axes, size: Float, value: Float) -> None:
     cells = np.round(np.column_stack([x, y]) * _GRID).astype(np.int64)
     _, first, count = np.unique(cells, axis=0, return_index=True, return_counts=True)
     label: str | None = "evaluated subset"
-    style: Any = {**_DOT, "markersize": 4.4, "markeredgewidth": 0.0, "color": LIGHT["muted"]}
+    style: Any = {**DOT, "markersize": 4.4, "markeredgewidth": 0.0, "color": LIGHT["muted"]}
     for low, high, alpha in ((1, 1, 0.3), (2, 4, 0.5), (5, np.inf, 0.75)):
         rows = first[(count >= low) & (count <= high)]
         if rows.size:
@@ -339,23 +336,16 @@ def _front(axes: Axes, size: Float, value: Float) -> None:
 def _forest(data: ReportData, metric: str) -> Figure:
     """Draw a dot with its interval per contender; baselines with the same vote are orange."""
     rows = data.figures[data.figures["metric"] == metric].to_dict("records")
-    figure = empty_figure(27 * len(rows) + 68)
+    figure, axes = one_panel(27 * len(rows) + 68)
     figure.suptitle(metric_name(metric), x=0.0, ha="left", fontsize=14, fontweight="bold")
-    axes = figure.subplots()
     values = [row[k] for row in rows for k in ("value", "low", "high")]
     axes.set_xlim(*limits(np.asarray(values, dtype=np.float64), 0.06))
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.grid(axis="x")
     plain_ticks(axes.xaxis, count=4)
     if metric in LOWER_IS_BETTER:
         axes.set_title("lower is better", loc="right")
-    axes.set_yticks(
-        range(len(rows)),
-        [label_of(data, str(r["contender"])) or shortened(r["contender"], 18) for r in rows],
-    )
-    right = axes.secondary_yaxis("right")
-    right.spines[:].set_visible(False)
-    right.set_yticks(range(len(rows)), [number(float(row["value"])) for row in rows])
+    contenders = [str(row["contender"]) for row in rows]
+    named_rows(axes, [label_of(data, name) or shortened(name, 18) for name in contenders])
+    right = right_labels(axes, [number(float(row["value"])) for row in rows])
     rivals = rivals_of(data)
     for y, (row, name, value) in enumerate(
         zip(rows, axes.get_yticklabels(), right.get_yticklabels(), strict=True)
@@ -384,15 +374,14 @@ def _interval(axes: Axes, y: int, row: dict[Any, Any], colour: str, own: bool) -
 def _calibration(data: ReportData) -> Figure:
     """Draw cost on the test rows against cost in cross-validation, a dot per subset."""
     cv, test = data.cost_pairs()
-    figure = empty_figure(330)
-    axes = figure.subplots()
+    figure, axes = one_panel(330)
     axes.set_xlim(*limits(cv, 0.12))
     axes.set_ylim(*limits(np.append(test, cv), 0.1))
     axes.axline(
-        (cv[0], cv[0]), slope=1.0, color=LIGHT["muted"], linestyle=_DASHED, label="equal cost"
+        (cv[0], cv[0]), slope=1.0, color=LIGHT["muted"], linestyle=DASHED, label="equal cost"
     )
     axes.vlines(cv, cv, test, color=LIGHT["faint"], linewidth=1.2)
-    style: Any = {**_DOT, "color": LIGHT["second"], "markeredgecolor": LIGHT["paper"]}
+    style: Any = {**DOT, "color": LIGHT["second"], "markeredgecolor": LIGHT["paper"]}
     axes.plot(cv[1:], test[1:], **style, markersize=8, label="in the ensemble")
     axes.plot(cv[:1], test[:1], **_STAR, label="best subset")
     axes.grid()
@@ -400,7 +389,7 @@ def _calibration(data: ReportData) -> Figure:
     plain_ticks(axes.xaxis, count=4)
     axes.set_xlabel("cost in cross-validation")
     axes.set_title("cost on the test rows")
-    figure.legend(**_ABOVE, ncols=3)
+    figure.legend(**ABOVE, ncols=3)
     return figure
 
 
@@ -412,36 +401,30 @@ def _frequency(agreement: Agreement) -> Figure:
     from matplotlib.patches import Patch
 
     rows = agreement.shares.head(MOST_FREQUENT)
-    figure = empty_figure(20 * len(rows) + 70)
-    axes = figure.subplots()
+    figure, axes = one_panel(20 * len(rows) + 70)
     axes.set_xlim(0.0, 1.0)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25", "50", "75", "100%"])
-    axes.grid(axis="x")
+    named_rows(axes, [shortened(name, NAME_LENGTH) for name in rows.index])
     held, near = (rows[name].to_numpy(dtype=np.float64) for name in ("held", "near"))
     chosen = rows["chosen"].to_numpy(dtype=bool)
     at = np.arange(len(rows))
     colours = [LIGHT["accent" if own else "faint"] for own in chosen]
     axes.barh(at, held, height=0.56, color=colours)
     if np.isfinite(near).any():
-        style: Any = {**_DOT, "marker": "D", "color": LIGHT["second"], "clip_on": False}
+        style: Any = {**DOT, "marker": "D", "color": LIGHT["second"], "clip_on": False}
         style |= {"markeredgecolor": LIGHT["paper"], "label": "near the best"}
         axes.plot(near, at, markersize=6, **style)
     axes.axvline(
-        agreement.chance, color=LIGHT["ink"], linewidth=1.0, linestyle=_DOTTED, label="chance"
+        agreement.chance, color=LIGHT["ink"], linewidth=1.0, linestyle=DOTTED, label="chance"
     )
-    axes.set_yticks(at, [shortened(name, _NAME_LENGTH) for name in rows.index])
     _mark_chosen(axes, chosen)
-    right = axes.secondary_yaxis("right")
-    right.spines[:].set_visible(False)
-    right.set_yticks(at, [f"{share:.0%}" for share in held])
-    right.tick_params(pad=8)
+    right_labels(axes, [f"{share:.0%}" for share in held]).tick_params(pad=8)
     bars = [
         Patch(color=LIGHT["accent"], label="chosen"),
         Patch(color=LIGHT["faint"], label="left out"),
     ]
     handles = [*bars, *axes.get_legend_handles_labels()[0]]
-    figure.legend(handles=handles, **_ABOVE, ncols=4, handlelength=1.2, columnspacing=1.0)
+    figure.legend(handles=handles, **ABOVE, ncols=4, handlelength=1.2, columnspacing=1.0)
     return figure
 
 
@@ -452,22 +435,21 @@ def _mark_chosen(axes: Axes, chosen: Bool) -> None:
 
 def _heatmap(data: ReportData, names: list[str]) -> Figure:
     """Draw the clustered rank correlations; chosen features are bold with a dot."""
-    names, square = _clustered(names, distances(data, names))
+    names, square = _clustered(names, data.distances(names))
     chosen = np.isin(np.array(names, dtype=object), np.array(data.features, dtype=object))
     pitch = float(np.clip(260 / len(names), 12.5, 26))
     figure = empty_figure(pitch * len(names) + 72)
     axes, scale = figure.subplots(2, height_ratios=[pitch * len(names), 10])
-    # Strength is opacity, so that no correlation has the page colour in light and dark mode.
-    axes.imshow(_blue(1.0 - square), aspect="auto", interpolation="none")
+    axes.imshow(blue(1.0 - square), aspect="auto", interpolation="none")
     axes.spines[:].set_visible(False)
-    labels = [shortened(name, _NAME_LENGTH) for name in names]
+    labels = [shortened(name, NAME_LENGTH) for name in names]
     labels = [f"{name} •" if own else name for name, own in zip(labels, chosen, strict=True)]
     axes.set_yticks(range(len(names)), labels, fontsize=min(12.0, pitch - 2.0))
     _mark_chosen(axes, chosen)
     below = np.flatnonzero(chosen)
     axes.set_xticks(below, ["•"] * len(below), color=LIGHT["accent"])
     axes.tick_params(axis="x", pad=0)
-    scale.imshow(_blue(np.linspace(0.0, 1.0, 64)[None, :]), aspect="auto", extent=(0, 1, 0, 1))
+    scale.imshow(blue(np.linspace(0.0, 1.0, 64)[None, :]), aspect="auto", extent=(0, 1, 0, 1))
     scale.set_yticks([])
     scale.set_xticks([0, 1])
     scale.set_xlabel("|rank correlation|", labelpad=-8)
@@ -484,11 +466,3 @@ def _clustered(names: list[str], square: Float) -> tuple[list[str], Float]:
     tree = linkage(squareform(square, checks=False), method="complete", optimal_ordering=True)
     order = [int(i) for i in leaves_list(tree)]
     return [names[i] for i in order], square[np.ix_(order, order)]
-
-
-def _blue(strength: Float) -> NDArray[np.uint8]:
-    """Return RGBA values, uint8 (..., 4): mid-tone blue whose opacity is the strength."""
-    colour = np.empty((*strength.shape, 4), dtype=np.uint8)
-    colour[..., :3] = (44, 118, 222)
-    colour[..., 3] = np.round(255 * np.clip(strength, 0.0, 1.0))
-    return colour

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,18 @@ import numpy as np
 import pandas as pd
 
 from swarm.arrays import Bool, Float
-from swarm.report.drawing import LIGHT, empty_figure, limits, plain_ticks
+from swarm.report.drawing import (
+    ABOVE,
+    DASHED,
+    DOTTED,
+    LIGHT,
+    NAME_LENGTH,
+    blue,
+    limits,
+    named_rows,
+    one_panel,
+    plain_ticks,
+)
 from swarm.report.formatting import counted, metric_name, number, shortened
 from swarm.validation.metrics import LOWER_IS_BETTER
 
@@ -18,109 +31,129 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from swarm.validation.contributions import Contributions
     from swarm.validation.diagnostics import Diagnostics
 
-__all__ = ["TITLES", "explained", "model_figures"]
+__all__ = ["ModelFigure", "model_figures"]
 
-TITLES = MappingProxyType(
-    {
-        "shap": "SHAP values",
-        "dropped": "Loss when a feature is dropped",
-        "roc": "ROC curve",
-        "precision_recall": "Precision and recall",
-        "probabilities": "Calibration of the probabilities",
-        "confusion": "Confusion matrix",
-        "predicted": "Predicted and true values",
-        "learning": "Learning curve",
-    }
-)
-
-_NAME_LENGTH = 19
-_DASHED: Any = (0, (4, 2.5))
-_DOTTED: Any = (0, (2, 2.5))
-_ABOVE: Any = {"loc": "outside upper left"}
 _LABELS = {"chosen": "chosen features", "all_features": "all features", "ensemble": "ensemble"}
 _LINES: MappingProxyType[str, Any] = MappingProxyType(
     {
         "chosen": {"color": LIGHT["accent"], "linewidth": 2.4},
-        "all_features": {"color": LIGHT["second"], "linewidth": 1.6, "linestyle": _DASHED},
-        "ensemble": {"color": LIGHT["muted"], "linewidth": 1.4, "linestyle": _DOTTED},
+        "all_features": {"color": LIGHT["second"], "linewidth": 1.6, "linestyle": DASHED},
+        "ensemble": {"color": LIGHT["muted"], "linewidth": 1.4, "linestyle": DOTTED},
     }
 )
-_DIAGONAL: Any = {"color": LIGHT["faint"], "linewidth": 1.0, "linestyle": _DOTTED}
+_DIAGONAL: Any = {"color": LIGHT["faint"], "linewidth": 1.0, "linestyle": DOTTED}
 # Columns of dots side by side in a row of the SHAP figure.
 _BINS = 70
 
 
-def model_figures(found: Diagnostics) -> Iterator[tuple[str, str, Figure]]:
-    """Yield name, text alternative and figure, for what there is."""
-    rows = found.rows
-    if found.shap is not None:
-        label = f"SHAP values of the {len(found.shap.mean)} features that move predictions most."
-        yield "shap", label, _shap(found.shap)
-    if len(found.dropped):
-        label = f"Loss on {rows} when each feature is dropped and the model trained again."
-        yield "dropped", label, _dropped(found)
-    if len(found.roc):
-        label = f"ROC curve on {rows}: {_areas(found, 'roc')}."
-        yield "roc", label, _roc(found)
-        label = f"Precision and recall on {rows}: {_areas(found, 'precision_recall')}."
-        yield "precision_recall", label, _precision_recall(found)
-    if len(found.calibration):
-        label = "Predicted probability against the observed share, for bins of equally many rows."
-        yield "probabilities", label, _calibration(found)
-    if found.confusion is not None:
-        label = f"Rows of each true class by predicted class, on {rows}."
-        yield "confusion", label, _confusion(found.confusion)
-    if len(found.predicted):
-        label = f"Predicted against true values of {len(found.predicted)} of the {rows}."
-        yield "predicted", label, _predicted(found.predicted)
-    if len(found.learning):
-        label = f"{metric_name(found.metric)} on {rows} by the number of training rows."
-        yield "learning", label, _learning(found)
+@dataclass(frozen=True)
+class ModelFigure:
+    """A figure of the model.
+
+    Attributes
+    ----------
+    title : str
+    label : str
+        Text alternative.
+    reading : str
+        What it shows, and how to read it.
+    draw : callable
+        Returns the figure.
+    """
+
+    title: str
+    label: str
+    reading: str
+    draw: Callable[[], Figure]
 
 
-def explained(found: Diagnostics) -> dict[str, str]:
-    """Return what each figure shows and how to read it, by its name."""
+def model_figures(found: Diagnostics) -> dict[str, ModelFigure]:
+    """Return the figures that there are data for, by name."""
+    rows, figures = found.rows, dict[str, ModelFigure]()
+
+    def add(name: str, title: str, label: str, reading: str, draw: Callable[..., Figure]) -> None:
+        figures[name] = ModelFigure(title, label, reading, partial(draw, found))
+
     several = found.task == "multiclass"
     of = "of all classes (micro-average)" if several else f"of the class {found.positive}"
-    draws = "mean and range of three draws of the training rows"
-    shap = found.shap
-    texts = {
-        "dropped": (
+    if (shap := found.shap) is not None:
+        reading = "mean size over rows and classes."
+        if shap.values is not None:
+            reading = "blue dots have a low value of the feature, orange ones a high value."
+        add(
+            "shap",
+            "SHAP values",
+            f"SHAP values of the {len(shap.mean)} features that move predictions most.",
+            f"What a feature adds to the prediction of a row, for {counted(shap.n_rows, 'row')}"
+            f"{': ' if shap.values is None else '; '}{reading} SHAP values explain this model, "
+            "not the world: correlated features share a value.",
+            _shap,
+        )
+    if len(found.dropped):
+        add(
+            "dropped",
+            "Loss when a feature is dropped",
+            f"Loss on {rows} when each feature is dropped and the model trained again.",
             "Each feature is left out alone and the model trained again. Lines are 95 % intervals; "
             "blue where they exclude 0. A feature whose loss is about 0 is either useless or "
-            "replaceable by the others, so do not drop several at once by this figure."
-        ),
-        "roc": f"Ranking {of}: the upper left corner is perfect, the dotted line random.",
-        "precision_recall": (
-            f"Ranking {of}, in the view that suits rare classes: the dotted line is a random "
-            "ranking. AP is the average precision."
-        ),
-        "probabilities": (
-            "Bins of equally many rows; lines are 95 % intervals of the chosen features. Above the "
-            "diagonal the probability is too low, below it too high."
-            + (" Of several classes: the probability of the predicted one." if several else "")
-        ),
-        "confusion": "Rows are true classes; the colour is the share of the class.",
-        "predicted": "A dot per row, at most 400; on the dotted line predictions are exact.",
-        "learning": (
-            f"The same model on an eighth, a quarter, half and all of the rows: {draws}. A curve "
-            "that still rises says that more rows help more than other features."
-        ),
-    }
-    if shap is not None:
-        texts["shap"] = (
-            f"What a feature adds to the prediction of a row, for {counted(shap.n_rows, 'row')}"
-            + (
-                "; blue dots have a low value of the feature, orange ones a high value."
-                if shap.values is not None
-                else ": mean size over rows and classes."
-            )
-            + " SHAP values explain this model, not the world: correlated features share a value."
+            "replaceable by the others, so do not drop several at once by this figure.",
+            _dropped,
         )
-    return {name: texts[name] for name in TITLES if name in texts}
+    if len(found.roc):
+        add(
+            "roc",
+            "ROC curve",
+            f"ROC curve on {rows}: {_areas(found, 'roc')}.",
+            f"Ranking {of}: the upper left corner is perfect, the dotted line random.",
+            _roc,
+        )
+        add(
+            "precision_recall",
+            "Precision and recall",
+            f"Precision and recall on {rows}: {_areas(found, 'precision_recall')}.",
+            f"Ranking {of}, in the view that suits rare classes: the dotted line is a random "
+            "ranking. AP is the average precision.",
+            _precision_recall,
+        )
+    if len(found.calibration):
+        more = " Of several classes: the probability of the predicted one." if several else ""
+        add(
+            "probabilities",
+            "Calibration of the probabilities",
+            "Predicted probability against the observed share, for bins of equally many rows.",
+            "Bins of equally many rows; lines are 95 % intervals of the chosen features. Above the "
+            f"diagonal the probability is too low, below it too high.{more}",
+            _calibration,
+        )
+    if found.confusion is not None:
+        add(
+            "confusion",
+            "Confusion matrix",
+            f"Rows of each true class by predicted class, on {rows}.",
+            "Rows are true classes; the colour is the share of the class.",
+            _confusion,
+        )
+    if len(found.predicted):
+        add(
+            "predicted",
+            "Predicted and true values",
+            f"Predicted against true values of {len(found.predicted)} of the {rows}.",
+            "A dot per row, at most 400; on the dotted line predictions are exact.",
+            _predicted,
+        )
+    if len(found.learning):
+        add(
+            "learning",
+            "Learning curve",
+            f"{metric_name(found.metric)} on {rows} by the number of training rows.",
+            "The same model on an eighth, a quarter, half and all of the rows: mean and range of "
+            "three draws of the training rows. A curve that still rises says that more rows help "
+            "more than other features.",
+            _learning,
+        )
+    return figures
 
 
 def _areas(found: Diagnostics, kind: str) -> str:
@@ -129,8 +162,7 @@ def _areas(found: Diagnostics, kind: str) -> str:
 
 
 def _square(title: str, label: str) -> tuple[Figure, Axes]:
-    figure = empty_figure(370)
-    axes = figure.subplots()
+    figure, axes = one_panel(370)
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.02, 1.04)
     axes.grid()
@@ -153,7 +185,7 @@ def _roc(found: Diagnostics) -> Figure:
     figure, axes = _square("true positive rate", "false positive rate")
     axes.plot([0, 1], [0, 1], **_DIAGONAL)
     _curve(axes, found.roc, dict(found.areas["roc"]), "AUC")
-    figure.legend(**_ABOVE, reverse=True)
+    figure.legend(**ABOVE, reverse=True)
     return figure
 
 
@@ -162,7 +194,7 @@ def _precision_recall(found: Diagnostics) -> Figure:
     axes.axhline(found.prevalence, **_DIAGONAL)
     axes.text(0.0, found.prevalence + 0.012, "random", color=LIGHT["muted"], fontsize=11)
     _curve(axes, found.precision_recall, dict(found.areas["precision_recall"]), "AP")
-    figure.legend(**_ABOVE, reverse=True)
+    figure.legend(**ABOVE, reverse=True)
     return figure
 
 
@@ -177,21 +209,19 @@ def _calibration(found: Diagnostics) -> Figure:
         if name == "chosen":
             axes.vlines(own["predicted"], own["low"], own["high"], color=LIGHT["faint"])
         axes.plot(own["predicted"], own["observed"], **style, label=_LABELS[name])
-    figure.legend(**_ABOVE, ncols=2, reverse=True)
+    figure.legend(**ABOVE, ncols=2, reverse=True)
     return figure
 
 
-def _confusion(counts: pd.DataFrame) -> Figure:
+def _confusion(found: Diagnostics) -> Figure:
+    assert found.confusion is not None
+    counts = found.confusion
     values = counts.to_numpy(dtype=np.float64)
     shares = values / np.maximum(values.sum(axis=1, keepdims=True), 1.0)
     n = len(counts)
-    figure = empty_figure(float(np.clip(44 * n, 130, 380)) + 66)
-    axes = figure.subplots()
-    colour = np.empty((n, n, 4), dtype=np.uint8)
-    colour[..., :3] = (44, 118, 222)
+    figure, axes = one_panel(float(np.clip(44 * n, 130, 380)) + 66)
     # Not opaque, so that a number is legible in the colour of the text, light or dark.
-    colour[..., 3] = np.round(255 * 0.5 * shares)
-    axes.imshow(colour, aspect="auto", interpolation="none")
+    axes.imshow(blue(0.5 * shares), aspect="auto", interpolation="none")
     axes.spines[:].set_visible(False)
     size = 12.0 if n <= 6 else 9.0
     for y in range(n):
@@ -209,9 +239,9 @@ def _confusion(counts: pd.DataFrame) -> Figure:
     return figure
 
 
-def _predicted(table: pd.DataFrame) -> Figure:
-    figure = empty_figure(370)
-    axes = figure.subplots()
+def _predicted(found: Diagnostics) -> Figure:
+    table = found.predicted
+    figure, axes = one_panel(370)
     both = limits(table.to_numpy(dtype=np.float64).ravel(), 0.04)
     axes.set_xlim(*both)
     axes.set_ylim(*both)
@@ -228,21 +258,17 @@ def _predicted(table: pd.DataFrame) -> Figure:
 
 def _dropped(found: Diagnostics) -> Figure:
     table = found.dropped
-    figure = empty_figure(22 * len(table) + 70)
-    axes = figure.subplots()
+    figure, axes = one_panel(22 * len(table) + 70)
     loss, low, high = (table[name].to_numpy(dtype=np.float64) for name in ("loss", "low", "high"))
-    at = np.arange(len(table))
     axes.set_xlim(*limits(np.concatenate([loss, low, high, [0.0]]), 0.06))
-    axes.set_ylim(len(table) - 0.5, -0.5)
+    named_rows(axes, [shortened(name, NAME_LENGTH) for name in table.index])
     axes.axvline(0.0, color=LIGHT["muted"], linewidth=1.0)
-    axes.grid(axis="x")
     # Without an interval no loss is clear.
     clear = low > 0.0
-    for y in at:
+    for y in range(len(table)):
         colour = LIGHT["accent" if clear[y] else "muted"]
         axes.plot([low[y], high[y]], [y, y], color=colour, linewidth=2.2)
         axes.plot([loss[y]], [y], marker="o", markersize=8, color=colour)
-    axes.set_yticks(at, [shortened(name, _NAME_LENGTH) for name in table.index])
     plain_ticks(axes.xaxis, count=4)
     metric = metric_name(found.metric)
     start = "increase of" if found.metric in LOWER_IS_BETTER else "loss in"
@@ -251,8 +277,7 @@ def _dropped(found: Diagnostics) -> Figure:
 
 
 def _learning(found: Diagnostics) -> Figure:
-    figure = empty_figure(330)
-    axes = figure.subplots()
+    figure, axes = one_panel(330)
     table = found.learning
     columns = table[["value", "low", "high"]].to_numpy(dtype=np.float64)
     axes.set_ylim(*limits(columns.ravel(), 0.08))
@@ -272,35 +297,34 @@ def _learning(found: Diagnostics) -> Figure:
     plain_ticks(axes.yaxis)
     axes.set_xlim(*limits(table["n_rows"].to_numpy(dtype=np.float64), 0.05))
     plain_ticks(axes.xaxis, whole=True, count=4)
-    figure.legend(**_ABOVE, ncols=2, reverse=True)
+    figure.legend(**ABOVE, ncols=2, reverse=True)
     return figure
 
 
 # ---------------------------------------------------------------- SHAP values
 
 
-def _shap(found: Contributions) -> Figure:
+def _shap(found: Diagnostics) -> Figure:
     """Draw a dot per row and feature, coloured by the feature's value; bars of several classes."""
-    names = [shortened(name, _NAME_LENGTH) for name in found.mean.index]
-    figure = empty_figure(26 * len(names) + (92 if found.values is not None else 64))
-    axes = figure.subplots()
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.grid(axis="x")
-    axes.set_yticks(range(len(names)), names)
-    if found.values is None or found.levels is None:
-        axes.barh(range(len(names)), found.mean.to_numpy(), height=0.56, color=LIGHT["accent"])
-        axes.set_xlabel(f"mean |SHAP value|, {shortened(found.unit, 28)}")
+    shap = found.shap
+    assert shap is not None
+    names = [shortened(name, NAME_LENGTH) for name in shap.mean.index]
+    figure, axes = one_panel(26 * len(names) + (92 if shap.values is not None else 64))
+    named_rows(axes, names)
+    if shap.values is None or shap.levels is None:
+        axes.barh(range(len(names)), shap.mean.to_numpy(), height=0.56, color=LIGHT["accent"])
+        axes.set_xlabel(f"mean |SHAP value|, {shortened(shap.unit, 28)}")
         plain_ticks(axes.xaxis, count=4)
         return figure
-    values = found.values.to_numpy(dtype=np.float64)
+    values = shap.values.to_numpy(dtype=np.float64)
     axes.set_xlim(*limits(np.append(values, 0.0), 0.04))
     axes.axvline(0.0, color=LIGHT["muted"], linewidth=1.0)
     for y in range(len(names)):
-        _swarm(axes, y, values[:, y], found.levels.to_numpy(dtype=np.float64)[:, y], y == 0)
-    axes.set_xlabel(f"SHAP value, {shortened(found.unit, 34)}")
+        _swarm(axes, y, values[:, y], shap.levels.to_numpy(dtype=np.float64)[:, y], y == 0)
+    axes.set_xlabel(f"SHAP value, {shortened(shap.unit, 34)}")
     plain_ticks(axes.xaxis, count=5)
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, **_ABOVE, ncols=4, handlelength=0.8, columnspacing=1.0)
+    figure.legend(handles, labels, **ABOVE, ncols=4, handlelength=0.8, columnspacing=1.0)
     return figure
 
 

@@ -19,8 +19,7 @@ from swarm.report.contenders import (
     paired_differences,
     rows_of,
 )
-from swarm.report.correlations import nearest_left_out, shown_features
-from swarm.report.data import ReportData
+from swarm.report.data import PRICED_RULES, RULES, Pick, ReportData
 from swarm.report.drawing import DARK, LIGHT, Drawing
 from swarm.report.figures import MOST_FREQUENT, draw_figures, metric_figure_name
 from swarm.report.formatting import (
@@ -33,9 +32,8 @@ from swarm.report.formatting import (
     plain,
     shortened,
 )
-from swarm.report.model_figures import TITLES, explained
-from swarm.report.picks import PRICED_RULES, RULES, Pick
-from swarm.validation.evidence import ALL
+from swarm.report.model_figures import model_figures
+from swarm.validation.judgement import ALL
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -97,14 +95,13 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         svgs=svgs,
         forests=[svgs[metric_figure_name(metric)] for metric in data.metrics],
         n_together=len(data.frequency()),
-        n_shown=len(shown_features(data)),
-        nearest=nearest_left_out(data),
+        n_shown=len(data.shown_features()),
+        nearest=data.nearest_left_out(),
         optimism=optimism_sentence(data),
         cost_bars=_cost_bars(data),
         subset_optimism=_subset_optimism(data),
         model=data.diagnostics,
-        model_figures={} if data.diagnostics is None else explained(data.diagnostics),
-        model_titles=TITLES,
+        model_figures={} if data.diagnostics is None else model_figures(data.diagnostics),
         rules=PRICED_RULES if data.prices else RULES,
         listed=lambda pick: _listed(data, pick),
         agreement=data.agreement,

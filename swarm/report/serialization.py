@@ -10,18 +10,15 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from swarm.errors import InputError
-from swarm.report.agreement import Agreement
 from swarm.report.comparison import ComparisonData
-from swarm.report.correlations import nearest_left_out, shown_features
-from swarm.report.data import ReportData
-from swarm.report.picks import Pick
+from swarm.report.data import Agreement, Pick, ReportData
 from swarm.validation.comparison import Comparison, Friedman
 from swarm.validation.diagnostics import Diagnostics
 from swarm.validation.headline import Headline
@@ -35,13 +32,7 @@ _DRAWN = ["distinct_evaluations", "best_cost"]
 
 def report_text(data: ReportData) -> str:
     """Serialize the data of a report, with only those distances that the page shows."""
-    small = replace(data, distance=_shown(data))
-    held = {one.name: getattr(small, one.name) for one in fields(small)}
-    held["picks"] = [vars(pick) for pick in data.picks]
-    held["headline"] = None if data.headline is None else data.headline.as_dict()
-    held["diagnostics"] = None if data.diagnostics is None else data.diagnostics.as_dict()
-    held["agreement"] = None if data.agreement is None else vars(data.agreement)
-    return _pack({"format": _REPORT, "report": held})
+    return _pack({"format": _REPORT, "report": replace(data, distance=_shown(data))})
 
 
 def report_of(text: str) -> ReportData:
@@ -84,17 +75,11 @@ def _natural(table: pd.DataFrame) -> pd.DataFrame:
 
 def comparison_text(data: ComparisonData) -> str:
     """Serialize the data of a comparison, with only the history columns that are drawn."""
-    held = {one.name: getattr(data, one.name) for one in fields(data)}
-    friedman = data.comparison.friedman
-    held["comparison"] = {
-        **vars(data.comparison),
-        "friedman": None if friedman is None else vars(friedman),
-    }
-    held["histories"] = {
+    drawn = {
         name: {strategy: [one[_DRAWN] for one in each] for strategy, each in own.items()}
         for name, own in data.histories.items()
     }
-    return _pack({"format": _COMPARISON, "comparison": held})
+    return _pack({"format": _COMPARISON, "comparison": replace(data, histories=drawn)})
 
 
 def comparison_of(text: str) -> ComparisonData:
@@ -155,13 +140,17 @@ def _shown(data: ReportData) -> pd.DataFrame | None:
     """Return the distances between the features of the heat map and of the table beside it."""
     if data.distance is None:
         return None
-    pairs = nearest_left_out(data)
-    wanted = {*shown_features(data), *(name for pair in pairs for name in pair[:2])}
+    pairs = data.nearest_left_out()
+    wanted = {*data.shown_features(), *(name for pair in pairs for name in pair[:2])}
     at = [i for i, name in enumerate(data.distance.columns) if str(name) in wanted]
     return data.distance.iloc[at, at]
 
 
 def _packed(value: Any) -> Any:
+    if isinstance(value, Headline | Diagnostics):
+        value = value.as_dict()
+    elif is_dataclass(value):
+        value = {one.name: getattr(value, one.name) for one in fields(value)}
     if isinstance(value, pd.Series):
         return {"$series": [_packed(list(value.index)), _packed(value.tolist())]}
     if isinstance(value, pd.DataFrame):

@@ -11,7 +11,7 @@ from swarm.errors import ConfigError
 from swarm.evaluation.types import Evaluations
 from swarm.search.packing import pack_folds, pack_masks
 
-__all__ = ["Budget", "Counts", "charged"]
+__all__ = ["Budget", "Counts", "added", "charged"]
 
 # Larger than any search needs, and exact in every store.
 _MOST = 10**9
@@ -32,7 +32,7 @@ class Counts:
     failed : int
         Evaluations in which a fit raised an exception.
     on_parts : tuple of int
-        Fold models on each part of the rows, see :mod:`swarm.search.fidelity`; in `fits` they
+        Fold models on each part of the rows, see :mod:`swarm.search.row_parts`; in `fits` they
         count as their share of the rows, rounded up. Empty without parts.
     """
 
@@ -113,6 +113,21 @@ class Budget:
         return None
 
 
+def added(
+    asked: Mapping[bytes, int], masks: Bool, needed: Bool
+) -> tuple[dict[bytes, int], list[int]]:
+    """Add the folds (m, n_folds) of at least the masks to the packed folds of packed masks.
+
+    Returns them, and the packed folds of each mask that are new.
+    """
+    asked, fresh = dict(asked), list[int]()
+    for key, folds in zip(pack_masks(masks), map(pack_folds, needed), strict=False):
+        before = asked.get(key, 0)
+        fresh.append(folds & ~before)
+        asked[key] = before | folds
+    return asked, fresh
+
+
 def charged(
     asked: Mapping[bytes, int],
     counts: Counts,
@@ -130,18 +145,12 @@ def charged(
     evaluations : Evaluations
         At least those of the masks.
     """
-    asked = dict(asked)
-    fits = 0
-    for key, needed in zip(pack_masks(masks), evaluations.needed, strict=False):
-        folds = pack_folds(needed)
-        before = asked.get(key, 0)
-        fits += (folds & ~before).bit_count()
-        asked[key] = before | folds
+    asked, fresh = added(asked, masks, evaluations.needed)
     after = replace(
         counts,
         evaluations=counts.evaluations + len(masks),
         distinct=len(asked),
-        fits=counts.fits + fits,
+        fits=counts.fits + sum(folds.bit_count() for folds in fresh),
         failed=counts.failed + int(evaluations.failed.sum()),
     )
     return asked, after

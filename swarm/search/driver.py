@@ -13,23 +13,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int
 from swarm.checks import require
 from swarm.errors import EvaluationError, InputError
-from swarm.evaluation.types import Evaluations, Evaluator
+from swarm.evaluation.types import Evaluations, Evaluator, censored, stacked
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget, Counts, charged
-from swarm.search.fidelity import charged_on_parts, evaluate_by_rows
 from swarm.search.history import EpochRecord, record_epoch
 from swarm.search.packing import pack_masks
 from swarm.search.priced import priced
-from swarm.search.racing import RaceMemory
-from swarm.search.repeats import evaluate_by_partition
+from swarm.search.racing import RaceMemory, evaluate_by_partition
 from swarm.search.result import SearchResult
 from swarm.search.rotation import leaders_of
+from swarm.search.row_parts import charged_on_parts, evaluate_by_rows
 from swarm.search.steady import Steady, Unanswered
 from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.catalogue import make
@@ -120,11 +118,11 @@ class Search:
         Strategies that need the exact cost of every mask do not race.
     repeats : int
         Number of fold partitions; further ones are for masks that may be better than the best
-        known, see :mod:`swarm.search.repeats`. `racing` is then their probability to be so.
+        known, see :mod:`swarm.search.racing`. `racing` is then their probability to be so.
     rotate : int
         Epochs on one partition at a time, see :mod:`swarm.search.rotation`; 0: all the time on all.
     parts : sequence of Evaluator
-        Evaluators of parts of the rows, the smallest first, see :mod:`swarm.search.fidelity`;
+        Evaluators of parts of the rows, the smallest first, see :mod:`swarm.search.row_parts`;
         empty: all masks are evaluated on all rows.
     rows : tuple of int
         With parts: number of rows of each, then of all.
@@ -202,9 +200,12 @@ class Search:
             proposal, answers, left = self._answered(proposal, affordable, state, state.unanswered)
             races = None
         _refuse_nan(answers.costs, proposal.masks, self.space)
-        evaluations = _padded(answers, proposal)
+        requested, rest = np.split(proposal.masks, [len(answers.costs)])
+        evaluations = answers
+        if len(rest):
+            # Masks without an answer are observed as if worse than their incumbents.
+            evaluations = stacked([answers, censored(rest, self.evaluator.n_folds)])
         observed = self.strategy.observe(moved, proposal, evaluations)
-        requested = proposal.masks[: len(answers.costs)]
         asked, counts = charged(state.asked, state.counts, requested, evaluations)
         asked_on_parts = state.asked_on_parts
         if evaluations.on_parts is not None:
@@ -322,23 +323,19 @@ class Search:
     def _evaluate(
         self, proposal: Proposal, affordable: int, state: SearchState
     ) -> tuple[Evaluations, RaceMemory | None]:
-        order = self._fold_order(state)
+        order, races = self._fold_order(state), state.races
         asked = (proposal.masks[:affordable], proposal.incumbents[:affordable], order)
-        races = state.races
         if races is not None and self._by_partition:
             chance = _REPEAT_CHANCE if self.racing is None else self.racing
-            answers, races = evaluate_by_partition(
-                self.evaluator, *asked, self.repeats, races, chance
-            )
+            return evaluate_by_partition(self.evaluator, *asked, self.repeats, races, chance)
+        race = None
+        if races is not None and self.racing is not None:
+            race = races.race(proposal, self.racing)
+        if self.parts:
+            found = evaluate_by_rows(self.parts, self.evaluator, *asked, race, state.asked)
         else:
-            race = None
-            if races is not None and self.racing is not None:
-                race = races.race(proposal, self.racing)
-            if self.parts:
-                answers = evaluate_by_rows(self.parts, self.evaluator, *asked, race, state.asked)
-            else:
-                answers = self.evaluator.evaluate(*asked, race)
-        return answers, races
+            found = self.evaluator.evaluate(*asked, race)
+        return found, races
 
     def _answered(
         self, proposal: Proposal, affordable: int, state: SearchState, before: Unanswered
@@ -450,28 +447,6 @@ def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> Float:
     reached = evaluations.costs <= proposal.incumbents
     sums: Float = np.nansum(evaluations.fold_costs[reached], axis=0)
     return sums
-
-
-def _padded(answers: Evaluations, proposal: Proposal) -> Evaluations:
-    """Add rows without an answer, censored as if worse than their incumbents."""
-    n, given = len(proposal.masks), len(answers.costs)
-    if given == n:
-        return answers
-
-    def fill(array: NDArray[Any], value: object) -> NDArray[Any]:
-        rest = np.full((n - given, *array.shape[1:]), value, dtype=array.dtype)
-        return np.concatenate([array, rest])
-
-    return replace(
-        answers,
-        costs=fill(answers.costs, np.inf),
-        fold_costs=fill(answers.fold_costs, np.nan),
-        importances=fill(answers.importances, 0.0),
-        used=np.concatenate([answers.used, proposal.masks[given:]]),
-        censored=fill(answers.censored, True),
-        failed=fill(answers.failed, False),
-        needed=fill(answers.needed, False),
-    )
 
 
 def _refuse_nan(costs: Float, masks: Bool, space: SearchSpace) -> None:

@@ -1,8 +1,8 @@
-"""The record of each epoch, and the tables made of the records."""
+"""The record of each epoch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from swarm.evaluation.types import Evaluations, Work
 from swarm.search.budget import Counts
 from swarm.strategies.base import Members, Proposal
 
-__all__ = ["EpochRecord", "diversity", "history_table", "record_epoch", "work_table"]
+__all__ = ["EpochRecord", "diversity", "record_epoch"]
 
 
 @dataclass(frozen=True)
@@ -87,23 +87,10 @@ def record_epoch(
     if len(groups) > 1:
         for group in groups:
             metrics[f"swarm_{group}_best_cost"] = float(members.costs[members.group == group].min())
-    return EpochRecord(epoch, metrics, _columns(proposal, evaluations, members), evaluations.work)
-
-
-def diversity(masks: Bool) -> float:
-    """Mean Hamming distance between pairs of masks (n, n_units), relative to n_units."""
-    n, n_units = masks.shape
-    if n < 2:
-        return 0.0
-    on = masks.sum(axis=0).astype(np.float64)
-    return float((on * (n - on)).sum() / (n * (n - 1) / 2) / n_units)
-
-
-def _columns(proposal: Proposal, evaluations: Evaluations, members: Members) -> Mapping[str, Any]:
-    """Columns of the particles: building a table would take longer than a cheap epoch."""
     owned = proposal.owner >= 0
     owner = np.where(owned, proposal.owner, 0)
-    return {
+    # Building a table would take longer than a cheap epoch.
+    columns = {
         "particle": proposal.owner.copy(),
         "role": list(proposal.role),
         "group": np.where(owned, members.group[owner], -1),
@@ -115,14 +102,13 @@ def _columns(proposal: Proposal, evaluations: Evaluations, members: Members) -> 
         # A copy, so that the strategy cannot change the record.
         "mask": proposal.masks.copy(),
     }
+    return EpochRecord(epoch, metrics, columns, evaluations.work)
 
 
-def history_table(records: Sequence[EpochRecord]) -> pd.DataFrame:
-    """One row per epoch with its metrics, byte-identical after any interruption."""
-    rows = [{"epoch": record.epoch, **record.metrics} for record in records]
-    return pd.DataFrame(rows)
-
-
-def work_table(records: Sequence[EpochRecord]) -> pd.DataFrame:
-    """One row per epoch with the work done by this process."""
-    return pd.DataFrame([{"epoch": record.epoch, **vars(record.work)} for record in records])
+def diversity(masks: Bool) -> float:
+    """Mean Hamming distance between pairs of masks (n, n_units), relative to n_units."""
+    n, n_units = masks.shape
+    if n < 2:
+        return 0.0
+    on = masks.sum(axis=0).astype(np.float64)
+    return float((on * (n - on)).sum() / (n * (n - 1) / 2) / n_units)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -175,17 +175,20 @@ def ranking_problem(problem: Problem, folds: tuple[Fold, ...]) -> Problem:
     Boosted trees of LightGBM rank by the total gain of their splits. A model without importances
     gets permutation importances if the task has no mutual information.
     """
+    from sklearn.base import clone
+
     kind = problem.importance
     if kind == "refit":
         # A model on all rows has seen the test rows of the folds.
         kind = "fold"
     if kind == "none":
-        kind = "mutual_information" if _has_information(problem) else "permutation"
+        informed = problem.task in ("binary", "multiclass", "regression", "multilabel")
+        kind = "mutual_information" if informed else "permutation"
     estimator = problem.estimator
     if kind == "fold" and is_lightgbm(last_step(estimator)):
         steps = getattr(estimator, "steps", None)
         name = f"{steps[-1][0]}__importance_type" if steps else "importance_type"
-        estimator = _with(estimator, name, "gain")
+        estimator = clone(estimator, safe=False).set_params(**{name: "gain"})
     return replace(
         problem.with_folds(folds), importance=kind, estimator=estimator, exact_shrink=False
     )
@@ -274,16 +277,6 @@ def most_cut_fits(plan: Prefilter) -> int:
     width = math.log(most) - math.log(least)
     steps = math.log(max(1.0, width / _RESOLUTION)) / -math.log(_RATIO)
     return plan.problem.n_folds * min(most - least + 1, math.ceil(steps) + 3)
-
-
-def _with(estimator: Any, name: str, value: object) -> Any:
-    from sklearn.base import clone
-
-    return clone(estimator, safe=False).set_params(**{name: value})
-
-
-def _has_information(problem: Problem) -> bool:
-    return problem.task in ("binary", "multiclass", "regression", "multilabel")
 
 
 def _importances(problem: Problem, evaluator: CrossValidation) -> tuple[Float, Float]:

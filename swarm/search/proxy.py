@@ -28,8 +28,8 @@ def confirm(
     guide: CrossValidation,
     evaluator: CrossValidation,
     *,
-    n_best: int = 16,
-    n_probes: int = 12,
+    n_best: int,
+    n_probes: int,
 ) -> SearchResult:
     """Measure the best subsets of a search, and a sample of the others, on the full model.
 

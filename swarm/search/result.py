@@ -14,16 +14,16 @@ from swarm.arrays import Bool, Float, read_only
 from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.problem.space import SearchSpace
-from swarm.search.history import EpochRecord, history_table, work_table
+from swarm.search.history import EpochRecord
 from swarm.search.packing import first_of_equal
 
 if TYPE_CHECKING:
     from swarm.search.confirmation import Confirmation
     from swarm.search.driver import SearchState
-    from swarm.search.fidelity import PartsResult
     from swarm.search.prefilter import Cut
-    from swarm.search.rotation import Finalists
+    from swarm.search.row_parts import PartsResult
     from swarm.search.tuning import TuningResult
+    from swarm.strategies.base import Members
 
 __all__ = ["ConfirmedSubsets", "SearchResult", "aligned", "counts_of", "listed"]
 
@@ -71,8 +71,9 @@ class SearchResult:
     confirmed : ConfirmedSubsets or None
         Subsets measured on the full model after a search with a cheaper one; the best of them is
         the best subset.
-    finalists : Finalists or None
-        Best subsets of a search that changed its fold partition, evaluated on all partitions.
+    finalists : Members or None
+        Best subsets of a search that changed its fold partition, evaluated on all partitions, by
+        ascending cost; smaller subsets first if costs are equal.
     confirmation : Confirmation or None
         Subsets evaluated again on fresh folds; the best subset is chosen among them.
     cut : Cut or None
@@ -92,7 +93,7 @@ class SearchResult:
     reason: str
     space: SearchSpace
     confirmed: ConfirmedSubsets | None = None
-    finalists: Finalists | None = None
+    finalists: Members | None = None
     confirmation: Confirmation | None = None
     cut: Cut | None = None
     tuning: TuningResult | None = None
@@ -185,12 +186,12 @@ class SearchResult:
     @property
     def history(self) -> pd.DataFrame:
         """One row per epoch, byte-identical after any interruption."""
-        return history_table(self.records)
+        return pd.DataFrame([{"epoch": each.epoch, **each.metrics} for each in self.records])
 
     @property
     def work(self) -> pd.DataFrame:
         """One row per epoch with the work done by this process."""
-        return work_table(self.records)
+        return pd.DataFrame([{"epoch": each.epoch, **vars(each.work)} for each in self.records])
 
     def best_members(
         self, n: int | None = None, union_at_most: int | float | None = None

@@ -9,104 +9,26 @@ the others are the members of an ensemble.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, read_only
-from swarm.errors import ConfigError
+from swarm.arrays import Bool, read_only
 from swarm.evaluation.types import Evaluator, evaluate_fully
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import charged
 from swarm.search.packing import first_of_equal, in_turn
-from swarm.strategies.base import Strategy
-from swarm.strategies.catalogue import name_of
+from swarm.strategies.base import Members
 
 if TYPE_CHECKING:
     from swarm.search.driver import SearchState
     from swarm.search.result import SearchResult
 
-__all__ = ["N_FINALISTS", "Finalists", "check_rotation", "evaluate_finalists", "leaders_of"]
+__all__ = ["N_FINALISTS", "evaluate_finalists", "leaders_of"]
 
 # Members of an ensemble of the usual size, and a few that turn out to be worse.
 N_FINALISTS = 10
-
-
-@dataclass(frozen=True)
-class Finalists:
-    """The best subsets of each stretch of a search, evaluated on all partitions.
-
-    Attributes
-    ----------
-    masks : bool (m, n_units)
-        By ascending cost; smaller subsets first if costs are equal.
-    costs : float64 (m,)
-        Means over the folds of all partitions.
-    """
-
-    masks: Bool
-    costs: Float
-
-    def __post_init__(self) -> None:
-        read_only(self.masks, self.costs)
-
-
-def check_rotation(
-    strategy: Strategy,
-    rotate: int,
-    *,
-    repeats: int,
-    racing: float | None,
-    noise_floor: int | None,
-    importance: str,
-) -> None:
-    """Refuse a rotation that the other settings of a search do not allow.
-
-    Parameters
-    ----------
-    strategy : Strategy
-    rotate : int
-        Epochs on one partition; 0 for no rotation.
-    repeats : int
-        Number of partitions.
-    racing : float or None
-    noise_floor : int or None
-        Epochs over which the gain must exceed its standard error.
-    importance : str
-        Source of the importances.
-
-    Raises
-    ------
-    ConfigError
-    """
-    if not rotate:
-        return
-    if repeats < 2:
-        raise ConfigError(
-            f"rotate {rotate} changes the fold partition, but there is only one; set repeats to 2 "
-            "or more, or rotate to 0"
-        )
-    if strategy.ends_by_itself or not strategy.takes_warm_start:
-        raise ConfigError(
-            f"rotate {rotate} starts the strategy again from its members, which "
-            f"{name_of(strategy)!r} does not support; use another strategy, or set rotate to 0"
-        )
-    if racing is not None:
-        raise ConfigError(
-            f"rotate {rotate} evaluates on one partition at a time, where racing {racing:g} has no "
-            "costs of incumbents to compare with; set one of them to 0 or null"
-        )
-    if noise_floor is not None:
-        raise ConfigError(
-            f"rotate {rotate} changes the folds, over which noise_floor {noise_floor} compares the "
-            "best subsets of several epochs; set one of them to 0 or null"
-        )
-    if importance == "refit":
-        raise ConfigError(
-            f"rotate {rotate} evaluates on one partition at a time, but importance 'refit' needs "
-            "the cost on all; use another source of importances, or set rotate to 0"
-        )
 
 
 def leaders_of(state: SearchState, space: SearchSpace) -> Bool:
@@ -151,7 +73,8 @@ def evaluate_finalists(result: SearchResult, evaluator: Evaluator) -> SearchResu
     order = order[np.isfinite(found.costs[order])]
     if not len(order):
         return result
-    finalists = Finalists(masks[order], found.costs[order])
+    finalists = Members.plain(masks[order], found.costs[order])
+    read_only(finalists.masks, finalists.costs)
     best, cost = finalists.masks[0], float(finalists.costs[0])
     state = replace(state, best_mask=best, best_cost=cost, asked=asked, counts=counts)
     return replace(result, state=state, finalists=finalists)

@@ -1,27 +1,58 @@
-"""Draw the parts of the rows for :mod:`swarm.search.fidelity`, and measure how well they rank."""
+"""Evaluate masks on parts of the rows first, and only those that survive on all rows.
+
+Successive halving with the number of rows as the resource (Jamieson and Talwalkar 2016; Li et al.
+2018, Hyperband). Our choices: all masks of an epoch compete, a quarter of them survives each part,
+and each part has four times the rows of the one before. A mask that does not survive is reported
+like one that lost its race: censored, without a cost. Parts are nested, and their folds are those
+of the problem restricted to their rows, so that no row changes its fold. Each part is a problem of
+its own, so that the archive keeps its evaluations apart.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from swarm.arrays import Int
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError
-from swarm.evaluation.types import evaluate_fully
+from swarm.evaluation.limit import Race
+from swarm.evaluation.types import (
+    ROW_ARRAYS,
+    Evaluations,
+    Evaluator,
+    Work,
+    censored,
+    evaluate_fully,
+)
 from swarm.problem.problem import Problem
-from swarm.search.budget import charged
-from swarm.search.fidelity import FACTOR, PartsResult, RowParts, charged_on_parts, folds_on_parts
+from swarm.search.budget import Counts, added, charged
+from swarm.search.packing import first_of_equal, pack_folds, pack_masks, unpack_folds
 from swarm.search.proxy import probe_masks, rank_correlation
 
 if TYPE_CHECKING:
     from swarm.search.driver import Search
     from swarm.search.result import SearchResult
 
-__all__ = ["AUTO_ROWS", "N_PROBES", "measure_parts", "nested_order", "row_parts"]
+__all__ = [
+    "AUTO_ROWS",
+    "N_PROBES",
+    "PartsResult",
+    "RowParts",
+    "charged_on_parts",
+    "evaluate_by_rows",
+    "folds_on_parts",
+    "measure_parts",
+    "nested_order",
+    "row_parts",
+]
 
+# Ratio of the rows of successive parts, and of the masks that are evaluated on them.
+_FACTOR = 4
 # Training rows from which "auto" applies.
 AUTO_ROWS = 100_000
 # Rows of the smallest part under "auto".
@@ -34,6 +65,61 @@ N_PROBES = 12
 _N_LEVELS = 10
 # Keeps the generator of the rows apart from those of the folds and of the search.
 _ROWS_SEED = 13
+
+
+@dataclass(frozen=True, eq=False)
+class RowParts:
+    """The parts of the rows on which masks are evaluated first.
+
+    Attributes
+    ----------
+    problems : tuple of Problem
+        The problem on each part, the smallest first.
+    rows : tuple of int
+        Number of rows of each part, then of all rows.
+    """
+
+    problems: tuple[Problem, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PartsResult:
+    """How well the parts of the rows have ranked subsets.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        Number of rows of each part, then of all rows.
+    subsets : tuple of int
+        Number of distinct subsets of the epochs that were evaluated on each of them.
+    correlations : tuple of float
+        Spearman's rank correlation of each part and all rows over a sample of the requested
+        subsets; NaN if all costs are equal on one side.
+    n_probes : int
+        Size of the sample.
+    """
+
+    rows: tuple[int, ...]
+    subsets: tuple[int, ...]
+    correlations: tuple[float, ...]
+    n_probes: int
+
+    def outcome(self) -> str:
+        """State on how many rows how many subsets were evaluated, and how far ranks agree."""
+        steps = [
+            f"{count:,} subsets on {rows:,} rows"
+            for count, rows in zip(self.subsets, self.rows, strict=True)
+        ]
+        agreement = ", ".join(f"{value:.2f}" for value in self.correlations)
+        return (
+            f"{', '.join(steps)}; rank correlation of each part with all rows {agreement} over "
+            f"{self.n_probes} subsets"
+        )
+
+    def sentence(self) -> str:
+        """State the outcome behind its name."""
+        return f"rows: {self.outcome()}"
 
 
 def row_parts(problem: Problem, rows: int | Literal["auto"] | None) -> RowParts | None:
@@ -67,8 +153,8 @@ def row_parts(problem: Problem, rows: int | Literal["auto"] | None) -> RowParts 
                 "would save nothing; set budget.rows to a smaller number, or to null"
             )
     sizes = [rows]
-    while len(sizes) < _MOST_PARTS and 2 * FACTOR * sizes[-1] <= n_rows:
-        sizes.append(FACTOR * sizes[-1])
+    while len(sizes) < _MOST_PARTS and 2 * _FACTOR * sizes[-1] <= n_rows:
+        sizes.append(_FACTOR * sizes[-1])
     order = nested_order(problem)
     made = list[Problem]()
     for size in sizes:
@@ -122,6 +208,130 @@ def _strata(problem: Problem) -> Int:
         fold[test] = number + 1
     strata: Int = np.unique(level * (problem.n_folds + 1) + fold, return_inverse=True)[1]
     return strata.reshape(-1)
+
+
+def evaluate_by_rows(
+    parts: Sequence[Evaluator],
+    evaluator: Evaluator,
+    masks: Bool,
+    incumbents: Float,
+    order: Int,
+    race: Race | None,
+    asked: Mapping[bytes, int],
+) -> Evaluations:
+    """Evaluate masks (n, n_units) on one part after the other, and what survives on all rows.
+
+    Parameters
+    ----------
+    parts : sequence of Evaluator
+        Of each part of the rows, the smallest first.
+    evaluator : Evaluator
+        Of all rows.
+    masks, incumbents, order, race
+        As in :meth:`swarm.evaluation.types.Evaluator.evaluate`. Incumbents and race are those of
+        all rows, and apply there alone.
+    asked : mapping of packed mask to packed folds
+        What the search has evaluated on all rows before; masks with all folds do not compete, as
+        their costs are known.
+
+    Returns
+    -------
+    Evaluations
+        Of all rows. Masks that did not survive are censored, and failed if they failed on a part;
+        ``on_parts`` has the folds that they needed.
+    """
+    n, n_folds = len(masks), evaluator.n_folds
+    keys = pack_masks(masks)
+    every = pack_folds(np.ones(n_folds, dtype=bool))
+    known = np.array([asked.get(key, 0) == every for key in keys], dtype=bool)
+    # The first row of each mask competes for all of them.
+    first = first_of_equal(masks) if n else np.zeros(0, dtype=np.int64)
+    left = first[~known[first]]
+    on_parts = np.zeros((n, len(parts), n_folds), dtype=bool)
+    failed, error, work = np.zeros(n, dtype=bool), None, Work()
+    size = masks.sum(axis=1)
+    for number, part in enumerate(parts):
+        survivors = max(1, -(-len(left) // _FACTOR))
+        if survivors >= len(left):
+            # All of them go on, whatever their costs.
+            continue
+        found = part.evaluate(masks[left], np.full(len(left), np.inf), order)
+        on_parts[left, number] = found.needed
+        failed[left] = found.failed
+        error = error or found.first_error
+        # Each mask is a hit once.
+        work = work.plus(found.work, with_hits=number == 0)
+        ranked = np.lexsort((size[left], found.costs))
+        ranked = ranked[np.isfinite(found.costs[ranked])]
+        left = np.sort(left[ranked[:survivors]])
+    through = set(left.tolist())
+    row_of = {keys[row]: row for row in first.tolist()}
+    goes_on = known | np.array([row_of[key] in through for key in keys], dtype=bool)
+    rows = np.flatnonzero(goes_on)
+    if race is not None:
+        race = replace(race, rivals=race.rivals[rows])
+    whole = evaluator.evaluate(masks[rows], incumbents[rows], order, race)
+    failed = np.array([failed[row_of[key]] for key in keys], dtype=bool)
+    blank, rows_of = censored(masks, n_folds, failed), dict[str, Any]()
+    for name in ROW_ARRAYS:
+        rows_of[name] = getattr(blank, name).copy()
+        rows_of[name][rows] = getattr(whole, name)
+    return replace(
+        blank,
+        **rows_of,
+        exact_shrink=whole.exact_shrink,
+        work=work.plus(whole.work, with_hits=not on_parts.any()),
+        first_error=error or whole.first_error,
+        on_parts=on_parts,
+    )
+
+
+def charged_on_parts(
+    asked: Mapping[bytes, int],
+    counts: Counts,
+    masks: Bool,
+    on_parts: Bool,
+    rows: Sequence[int],
+) -> tuple[dict[bytes, int], Counts]:
+    """Count the folds on parts that a search has not requested before.
+
+    Parameters
+    ----------
+    asked : mapping of packed mask to packed folds
+        What it has requested before, of all parts one after the other.
+    counts : Counts
+        With what was requested on all rows.
+    masks : bool (n, n_units)
+    on_parts : bool (m, n_parts, n_folds)
+        Requested folds of at least the masks.
+    rows : sequence of int
+        Number of rows of each part, then of all.
+
+    Returns
+    -------
+    asked, counts
+        A fit on a part counts as its share of the rows; the sum is rounded up.
+    """
+    before = counts.on_parts or (0,) * (len(rows) - 1)
+    on_parts = on_parts[: len(masks)]
+    asked_any = on_parts.any(axis=(1, 2))
+    flat = on_parts[asked_any].reshape(-1, math.prod(on_parts.shape[1:]))
+    asked, fresh = added(asked, masks[asked_any], flat)
+    new = folds_on_parts(fresh, *on_parts.shape[1:]).sum(axis=(0, 2))
+    after = tuple(int(count) for count in new + before)
+    extra = _whole_fits(after, rows) - _whole_fits(before, rows)
+    return asked, replace(counts, fits=counts.fits + extra, on_parts=after)
+
+
+def _whole_fits(on_parts: Sequence[int], rows: Sequence[int]) -> int:
+    """Return how many fits on all rows have as many training rows, rounded up."""
+    total = sum(count * size for count, size in zip(on_parts, rows[:-1], strict=True))
+    return -(-total // rows[-1])
+
+
+def folds_on_parts(packed: Collection[int], n_parts: int, n_folds: int) -> Bool:
+    """Return the folds of values of :func:`charged_on_parts`: bool (n, n_parts, n_folds)."""
+    return unpack_folds(packed, n_parts * n_folds).reshape(len(packed), n_parts, n_folds)
 
 
 def measure_parts(result: SearchResult, search: Search) -> SearchResult:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from swarm.arrays import Bool, Float, Int
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
-from swarm.evaluation.stream import MaskStream, Stream
+from swarm.evaluation.stream import MaskStream
 from swarm.evaluation.types import Evaluations, Evaluator, Work
 from swarm.evaluation.workers import Workers
 from swarm.problem.hints import Hints, prepare_hints
@@ -23,17 +24,16 @@ from swarm.search.asked import looked_up, training_seconds
 from swarm.search.budget import Budget, Counts
 from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState, run
-from swarm.search.fidelity import RowParts, check_row_parts, folds_on_parts
 from swarm.search.history import EpochRecord
 from swarm.search.narrowed import Narrowed
+from swarm.search.options import check_options
 from swarm.search.packing import first_of_equal, in_turn, pack_folds, pack_masks
 from swarm.search.prefilter import Cut, Prefilter, cut_units
-from swarm.search.proxy import LOW_CORRELATION, confirm
+from swarm.search.proxy import LOW_CORRELATION, best_subsets, confirm
 from swarm.search.result import SearchResult
-from swarm.search.rotation import check_rotation, evaluate_finalists
-from swarm.search.row_parts import measure_parts
-from swarm.search.settings import check_tuning
-from swarm.search.steady import Steady, check_asynchronous, search_name
+from swarm.search.rotation import evaluate_finalists
+from swarm.search.row_parts import RowParts, folds_on_parts, measure_parts
+from swarm.search.steady import Steady, search_name
 from swarm.search.tuning import (
     Round,
     Tuning,
@@ -43,11 +43,9 @@ from swarm.search.tuning import (
     subsets_in,
     without_rounds,
 )
-from swarm.storage.answer_order import AnswerOrder
-from swarm.storage.archive import Archive, KnownEvaluations
+from swarm.storage.archive import AnswerOrder, Archive, KnownEvaluations
 from swarm.storage.records import Record
 from swarm.strategies.base import Strategy
-from swarm.strategies.operators.memory import shrink
 
 __all__ = ["FinishedSearch", "Proxy", "SearchHooks", "SearchPlan", "run_search"]
 
@@ -97,7 +95,7 @@ class SearchPlan:
         estimator has; only its rows, folds, units and scorer are used.
     parts : RowParts or None
         Parts of the rows on which the subsets of an epoch are evaluated first, see
-        :mod:`swarm.search.fidelity`.
+        :mod:`swarm.search.row_parts`.
     asynchronous : bool
         Whether a worker that is idle gets the next subset without waiting for the epoch, see
         :mod:`swarm.search.steady`.
@@ -119,30 +117,17 @@ class SearchPlan:
     asynchronous: bool = False
 
     def __post_init__(self) -> None:
-        check_asynchronous(
+        check_options(
             self.strategy,
-            self.asynchronous,
-            racing=self.racing,
             repeats=self.problem.repeats,
-            rows=None if self.parts is None else self.parts.rows[0],
-        )
-        if self.parts is not None:
-            check_row_parts(
-                self.strategy,
-                self.parts.rows[0],
-                repeats=self.problem.repeats,
-                proxy=self.proxy is not None,
-                tuning=self.tuning is not None,
-            )
-        if self.tuning is not None:
-            check_tuning(self.strategy, rotate=self.rotate, proxy=self.proxy is not None)
-        check_rotation(
-            self.strategy,
-            self.rotate,
-            repeats=self.problem.repeats,
+            rotate=self.rotate,
             racing=self.racing,
             noise_floor=self.budget.noise_floor,
             importance=self.problem.importance,
+            rows=None if self.parts is None else self.parts.rows[0],
+            asynchronous=self.asynchronous,
+            proxy=self.proxy is not None,
+            tuning=self.tuning is not None,
         )
 
     def check(self) -> None:
@@ -198,9 +183,8 @@ class SearchPlan:
         assert self.tuning is not None
         problem = self.tuning.problems[found.chosen]
         # Half of the first positions are new.
-        carried, space = found.warm[: max(1, per_epoch // 2)], problem.space
-        saved = [] if self.hints.warm is None else list(self.hints.warm[:, None])
-        warm = in_turn([*carried[:, None], *saved], space.n_units)
+        carried = found.warm[: max(1, per_epoch // 2), None]
+        warm = in_turn([*carried, *self.warm_masks], problem.space.n_units)
         confirmation = self.confirmation
         if confirmation is not None:
             fresh = problem.with_folds(confirmation.problem.folds)
@@ -248,6 +232,11 @@ class SearchPlan:
         return mask
 
     @property
+    def warm_masks(self) -> list[Bool]:
+        """Each of the saved subsets (1, n_units) that the search starts from."""
+        return [] if self.hints.warm is None else list(self.hints.warm[:, None])
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         """The problem, and that of the proxy, if any; with a tuning, that of each setting."""
         if self.tuning is not None:
@@ -277,10 +266,11 @@ class SearchPlan:
         given = {name: self.evaluation[name] for name in names if name in self.evaluation}
         return Workers(self.problem, **given)
 
-    def steady(self, evaluator: CrossValidation, timed: _Timed, kept: Bool | None) -> Steady | None:
-        """Create what asynchronous epochs need, on workers of `evaluator`; None without them."""
+    def steady(self, timed: _Timed, kept: Bool | None) -> Steady | None:
+        """Create what asynchronous epochs need, on the workers of `timed`; None without them."""
         if not self.asynchronous:
             return None
+        evaluator = timed.evaluator
         name = search_name(
             evaluator.archive.fingerprint(evaluator.problem),
             self.strategy,
@@ -291,9 +281,7 @@ class SearchPlan:
             kept=None if kept is None else np.flatnonzero(kept).tolist(),
             n_clusters=None if self.prefilter is None else self.prefilter.n_clusters,
         )
-        return Steady(
-            _TimedStream(MaskStream(evaluator), timed), AnswerOrder(evaluator.archive, name)
-        )
+        return Steady(_TimedStream(timed), AnswerOrder(evaluator.archive, name))
 
     def search(
         self,
@@ -385,20 +373,6 @@ class FinishedSearch:
         )
 
 
-class Confirm(Protocol):
-    """The signature of :func:`swarm.search.proxy.confirm`."""
-
-    def __call__(
-        self,
-        result: SearchResult,
-        guide: CrossValidation,
-        evaluator: CrossValidation,
-        *,
-        n_best: int,
-        n_probes: int,
-    ) -> SearchResult: ...
-
-
 @dataclass(frozen=True)
 class SearchHooks:
     """Callbacks of a search, and replacements for its steps.
@@ -435,10 +409,8 @@ class SearchHooks:
     epochs: Sequence[Callable[[EpochRecord, SearchState], None]] = ()
     fits: Callable[[Bool, Record], None] | None = None
     ended: Callable[[SearchResult], SearchResult] = lambda result: result
-    confirm: Confirm = confirm
-    confirm_fresh: Callable[
-        [SearchResult, CrossValidation, CrossValidation, ConfirmationPlan], SearchResult
-    ] = confirm_on_fresh_folds
+    confirm: Callable[..., SearchResult] = confirm
+    confirm_fresh: Callable[..., SearchResult] = confirm_on_fresh_folds
     cut: Callable[[Prefilter, CrossValidation], Cut] = cut_units
     cut_ended: Callable[[Cut], None] = lambda cut: None
     tune: Callable[..., TuningResult] = choose_setting
@@ -476,25 +448,22 @@ def run_search(
         if plan.evaluation.get("backend", "loky") == "loky":
             # Each stage has a problem of its own; starting worker processes takes seconds.
             host = stack.enter_context(closing(plan.shared_workers()))
-        cut = None
+        opened = partial(plan.evaluator, archive=archive, on_fit=hooks.fits, host=host)
+        cut = kept = None
         if plan.prefilter is not None:
-            with plan.evaluator(plan.prefilter.problem, archive, hooks.fits, host) as ranking:
+            with opened(plan.prefilter.problem) as ranking:
                 cut = hooks.cut(plan.prefilter, ranking)
             hooks.cut_ended(cut)
-        kept = None if cut is None else cut.kept
+            kept = cut.kept
         tuning = None
         if plan.tuning is not None:
-            tuning, plan = _tuned(plan, plan.tuning, kept, archive, hooks, host)
+            tuning, plan = _tuned(plan, plan.tuning, kept, opened, hooks)
             hooks.tuned(tuning, plan)
-        guide = plan.problem if plan.proxy is None else plan.proxy.problem
-        part_problems = () if plan.parts is None else plan.parts.problems
-        evaluator = stack.enter_context(plan.evaluator(guide, archive, hooks.fits, host))
+        evaluator = stack.enter_context(opened((plan.proxy or plan).problem))
         timed = _Timed(evaluator)
-        on_parts = [
-            _Timed(stack.enter_context(plan.evaluator(part, archive, hooks.fits, host)))
-            for part in part_problems
-        ]
-        steady = plan.steady(evaluator, timed, kept)
+        part_problems = () if plan.parts is None else plan.parts.problems
+        on_parts = [_Timed(stack.enter_context(opened(part))) for part in part_problems]
+        steady = plan.steady(timed, kept)
         search = plan.search(timed, kept, on_parts, steady)
         hooks.started(evaluator)
         began = time.thread_time()
@@ -526,18 +495,11 @@ def run_search(
             result = _unless_interrupted(step, measure_parts, result, search)
         full = evaluator
         if plan.proxy is not None:
-            full = stack.enter_context(plan.evaluator(plan.problem, archive, hooks.fits, host))
-            result = hooks.confirm(
-                result,
-                evaluator,
-                full,
-                n_best=plan.proxy.n_best,
-                n_probes=plan.proxy.n_probes,
-            )
+            full = stack.enter_context(opened(plan.problem))
+            sizes = {"n_best": plan.proxy.n_best, "n_probes": plan.proxy.n_probes}
+            result = hooks.confirm(result, evaluator, full, **sizes)
         if plan.confirmation is not None and not result.interrupted:
-            fresh = stack.enter_context(
-                plan.evaluator(plan.confirmation.problem, archive, hooks.fits, host)
-            )
+            fresh = stack.enter_context(opened(plan.confirmation.problem))
             result = _unless_interrupted(
                 "the confirmation", hooks.confirm_fresh, result, full, fresh, plan.confirmation
             )
@@ -561,9 +523,8 @@ def _tuned(
     plan: SearchPlan,
     tuning: Tuning,
     kept: Bool | None,
-    archive: Archive,
+    opened: Callable[[Problem], CrossValidation],
     hooks: SearchHooks,
-    host: Workers | None,
 ) -> tuple[TuningResult, SearchPlan]:
     """Choose a setting of the model, on the units of `kept` if given; return the rest as a plan."""
     space = plan.problem.space
@@ -579,15 +540,8 @@ def _tuned(
         return Search(strategy, space, evaluator, hints, seed, budget, repeats=plan.problem.repeats)
 
     every = ~space.forbidden[None, :] if kept is None else kept[None, :]
-    saved = [] if plan.hints.warm is None else list(plan.hints.warm[:, None])
-    found = hooks.tune(
-        tuning,
-        plan.rounds(per_epoch),
-        in_turn([every, *saved], space.n_units),
-        plan.seed,
-        lambda problem: plan.evaluator(problem, archive, hooks.fits, host),
-        make_search,
-    )
+    warm = in_turn([every, *plan.warm_masks], space.n_units)
+    found = hooks.tune(tuning, plan.rounds(per_epoch), warm, plan.seed, opened, make_search)
     return found, plan.with_setting(found, per_epoch)
 
 
@@ -634,31 +588,25 @@ class _Timed:
         self.asked.clear()
 
 
-class _TimedStream:
+class _TimedStream(MaskStream):
     """A stream whose CPU time in this thread, and whose masks, count as those of `timed`."""
 
-    def __init__(self, stream: Stream, timed: _Timed) -> None:
-        self._stream, self._timed = stream, timed
+    def __init__(self, timed: _Timed) -> None:
+        super().__init__(timed.evaluator)
+        self._timed = timed
 
     def ask(self, numbers: Int, masks: Bool, incumbents: Float, fold_order: Int) -> None:
         self._timed.asked.append(masks)
         with self._timed.clock():
-            self._stream.ask(numbers, masks, incumbents, fold_order)
-
-    @property
-    def has_idle_worker(self) -> bool:
-        return self._stream.has_idle_worker
+            super().ask(numbers, masks, incumbents, fold_order)
 
     def finished(self) -> list[int]:
         with self._timed.clock():
-            return self._stream.finished()
+            return super().finished()
 
     def save(self) -> Work:
         with self._timed.clock():
-            return self._stream.save()
-
-    def close(self) -> None:
-        self._stream.close()
+            return super().save()
 
 
 def _salvaged(search: Search, timed: _Timed) -> SearchResult | None:
@@ -666,30 +614,23 @@ def _salvaged(search: Search, timed: _Timed) -> SearchResult | None:
 
     Other evaluations in the archive are not read: there may be millions.
     """
-    evaluator = timed.evaluator
-    space, exact = search.space, evaluator.problem.exact_shrink
+    evaluator, space = timed.evaluator, search.space
     if not timed.asked:
         return None
     requested = np.vstack(timed.asked)
     requested = requested[first_of_equal(requested)]
-    masks: list[Bool] = []
-    used: list[Bool] = []
-    costs: list[float] = []
-    for mask, record in looked_up(requested, evaluator.known):
-        if record.complete and not record.failed and space.obeys(mask[None, :])[0]:
-            masks.append(mask)
-            used.append(mask & record.used.any(axis=0) if exact else mask)
-            costs.append(record.cost)
-    if not masks:
-        return None
-    answers = shrink(np.array(masks), np.array(used), space) if exact else np.array(masks)
-    row = int(space.rank(answers, np.array(costs))[0])
-    every = pack_folds(np.ones(evaluator.n_folds, dtype=bool))
+    requested = requested[space.obeys(requested)]
+    records = looked_up(requested, evaluator.known)
+    rows = [record.complete and not record.failed for _, record in records]
+    complete, every = requested[rows], pack_folds(np.ones(evaluator.n_folds, dtype=bool))
     state = replace(
         search.start(),
-        best_mask=answers[row],
-        best_cost=costs[row] + float(space.penalty(answers[[row]])[0]),
-        asked=dict.fromkeys(pack_masks(np.array(masks)), every),
-        counts=Counts(len(masks), len(masks), len(masks) * evaluator.n_folds),
+        asked=dict.fromkeys(pack_masks(complete), every),
+        counts=Counts(len(complete), len(complete), len(complete) * evaluator.n_folds),
     )
-    return SearchResult(state, (), "interrupted", space)
+    result = SearchResult(state, (), "interrupted", space)
+    best, costs = best_subsets(result, evaluator, 1)
+    if not len(best):
+        return None
+    paid = float(costs[0] + space.penalty(best)[0])
+    return replace(result, state=replace(state, best_mask=best[0], best_cost=paid))

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from swarm.errors import ConfigError, nearest
-from swarm.strategies.base import Strategy
-from swarm.strategies.catalogue import name_of
 
-__all__ = ["MOST_SETTINGS", "Setting", "check_names", "check_tuning", "described", "expanded"]
+__all__ = ["MOST_SETTINGS", "Setting", "check_names", "described", "expanded"]
 
 # Values by name of parameter.
 Setting = Mapping[str, Any]
@@ -81,39 +79,6 @@ def check_names(names: Sequence[str], estimator: Any, key: str) -> None:
         raise ConfigError(
             f"{key} names an unknown parameter {name!r} of {type(estimator).__name__}"
             f"{hint or '; its get_params() lists them all'}"
-        )
-
-
-def check_tuning(strategy: Strategy, *, rotate: int, proxy: bool) -> None:
-    """Refuse a choice of settings that the rest of a search does not allow.
-
-    Parameters
-    ----------
-    strategy : Strategy
-    rotate : int
-        Epochs on one partition; 0 for no rotation.
-    proxy : bool
-        Whether the search runs on a cheaper model.
-
-    Raises
-    ------
-    ConfigError
-    """
-    if strategy.ends_by_itself or not strategy.takes_warm_start:
-        raise ConfigError(
-            f"strategy {name_of(strategy)!r} cannot start from given subsets, from which settings "
-            "of the model are compared in short searches; use another strategy, or remove "
-            "model.search"
-        )
-    if rotate:
-        raise ConfigError(
-            f"settings of the model are compared on the same folds, which rotate {rotate} changes "
-            "during the search; set rotate to 0, or remove model.search"
-        )
-    if proxy:
-        raise ConfigError(
-            "with a proxy the search runs on a cheaper model than the one whose settings are "
-            "chosen; remove the proxy, or model.search"
         )
 
 

@@ -25,20 +25,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from swarm.arrays import Bool, Int
-from swarm.errors import ConfigError, StoreError
+from swarm.errors import StoreError
 from swarm.evaluation.types import Evaluations, Evaluator, stacked
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.search.priced import limits_without_prices
 from swarm.strategies.base import Proposal, Strategy
-from swarm.strategies.catalogue import STRATEGIES, name_of, strategy_class
 
 if TYPE_CHECKING:
     # A configuration is checked without what evaluates and stores.
     from swarm.evaluation.stream import Stream
-    from swarm.storage.answer_order import AnswerOrder
+    from swarm.storage.archive import AnswerOrder
 
-__all__ = ["Steady", "Unanswered", "check_asynchronous", "search_name"]
+__all__ = ["Steady", "Unanswered", "search_name"]
 
 
 @dataclass(frozen=True)
@@ -189,60 +188,6 @@ class Steady:
             self.close()
             raise
         return np.array(self._arrived, dtype=np.int64)
-
-
-def check_asynchronous(
-    strategy: Strategy,
-    asynchronous: bool,
-    *,
-    racing: float | None,
-    repeats: int,
-    rows: int | str | None,
-) -> None:
-    """Refuse asynchronous epochs that the rest of a search does not allow.
-
-    Parameters
-    ----------
-    strategy : Strategy
-    asynchronous : bool
-        False for a search whose epochs wait for all answers.
-    racing : float or None
-    repeats : int
-        Number of fold partitions.
-    rows : int, "auto" or None
-        Number of rows of the smallest part, None for a search on all rows.
-
-    Raises
-    ------
-    ConfigError
-    """
-    if not asynchronous:
-        return
-    if not strategy.takes_late_answers:
-        able = [name for name in STRATEGIES if strategy_class(name).takes_late_answers]
-        raise ConfigError(
-            f"with evaluation.asynchronous costs arrive after the epoch of their subsets, which "
-            f"{name_of(strategy)!r} does not support; use one of {', '.join(able)}, or set "
-            "evaluation.asynchronous to false"
-        )
-    if racing is not None:
-        raise ConfigError(
-            f"racing {racing:g} compares subsets with incumbents of the same epoch, which "
-            "evaluation.asynchronous does not wait for; set racing to null, or "
-            "evaluation.asynchronous to false"
-        )
-    if repeats > 1:
-        raise ConfigError(
-            f"repeats {repeats} evaluates an epoch on one fold partition after the other, which "
-            "evaluation.asynchronous does not wait for; set repeats to 1, or "
-            "evaluation.asynchronous to false"
-        )
-    if rows is not None:
-        raise ConfigError(
-            f"budget.rows {rows!r} selects the subsets of an epoch on parts of the rows, which "
-            "evaluation.asynchronous does not wait for; set budget.rows to null, or "
-            "evaluation.asynchronous to false"
-        )
 
 
 def search_name(

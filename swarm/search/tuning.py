@@ -182,18 +182,9 @@ def subsets_in(budget: Budget, n_folds: int, per_epoch: int) -> int | None:
     per_epoch : int
         Subsets that the strategy proposes in an epoch.
     """
-    counted = {
-        "fits": 1 / n_folds,
-        "distinct": 1.0,
-        "evaluations": 1.0,
-        "epochs": float(per_epoch),
-    }
-    limits = [
-        int(getattr(budget, name) * each)
-        for name, each in counted.items()
-        if getattr(budget, name) is not None
-    ]
-    return min(limits, default=None)
+    counted = {"fits": 1 / n_folds, "distinct": 1.0, "evaluations": 1.0, "epochs": float(per_epoch)}
+    limits = [(getattr(budget, name), each) for name, each in counted.items()]
+    return min((int(limit * each) for limit, each in limits if limit is not None), default=None)
 
 
 def rounds_of(n_settings: int, subsets: int | None) -> tuple[Round, ...]:

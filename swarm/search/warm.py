@@ -12,19 +12,8 @@ from swarm.arrays import Bool
 from swarm.errors import ConfigError, nearest
 from swarm.problem.space import SearchSpace
 from swarm.storage.features_file import load_subsets
-from swarm.strategies.base import Strategy
-from swarm.strategies.catalogue import name_of
 
-__all__ = ["check_warm_start", "read_warm", "warm_masks"]
-
-
-def check_warm_start(strategy: Strategy) -> None:
-    """Raise ConfigError if a strategy does not start from given subsets."""
-    if not strategy.takes_warm_start:
-        raise ConfigError(
-            f"strategy {name_of(strategy)!r} takes no warm start; use another strategy, or remove "
-            "warm"
-        )
+__all__ = ["read_warm", "warm_masks"]
 
 
 def warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> Bool | None:

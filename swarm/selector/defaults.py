@@ -1,8 +1,10 @@
-"""Defaults of a selector: folds, scorer and limits."""
+"""What the parameters of a selector mean: limits, size, folds and scorer."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from dataclasses import fields
 from numbers import Integral
 from typing import Any
 
@@ -15,17 +17,149 @@ from sklearn.utils.multiclass import type_of_target
 from swarm.errors import ConfigError
 from swarm.problem.models import is_a
 from swarm.problem.scoring import Scoring
+from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
+from swarm.strategies.base import Strategy
+from swarm.strategies.catalogue import STRATEGIES, make, name_of, strategy_class
+from swarm.strategies.operators.sequential import answer_sizes, check_size
 
-__all__ = ["budget_of", "folds_and_scorer", "known_epochs", "task_for"]
+__all__ = [
+    "bounds_of_answer",
+    "budget_of",
+    "folds_and_scorer",
+    "known_epochs",
+    "n_jobs_of",
+    "sized",
+    "task_for",
+]
 
+_LIMITS = ("epochs", "distinct", "fits", "seconds", "patience", "noise_floor")
+_EPOCHS = 30
+# More epochs than any strategy that terminates by itself takes.
+_NO_LIMIT = 10**9
 _SEVERAL_OUTPUTS = {
     "continuous-multioutput": "multioutput_regression",
     "multiclass-multioutput": "multioutput_classes",
 }
-# More epochs than any strategy that terminates by itself takes.
-_NO_LIMIT = 10**9
-_EPOCHS = 30
+
+
+# ---------------------------------------------------------------- budget
+
+
+def budget_of(selector: Any) -> Budget:
+    """Return the budget; ``epochs="auto"`` is 30, or no limit if the search ends otherwise.
+
+    Raises
+    ------
+    ConfigError
+        If the strategy is unknown, a limit is out of range, or there is none.
+    """
+    ends_by_itself = strategy_class(selector.strategy).ends_by_itself
+    limits = {name: _plain(getattr(selector, name)) for name in _LIMITS}
+    epochs = limits.pop("epochs")
+    if isinstance(epochs, str):
+        if epochs != "auto":
+            raise ConfigError(f"epochs must be a whole number, 'auto' or None, got {epochs!r}")
+        epochs = _NO_LIMIT if ends_by_itself else _EPOCHS
+        if any(limit is not None for limit in limits.values()):
+            epochs = None
+    try:
+        return Budget(epochs=epochs, **limits)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def known_epochs(budget: Budget) -> int | None:
+    """Maximum number of epochs, None if unknown."""
+    return None if budget.epochs == _NO_LIMIT else budget.epochs
+
+
+def n_jobs_of(selector: Any) -> int:
+    """Return the number of workers."""
+    return 1 if selector.n_jobs is None else selector.n_jobs
+
+
+def _plain(value: Any) -> Any:
+    """Convert NumPy integers to int: a grid of parameters is often an array."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_plain, value))
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+
+
+# ---------------------------------------------------------------- size
+
+
+def sized(selector: Any) -> tuple[Strategy, int, int | None]:
+    """Return a strategy that selects the requested number of units, and the bounds of the space.
+
+    Raises
+    ------
+    ConfigError
+        If :func:`swarm.strategies.catalogue.make` raises it, the strategy does not support the
+        size, or the size is given twice.
+    """
+    strategy, params = selector.strategy, selector.strategy_params
+    bounds = selector.min_size, selector.max_size
+    if selector.size is None:
+        return make(strategy, params), *bounds
+    size = _plain(selector.size)
+    try:
+        check_size(size)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    kind, name = strategy_class(strategy), name_of(strategy)
+    # For other strategies the bounds of the space set the size.
+    takes_number = kind.crosses_size_bounds and isinstance(size, int)
+    if kind.size_parameter is not None and (kind.takes_size_rules or takes_number):
+        _refuse_second_size(strategy, params or {}, kind.size_parameter, size)
+        return make(strategy, {**(params or {}), kind.size_parameter: size}), *bounds
+    made = make(strategy, params)
+    if size == "parsimonious":
+        raise ConfigError(
+            f"strategy {name!r} does not support size 'parsimonious'; use pick='parsimonious'"
+        )
+    if size == "auto":
+        takers = ", ".join(known for known, one in STRATEGIES.items() if one.takes_size_rules)
+        raise ConfigError(
+            f"strategy {name!r} does not support size 'auto', which is for {takers}; "
+            "pass a number or a pair (min, max)"
+        )
+    if isinstance(size, str):
+        return made, *bounds
+    if bounds != (1, None):
+        raise ConfigError(
+            f"size {size!r} and min_size or max_size are both given; omit one of them"
+        )
+    least, largest = (size, size) if isinstance(size, int) else size
+    return made, least, largest
+
+
+def _refuse_second_size(
+    strategy: str | Strategy, params: Mapping[str, object], parameter: str, size: object
+) -> None:
+    """Reject a size that is also given as a parameter of the strategy."""
+    given: dict[str, Mapping[str, object]] = {"strategy_params": params}
+    if isinstance(strategy, Strategy):
+        values = {one: getattr(strategy, one.name) for one in fields(strategy)}  # type: ignore[arg-type]
+        given["strategy"] = {one.name: v for one, v in values.items() if v != one.default}
+    for key, own in given.items():
+        if parameter in own:
+            raise ConfigError(
+                f"size is given twice, as {size!r} and in {key} as {own[parameter]!r}; "
+                "omit one of them"
+            )
+
+
+def bounds_of_answer(strategy: Strategy, space: SearchSpace) -> tuple[int, int]:
+    """Smallest and largest number of units that a pick may have."""
+    size: Any = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
+    tol: float | None = getattr(strategy, "tol", None)
+    return answer_sizes("best" if size is None else size, space, tol=tol)
+
+
+# ---------------------------------------------------------------- folds and scorer
 
 
 def task_for(y: Any) -> str | None:
@@ -44,20 +178,14 @@ def task_for(y: Any) -> str | None:
     return None
 
 
+# Fingerprints contain the path of this function.
 def subset_accuracy(estimator: Any, features: Any, target: Any) -> float:
     """Share of the rows whose outputs are all correct, for classes in several columns."""
     return float((np.asarray(estimator.predict(features)) == target).all(axis=1).mean())
 
 
 def folds_and_scorer(
-    estimator: Any,
-    y: Any,
-    cv: Any,
-    scoring: Any,
-    seed: int,
-    n_rows: int,
-    task: str | None,
-    groups: Any = None,
+    selector: Any, y: Any, n_rows: int, task: str | None, groups: Any
 ) -> tuple[Any, Any]:
     """Return folds and scorer; for a regressor those of regression, even if the target is integer.
 
@@ -65,7 +193,8 @@ def folds_and_scorer(
     if a value is too rare to be in every fold. A number of folds divides no group, and may be
     larger than the number of rows of a class, of which scikit-learn warns.
     """
-    if _is_off(cv):
+    cv, scoring = selector.cv, selector.scoring
+    if cv is None or (isinstance(cv, (int, np.integer, np.bool_)) and not cv):
         if cv is None:
             warnings.warn(
                 "cv=None trains and scores on all rows, like cv=0; for cross-validation pass "
@@ -77,9 +206,9 @@ def folds_and_scorer(
     if task in _SEVERAL_OUTPUTS.values() and scoring is None:
         classes = Scoring("subset_accuracy", subset_accuracy, upper=1.0)
         return cv, classes if task == "multioutput_classes" else "r2"
-    regression = y is not None and is_a(is_regressor, estimator)
+    regression = y is not None and is_a(is_regressor, selector.estimator)
     if isinstance(cv, (int, np.integer)) and cv > 1:
-        cv = _splitter(int(cv), y, regression, seed, groups) or cv
+        cv = _splitter(int(cv), y, regression, selector.random_state, groups) or cv
     return cv, "r2" if scoring is None and regression else scoring
 
 
@@ -97,69 +226,3 @@ def _splitter(n_folds: int, y: Any, regression: bool, seed: int, groups: Any) ->
         return KFold(**options)
     # With none of so many, scikit-learn refuses.
     return None if numbers or counts.max() < n_folds else StratifiedKFold(**options)
-
-
-def _is_off(cv: Any) -> bool:
-    """Whether `cv` disables cross-validation: 0, False or None."""
-    return cv is None or (isinstance(cv, (int, np.integer, np.bool_)) and not cv)
-
-
-def budget_of(
-    ends_by_itself: bool,
-    epochs: int | str | None,
-    distinct: int | None,
-    fits: int | None,
-    seconds: float | None,
-    patience: int | None,
-    noise_floor: int | None = None,
-) -> Budget:
-    """Return the budget; ``"auto"`` is 30 epochs, or no limit if the search ends otherwise.
-
-    Parameters
-    ----------
-    ends_by_itself
-        Whether the strategy terminates by itself.
-    epochs, distinct, fits, seconds, patience, noise_floor
-        As given to the selector.
-
-    Raises
-    ------
-    ConfigError
-        If a limit is out of range, or there is none.
-    """
-    if isinstance(epochs, str):
-        if epochs != "auto":
-            raise ConfigError(f"epochs must be a whole number, 'auto' or None, got {epochs!r}")
-        others = any(
-            limit is not None for limit in (distinct, fits, seconds, patience, noise_floor)
-        )
-        epochs = None if others else _EPOCHS
-        if epochs is not None and ends_by_itself:
-            epochs = _NO_LIMIT
-    limits = {
-        "epochs": epochs,
-        "distinct": distinct,
-        "fits": fits,
-        "seconds": seconds,
-        "patience": patience,
-        "noise_floor": noise_floor,
-    }
-    try:
-        return Budget(**_plain(limits))
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-
-
-def known_epochs(budget: Budget) -> int | None:
-    """Maximum number of epochs, None if unknown."""
-    return None if budget.epochs == _NO_LIMIT else budget.epochs
-
-
-def _plain(limits: dict[str, Any]) -> dict[str, Any]:
-    """Convert NumPy integers to int: a grid of parameters is often an array."""
-    return {
-        name: int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
-        for name, value in limits.items()
-    }

@@ -14,12 +14,13 @@ from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from swarm.checks import require_package
-from swarm.errors import InputError, check_known
+from swarm.errors import ConfigError, InputError, check_known
 from swarm.search.result import aligned, counts_of, listed
+from swarm.selector.results import EvaluatedSubsets, best_by_size, with_interval
 from swarm.selector.wording import raises_in_arguments
 from swarm.strategies.catalogue import name_of
-from swarm.validation.evidence import number
 from swarm.validation.headline import Headline, headline
+from swarm.validation.judgement import number
 from swarm.validation.metrics import cost_label, display_name
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ _LINE = "#2f7de1"
 
 class SelectionDisplay:
     """Adds plots, a report and representations to a selector."""
+
+    _evaluated: EvaluatedSubsets
+    results_: pd.DataFrame
 
     @raises_in_arguments
     def plot(self, kind: str = "convergence", *, ax: Any = None) -> Axes:
@@ -71,13 +75,67 @@ class SelectionDisplay:
         """
         check_is_fitted(self, "subset_")
         check_known("kind of plot", kind, _PLOTS)
-        require_package("matplotlib", "report", "a plot")
-        if ax is None:
-            from matplotlib import pyplot
-
-            ax = pyplot.subplots()[1]
-        axes: Axes = ax
+        axes = _axes(ax)
         _PLOTS[kind](self, axes)
+        return axes
+
+    def metric_table(self, confidence: float = 0.95) -> pd.DataFrame:
+        """Return the best measured subset of each size, without any evaluation.
+
+        Parameters
+        ----------
+        confidence
+            Level of the confidence interval from `ci_low` to `ci_high`, above 0 and below 1.
+
+        Returns
+        -------
+        DataFrame
+            One row for each size, which is the index; the other columns are those of `results_`.
+            With pruning, subsets that lost may have no cost and are excluded.
+
+        Raises
+        ------
+        ConfigError
+            If `confidence` is out of range.
+        """
+        check_is_fitted(self, "subset_")
+        n_folds = self._evaluated.n_folds
+        return best_by_size(with_interval(self.results_, n_folds, confidence))
+
+    def plot_metric_table(
+        self, bars: str | None = "se", *, confidence: float = 0.95, ax: Any = None
+    ) -> Any:
+        """Plot cost against size, from :meth:`metric_table`.
+
+        Parameters
+        ----------
+        bars : "se", "sd", "ci" or None
+            Band around the costs: the standard error, the standard deviation over the folds, or
+            the confidence interval.
+        confidence
+            Level of the confidence interval.
+        ax : matplotlib Axes, optional
+            Axes to draw on. Default: a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        ConfigError
+            If `bars` is unknown or `confidence` out of range.
+        """
+        if bars is not None and bars not in ("se", "sd", "ci"):
+            raise ConfigError(f"bars must be one of se, sd, ci or None, got {bars!r}")
+        table, axes = self.metric_table(confidence), _axes(ax)
+        line = axes.plot(table.index, table["cost"], marker="o")[0]
+        if bars is not None:
+            ends = (table["ci_low"], table["ci_high"])
+            if bars != "ci":
+                ends = (table["cost"] - table[bars], table["cost"] + table[bars])
+            axes.fill_between(table.index, *ends, alpha=0.2, color=line.get_color())
+        _label(axes, "features", "cost")
         return axes
 
     @raises_in_arguments
@@ -210,10 +268,28 @@ def _scoring(selector: Any) -> Scoring:
 # ---------------------------------------------------------------- plots
 
 
-def _convergence(selector: Any, axes: Axes) -> None:
-    """Draw the lowest cost, the mean of the solutions that the strategy keeps, and fresh folds."""
+def _axes(ax: Any) -> Axes:
+    """Return the axes to draw on, by default those of a new figure."""
+    require_package("matplotlib", "report", "a plot")
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots()[1]
+    axes: Axes = ax
+    return axes
+
+
+def _label(axes: Axes, x: str, y: str) -> None:
+    """Label the axes, that of whole numbers below."""
     from matplotlib.ticker import MaxNLocator
 
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _convergence(selector: Any, axes: Axes) -> None:
+    """Draw the lowest cost, the mean of the solutions that the strategy keeps, and fresh folds."""
     history = selector.history_
     best = history["best_cost"].where(np.isfinite(history["best_cost"]))
     mean = history["pbest_cost_mean"].where(np.isfinite(history["pbest_cost_mean"]))
@@ -234,20 +310,16 @@ def _convergence(selector: Any, axes: Axes) -> None:
         axes.axhline(confirmation.cost, color=line.get_color(), linestyle=":", label=label)
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, confirmation.cost), max(high, confirmation.cost * 1.01))
-    axes.set_xlabel("epoch")
-    axes.set_ylabel(f"cost ({cost_label(_scoring(selector))})")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _label(axes, "epoch", f"cost ({cost_label(_scoring(selector))})")
     axes.legend()
 
 
 def _size(selector: Any, axes: Axes) -> None:
     """Draw all measured subsets, the best of each size, the Pareto front and the selected one."""
-    from matplotlib.ticker import MaxNLocator
-
     table = selector.results_
     known = table[np.isfinite(table["cost"])]
-    dot: Any = {"linestyle": "none", "marker": "."}
-    axes.plot(known["size"], known["cost"], **dot, color="0.6", alpha=0.5, label="measured subset")
+    dot: Any = {"linestyle": "none", "marker": ".", "color": "0.6", "alpha": 0.5}
+    axes.plot(known["size"], known["cost"], **dot, label="measured subset")
     best = selector.metric_table()
     best = best[np.isfinite(best["cost"])]
     error = best["se"].fillna(0.0)
@@ -260,14 +332,12 @@ def _size(selector: Any, axes: Axes) -> None:
         front["size"], front["cost"], drawstyle="steps-post", marker=".", label="Pareto front"
     )
     star: Any = {"linestyle": "none", "marker": "*", "markersize": 14, "label": "selected"}
-    axes.plot([_n_units(selector)], [selector.cost_], **star)
+    axes.plot([len(selector.importances_)], [selector.cost_], **star)
     # A few bad subsets would flatten the good ones.
     low, high = known["cost"].min(), known["cost"].quantile(0.95)
     shown = max(high, float(best["cost"].max()), selector.cost_)
     axes.set_ylim(low - 0.1 * (shown - low or 1.0), shown + 0.1 * (shown - low or 1.0))
-    axes.set_xlabel("features")
-    axes.set_ylabel(f"cost ({cost_label(_scoring(selector))})")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _label(axes, "features", f"cost ({cost_label(_scoring(selector))})")
     axes.legend()
 
 
@@ -290,10 +360,6 @@ _PLOTS: dict[str, Callable[[Any, Any], None]] = {
     "size": _size,
     "importances": _importances,
 }
-
-
-def _n_units(selector: Any) -> int:
-    return len(selector.importances_)
 
 
 # ---------------------------------------------------------------- text

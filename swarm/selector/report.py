@@ -14,17 +14,15 @@ from swarm.findings import unmuted
 from swarm.findings.outcome import judgement_findings
 from swarm.findings.rows import hash_rows, is_distinguished
 from swarm.problem.hints import MOST_DENSE_COLUMNS, prepare_hints
-from swarm.problem.inputs import check_columns, check_rows, partitions
+from swarm.problem.inputs import check_columns, check_rows
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.report import ReportData, render
-from swarm.report.agreement import Agreement, agreement
-from swarm.report.data import work_of
-from swarm.report.picks import Pick, one_se_limit, pick_by_rules
-from swarm.search.confirmation import fresh_problem
+from swarm.report.data import Agreement, Pick, one_se_limit, pick_by_rules, work_of
+from swarm.selector.defaults import n_jobs_of
 from swarm.selector.display import head_of
-from swarm.selector.routing import sent
-from swarm.selector.tables import as_table, as_target
+from swarm.selector.inputs import as_table, as_target
+from swarm.selector.plan import PosedProblem, pose
 from swarm.selector.wording import findings_in_arguments, in_arguments
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, judge
@@ -42,7 +40,7 @@ def headline_of(
     selector: Any, X: Any, y: Any, test: tuple[Any, Any], params: dict[str, Any]
 ) -> Headline:
     """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
-    problem, _ = _problem_of(selector, X, y, params)
+    problem = _posed(selector, X, y, params).problem
     judgement = _judgement(selector, problem, _like(selector, problem, test), n_random=1)
     return _in_arguments(_tested(selector, judgement))
 
@@ -73,7 +71,8 @@ def page_of(
                 "a report on test rows needs the rows of the fit too; pass X and y to report"
             )
         return render(data)
-    problem, cv = _problem_of(selector, X, y, params)
+    posed = _posed(selector, X, y, params)
+    problem = posed.problem
     data = replace(data, distance=_distance(problem))
     if test is not None:
         like = _like(selector, problem, test)
@@ -81,32 +80,25 @@ def page_of(
         rows = [Unseen(np.arange(len(problem.target)), like[0], np.asarray(like[1]))]
         named = f"{len(like[0]):,} unseen rows"
     else:
-        rows, named = _folds(selector, problem, cv, params)
+        rows, named = _folds(posed)
     if problem.task != "unsupervised":
         chosen = problem.space.mask(selector.subset_)
         ranked = list(selector.importances_.index)
-        n_jobs = 1 if selector.n_jobs is None else selector.n_jobs
-        found = diagnose(problem, chosen, rows, named, ranked=ranked, n_jobs=n_jobs)
+        jobs = n_jobs_of(selector)
+        found = diagnose(problem, chosen, rows, named, ranked=ranked, n_jobs=jobs)
         data = replace(data, diagnostics=found)
     return render(data)
 
 
-def _folds(
-    selector: Any, problem: Problem, cv: Any, params: dict[str, Any]
-) -> tuple[list[Unseen], str]:
+def _folds(posed: PosedProblem) -> tuple[list[Unseen], str]:
     """Return the folds of a partition that the search did not use; its own if there is none."""
-    groups = sent(clone(selector), dict(params))[1]
-    draw = partitions(cv, problem.features, problem.target, problem.task, groups)
-    seed = selector.random_state
-    fresh = None if draw is None else fresh_problem(problem, draw, seed, 1)
-    folds, kind = (problem.partitions[0].folds, "folds of the search")
-    if fresh is not None:
-        folds, kind = fresh.folds, "fresh folds"
+    problem, fresh = posed.problem, posed.on_fresh_folds(1)
+    folds = problem.partitions[0].folds if fresh is None else fresh.folds
     rows = [
         Unseen(train, problem.features.iloc[test], problem.target[test], problem.score_weight(test))
         for train, test in folds
     ]
-    return rows, f"{len(rows)} {kind}"
+    return rows, f"{len(rows)} {'folds of the search' if fresh is None else 'fresh folds'}"
 
 
 def _searched(selector: Any) -> ReportData:
@@ -160,48 +152,40 @@ def _facts(selector: Any) -> dict[str, object]:
 def _picks(selector: Any) -> list[Pick]:
     """Return the subsets that each rule picks; the selected one takes the place of the best."""
     evaluated, space = selector._evaluated, selector.result_.space
-    table, masks = evaluated.table, evaluated.masks
-    whole = table["cost"].notna().to_numpy() & space.obeys(masks)
-    folds = table[[f"fold_{fold}" for fold in range(evaluated.n_folds)]].to_numpy()
-    folds = np.where(np.isinf(table["cost"].to_numpy())[:, None], np.inf, folds)
-    chosen = space.mask(selector.subset_)
-    masks = masks[whole]
-    return pick_by_rules(chosen, masks, folds[whole], space.subset, space.price(masks))
+    costs = evaluated.table["cost"].to_numpy()
+    folds = evaluated.table[[f"fold_{fold}" for fold in range(evaluated.n_folds)]].to_numpy()
+    folds = np.where(np.isinf(costs)[:, None], np.inf, folds)
+    whole, chosen = ~np.isnan(costs), space.mask(selector.subset_)
+    return pick_by_rules(space, chosen, evaluated.masks[whole], folds[whole])
 
 
 def _agreement(selector: Any, high: float) -> Agreement:
     evaluated, result = selector._evaluated, selector.result_
-    space = result.space
     near = evaluated.masks[(evaluated.table["cost"] <= high).to_numpy()]
-    free = ~(space.fixed | space.forbidden)
-    held, _ = result.best_members()
-    chosen = space.mask(selector.subset_)
-    return agreement(space.names, chosen, held, near[space.obeys(near)], free)
+    chosen = result.space.mask(selector.subset_)
+    return Agreement.of(result.space, chosen, result.best_members()[0], near)
 
 
 # ---------------------------------------------------------------- rows
 
 
-def _problem_of(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> tuple[Problem, Any]:
-    """Build the problem of the fit again, with the chosen setting of the model, and its folds."""
-    # A clone, since reading the table sets attributes.
-    twin = clone(selector)
-    weight, groups, fit_params = sent(twin, dict(params))
-    table, as_array = as_table(twin, X)
-    problem: Problem
-    problem, _, cv = twin._problem(table, as_target(y), weight, groups, fit_params, as_array)
+def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
+    """Build the problem of the fit again, with the chosen setting of the model."""
+    # Of a clone, since reading the table sets attributes.
+    posed = pose(clone(selector), X, y, params)
+    problem = posed.problem
     if problem.space.columns != selector.result_.space.columns:
         raise DataError(
             "X has other columns than the table of the fit; pass the rows that fit was called with"
         )
-    if problem.data_digest() != selector._data_digest:
+    if not problem.has_data_of(selector._data_mark):
         raise DataError(
             "X, y or sample_weight differ from those of the fit; pass what fit was called with"
         )
     if selector.best_params_:
         model = clone(problem.estimator, safe=False).set_params(**selector.best_params_)
         problem = problem.with_estimator(model, importance=selector.importance, seed=problem.seed)
-    return problem, cv
+    return replace(posed, problem=problem)
 
 
 def _like(
@@ -307,7 +291,7 @@ def _judgement(
         cv_cost=float(selector.cost_),
         n_random=n_random,
         seed=int(selector.random_state),
-        n_jobs=1 if selector.n_jobs is None else selector.n_jobs,
+        n_jobs=n_jobs_of(selector),
     )
 
 

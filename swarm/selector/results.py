@@ -9,22 +9,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import t
 
 from swarm.arrays import Bool, Float, Int
+from swarm.errors import ConfigError
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.search.asked import asked_masks, looked_up
+from swarm.search.driver import SearchState
 from swarm.search.packing import first_of_equal
 from swarm.search.picks import check_pick, pareto_front, pick
 from swarm.search.result import SearchResult
-from swarm.selector.metric_table import with_interval
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record, costs_of
 from swarm.strategies.operators.memory import shrink
 from swarm.strategies.operators.sequential import standard_error
 
-__all__ = ["EvaluatedSubsets", "selected"]
+__all__ = ["EvaluatedSubsets", "best_by_size", "selected", "selected_at", "with_interval"]
 
 _CONFIDENCE = 0.95
 
@@ -105,7 +107,8 @@ class EvaluatedSubsets:
     @property
     def answer(self) -> int | None:
         """Row of the best subset of the search; None if it is not in the table."""
-        return self._row_of(self.result.best_mask)
+        rows = np.flatnonzero((self.masks == self.result.best_mask).all(axis=1))
+        return int(rows[0]) if len(rows) else None
 
     def pick(self, name: str) -> int | None:
         """Row that a rule picks; ``best`` is the best subset of the search.
@@ -133,10 +136,6 @@ class EvaluatedSubsets:
         names = [name for name, on in zip(self.result.space.names, mask, strict=True) if on]
         series = pd.Series(values[mask], index=names, name="importance")
         return series.sort_values(ascending=False, kind="stable")
-
-    def _row_of(self, mask: Bool) -> int | None:
-        rows = np.flatnonzero((self.masks == mask).all(axis=1))
-        return int(rows[0]) if len(rows) else None
 
     def _read_importances(self, problem: Problem, known: KnownEvaluations) -> dict[int, Float]:
         answer = self.answer
@@ -173,6 +172,38 @@ def selected(space: SearchSpace, order: Sequence[int], mask: Bool) -> tuple[list
     name_at = {order[position]: space.columns[position] for position in space.positions(mask)}
     support = np.isin(np.arange(space.n_columns), list(name_at))
     return [name_at[position] for position in sorted(name_at)], support
+
+
+def selected_at(
+    state: SearchState, space: SearchSpace, order: Sequence[int]
+) -> dict[str, Any] | None:
+    """Return the attributes of a selector fitted at a state of the search, None without a cost."""
+    if state.best_mask is None:
+        return None
+    subset, support = selected(space, order, state.best_mask)
+    cost = space.without_penalty(state.best_mask[None, :], np.array([state.best_cost]))
+    return {"subset_": subset, "cost_": float(cost[0]), "support_": support}
+
+
+def with_interval(table: pd.DataFrame, n_folds: int, confidence: float) -> pd.DataFrame:
+    """Return the table with `ci_low` and `ci_high` for a level of confidence.
+
+    Raises
+    ------
+    ConfigError
+        If `confidence` is not between 0 and 1.
+    """
+    is_number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
+    if not is_number or not 0 < confidence < 1:
+        raise ConfigError(f"confidence must be > 0 and < 1, got {confidence!r}")
+    reach = t.ppf(0.5 + confidence / 2, n_folds - 1) * table["se"]
+    return table.assign(ci_low=table["cost"] - reach, ci_high=table["cost"] + reach)
+
+
+def best_by_size(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the cheapest row of each size, indexed by size; the first wins a tie."""
+    known = table[table["cost"].notna()].sort_values(["size", "cost"], kind="stable")
+    return known.drop_duplicates("size").set_index("size")
 
 
 def _prices(table: pd.DataFrame) -> NDArray[Any]:

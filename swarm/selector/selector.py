@@ -9,49 +9,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from swarm.arrays import Bool
-from swarm.errors import ConfigError, DataError
-from swarm.fastpaths import require_device
 from swarm.findings import Finding, unmuted
 from swarm.findings.outcome import search_findings
 from swarm.findings.table import column_findings, target_findings
-from swarm.problem.hints import Hints, prepare_hints
-from swarm.problem.inputs import depend_on_seed, partitions
 from swarm.problem.models import allows_missing, tags_of, takes_categorical
-from swarm.problem.problem import Problem
-from swarm.problem.space import Groups, SearchSpace
-from swarm.search.confirmation import ConfirmationPlan, fresh_problem
+from swarm.problem.space import Groups
 from swarm.search.driver import SearchState
-from swarm.search.fidelity import check_row_parts
 from swarm.search.history import EpochRecord
-from swarm.search.prefilter import Prefilter, is_wide
-from swarm.search.row_parts import row_parts
-from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
-from swarm.search.settings import Setting, expanded
-from swarm.search.steady import check_asynchronous
-from swarm.search.tuning import Tuning
-from swarm.search.warm import check_warm_start, read_warm, warm_masks
-from swarm.selector.checks import check_parameters, prefilter_options
-from swarm.selector.defaults import budget_of, folds_and_scorer, known_epochs, task_for
+from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
+from swarm.selector.checks import check_parameters
+from swarm.selector.defaults import bounds_of_answer, budget_of, known_epochs
 from swarm.selector.display import SelectionDisplay
-from swarm.selector.metric_table import best_by_size, plot_by_size, with_interval
+from swarm.selector.inputs import is_polars, router_of, wants_polars
+from swarm.selector.plan import plan_of, pose
 from swarm.selector.progress import CallbackSupport, FitCallbacks, progress, tell, with_callbacks
-from swarm.selector.results import EvaluatedSubsets, selected
-from swarm.selector.routing import router_of, sent
-from swarm.selector.sizes import bounds_of_answer, sized
-from swarm.selector.tables import as_table, as_target, is_polars, select_columns, wants_polars
+from swarm.selector.results import EvaluatedSubsets, selected, selected_at
 from swarm.selector.wording import findings_in_arguments, raises_in_arguments
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
-from swarm.strategies.catalogue import name_of, strategy_class
+from swarm.strategies.catalogue import name_of
 
 __all__ = ["SubsetSelector"]
 
@@ -109,7 +93,7 @@ class SubsetSelector(
         Evaluate all subsets of an epoch on this many rows first, a quarter of them on four times as
         many, and so on, and only what survives on all rows. ``"auto"``: 10,000 from 100,000 rows
         on, else all. Only subsets that were evaluated on all rows have a cost; see
-        :mod:`swarm.search.fidelity`.
+        :mod:`swarm.search.row_parts`.
     fixed, forbidden, groups, min_size, max_size
         Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
         or by position; columns without names are named ``x0``, ``x1``, ... A group counts once.
@@ -379,81 +363,15 @@ class SubsetSelector(
             If more than a tenth of the fits fail, or a cost is NaN.
         """
         check_parameters(self, y)
-        ends_by_itself = strategy_class(self.strategy).ends_by_itself
-        budget = budget_of(
-            ends_by_itself,
-            self.epochs,
-            self.distinct,
-            self.fits,
-            self.seconds,
-            self.patience,
-            self.noise_floor,
-        )
-        weight, groups, fit_params = sent(self, params)
+        budget = budget_of(self)
         tasks = FitCallbacks(self, X, y, params, known_epochs(budget))
-        table, as_array = as_table(self, X)
-        problem, strategy, folds = self._problem(
-            table, as_target(y), weight, groups, fit_params, as_array
-        )
-        rows: Any = self.rows if self.rows is None or self.rows == "auto" else int(self.rows)
-        check_row_parts(
-            strategy,
-            rows,
-            repeats=int(self.repeats),
-            proxy=self.proxy is not None,
-            tuning=self.param_grid is not None,
-        )
-        check_asynchronous(
-            strategy,
-            self.asynchronous,
-            racing=self.racing,
-            repeats=int(self.repeats),
-            rows=rows,
-        )
-        proxy = self._proxy_of(problem)
-        prefilter = self._prefilter_of(problem, proxy, strategy, folds, groups)
-        warm = self._warm_of(problem, strategy, table)
-        hints = Hints(warm=warm)
-        if prefilter is None:
-            hints = prepare_hints(
-                problem.features,
-                problem.space,
-                None if problem.task == "unsupervised" else problem.target,
-                problem.task,
-                n_clusters=self.n_clusters,
-                warm=warm,
-                needs=strategy.needs,
-            )
-        plan = SearchPlan(
-            problem,
-            strategy,
-            hints,
-            budget,
-            self.random_state,
-            self.racing,
-            {
-                "n_jobs": 1 if self.n_jobs is None else self.n_jobs,
-                "pruning": self.pruning,
-                "device": self.device,
-            },
-            proxy,
-            self._confirmation_of(problem, folds, groups),
-            int(self.rotate),
-            prefilter,
-            self._tuning_of(problem),
-            row_parts(problem, rows),
-            self.asynchronous,
-        )
-        require_device(plan.problems[0], self.device)
-        if plan.tuning is not None:
-            # Refuses a budget that is too small before anything is trained.
-            plan.check()
-        epochs = known_epochs(budget)
-        until_finished = strategy.epochs_in(problem.space)
+        plan = plan_of(self, pose(self, X, y, params), budget)
+        strategy, space, epochs = plan.strategy, plan.problem.space, known_epochs(budget)
+        until_finished = strategy.epochs_in(space)
         if until_finished is not None:
             epochs = min(epochs or until_finished, until_finished)
-        least, most = strategy.evaluations_in(problem.space)
-        if least == most and epochs is not None and prefilter is None:
+        least, most = strategy.evaluations_in(space)
+        if least == most and epochs is not None and plan.prefilter is None:
             tell(f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose)
         with progress(self.verbose, epochs) as shown:
             found = self._evaluate(plan, tasks, shown)
@@ -483,55 +401,6 @@ class SubsetSelector(
             self._warn_without_error(stacklevel=3)
         return self
 
-    def metric_table(self, confidence: float = 0.95) -> pd.DataFrame:
-        """Return the best measured subset of each size, without any evaluation.
-
-        Parameters
-        ----------
-        confidence
-            Level of the confidence interval from `ci_low` to `ci_high`, above 0 and below 1.
-
-        Returns
-        -------
-        DataFrame
-            One row for each size, which is the index; the other columns are those of `results_`.
-            With pruning, subsets that lost may have no cost and are excluded.
-
-        Raises
-        ------
-        ConfigError
-            If `confidence` is out of range.
-        """
-        check_is_fitted(self, "subset_")
-        n_folds = self._evaluated.n_folds
-        return best_by_size(with_interval(self.results_, n_folds, confidence))
-
-    def plot_metric_table(
-        self, bars: str | None = "se", *, confidence: float = 0.95, ax: Any = None
-    ) -> Any:
-        """Plot cost against size, from :meth:`metric_table`.
-
-        Parameters
-        ----------
-        bars : "se", "sd", "ci" or None
-            Band around the costs: the standard error, the standard deviation over the folds, or
-            the confidence interval.
-        confidence
-            Level of the confidence interval.
-        ax : matplotlib Axes, optional
-            Axes to draw on. Default: a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-
-        Raises
-        ------
-        ConfigError
-            If `bars` is unknown or `confidence` out of range.
-        """
-        return plot_by_size(self.metric_table(confidence), bars, ax)
-
     def transform(self, X: Any) -> Any:
         """Reduce X to the selected features.
 
@@ -550,7 +419,7 @@ class SubsetSelector(
             names = pd.DataFrame(columns=X.columns)
             validate_data(self, names, reset=False, skip_check_array=True)
             if wants_polars(self):
-                return select_columns(X, self.support_)
+                return X[:, self.get_support(indices=True).tolist()]
             X = X.to_pandas()
         return super().transform(X)
 
@@ -568,132 +437,6 @@ class SubsetSelector(
         """Return the metadata routing of ``sample_weight``, ``groups`` and other parameters."""
         return router_of(self)
 
-    def _problem(
-        self,
-        table: pd.DataFrame,
-        y: Any,
-        weight: Any,
-        groups: Any,
-        fit_params: dict[str, Any],
-        as_array: bool,
-    ) -> tuple[Problem, Strategy, Any]:
-        strategy, min_size, max_size = sized(
-            self.strategy, self.strategy_params, self.size, self.min_size, self.max_size
-        )
-        if y is None:
-            strategy = strategy.without_target()
-        if y is None and strategy.needs_target:
-            raise DataError(
-                f"strategy {name_of(strategy)!r} needs a target, got y=None; choose another one"
-            )
-        space = SearchSpace.build(
-            list(table.columns),
-            groups=self.groups,
-            fixed=self.fixed,
-            forbidden=self.forbidden,
-            min_size=min_size,
-            max_size=max_size,
-            costs=self.costs,
-            cost_weight=self.cost_weight,
-        )
-        seed = self.random_state
-        task = task_for(y)
-        folds, scoring = folds_and_scorer(
-            self.estimator, y, self.cv, self.scoring, seed, len(table), task, groups
-        )
-        if self.repeats > 1 and not depend_on_seed(folds):
-            raise ConfigError(
-                f"repeats={self.repeats} needs folds that can be drawn again, which "
-                f"{_described(self.cv)} does not allow; pass a number of folds or a shuffled "
-                "splitter, or repeats=1"
-            )
-        problem = Problem.build(
-            table,
-            y,
-            self.estimator,
-            space=space,
-            scoring=scoring,
-            folds=folds,
-            repeats=int(self.repeats),
-            groups=groups,
-            weight=weight,
-            importance=self.importance,  # type: ignore[arg-type]
-            fit_params=fit_params,
-            as_array=as_array,
-            task=task,
-            categorical_support=self.categorical_support,
-            seed=seed,
-            weights_in_score=self.weights_in_score,
-        )
-        return problem, strategy, folds
-
-    def _warm_of(self, problem: Problem, strategy: Strategy, table: pd.DataFrame) -> Bool | None:
-        """Return the masks of a warm start, if any."""
-        if self.warm is None:
-            return None
-        check_warm_start(strategy)
-        masks = warm_masks(read_warm(self.warm, list(table.columns)), problem.space)
-        if masks is None:
-            raise ConfigError("warm has no subset of the features of X; pass one, or warm=None")
-        return masks
-
-    def _proxy_of(self, problem: Problem) -> Proxy | None:
-        """Return the problem with the cheaper model, if any."""
-        if self.proxy is None:
-            return None
-        cheaper = self.proxy
-        if isinstance(cheaper, Mapping):
-            try:
-                cheaper = clone(problem.estimator).set_params(**cheaper)
-            except ValueError as error:
-                raise ConfigError(f"proxy: {str(error).splitlines()[0]}") from error
-        return Proxy(problem.with_estimator(cheaper, seed=self.random_state))
-
-    def _tuning_of(self, problem: Problem) -> Tuning | None:
-        """Return the problem with each combination of parameters, if there are any."""
-        if self.param_grid is None:
-            return None
-        settings, n_grid = expanded(self.param_grid, self.random_state)
-
-        def build(setting: Setting) -> Any:
-            return clone(problem.estimator, safe=False).set_params(**setting)
-
-        return Tuning.of(problem, settings, n_grid, build, self.importance)
-
-    def _confirmation_of(
-        self, problem: Problem, folds: Any, groups: Any
-    ) -> ConfirmationPlan | None:
-        """Return the problem on fresh folds, if they were asked for."""
-        if not self.confirm:
-            return None
-        given = {} if self.confirm is True else dict(self.confirm)
-        draw = partitions(folds, problem.features, problem.target, problem.task, groups)
-        repeats = given.pop("repeats", 5)
-        fresh = None if draw is None else fresh_problem(problem, draw, self.random_state, repeats)
-        if fresh is None:
-            raise ConfigError(
-                f"confirm needs folds that can be drawn again, which {_described(self.cv)} does "
-                "not allow; pass a number of folds or a shuffled splitter, or confirm=False"
-            )
-        try:
-            return ConfirmationPlan(fresh, given.pop("best", 20), **given)
-        except ValueError as error:
-            raise ConfigError(f"confirm: {str(error).replace('n_best', 'best')}") from None
-
-    def _prefilter_of(
-        self, problem: Problem, proxy: Proxy | None, strategy: Strategy, folds: Any, groups: Any
-    ) -> Prefilter | None:
-        """Return how units are left out before the search, if they are."""
-        given = prefilter_options(self.prefilter)
-        if given is None or not is_wide(problem.space, given["when"]):
-            return None
-        draw = partitions(folds, problem.features, problem.target, problem.task, groups)
-        fresh = None if draw is None else fresh_problem(problem, draw, self.random_state, 1, 0)
-        ranked = problem if proxy is None else proxy.problem
-        # Folds that cannot be drawn again are also those of the search.
-        rows = problem.folds if fresh is None else fresh.folds
-        return Prefilter.of(ranked, rows, strategy, given["least"], self.n_clusters)
-
     def _evaluate(
         self,
         plan: SearchPlan,
@@ -701,51 +444,39 @@ class SubsetSelector(
         shown: Callable[[EpochRecord, SearchState], None],
     ) -> EvaluatedSubsets:
         """Run the search, and read its evaluations."""
-        problem = plan.problem
-        self._data_digest = problem.data_digest()
-        fitted = self._fitted_at(problem)
+        space, order = plan.problem.space, plan.problem.order
         hooks = SearchHooks(
             cut_ended=lambda cut: tell(cut.sentence(), self.verbose),
             tuned=lambda found, _: tell(found.sentence(), self.verbose),
             epochs=(shown, *self.callbacks, tasks.stop_if_requested),
-            step=lambda search, state: tasks.around(search.step, fitted)(state),
+            step=lambda search, state: tasks.around(
+                search.step, lambda after: selected_at(after, space, order)
+            )(state),
             ended=lambda r: replace(r, reason="stopped") if tasks.stop_requested else r,
         )
         url = f"sqlite:///{self.archive}" if isinstance(self.archive, Path) else self.archive
         archive = Archive() if url is None else Archive(url)
         with closing(archive):
             finished = run_search(plan, archive, hooks, salvage=True)
-            problem = finished.problem
-            self.findings_ = self._findings_of(problem, finished)
+            result, problem = finished.result, finished.problem
+            self._data_mark = problem.data_mark()
+            self.findings_ = self._findings_of(finished)
             if finished.doubt:
                 warnings.warn(
                     f"{finished.doubt}; use a proxy closer to the estimator, or none", stacklevel=5
                 )
-            cut = finished.result.cut
-            searched = problem.space if cut is None else problem.space.restricted(cut.kept)
+            searched = space if result.cut is None else space.restricted(result.cut.kept)
             bounds = bounds_of_answer(plan.strategy, searched)
-            return EvaluatedSubsets.of(finished.result, problem, finished.known, bounds)
+            return EvaluatedSubsets.of(result, problem, finished.known, bounds)
 
-    def _findings_of(self, problem: Problem, finished: FinishedSearch) -> tuple[Finding, ...]:
+    def _findings_of(self, finished: FinishedSearch) -> tuple[Finding, ...]:
         """Return what is odd about the data and the result, without what is muted."""
-        target, task = problem.target, problem.task
+        problem = finished.problem
+        target, task, scoring = problem.target, problem.task, problem.scoring
         told = search_findings(finished, target, task)
-        told += target_findings(target, task, problem.scoring.name, problem.scoring.pos_label)
+        told += target_findings(target, task, scoring.name, scoring.pos_label)
         told += column_findings(problem.features, target, task)
         return findings_in_arguments(unmuted(told, self.mute))
-
-    def _fitted_at(self, problem: Problem) -> Callable[[SearchState], dict[str, Any] | None]:
-        """Return a function from a state to the attributes of a selector fitted at that state."""
-
-        def fitted(state: SearchState) -> dict[str, Any] | None:
-            if state.best_mask is None:
-                return None
-            subset, support = selected(problem.space, problem.order, state.best_mask)
-            mask, cost = state.best_mask[None, :], np.array([state.best_cost])
-            plain = float(problem.space.without_penalty(mask, cost)[0])
-            return {"subset_": subset, "cost_": plain, "support_": support}
-
-        return fitted
 
     def _keep(self, found: EvaluatedSubsets, pick: str) -> None:
         row = found.pick(pick)
@@ -807,8 +538,3 @@ class SubsetSelector(
     def _get_support_mask(self) -> Bool:
         check_is_fitted(self, "subset_")
         return self.support_
-
-
-def _described(cv: Any) -> str:
-    """Describe `cv` in a sentence; a list of folds has thousands of row numbers."""
-    return "a list of folds" if isinstance(cv, (list, tuple)) else f"cv={cv!r}"

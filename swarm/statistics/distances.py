@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, read_only
 
 __all__ = ["DenseDistances", "Distances", "as_distances", "total_squared_distance"]
 
@@ -42,7 +42,7 @@ class DenseDistances:
     squared: Float
 
     def __post_init__(self) -> None:
-        self.squared.setflags(write=False)
+        read_only(self.squared)
 
     def total(self, subsets: Bool) -> Float:
         """Sum the rows of each subset; see :class:`Distances`."""

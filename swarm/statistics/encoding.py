@@ -1,16 +1,18 @@
-"""Encode columns of any dtype as numbers, for statistics."""
+"""Columns of any dtype as numbers, and the columns of units, for statistics."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
-from swarm.arrays import Float
-from swarm.errors import DataError
+from swarm.arrays import Float, Int
+from swarm.errors import DataError, InputError
 
-__all__ = ["as_numbers", "is_nominal"]
+__all__ = ["as_numbers", "columns_of_units", "is_nominal"]
 
 
 def as_numbers(features: pd.DataFrame) -> Float:
@@ -46,22 +48,49 @@ def is_nominal(dtype: object) -> bool:
     )
 
 
+def columns_of_units(units: Sequence[Sequence[int]]) -> tuple[Int, Int, Int]:
+    """Concatenate the columns of all units.
+
+    Parameters
+    ----------
+    units : n_units sequences of int
+        Column positions of each unit.
+
+    Returns
+    -------
+    columns : int (n_columns,)
+    starts, sizes : int (n_units,)
+        Position in `columns` of the first column of each unit, and its number of columns.
+
+    Raises
+    ------
+    InputError
+        If a unit has no column.
+    """
+    sizes = np.array([len(unit) for unit in units], dtype=np.int64)
+    if not sizes.all():
+        empty = int(np.argmin(sizes))
+        raise InputError(f"unit {empty} has no column; give every unit at least one")
+    columns = np.fromiter((column for unit in units for column in unit), dtype=np.int64)
+    return columns, np.cumsum(sizes) - sizes, sizes
+
+
 def _numbers(column: pd.Series) -> Float:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        return _with_missing(column.cat.codes.to_numpy())
+        return _with_gaps(column.cat.codes.to_numpy())
     if types.is_datetime64_any_dtype(dtype) or types.is_timedelta64_dtype(dtype):
         missing = column.isna().to_numpy()
         return np.where(missing, np.nan, column.astype("int64").to_numpy().astype(np.float64))
     if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     if is_nominal(dtype):
-        return _with_missing(pd.factorize(column)[0])
+        return _with_gaps(pd.factorize(column)[0])
     raise DataError(
         f"column {column.name!r} has the dtype {dtype}, which has no order and no categories; "
         "convert it to numbers or to a category, or drop it"
     )
 
 
-def _with_missing(codes: NDArray[np.integer]) -> Float:
+def _with_gaps(codes: NDArray[np.integer]) -> Float:
     return np.where(codes < 0, np.nan, codes.astype(np.float64))

@@ -1,26 +1,30 @@
-"""Mutual information of all pairs of columns, from binned values."""
+"""Mutual information of columns with one another and with a target."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api import types
 
 from swarm.arrays import Float, Int, read_only
 from swarm.errors import DataError, InputError
-from swarm.statistics.encoding import as_numbers, is_nominal
-from swarm.statistics.units import columns_of_units
+from swarm.statistics.encoding import as_numbers, columns_of_units, is_nominal
 
 __all__ = [
     "mutual_information",
+    "neighbour_information",
     "target_information",
     "unit_information",
     "unit_relevance",
 ]
 
+# Intervals of equal width into which numbers are divided.
+_BINS = 10
 # Columns with more codes are counted by sorting, because their indicators would fill memory.
 _MOST_CODES = 256
 # Memory for the indicators and the counts of one block.
@@ -30,21 +34,21 @@ _CODING_BYTES = 2**26
 _MOST_INDICATORS = 2048
 # Integers up to this limit are exact in float32, which is twice as fast.
 _EXACT_FLOAT32 = 2**24
+# Integers with at most as many distinct values are discrete to the nearest neighbours.
+_FEW = 20
 
 
 def mutual_information(
     features: pd.DataFrame,
     target: pd.Series | pd.DataFrame | NDArray[np.generic],
     task: str,
-    *,
-    n_bins: int = 10,
 ) -> tuple[Float, Float]:
     """Mutual information, in nats, of all pairs of features, and of each feature with each label.
 
-    ``I(f, h) = H(f) + H(h) - H(f, h)`` of the binned values. Numeric columns are binned into
-    `n_bins` intervals of equal width; nominal columns, columns with at most `n_bins` distinct
-    values, classes and labels have one bin per value. Missing cells are a separate bin. The
-    information of a constant column is 0.
+    ``I(f, h) = H(f) + H(h) - H(f, h)`` of the binned values. Numeric columns are binned into 10
+    intervals of equal width; nominal columns, columns with at most 10 distinct values, classes and
+    labels have one bin per value. Missing cells are a separate bin. The information of a constant
+    column is 0.
 
     The counts of all pairs of bins are a matrix product of the indicators of the bins, computed
     block by block, so that thousands of columns need only about 100 MiB besides the result.
@@ -57,7 +61,6 @@ def mutual_information(
     target : (n_rows,) or (n_rows, n_labels)
     task : str
         ``"regression"`` bins the target like the features; otherwise each value is a bin.
-    n_bins : int
 
     Returns
     -------
@@ -69,7 +72,7 @@ def mutual_information(
     Raises
     ------
     InputError
-        If there are fewer than 2 bins, or features and target differ in length.
+        If features and target differ in length.
     DataError
         If the dtype of a column is not supported, or values are infinite.
 
@@ -77,15 +80,13 @@ def mutual_information(
     ----------
     Matijević (2022), equation 4 and section 5 ("dividing the interval into 10 bins").
     """
-    if n_bins < 2:
-        raise InputError(f"n_bins must be at least 2, got {n_bins}")
     labels = pd.DataFrame(target)
     if len(labels) != len(features):
         raise InputError(
             f"there are {len(features)} rows of features but {len(labels)} of the target; "
             "they must match"
         )
-    codes = np.hstack([_codes(features, n_bins), _codes(labels, n_bins, task != "regression")])
+    codes = np.hstack([_codes(features), _codes(labels, task != "regression")])
     between = _information(codes)
     d = features.shape[1]
     redundancy, relevance = between[:d, :d].copy(), between[:d, d:].copy()
@@ -97,8 +98,6 @@ def target_information(
     features: pd.DataFrame,
     target: pd.Series | pd.DataFrame | NDArray[np.generic],
     task: str,
-    *,
-    n_bins: int = 10,
 ) -> Float:
     """Mutual information, in nats, of each feature with each label.
 
@@ -110,12 +109,12 @@ def target_information(
     float64 (d, n_labels)
         At least 0, read-only.
     """
-    labels = _codes(pd.DataFrame(target), n_bins, task != "regression")
+    labels = _codes(pd.DataFrame(target), task != "regression")
     table, scale = _count_logs(len(labels))
     relevance = np.empty((features.shape[1], labels.shape[1]))
     most = max(1, _CODING_BYTES // (64 * max(1, len(labels))))
     for start in range(0, features.shape[1], most):
-        codes = _codes(features.iloc[:, start : start + most], n_bins)
+        codes = _codes(features.iloc[:, start : start + most])
         d = codes.shape[1]
         own = np.array([table[np.bincount(column)].sum() for column in codes.T])
         for number, label in enumerate(labels.T):
@@ -124,8 +123,49 @@ def target_information(
             # The same integers, and the same rounding, as for all pairs.
             total = table[len(labels)] + shared[:d] - own - shared[d]
             relevance[start : start + d, number] = np.maximum(total / (scale * len(labels)), 0.0)
-    relevance.setflags(write=False)
+    read_only(relevance)
     return relevance
+
+
+def neighbour_information(
+    features: pd.DataFrame, target: NDArray[np.generic], task: str, seed: int
+) -> Float:
+    """Mutual information, in nats, of each feature with the target, by nearest neighbours.
+
+    Uses the estimators of scikit-learn. Category, string and bool columns, and integer columns
+    with at most 20 distinct values, are treated as discrete; the information of a constant column
+    is 0. Missing values are replaced by the lower median of their column.
+
+    Of several labels it is the mean over them. `task` is ``"regression"``, or any other for
+    classes and labels; `seed` is that of the small noise that the estimator adds to break ties.
+
+    Raises
+    ------
+    DataError
+        If the dtype of a column is not supported.
+    """
+    from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
+
+    labels = np.asarray(target).T.reshape(-1, len(features))
+    values = as_numbers(features)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
+        # The lower median is a value of the column.
+        median = np.nanquantile(values, 0.5, axis=0, method="lower")
+    values = np.where(np.isnan(values), np.nan_to_num(median), values)
+    discrete = [
+        is_nominal(dtype) or (types.is_integer_dtype(dtype) and len(np.unique(column)) <= _FEW)
+        for dtype, column in zip(features.dtypes, values.T, strict=True)
+    ]
+    estimate = mutual_info_regression if task == "regression" else mutual_info_classif
+    total = np.zeros(values.shape[1])
+    for label in labels:
+        total += estimate(
+            values, label, discrete_features=np.array(discrete, dtype=bool), random_state=seed
+        )
+    # The estimates of constant columns are rounding errors of about 1e-16.
+    constant = (values == values[0]).all(axis=0)
+    return np.where(constant, 0.0, total / len(labels))
 
 
 def unit_information(
@@ -157,7 +197,7 @@ def unit_information(
     sums = np.add.reduceat(pairs, starts, axis=1)
     # Both triangles are summed in different orders, so they may differ in the last bit.
     between: Float = (sums + sums.T) / (2.0 * sizes[:, None] * sizes[None, :])
-    between.setflags(write=False)
+    read_only(between)
     return between, unit_relevance(relevance, units)
 
 
@@ -171,11 +211,11 @@ def unit_relevance(relevance: Float, units: Sequence[Sequence[int]]) -> Float:
     """
     columns, starts, sizes = columns_of_units(units)
     means: Float = np.add.reduceat(relevance[columns], starts, axis=0) / sizes[:, None]
-    means.setflags(write=False)
+    read_only(means)
     return means
 
 
-def _codes(table: pd.DataFrame, n_bins: int, by_value: bool = False) -> Int:
+def _codes(table: pd.DataFrame, by_value: bool = False) -> Int:
     """Return the bin of every cell, from 0 without gaps: int (n_rows, d)."""
     values = as_numbers(table)
     infinite = np.isinf(values).any(axis=0)
@@ -190,7 +230,7 @@ def _codes(table: pd.DataFrame, n_bins: int, by_value: bool = False) -> Int:
     steps[1:] = ranked[1:] > ranked[:-1]
     distinct = np.cumsum(steps, axis=0)
     nominal = np.array([by_value or is_nominal(dtype) for dtype in table.dtypes], dtype=bool)
-    few = nominal | (distinct[-1] < n_bins)
+    few = nominal | (distinct[-1] < _BINS)
     codes = np.empty(values.shape, dtype=np.int64)
     np.put_along_axis(codes, order, distinct, axis=0)
     # Columns without any value are among the few.
@@ -198,8 +238,8 @@ def _codes(table: pd.DataFrame, n_bins: int, by_value: bool = False) -> Int:
     low, high = np.nanmin(values[:, many], axis=0), np.nanmax(values[:, many], axis=0)
     # Halved, because the range of a column may exceed the largest float.
     place = (values[:, many] / 2 - low / 2) / (high / 2 - low / 2)
-    cut = np.floor(np.where(missing[:, many], 0.0, place) * n_bins)
-    codes[:, many] = np.minimum(cut, n_bins - 1).astype(np.int64)
+    cut = np.floor(np.where(missing[:, many], 0.0, place) * _BINS)
+    codes[:, many] = np.minimum(cut, _BINS - 1).astype(np.int64)
     return np.where(missing, codes.max(axis=0, initial=0, where=~missing) + 1, codes)
 
 

@@ -2,7 +2,7 @@
 
 The archive is the only durable state of a search. It is append-only: a mask that was trained on
 two folds and later on the other three has two rows, which are merged on reading. See
-:mod:`swarm.storage.record_rows` for the contents of a row.
+:mod:`swarm.storage.records` for the contents of a row.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sa
 
-from swarm.arrays import Bool, read_only
+from swarm.arrays import Bool, Int, read_only
 from swarm.errors import ConfigError, StoreError
 from swarm.interrupts import sigint_deferred
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
-from swarm.storage.record_cache import Recall
-from swarm.storage.record_rows import decode, encode, former_key, mask_key
-from swarm.storage.records import Record
+from swarm.storage.records import Recall, Record, decode, encode, former_key, mask_key
 
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
-__all__ = ["Archive", "KnownEvaluations"]
+__all__ = ["AnswerOrder", "Archive", "KnownEvaluations"]
 
 _FORMAT = "swarm-archive-1"
 _CHUNK = 400
@@ -79,6 +77,16 @@ _UNIQUE = sa.Index(
     _EVALUATIONS.c.folds,
     unique=True,
 ).ddl_if(dialect="postgresql")
+
+# Created by the first asynchronous search.
+_ANSWERS = sa.Table(
+    "archive_answers",
+    sa.MetaData(),
+    sa.Column("search", sa.String(64), primary_key=True),
+    sa.Column("epoch", sa.Integer, primary_key=True),
+    # Numbers of the masks in the order in which they were asked for, 4 bytes each, little-endian.
+    sa.Column("answers", sa.LargeBinary, nullable=False),
+)
 
 
 def _rows_among(key: sa.ColumnElement[bytes]) -> sa.Select[Any]:
@@ -152,8 +160,8 @@ class Archive:
             "created": time.time(),
             "about": json.dumps(about),
         }
-        with self._told("write to"), self._engine.begin() as connection:
-            connection.execute(self._insert(_PROBLEMS).on_conflict_do_nothing(), row)
+        with self._connected("write to") as connection:
+            connection.execute(self._insert(_PROBLEMS), row)
             found = sa.select(_PROBLEMS.c.id).where(_PROBLEMS.c.fingerprint == row["fingerprint"])
             number = connection.execute(found).scalar_one()
         return KnownEvaluations(
@@ -173,31 +181,14 @@ class Archive:
             .where(_EVALUATIONS.c.error.is_(None))
             .limit(1)
         )
-        with self._told("read"), self._engine.connect() as connection:
+        with self._connected("read") as connection:
             return connection.execute(found).first() is not None
-
-    def add_table(self, table: sa.Table) -> None:
-        """Create a table of another module, unless it exists."""
-        with self._told("write to"), self._engine.begin() as connection:
-            if self._on_server:
-                self._wait_for_turn(connection, 0)
-            connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
-
-    def insert(self, table: sa.Table, row: Mapping[str, object]) -> None:
-        """Add a row to a table, unless there is one with its key."""
-        with self._told("write to"), self._engine.begin() as connection:
-            connection.execute(self._insert(table).on_conflict_do_nothing(), row)
-
-    def select(self, query: sa.Select[Any]) -> list[Any]:
-        """Return the rows of a query."""
-        with self._told("read"), self._engine.connect() as connection:
-            return list(connection.execute(query))
 
     def check(self) -> None:
         """Raise StoreError if the integrity check of a SQLite database fails."""
         if self._url.get_backend_name() != "sqlite":
             return
-        with self._told("check"), self._engine.connect() as connection:
+        with self._connected("check") as connection:
             verdict = connection.execute(sa.text("PRAGMA integrity_check")).scalar_one()
         if verdict != "ok":
             raise StoreError(f"the archive {self._name} is damaged: {verdict}; restore a backup")
@@ -207,13 +198,15 @@ class Archive:
         self._engine.dispose()
 
     @contextmanager
-    def _told(self, action: str) -> Iterator[None]:
-        """Convert errors of the database driver into StoreError."""
+    def _connected(self, action: str) -> Iterator[sa.Connection]:
+        """Open a transaction; errors of the database driver become StoreError."""
         try:
             # SQLAlchemy drops a connection that Ctrl-C interrupts, and a database in memory ends
             # with its connection.
             with sigint_deferred() if self._in_memory else nullcontext():
-                yield
+                begun = self._engine.begin if action == "write to" else self._engine.connect
+                with begun() as connection:
+                    yield connection
         except sa.exc.DBAPIError as error:
             raise StoreError(
                 f"cannot {action} the archive {self._name}: "
@@ -288,9 +281,10 @@ class Archive:
         if self._url.get_backend_name() == "sqlite":
             # Set only after the format check, because the mode is written into the file.
             self._write_ahead()
-        self._create_tables()
         with self._engine.begin() as connection:
-            connection.execute(self._insert(_ABOUT).on_conflict_do_nothing(), {"format": _FORMAT})
+            self._create_tables(connection, *_META.sorted_tables)
+        with self._engine.begin() as connection:
+            connection.execute(self._insert(_ABOUT), {"format": _FORMAT})
             formats = set(connection.execute(sa.select(_ABOUT.c.format)).scalars())
         if formats != {_FORMAT}:
             raise StoreError(
@@ -314,14 +308,13 @@ class Archive:
                     raise
             time.sleep(0.05)
 
-    def _create_tables(self) -> None:
-        with self._engine.begin() as connection:
-            if self._on_server:
-                # Concurrent processes can collide on PostgreSQL despite IF NOT EXISTS.
-                self._wait_for_turn(connection, 0)
-            for table in _META.sorted_tables:
-                connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
-            if self._on_server:
+    def _create_tables(self, connection: sa.Connection, *tables: sa.Table) -> None:
+        if self._on_server:
+            # Concurrent processes can collide on PostgreSQL despite IF NOT EXISTS.
+            self._wait_for_turn(connection, 0)
+        for table in tables:
+            connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+            if self._on_server and table is _EVALUATIONS:
                 connection.execute(sa.schema.CreateIndex(_UNIQUE, if_not_exists=True))
 
     def _wait_for_turn(self, connection: sa.Connection, problem: int) -> None:
@@ -329,14 +322,11 @@ class Archive:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK, problem)))
 
     def _insert(self, table: sa.Table) -> Any:
-        """Return an INSERT that supports ON CONFLICT DO NOTHING."""
-        if self._on_server:
-            from sqlalchemy.dialects import postgresql
+        """Return an INSERT that leaves existing rows unchanged."""
+        from sqlalchemy.dialects import postgresql, sqlite
 
-            return postgresql.insert(table)
-        from sqlalchemy.dialects import sqlite
-
-        return sqlite.insert(table)
+        insert = postgresql.insert if self._on_server else sqlite.insert
+        return insert(table).on_conflict_do_nothing()
 
 
 class KnownEvaluations:
@@ -392,7 +382,7 @@ class KnownEvaluations:
         # Rows of an earlier version may have another key.
         keys = [each for key, mask in masks.items() for each in {key, former_key(mask)}]
         query = _BY_DIGEST if self._archive._on_server else _BY_MASK
-        with self._archive._told("read"), self._archive._engine.connect() as connection:
+        with self._archive._connected("read") as connection:
             for start in range(0, len(keys), _CHUNK):
                 chunk = keys[start : start + _CHUNK]
                 if self._archive._on_server:
@@ -417,8 +407,8 @@ class KnownEvaluations:
             return
         for row in rows:
             self._recall.forget(row["mask"])
-        insert = self._archive._insert(_EVALUATIONS).on_conflict_do_nothing()
-        with self._archive._told("write to"), self._archive._engine.begin() as connection:
+        insert = self._archive._insert(_EVALUATIONS)
+        with self._archive._connected("write to") as connection:
             if self._archive._on_server:
                 # Two writers with the same masks in another order would deadlock.
                 self._archive._wait_for_turn(connection, self._number)
@@ -429,7 +419,7 @@ class KnownEvaluations:
         table = _EVALUATIONS
         query = sa.select(table).where(table.c.problem == self._number).order_by(table.c.id)
         found: dict[bytes, tuple[Bool, Record]] = {}
-        with self._archive._told("read"), self._archive._engine.connect() as connection:
+        with self._archive._connected("read") as connection:
             for row in connection.execute(query):
                 mask, record = decode(row, self._n_folds, self._n_units)
                 key = mask_key(mask)
@@ -437,6 +427,48 @@ class KnownEvaluations:
                     record = found[key][1].merge(record)
                 found[key] = (mask, record)
         yield from found.values()
+
+
+class AnswerOrder:
+    """The answers of each epoch of one asynchronous search.
+
+    Such a search depends on which masks were answered when it proposed the next ones, and that on
+    the speed of the workers. The answers are stored before the strategy sees them, so that the
+    search can be run again, after a crash or on other workers, with the same result.
+
+    Parameters
+    ----------
+    archive : Archive
+        One in memory forgets them when it is closed.
+    search : str
+        Fingerprint of the search.
+    """
+
+    def __init__(self, archive: Archive, search: str) -> None:
+        self._archive, self._search = archive, search
+        with archive._connected("write to") as connection:
+            archive._create_tables(connection, _ANSWERS)
+
+    def recorded(self, epoch: int) -> Int | None:
+        """Return the numbers of the masks that an epoch observed, in order; None if unknown."""
+        query = sa.select(_ANSWERS.c.answers).where(
+            _ANSWERS.c.search == self._search, _ANSWERS.c.epoch == epoch
+        )
+        with self._archive._connected("read") as connection:
+            found = connection.execute(query).scalar_one_or_none()
+        return None if found is None else np.frombuffer(found, dtype="<u4").astype(np.int64)
+
+    def record(self, epoch: int, answers: Int) -> Int:
+        """Store what an epoch observes, and return it.
+
+        If another process that runs the same search was faster, its answers are returned.
+        """
+        row = {"search": self._search, "epoch": epoch, "answers": answers.astype("<u4").tobytes()}
+        insert = self._archive._insert(_ANSWERS)
+        with self._archive._connected("write to") as connection:
+            connection.execute(insert, row)
+        stored = self.recorded(epoch)
+        return answers if stored is None else stored
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:

@@ -17,46 +17,32 @@ from typing import ClassVar
 
 import numpy as np
 
-from swarm.arrays import Float
+from swarm.arrays import Bool, Float
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal, Strategy
+from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.operators.initialise import warm_first
-from swarm.strategies.operators.memory import Memory, best_of, learn
-from swarm.strategies.operators.pheromone import deposit, walk
+from swarm.strategies.operators.memory import Memory, MemoryState, best_of, learn
 
-__all__ = ["AntColony", "AntColonyState"]
+__all__ = ["AntColony", "AntColonyState", "deposit", "walk"]
 
 
 @dataclass(frozen=True)
-class AntColonyState:
-    """State after `epoch` proposals.
+class AntColonyState(MemoryState):
+    """The trail, and the best mask of each ant.
 
     Attributes
     ----------
     trail : float64 (2, n_units)
         Pheromone on excluding each unit, and on including it.
-    memory : Memory
-        The best mask of each ant.
-    warm : Memory or None
+    warm : bool (n, n_units) or None
         Warm-start masks.
     """
 
-    space: SearchSpace
-    epoch: int
     trail: Float
-    memory: Memory
-    warm: Memory | None
-
-    def __post_init__(self) -> None:
-        self.trail.setflags(write=False)
-
-    @property
-    def members(self) -> Members:
-        """The best mask of each ant."""
-        return Members(self.memory.masks, self.memory.costs, np.zeros(len(self.memory.costs), int))
+    warm: Bool | None
 
 
 @dataclass(frozen=True)
@@ -96,19 +82,18 @@ class AntColony(Strategy):
         """Start with a uniform trail."""
         trail = np.full((2, space.n_units), (self.trail_min + self.trail_max) / 2)
         blank = space.repair(np.zeros((self.n_ants, space.n_units), dtype=bool), rng)
-        warm = None if hints.warm is None else Memory.blank(hints.warm)
-        return AntColonyState(space, 0, trail, Memory.blank(blank), warm)
+        warm = None if hints.warm is None else hints.warm.copy()
+        return AntColonyState(space, 0, Memory.blank(blank), trail, warm)
 
     def propose(
         self, state: AntColonyState, rng: np.random.Generator
     ) -> tuple[AntColonyState, Proposal]:
         """Send the ants; in the first epoch warm-start masks come first."""
         masks = state.space.repair(walk(state.trail, self.n_ants, rng), rng)
-        if state.epoch == 0 and state.warm is not None:
-            masks = warm_first(masks, state.warm.masks, state.space, rng)
+        if state.epoch == 0:
+            masks = warm_first(masks, state.warm, state.space, rng)
         # The best of an epoch may be no ant's pbest, so every cost has to be exact.
-        proposal = replace(Proposal.plain(masks, "ant"), owner=np.arange(self.n_ants))
-        return replace(state, epoch=state.epoch + 1), proposal
+        return replace(state, epoch=state.epoch + 1), Proposal.plain(masks, "ant", owned=True)
 
     def observe(
         self, state: AntColonyState, proposal: Proposal, evaluations: Evaluations
@@ -123,11 +108,39 @@ class AntColony(Strategy):
             size = proposal.masks.sum(axis=1)
             of_epoch = proposal.masks[np.lexsort((size, evaluations.costs))[0]]
         weight = np.array([1.0, self.update_factor]) / (1.0 + self.update_factor)
-        trail = deposit(
-            state.trail,
-            np.stack([of_epoch, so_far]),
-            weight,
-            evaporation=self.evaporation,
-            bounds=(self.trail_min, self.trail_max),
-        )
+        best, bounds = np.stack([of_epoch, so_far]), (self.trail_min, self.trail_max)
+        trail = deposit(state.trail, best, weight, evaporation=self.evaporation, bounds=bounds)
         return replace(state, memory=memory, trail=trail)
+
+
+def walk(trail: Float, n_ants: int, rng: np.random.Generator) -> Bool:
+    """Include each unit with probability ``trail[1] / (trail[0] + trail[1])``; not repaired."""
+    taken: Bool = rng.random((n_ants, trail.shape[1])) < trail[1] / trail.sum(axis=0)
+    return taken
+
+
+def deposit(
+    trail: Float, masks: Bool, weight: Float, *, evaporation: float, bounds: tuple[float, float]
+) -> Float:
+    """Evaporate the trail, and deposit pheromone on the decisions of the ants.
+
+    ``tau = (1 - evaporation) tau + evaporation tau_max sum of weights``, clipped to the bounds: a
+    decision that all ants make tends to ``tau_max``, one that none makes to ``tau_min``.
+
+    Parameters
+    ----------
+    trail : float64 (2, n_units)
+    masks : bool (n, n_units)
+        Masks of the ants that deposit.
+    weight : float64 (n,)
+        Weight of each ant; they sum to 1.
+    bounds : (tau_min, tau_max)
+
+    Returns
+    -------
+    float64 (2, n_units)
+    """
+    taken = (masks * weight[:, None]).sum(axis=0)
+    marks = np.stack([weight.sum() - taken, taken])
+    lowest, highest = bounds
+    return np.clip((1.0 - evaporation) * trail + evaporation * highest * marks, lowest, highest)

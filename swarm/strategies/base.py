@@ -65,10 +65,11 @@ class Proposal:
         )
 
     @classmethod
-    def plain(cls, masks: Bool, role: str) -> Proposal:
-        """Propose masks without an owner, all to be evaluated exactly."""
+    def plain(cls, masks: Bool, role: str, *, owned: bool = False) -> Proposal:
+        """Propose masks to be evaluated exactly, without owners or one for each member in turn."""
         n = len(masks)
-        return cls(masks, np.full(n, np.inf), np.full(n, -1), (role,) * n)
+        owner = np.arange(n) if owned else np.full(n, -1)
+        return cls(masks, np.full(n, np.inf), owner, (role,) * n)
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class Members:
     costs: Float
     group: Int
     answer: int | None = None
+
+    @classmethod
+    def plain(cls, masks: Bool, costs: Float, answer: int | None = None) -> Members:
+        """Return members without subswarms."""
+        return cls(masks, costs, np.zeros(len(costs), dtype=np.int64), answer)
 
 
 class State(Protocol):

@@ -19,22 +19,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int, read_only
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal, Strategy
+from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.operators.information_search import Merit, add_one, delete_one, grow
-from swarm.strategies.operators.initialise import warm_first
-from swarm.strategies.operators.memory import Memory, learn
+from swarm.strategies.operators.initialise import draw_sizes, warm_first
+from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
 __all__ = ["BeeColony", "BeeColonyState", "follow", "loyalty", "recruitment"]
 
 
 @dataclass(frozen=True)
-class BeeColonyState:
-    """The colony after `epoch` proposals.
+class BeeColonyState(MemoryState):
+    """The colony, and the best solution of each bee so far.
 
     Attributes
     ----------
@@ -43,29 +43,15 @@ class BeeColonyState:
     costs : float64 (n_bees,)
     k : int
         Number of units that the next transformation adds and deletes.
-    memory : Memory
-        The best solution of each bee so far.
     restart : bool
         Whether the next epoch restarts all bees.
     """
 
-    space: SearchSpace
     merit: Merit
-    epoch: int
     masks: Bool
     costs: Float
     k: int
-    memory: Memory
     restart: bool
-
-    def __post_init__(self) -> None:
-        read_only(self.masks, self.costs)
-
-    @property
-    def members(self) -> Members:
-        """The best solution of each bee so far."""
-        memory = self.memory
-        return Members(memory.masks, memory.costs, np.zeros(len(memory.costs), dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -90,26 +76,23 @@ class BeeColony(Strategy):
     size: int | None = None
 
     def __post_init__(self) -> None:
-        require("n_bees", self.n_bees, at_least=1, at_most=MAX_POPULATION, whole=True)
-        require("alpha", self.alpha, at_least=1, at_most=MAX_POPULATION, whole=True)
-        require("k_max", self.k_max, at_least=1, at_most=MAX_POPULATION, whole=True)
+        for name in ("n_bees", "alpha", "k_max"):
+            value = getattr(self, name)
+            require(name, value, at_least=1, at_most=MAX_POPULATION, whole=True)
         if self.size is not None:
             require("size", self.size, at_least=1, whole=True)
 
     uses_importances: ClassVar[bool] = False
     size_parameter: ClassVar[str | None] = "size"
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Mutual information of the units with the labels and with each other."""
-        return ("relevance", "redundancy")
+    needs = ("relevance", "redundancy")
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> BeeColonyState:
         """Draw a solution for every bee; warm-start masks, if any, come first."""
         merit = Merit.of(hints, "bee_colony")
         masks = warm_first(self._fresh(merit, space, rng), hints.warm, space, rng)
         memory = Memory.blank(masks)
-        return BeeColonyState(space, merit, 0, masks, memory.costs, 1, memory, restart=True)
+        return BeeColonyState(space, 0, memory, merit, masks, memory.costs, k=1, restart=True)
 
     def propose(
         self, state: BeeColonyState, rng: np.random.Generator
@@ -123,8 +106,7 @@ class BeeColony(Strategy):
             followed = follow(state.costs, rng)
             role, masks = "bee", self._transformed(state.masks[followed], state, rng)
         moved = replace(state, epoch=state.epoch + 1, masks=masks)
-        n = self.n_bees
-        return moved, Proposal(masks, np.full(n, np.inf), np.arange(n), (role,) * n)
+        return moved, Proposal.plain(masks, role, owned=True)
 
     def observe(
         self, state: BeeColonyState, proposal: Proposal, evaluations: Evaluations
@@ -142,9 +124,7 @@ class BeeColony(Strategy):
         )
 
     def _fresh(self, merit: Merit, space: SearchSpace, rng: np.random.Generator) -> Bool:
-        size = np.full(self.n_bees, self.size or 0)
-        if self.size is None:
-            size = rng.integers(space.min_size, space.max_size, size=self.n_bees, endpoint=True)
+        size = draw_sizes(self.n_bees, space, rng, self.size)
         return grow(size, merit, space, rng, alpha=self.alpha)
 
     def _transformed(self, masks: Bool, state: BeeColonyState, rng: np.random.Generator) -> Bool:

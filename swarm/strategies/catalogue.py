@@ -96,7 +96,7 @@ class _Registry(Mapping[str, type[Strategy]]):
         return iter(sorted({*STRATEGIES, *_added(tuple(sys.path))}))
 
     def __len__(self) -> int:
-        return len({*STRATEGIES, *_added(tuple(sys.path))})
+        return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
         return name in STRATEGIES or name in _added(tuple(sys.path))
@@ -251,11 +251,8 @@ class StrategyEntry:
 
     Attributes
     ----------
-    name : str
-        Its name in a configuration.
     line : str
         One-line summary.
-    parameters : tuple of Parameter
     facts : tuple of str
         Properties, from the attributes of its class.
     package : str or None

@@ -1,13 +1,4 @@
-"""Continuous PSO with a threshold, guided by the error rate alone.
-
-Source: Hafiz et al. (2018), section 2.3 and table 2 (positions in [0, 1], threshold 0.6, inertia
-0.729, c1 = c2 = 1.49, no velocity bound); Lin, Ying, Chen and Lee (2008), Particle swarm
-optimization for parameter determination and feature selection of support vector machines; Xue,
-Zhang and Browne (2013), Particle swarm optimization for feature selection in classification: a
-multi-objective approach. Our choices where the papers are silent: positions start uniform in
-[0, 1], velocities at zero; only a lower cost replaces a pbest; of equal pbests the one with the
-fewest units is the gbest.
-"""
+"""Continuous PSO with a threshold, ErFS."""
 
 from __future__ import annotations
 
@@ -30,7 +21,18 @@ __all__ = ["ErrorRatePso"]
 
 @dataclass(frozen=True)
 class ErrorRatePso(ContinuousSwarmStrategy):
-    """Continuous PSO with a threshold, ErFS (Hafiz et al. 2018)."""
+    """Continuous PSO with a threshold, ErFS (Hafiz et al. 2018).
+
+    Guided by the error rate alone.
+
+    Source: Hafiz et al. (2018), section 2.3 and table 2 (positions in [0, 1], threshold 0.6,
+    inertia 0.729, c1 = c2 = 1.49, no velocity bound); Lin, Ying, Chen and Lee (2008), Particle
+    swarm optimization for parameter determination and feature selection of support vector machines;
+    Xue, Zhang and Browne (2013), Particle swarm optimization for feature selection in
+    classification: a multi-objective approach. Our choices where the papers are silent: positions
+    start uniform in [0, 1], velocities at zero; only a lower cost replaces a pbest; of equal pbests
+    the one with the fewest units is the gbest.
+    """
 
     role: ClassVar[str] = "erfs"
     smaller_wins: ClassVar[bool] = False

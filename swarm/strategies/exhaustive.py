@@ -8,17 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int, read_only
+from swarm.arrays import Bool, Float, read_only
 from swarm.checks import require
 from swarm.errors import SpaceError
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
-from swarm.strategies.operators.combinations import batch_of_subsets
 from swarm.strategies.operators.sequential import first_of_size, is_better
 
-__all__ = ["Exhaustive", "ExhaustiveState"]
+__all__ = ["Exhaustive", "ExhaustiveState", "batch_of_subsets"]
 
 
 @dataclass(frozen=True)
@@ -27,32 +26,26 @@ class ExhaustiveState:
 
     Attributes
     ----------
-    count : int
-        Number of subsets.
     proposed : int
         Number of subsets proposed so far, in the order of the enumeration.
-    sizes : int (n_sizes,)
-        Every allowed size, ascending.
     masks : bool (n_sizes, n_units)
-        The best subset of each size.
+        The best subset of each allowed size, ascending.
     costs : float64 (n_sizes,)
         Their costs; inf before the first measurement.
     """
 
     space: SearchSpace
-    count: int
     proposed: int
-    sizes: Int
     masks: Bool
     costs: Float
 
     def __post_init__(self) -> None:
-        read_only(self.sizes, self.masks, self.costs)
+        read_only(self.masks, self.costs)
 
     @property
     def members(self) -> Members:
         """The best subset of each size."""
-        return Members(self.masks, self.costs, np.zeros(len(self.sizes), dtype=np.int64))
+        return Members.plain(self.masks, self.costs)
 
 
 @dataclass(frozen=True)
@@ -120,22 +113,17 @@ class Exhaustive(Strategy):
             )
         sizes = np.arange(space.min_size, space.max_size + 1)
         costs = np.full(len(sizes), np.inf)
-        return ExhaustiveState(space, count, 0, sizes, first_of_size(sizes, space), costs)
+        return ExhaustiveState(space, 0, first_of_size(sizes, space), costs)
 
     def propose(
         self, state: ExhaustiveState, rng: np.random.Generator
     ) -> tuple[ExhaustiveState, Proposal]:
         """Propose the next batch; each subset has to reach the best of its size."""
         # Past the end the last subset is repeated: a proposal is never empty.
-        first = min(state.proposed, state.count - 1)
+        first = min(state.proposed, self.count(state.space) - 1)
         masks = batch_of_subsets(state.space, first, self.batch_size)
-        rows = masks.sum(axis=1) - int(state.sizes[0])
-        proposal = Proposal(
-            masks=masks,
-            incumbents=state.costs[rows],
-            owner=rows,
-            role=("exhaustive",) * len(masks),
-        )
+        rows = masks.sum(axis=1) - state.space.min_size
+        proposal = Proposal(masks, state.costs[rows], rows, ("exhaustive",) * len(masks))
         return replace(state, proposed=first + len(masks)), proposal
 
     def observe(
@@ -150,4 +138,52 @@ class Exhaustive(Strategy):
 
     def finished(self, state: ExhaustiveState) -> bool:
         """Whether every subset was proposed."""
-        return state.proposed == state.count
+        return state.proposed == self.count(state.space)
+
+
+def batch_of_subsets(space: SearchSpace, start: int, count: int) -> Bool:
+    """Return up to `count` allowed subsets from number `start` on: bool (n, n_units).
+
+    Subsets are numbered from 0 by ascending size, and those of a size in lexicographic order of
+    their units, like :func:`itertools.combinations`. Each contains the fixed units.
+    """
+    free = np.flatnonzero(~space.fixed & ~space.forbidden)
+    n_fixed = int(space.fixed.sum())
+    masks: list[Bool] = []
+    for size in range(space.min_size - n_fixed, space.max_size - n_fixed + 1):
+        there = comb(len(free), size)
+        if start >= there:
+            start -= there
+            continue
+        chosen = _combination(len(free), size, start)
+        for _ in range(min(there - start, count - len(masks))):
+            mask = space.fixed.copy()
+            mask[free[chosen]] = True
+            masks.append(mask)
+            _advance(chosen, len(free))
+        start = 0
+        if len(masks) == count:
+            break
+    return np.array(masks, dtype=bool).reshape(len(masks), space.n_units)
+
+
+def _combination(n: int, size: int, number: int) -> list[int]:
+    """Return combination `number`, in lexicographic order, of `size` out of n items."""
+    chosen: list[int] = []
+    item = 0
+    while len(chosen) < size:
+        with_item = comb(n - item - 1, size - len(chosen) - 1)
+        if number < with_item:
+            chosen.append(item)
+        else:
+            number -= with_item
+        item += 1
+    return chosen
+
+
+def _advance(chosen: list[int], n: int) -> None:
+    """Advance a combination to the next one, in place; the last stays unchanged."""
+    for place in reversed(range(len(chosen))):
+        if chosen[place] < n - len(chosen) + place:
+            chosen[place:] = range(chosen[place] + 1, chosen[place] + 1 + len(chosen) - place)
+            return

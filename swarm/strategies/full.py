@@ -10,24 +10,10 @@ import numpy as np
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal, Strategy
-from swarm.strategies.operators.memory import Memory, remember
+from swarm.strategies.base import Proposal, Strategy
+from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
-__all__ = ["FullSet", "FullSetState"]
-
-
-@dataclass(frozen=True)
-class FullSetState:
-    """The full mask, and whether it was proposed."""
-
-    space: SearchSpace
-    memory: Memory
-    proposed: bool
-
-    @property
-    def members(self) -> Members:
-        """The full mask."""
-        return Members(self.memory.masks, self.memory.costs, np.zeros(1, dtype=np.int64))
+__all__ = ["FullSet"]
 
 
 @dataclass(frozen=True)
@@ -47,31 +33,22 @@ class FullSet(Strategy):
         """Exactly one."""
         return 1
 
-    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> FullSetState:
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MemoryState:
         """Select every allowed unit."""
         mask = space.repair(np.ones((1, space.n_units), dtype=bool), rng)
-        return FullSetState(space, Memory.blank(mask), proposed=False)
+        return MemoryState(space, 0, Memory.blank(mask))
 
-    def propose(
-        self, state: FullSetState, rng: np.random.Generator
-    ) -> tuple[FullSetState, Proposal]:
+    def propose(self, state: MemoryState, rng: np.random.Generator) -> tuple[MemoryState, Proposal]:
         """Propose the full mask."""
-        proposal = Proposal.plain(state.memory.masks, "full")
-        return replace(state, proposed=True), proposal
+        return replace(state, epoch=state.epoch + 1), Proposal.plain(state.memory.masks, "full")
 
     def observe(
-        self, state: FullSetState, proposal: Proposal, evaluations: Evaluations
-    ) -> FullSetState:
+        self, state: MemoryState, proposal: Proposal, evaluations: Evaluations
+    ) -> MemoryState:
         """Store its cost."""
-        memory = remember(
-            state.memory,
-            np.zeros(len(proposal.masks), dtype=np.int64),
-            proposal.masks,
-            evaluations.costs,
-            evaluations.importances,
-        )
-        return replace(state, memory=memory)
+        owned = replace(proposal, owner=np.zeros(len(proposal.masks), dtype=np.int64))
+        return replace(state, memory=learn(state.memory, owned, evaluations))
 
-    def finished(self, state: FullSetState) -> bool:
+    def finished(self, state: MemoryState) -> bool:
         """Whether the mask was proposed."""
-        return state.proposed
+        return state.epoch > 0

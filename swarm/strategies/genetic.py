@@ -20,39 +20,25 @@ from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal, Strategy
+from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.operators.genetics import crossover, fitness, mutate, select_parents
 from swarm.strategies.operators.initialise import bernoulli, warm_first
-from swarm.strategies.operators.memory import Memory
+from swarm.strategies.operators.memory import Memory, MemoryState
 
 __all__ = ["Genetic", "Population"]
 
 
 @dataclass(frozen=True)
-class Population:
-    """State after `epoch` proposals.
+class Population(MemoryState):
+    """The last evaluated generation, best first; unevaluated at the start.
 
     Attributes
     ----------
-    parents : Memory
-        The last evaluated generation, best first; unevaluated at the start.
     survivors : int (n_survivors,)
-        Indices of the parents that the next generation keeps, the elite first.
+        Indices of the members that the next generation keeps, the elite first.
     """
 
-    space: SearchSpace
-    epoch: int
-    parents: Memory
     survivors: Int
-
-    def __post_init__(self) -> None:
-        self.survivors.setflags(write=False)
-
-    @property
-    def members(self) -> Members:
-        """The generation."""
-        parents = self.parents
-        return Members(parents.masks, parents.costs, np.zeros(len(parents.costs), int))
 
 
 @dataclass(frozen=True)
@@ -103,10 +89,10 @@ class Genetic(Strategy):
         """Propose the first generation, then the children that replace the others."""
         moved = replace(state, epoch=state.epoch + 1)
         if state.epoch == 0:
-            return moved, Proposal.plain(state.parents.masks, "init")
+            return moved, Proposal.plain(state.memory.masks, "init")
         count = self._n_children
-        parents = select_parents(fitness(state.parents.costs), count, rng)
-        children = crossover(state.parents.masks[parents], self.crossover_prob, rng)
+        parents = select_parents(fitness(state.memory.costs), count, rng)
+        children = crossover(state.memory.masks[parents], self.crossover_prob, rng)
         children = state.space.repair(mutate(children, self.mutation_prob, rng), rng)
         survivors = np.arange(self.n_elite)
         if (n_lucky := self.population_size - count - self.n_elite) > 0:
@@ -124,9 +110,9 @@ class Genetic(Strategy):
         self, state: Population, proposal: Proposal, evaluations: Evaluations
     ) -> Population:
         """Form the next generation from the survivors and the children, best first."""
-        old, kept = state.parents, state.survivors
+        old, kept = state.memory, state.survivors
         masks = np.vstack([old.masks[kept], proposal.masks])
         costs = np.concatenate([old.costs[kept], evaluations.costs])
         importances = np.vstack([old.importances[kept], evaluations.importances])
         order = np.lexsort((masks.sum(axis=1), costs))
-        return replace(state, parents=Memory(masks[order], costs[order], importances[order]))
+        return replace(state, memory=Memory(masks[order], costs[order], importances[order]))

@@ -26,39 +26,27 @@ from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal, Strategy
+from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.operators.genetics import crossover, fitness, mutate, select_parents
 from swarm.strategies.operators.information_search import Merit, add_one, delete_one
-from swarm.strategies.operators.initialise import of_sizes, warm_first
-from swarm.strategies.operators.memory import Memory, learn
+from swarm.strategies.operators.initialise import draw_sizes, of_sizes, warm_first
+from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
 __all__ = ["Memetic", "MemeticState", "refined", "survivors"]
 
 
 @dataclass(frozen=True)
-class MemeticState:
-    """Population and children after `epoch` proposals.
+class MemeticState(MemoryState):
+    """The population, best first once it is evaluated, and its children.
 
     Attributes
     ----------
-    population : Memory
-        Masks (population_size, n_units), best first once they are evaluated.
     children : Memory or None
         Masks (n_children, n_units) that are refined in the next epoch; None if there are none.
     """
 
-    space: SearchSpace
     merit: Merit
-    epoch: int
-    population: Memory
     children: Memory | None
-
-    @property
-    def members(self) -> Members:
-        """The population."""
-        population = self.population
-        group = np.zeros(len(population.costs), dtype=np.int64)
-        return Members(population.masks, population.costs, group)
 
 
 @dataclass(frozen=True)
@@ -83,26 +71,21 @@ class Memetic(Strategy):
     mutation_prob: float = 0.1
 
     def __post_init__(self) -> None:
-        require(
-            "population_size", self.population_size, at_least=2, at_most=MAX_POPULATION, whole=True
-        )
-        require("n_children", self.n_children, at_least=1, at_most=MAX_POPULATION, whole=True)
+        for name, least in (("population_size", 2), ("n_children", 1)):
+            value = getattr(self, name)
+            require(name, value, at_least=least, at_most=MAX_POPULATION, whole=True)
         require("crossover_prob", self.crossover_prob, at_least=0, at_most=1)
         require("mutation_prob", self.mutation_prob, at_least=0, at_most=1)
 
     uses_importances: ClassVar[bool] = False
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Mutual information of the units with the labels and with each other."""
-        return ("relevance", "redundancy")
+    needs = ("relevance", "redundancy")
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MemeticState:
         """Draw the first population, sizes uniform; warm-start masks, if any, come first."""
-        n = self.population_size
-        size = rng.integers(space.min_size, space.max_size, size=n, endpoint=True)
+        size = draw_sizes(self.population_size, space, rng)
         masks = warm_first(of_sizes(size, space, rng), hints.warm, space, rng)
-        return MemeticState(space, Merit.of(hints, "memetic"), 0, Memory.blank(masks), None)
+        return MemeticState(space, 0, Memory.blank(masks), Merit.of(hints, "memetic"), None)
 
     def propose(
         self, state: MemeticState, rng: np.random.Generator
@@ -110,10 +93,10 @@ class Memetic(Strategy):
         """Propose the first population; then, alternately, children and refined children."""
         moved = replace(state, epoch=state.epoch + 1)
         if state.epoch == 0:
-            return moved, Proposal.plain(state.population.masks, "init")
+            return moved, Proposal.plain(state.memory.masks, "init")
         if state.children is None:
-            parents = select_parents(fitness(state.population.costs), self.n_children, rng)
-            masks = crossover(state.population.masks[parents], self.crossover_prob, rng)
+            parents = select_parents(fitness(state.memory.costs), self.n_children, rng)
+            masks = crossover(state.memory.masks[parents], self.crossover_prob, rng)
             masks = state.space.repair(mutate(masks, self.mutation_prob, rng), rng)
             moved = replace(moved, children=Memory.blank(masks))
             return moved, Proposal.plain(masks, "child")
@@ -128,13 +111,13 @@ class Memetic(Strategy):
         costs, importances = evaluations.costs, evaluations.importances
         if state.epoch == 1:
             first = Memory(proposal.masks, costs, importances)
-            return replace(state, population=survivors(first, None, self.population_size))
+            return replace(state, memory=survivors(first, None, self.population_size))
         if state.children is None or proposal.role[0] == "child":
             return replace(state, children=Memory(proposal.masks, costs, importances))
         owned = replace(proposal, owner=np.arange(self.n_children))
         children = learn(state.children, owned, evaluations)
-        population = survivors(state.population, children, self.population_size)
-        return replace(state, population=population, children=None)
+        population = survivors(state.memory, children, self.population_size)
+        return replace(state, memory=population, children=None)
 
 
 def refined(masks: Bool, merit: Merit, space: SearchSpace, rng: np.random.Generator) -> Bool:

@@ -27,15 +27,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float, Int, read_only
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal, Strategy
+from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.operators.genetics import fitness
-from swarm.strategies.operators.initialise import warm_first
-from swarm.strategies.operators.memory import Memory, learn
+from swarm.strategies.operators.initialise import draw_sizes, warm_first
+from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
 __all__ = ["MultiLabelAnts", "MultiLabelAntsState", "reinforced"]
 
@@ -44,8 +44,8 @@ _LEAST = 1e-6
 
 
 @dataclass(frozen=True)
-class MultiLabelAntsState:
-    """The colony after `epoch` proposals.
+class MultiLabelAntsState(MemoryState):
+    """The colony, and the best subset of each ant so far.
 
     Attributes
     ----------
@@ -56,25 +56,11 @@ class MultiLabelAntsState:
     pheromone : float64 (n_units,)
     warm : bool (n, n_units) or None
         Warm-start masks.
-    memory : Memory
-        The best subset of each ant so far.
     """
 
-    space: SearchSpace
-    epoch: int
     heuristic: Float
     pheromone: Float
     warm: Bool | None
-    memory: Memory
-
-    def __post_init__(self) -> None:
-        read_only(self.heuristic, self.pheromone)
-
-    @property
-    def members(self) -> Members:
-        """The best subset of each ant so far."""
-        memory = self.memory
-        return Members(memory.masks, memory.costs, np.zeros(len(memory.costs), dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -113,10 +99,7 @@ class MultiLabelAnts(Strategy):
     takes_late_answers: ClassVar[bool] = True
     size_parameter: ClassVar[str | None] = "size"
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Mutual information of the units with the labels and with each other."""
-        return ("relevance", "redundancy")
+    needs = ("relevance", "redundancy")
 
     def start(
         self, space: SearchSpace, hints: Hints, rng: np.random.Generator
@@ -125,14 +108,9 @@ class MultiLabelAnts(Strategy):
         redundancy = hints.need("redundancy", "mlaco")
         relevant = _relative(hints.need("relevance", "mlaco").sum(axis=1))
         blank = space.repair(np.zeros((self.n_ants, space.n_units), dtype=bool), rng)
-        return MultiLabelAntsState(
-            space,
-            0,
-            (relevant * (1.0 / (1.0 + redundancy))) ** self.beta,
-            relevant,
-            hints.warm,
-            Memory.blank(blank),
-        )
+        heuristic = (relevant * (1.0 / (1.0 + redundancy))) ** self.beta
+        warm = None if hints.warm is None else hints.warm.copy()
+        return MultiLabelAntsState(space, 0, Memory.blank(blank), heuristic, relevant, warm)
 
     def propose(
         self, state: MultiLabelAntsState, rng: np.random.Generator
@@ -141,21 +119,16 @@ class MultiLabelAnts(Strategy):
         masks = self._walked(state, rng)
         if state.epoch == 0:
             masks = warm_first(masks, state.warm, state.space, rng)
-        n = self.n_ants
-        proposal = Proposal(masks, np.full(n, np.inf), np.arange(n), ("ant",) * n)
-        return replace(state, epoch=state.epoch + 1), proposal
+        return replace(state, epoch=state.epoch + 1), Proposal.plain(masks, "ant", owned=True)
 
     def observe(
         self, state: MultiLabelAntsState, proposal: Proposal, evaluations: Evaluations
     ) -> MultiLabelAntsState:
         """Update the pheromone and the best subset of each ant."""
-        return replace(
-            state,
-            pheromone=reinforced(
-                state.pheromone, proposal.masks, fitness(evaluations.costs), self.rho
-            ),
-            memory=learn(state.memory, proposal, evaluations),
-        )
+        weight = fitness(evaluations.costs)
+        pheromone = reinforced(state.pheromone, proposal.masks, weight, self.rho)
+        memory = learn(state.memory, proposal, evaluations)
+        return replace(state, pheromone=pheromone, memory=memory)
 
     def _walked(self, state: MultiLabelAntsState, rng: np.random.Generator) -> Bool:
         """Build a subset for each ant, one unit at a time."""
@@ -163,28 +136,16 @@ class MultiLabelAnts(Strategy):
         from swarm.strategies.operators.walk import walk
 
         space, ants = state.space, np.arange(self.n_ants)
-        size = np.full(self.n_ants, self.size or 0)
-        if self.size is None:
-            size = rng.integers(space.min_size, space.max_size, size=self.n_ants, endpoint=True)
-        size = np.clip(size, space.min_size, space.max_size)
+        size = draw_sizes(self.n_ants, space, rng, self.size)
         masks = np.tile(space.fixed, (self.n_ants, 1))
         # An ant starts at a random unit, a fixed one if there are any.
-        here = _roulette(
-            np.tile(space.fixed if masks.any() else ~space.forbidden, (len(ants), 1)), rng
-        )
+        first = space.fixed if masks.any() else ~space.forbidden
+        here = _roulette(np.tile(first, (len(ants), 1)), rng)
         masks[ants, here] = True
         n_steps = max(0, int((size - masks.sum(axis=1)).max()))
         draws = rng.random((n_steps, 2, self.n_ants))
-        walk(
-            masks,
-            here,
-            size,
-            ~space.forbidden,
-            state.pheromone,
-            state.heuristic,
-            draws[:, 0] < self.q0,
-            draws[:, 1],
-        )
+        greedy, turns = draws[:, 0] < self.q0, draws[:, 1]
+        walk(masks, here, size, ~space.forbidden, state.pheromone, state.heuristic, greedy, turns)
         return masks
 
 

@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int, read_only
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -33,30 +33,28 @@ from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.cost_model import Told, draw_effects, flip_by_gain
 from swarm.strategies.operators.initialise import hints_to_place, place
 from swarm.strategies.operators.local_search import search_locally
-from swarm.strategies.operators.memory import Memory, remember, shrink
-from swarm.strategies.operators.regroup import (
-    leader_of_each,
-    local_searchers,
-    rank_in_group,
-    regroup,
-    split_evenly,
-)
+from swarm.strategies.operators.memory import Memory, MemoryState, remember, shrink
 from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWeights, check_step
 
-__all__ = ["MultiSwarm", "MultiSwarmState"]
+__all__ = [
+    "MultiSwarm",
+    "MultiSwarmState",
+    "leader_of_each",
+    "local_searchers",
+    "rank_in_group",
+    "split_evenly",
+]
 
 
 @dataclass(frozen=True)
-class MultiSwarmState:
-    """State of the multi-swarm after `epoch` proposals.
+class MultiSwarmState(MemoryState):
+    """The subswarms and their pbests.
 
     Attributes
     ----------
     position : bool (n_particles, n_units)
     velocity : float64 (n_particles, n_units)
         Stickiness of the bits with step ``"sticky"``.
-    memory : Memory
-        Pbests.
     group : int (n_particles,)
         Subswarm of each particle.
     distances : Distances or None
@@ -68,19 +66,13 @@ class MultiSwarmState:
     pending_owner : int (n_pending,)
     """
 
-    space: SearchSpace
-    epoch: int
     position: Bool
     velocity: Float
-    memory: Memory
     group: Int
     distances: Distances | None
     told: Told
     pending: Bool
     pending_owner: Int
-
-    def __post_init__(self) -> None:
-        read_only(self.position, self.velocity, self.group, self.pending, self.pending_owner)
 
     @property
     def members(self) -> Members:
@@ -154,9 +146,8 @@ class MultiSwarm(Strategy):
     def __post_init__(self) -> None:
         require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
         require("n_swarms", self.n_swarms, at_least=1, at_most=self.n_particles, whole=True)
-        require("inertia", self.inertia, at_least=0)
-        require("c1", self.c1, at_least=0)
-        require("c2", self.c2, at_least=0)
+        for name in ("inertia", "c1", "c2"):
+            require(name, getattr(self, name), at_least=0)
         require("velocity_bound", self.velocity_bound, above=0)
         require("regroup_every", self.regroup_every, at_least=0, whole=True)
         require("n_extra", self.n_extra, at_least=0, at_most=MAX_POPULATION, whole=True)
@@ -190,9 +181,9 @@ class MultiSwarm(Strategy):
         return MultiSwarmState(
             space=space,
             epoch=0,
+            memory=Memory.blank(position),
             position=position,
             velocity=np.zeros(position.shape),
-            memory=Memory.blank(position),
             group=split_evenly(self.n_particles, self.n_swarms),
             distances=distances,
             told=Told.nothing(space.n_units),
@@ -248,7 +239,7 @@ class MultiSwarm(Strategy):
         due = self.regroup_every > 0 and state.epoch % self.regroup_every == 0
         if not due or self.n_swarms == 1:
             return state
-        return replace(state, group=regroup(state.group, rng))
+        return replace(state, group=rng.permutation(state.group))
 
     def _move(
         self, state: MultiSwarmState, rng: np.random.Generator
@@ -274,17 +265,62 @@ class MultiSwarm(Strategy):
 
     def _near(self, state: MultiSwarmState, searching: Bool, rng: np.random.Generator) -> Bool:
         """Search locally around the pbests of the particles that do: bool (n, n_units)."""
-        memory, space = state.memory, state.space
-        pbest = memory.masks[searching]
+        pbest = state.memory.masks[searching]
         if state.distances is None:
             effects = draw_effects(state.told, len(pbest), rng)
-            return flip_by_gain(pbest, effects, rng, fixed=space.fixed, forbidden=space.forbidden)
+            return flip_by_gain(pbest, effects, state.space, rng)
+        importance, bound = state.memory.importances[searching], self.addition_bound
         return search_locally(
-            pbest,
-            memory.importances[searching],
-            state.distances,
-            rng,
-            fixed=space.fixed,
-            forbidden=space.forbidden,
-            addition_bound=self.addition_bound,
+            pbest, importance, state.distances, state.space, rng, addition_bound=bound
         )
+
+
+def split_evenly(n_particles: int, n_swarms: int) -> Int:
+    """Subswarm label of each particle: int (n_particles,); sizes differ by at most one."""
+    return np.sort(np.arange(n_particles) % n_swarms)
+
+
+def rank_in_group(group: Int, cost: Float, size: Int) -> Int:
+    """Rank of each particle within its subswarm by pbest cost, then size, then number.
+
+    Parameters
+    ----------
+    group : int (n_particles,)
+    cost : float64 (n_particles,)
+        Pbest costs.
+    size : int (n_particles,)
+        Units in the pbest.
+
+    Returns
+    -------
+    int (n_particles,)
+        Zero for the leader of each subswarm.
+    """
+    order = np.lexsort((size, cost, group))
+    sorted_group = group[order]
+    first = np.searchsorted(sorted_group, sorted_group, side="left")
+    rank = np.empty_like(group)
+    rank[order] = np.arange(len(group)) - first
+    return rank
+
+
+def leader_of_each(group: Int, rank: Int) -> Int:
+    """Index of the leader of each particle's own subswarm: int (n_particles,)."""
+    leaders = np.flatnonzero(rank == 0)
+    labels = group[leaders]
+    order = np.argsort(labels)
+    return leaders[order][np.searchsorted(labels[order], group)]
+
+
+def local_searchers(rank: Int, n_extra: int, probability: float, rng: np.random.Generator) -> Bool:
+    """Mark the particles that search locally: leaders, and the next `n_extra` with `probability`.
+
+    One number per particle is drawn, so that the draw does not depend on the grouping.
+
+    References
+    ----------
+    The description of multi-swarm BPSO (docs/sources.md), section 3 (final algorithm).
+    """
+    lucky = rng.random(len(rank)) < probability
+    searching: Bool = (rank == 0) | ((rank <= n_extra) & lucky)
+    return searching

@@ -1,12 +1,4 @@
-"""Continuous PSO with mixed initial sizes, which prefers smaller subsets of equal cost.
-
-Source: Xue, Zhang and Browne (2014), Particle swarm optimisation for feature selection in
-classification: novel initialisation and updating mechanisms; parameters of Hafiz et al. (2018),
-table 2. Two thirds of the particles start small, with a tenth of the units, the others large, with
-a random number of more than half of them (mixed initialisation). A pbest is replaced by a lower
-cost, or by an equal cost with fewer units. Our choices where the papers are silent: velocities
-start at zero; the small size is rounded up.
-"""
+"""Continuous PSO with mixed initial sizes, PSO(4-2)."""
 
 from __future__ import annotations
 
@@ -31,6 +23,15 @@ __all__ = ["MixedStartPso"]
 @dataclass(frozen=True)
 class MixedStartPso(ContinuousSwarmStrategy):
     """Continuous PSO with mixed initial sizes, PSO(4-2) (Xue et al. 2014).
+
+    Of subsets of equal cost it prefers the smaller one.
+
+    Source: Xue, Zhang and Browne (2014), Particle swarm optimisation for feature selection in
+    classification: novel initialisation and updating mechanisms; parameters of Hafiz et al. (2018),
+    table 2. Two thirds of the particles start small, with a tenth of the units, the others large,
+    with a random number of more than half of them (mixed initialisation). A pbest is replaced by a
+    lower cost, or by an equal cost with fewer units. Our choices where the papers are silent:
+    velocities start at zero; the small size is rounded up.
 
     Parameters
     ----------

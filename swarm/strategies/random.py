@@ -7,31 +7,28 @@ from typing import ClassVar
 
 import numpy as np
 
+from swarm.arrays import Bool
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal, Strategy
-from swarm.strategies.operators.initialise import of_sizes, warm_first
-from swarm.strategies.operators.memory import Memory, learn, propose_to_improve
+from swarm.strategies.base import Proposal, Strategy
+from swarm.strategies.operators.initialise import draw_sizes, of_sizes, warm_first
+from swarm.strategies.operators.memory import (
+    Memory,
+    MemoryState,
+    learn,
+    propose_to_improve,
+)
 
 __all__ = ["RandomSearch", "RandomSearchState"]
 
 
 @dataclass(frozen=True)
-class RandomSearchState:
-    """The best masks so far, one for each position in a batch."""
+class RandomSearchState(MemoryState):
+    """The best masks so far, one for each position in a batch, and the warm-start masks."""
 
-    space: SearchSpace
-    epoch: int
-    warm: Memory | None
-    memory: Memory
-
-    @property
-    def members(self) -> Members:
-        """The best mask of each position in a batch."""
-        memory = self.memory
-        return Members(memory.masks, memory.costs, np.zeros(len(memory.costs), dtype=np.int64))
+    warm: Bool | None
 
 
 @dataclass(frozen=True)
@@ -56,19 +53,18 @@ class RandomSearch(Strategy):
         self, space: SearchSpace, hints: Hints, rng: np.random.Generator
     ) -> RandomSearchState:
         """Start without any evaluated mask."""
-        warm = None if hints.warm is None else Memory.blank(hints.warm)
         blank = space.repair(np.zeros((self.batch_size, space.n_units), dtype=bool), rng)
-        return RandomSearchState(space, 0, warm, Memory.blank(blank))
+        warm = None if hints.warm is None else hints.warm.copy()
+        return RandomSearchState(space, 0, Memory.blank(blank), warm)
 
     def propose(
         self, state: RandomSearchState, rng: np.random.Generator
     ) -> tuple[RandomSearchState, Proposal]:
         """Draw a batch; in the first epoch warm-start masks come first."""
         space = state.space
-        size = rng.integers(space.min_size, space.max_size, size=self.batch_size, endpoint=True)
-        masks = of_sizes(size, space, rng)
-        if state.epoch == 0 and state.warm is not None:
-            masks = warm_first(masks, state.warm.masks, space, rng)
+        masks = of_sizes(draw_sizes(self.batch_size, space, rng), space, rng)
+        if state.epoch == 0:
+            masks = warm_first(masks, state.warm, space, rng)
         proposal = propose_to_improve(state.memory, masks, "random")
         return replace(state, epoch=state.epoch + 1), proposal
 

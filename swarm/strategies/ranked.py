@@ -22,8 +22,7 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
-from swarm.strategies.operators.sequential import first_of_size, is_better
-from swarm.strategies.operators.subset_size import answer_sizes
+from swarm.strategies.operators.sequential import answer_sizes, first_of_size, is_better
 
 __all__ = ["Ranked", "RankedForwardSelection"]
 
@@ -72,7 +71,7 @@ class Ranked:
         """The cheapest set so far; with a fixed size it is the result."""
         answer = 0 if self.bounds[0] == self.bounds[1] and np.isfinite(self.best_cost) else None
         masks, costs = self.best_mask[None, :], np.array([self.best_cost])
-        return Members(masks, costs, np.zeros(1, dtype=np.int64), answer)
+        return Members.plain(masks, costs, answer)
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class RankedForwardSelection(Strategy):
         """All units, the fixed ones, each of the others once, and one set that is filled up."""
         n_fixed = int(space.fixed.sum())
         free = int((~space.forbidden).sum()) - n_fixed
-        hi = answer_sizes("best" if self.size is None else self.size, space)[1]
+        hi = answer_sizes(self.size, space)[1]
         least = 1 + (n_fixed > 0)
         return least + min(free, hi - n_fixed), least + free + 1
 
@@ -116,7 +115,7 @@ class RankedForwardSelection(Strategy):
         SpaceError
             If `size` contradicts the constraints of the space.
         """
-        bounds = answer_sizes("best" if self.size is None else self.size, space)
+        bounds = answer_sizes(self.size, space)
         return Ranked(
             space=space,
             phase="rank",

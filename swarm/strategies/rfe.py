@@ -14,8 +14,7 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.local_search import lowest
-from swarm.strategies.operators.sequential import first_of_size
-from swarm.strategies.operators.subset_size import answer_sizes
+from swarm.strategies.operators.sequential import answer_sizes, first_of_size
 
 __all__ = ["Elimination", "RecursiveElimination"]
 
@@ -60,7 +59,7 @@ class Elimination:
         rows = (self.sizes >= lo) & (self.sizes <= hi)
         costs = self.costs[rows]
         answer = 0 if lo == hi and np.isfinite(costs).any() else None
-        return Members(self.masks[rows], costs, np.zeros(len(costs), dtype=np.int64), answer)
+        return Members.plain(self.masks[rows], costs, answer)
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class RecursiveElimination(Strategy):
 
     def _plan(self, space: SearchSpace) -> tuple[Int, tuple[int, int]]:
         """Sizes of the sets, descending, and the smallest and largest size of the result."""
-        bounds = answer_sizes("best" if self.size is None else self.size, space)
+        bounds = answer_sizes(self.size, space)
         sizes = [int((~space.forbidden).sum())]
         while sizes[-1] > bounds[0]:
             left = sizes[-1]

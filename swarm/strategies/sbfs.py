@@ -1,11 +1,11 @@
-"""Sequential floating backward selection: after a removal, add back units that lower the cost."""
+"""Sequential floating backward selection."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swarm.strategies.operators.add_drop import FloatingStrategy
+from swarm.strategies.operators.sequential import FloatingStrategy
 
 __all__ = ["FloatingBackwardSelection"]
 

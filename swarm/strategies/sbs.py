@@ -1,11 +1,11 @@
-"""Sequential backward selection: repeatedly drop the unit whose removal costs least."""
+"""Sequential backward selection."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swarm.strategies.operators.add_drop import SequentialStrategy
+from swarm.strategies.operators.sequential import SequentialStrategy
 
 __all__ = ["BackwardSelection"]
 
@@ -14,7 +14,8 @@ __all__ = ["BackwardSelection"]
 class BackwardSelection(SequentialStrategy):
     """Sequential backward selection, SBS (Ferri et al. 1994).
 
-    Starts from all allowed units, which are evaluated first.
+    Repeatedly drops the unit whose removal costs least, starting from all allowed units, which are
+    evaluated first.
 
     References
     ----------

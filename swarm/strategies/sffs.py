@@ -1,11 +1,11 @@
-"""Sequential floating forward selection: after an addition, drop units if that lowers the cost."""
+"""Sequential floating forward selection."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swarm.strategies.operators.add_drop import FloatingStrategy
+from swarm.strategies.operators.sequential import FloatingStrategy
 
 __all__ = ["FloatingForwardSelection"]
 

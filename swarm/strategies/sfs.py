@@ -1,11 +1,11 @@
-"""Sequential forward selection: repeatedly add the unit that lowers the cost most."""
+"""Sequential forward selection."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from swarm.strategies.operators.add_drop import SequentialStrategy
+from swarm.strategies.operators.sequential import SequentialStrategy
 
 __all__ = ["ForwardSelection"]
 
@@ -14,8 +14,8 @@ __all__ = ["ForwardSelection"]
 class ForwardSelection(SequentialStrategy):
     """Sequential forward selection, SFS (Ferri et al. 1994).
 
-    Starts from the fixed units. Selecting k of d units takes d + (d - 1) + ... + (d - k + 1)
-    evaluations.
+    Repeatedly adds the unit that lowers the cost most, starting from the fixed units. Selecting k
+    of d units takes d + (d - 1) + ... + (d - k + 1) evaluations.
 
     References
     ----------

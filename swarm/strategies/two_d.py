@@ -1,7 +1,7 @@
 """Swarms that learn the size of a subset along with its features.
 
 Source: Hafiz et al. (2018), sections 3 and 4, algorithms 1 to 4. Particles keep likelihoods of
-every size and every unit, see :mod:`swarm.strategies.operators.two_d`; velocities are unbounded.
+every size and every unit; velocities are unbounded.
 
 Our choices where the paper contradicts itself or is silent:
 
@@ -26,65 +26,57 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int, read_only
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal, Strategy
+from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.operators.initialise import bernoulli, warm_first
-from swarm.strategies.operators.memory import Memory, best_of, learn
-from swarm.strategies.operators.neighbourhood import ring_best, tournament_exemplars
-from swarm.strategies.operators.two_d import (
-    exemplar_learning,
-    roulette_size,
-    self_influence,
-    self_learning,
-    take_likeliest,
-)
+from swarm.strategies.operators.local_search import lowest
+from swarm.strategies.operators.memory import Memory, MemoryState, best_of, learn
 
-__all__ = ["TwoD", "TwoDState"]
+__all__ = [
+    "TwoD",
+    "TwoDState",
+    "exemplar_learning",
+    "learning_probability",
+    "ring_best",
+    "roulette_size",
+    "self_influence",
+    "self_learning",
+    "size_learning",
+    "take_likeliest",
+    "tournament_exemplars",
+]
 
 _LEARNING = ("upso", "gpso", "lpso", "clpso")
 
 
 @dataclass(frozen=True)
-class TwoDState:
-    """State of the swarm after `epoch` proposals.
+class TwoDState(MemoryState):
+    """The swarm and its pbests.
 
     Attributes
     ----------
     position : bool (n_particles, n_units)
     velocity : float64 (n_particles, 2, n_units)
-        Likelihoods of sizes and of units.
+        Likelihoods of sizes and of units: ``[:, 0, j]`` of subsets of ``j + 1`` units, ``[:, 1,
+        j]`` of unit j.
     cost, previous : float64 (n_particles,)
         Costs of the current and of the previous positions.
-    memory : Memory
-        Pbests.
     stalled : int (n_particles,)
         Epochs since each pbest cost has improved.
     exemplar : int (n_particles, n_units)
         CLPSO: index of the particle whose pbest each unit is learned from.
     """
 
-    space: SearchSpace
-    epoch: int
     position: Bool
     velocity: Float
     cost: Float
     previous: Float
-    memory: Memory
     stalled: Int
     exemplar: Int
-
-    def __post_init__(self) -> None:
-        read_only(self.position, self.velocity, self.cost, self.previous)
-        read_only(self.stalled, self.exemplar)
-
-    @property
-    def members(self) -> Members:
-        """The pbests."""
-        return Members(self.memory.masks, self.memory.costs, np.zeros(len(self.cost), int))
 
 
 @dataclass(frozen=True)
@@ -144,11 +136,11 @@ class TwoD(Strategy):
         return TwoDState(
             space=space,
             epoch=0,
+            memory=memory,
             position=position,
             velocity=rng.random((n, 2, space.n_units)),
             cost=np.full(n, np.inf),
             previous=np.full(n, np.inf),
-            memory=memory,
             stalled=np.zeros(n, dtype=np.int64),
             exemplar=self._exemplars(memory, space, rng),
         )
@@ -163,8 +155,7 @@ class TwoD(Strategy):
             position = take_likeliest(state.velocity[:, 1], size, state.space, rng)
             state = replace(state, position=position)
         # Equation 8 compares the costs of the positions themselves, so they have to be exact.
-        plain = Proposal.plain(state.position, role)
-        proposal = replace(plain, owner=np.arange(self.n_particles))
+        proposal = Proposal.plain(state.position, role, owned=True)
         return replace(state, epoch=state.epoch + 1), proposal
 
     def observe(self, state: TwoDState, proposal: Proposal, evaluations: Evaluations) -> TwoDState:
@@ -231,3 +222,185 @@ class TwoD(Strategy):
     def _between(self, first: float, last: float, epoch: int) -> float:
         """Interpolate linearly from `first` to `last` over the horizon, constant beyond it."""
         return first - (first - last) * min(epoch / self.horizon, 1.0)
+
+
+def size_learning(masks: Bool) -> Bool:
+    """Learning set of the size: one bit, at the number of units of each mask (n, n_units).
+
+    An empty mask, such as a composite exemplar may be, has no bit.
+
+    References
+    ----------
+    Hafiz et al. (2018), section 3.1.
+    """
+    size = masks.sum(axis=1)
+    learned: Bool = np.arange(1, masks.shape[1] + 1) == size[:, None]
+    return learned
+
+
+def exemplar_learning(exemplar: Bool, position: Bool) -> Bool:
+    """Learning set of an exemplar: its size, and its units that the particle lacks.
+
+    Parameters
+    ----------
+    exemplar, position : bool (n, n_units)
+
+    Returns
+    -------
+    bool (n, 2, n_units)
+
+    References
+    ----------
+    Hafiz et al. (2018), equations 6 and 7.
+    """
+    return np.stack([size_learning(exemplar), exemplar & ~position], axis=1)
+
+
+def self_learning(position: Bool) -> Bool:
+    """Learning set of the particle itself: its size and its units, bool (n, 2, n_units).
+
+    References
+    ----------
+    Hafiz et al. (2018), section 3.2 and equation 7.
+    """
+    return np.stack([size_learning(position), position], axis=1)
+
+
+def self_influence(cost: Float, previous: Float) -> Float:
+    """Weight of a particle's own position: positive if it has just improved.
+
+    ``delta = 1 - cost / max(cost)``, with the sign of the improvement. By equation 9, a cost that
+    is not lower than the previous one makes it negative; the first position counts as an
+    improvement. If a scorer gives negative costs, the lowest of the swarm replaces zero; a failed
+    position has the highest cost.
+
+    Parameters
+    ----------
+    cost, previous : float64 (n,)
+        Costs of the current and of the previous positions; inf before the first and for failures.
+
+    Returns
+    -------
+    float64 (n,)
+        Within [-1, 1].
+
+    References
+    ----------
+    Hafiz et al. (2018), equations 8 and 9.
+    """
+    finite = np.isfinite(cost)
+    worst = cost[finite].max(initial=-np.inf)
+    base = min(0.0, cost[finite].min(initial=0.0))
+    span = worst - base
+    if not span > 0:
+        return np.zeros(len(cost))
+    share: Float = 1.0 - (np.where(finite, cost, worst) - base) / span
+    return np.where(cost < previous, share, -share)
+
+
+def roulette_size(likelihood: Float, spin: Float, space: SearchSpace) -> Int:
+    """Draw the size of each subset in proportion to its likelihood.
+
+    Negative likelihoods count as zero, since slots of a roulette wheel cannot be negative. If the
+    likelihood of every allowed size is zero, all allowed sizes are equally likely.
+
+    Parameters
+    ----------
+    likelihood : float64 (n, n_units)
+        Likelihoods of the sizes 1 to n_units.
+    spin : float64 (n,)
+        Uniform random numbers in [0, 1).
+
+    Returns
+    -------
+    int (n,)
+        From `min_size` to `max_size`.
+
+    References
+    ----------
+    Hafiz et al. (2018), section 3.5, algorithm 2 and equation 15.
+    """
+    sizes = np.arange(1, likelihood.shape[1] + 1)
+    allowed = (sizes >= space.min_size) & (sizes <= space.max_size)
+    slots = np.where(allowed, np.maximum(likelihood, 0.0), 0.0)
+    slots = np.where(slots.sum(axis=1, keepdims=True) > 0, slots, allowed)
+    wheel = np.cumsum(slots, axis=1)
+    size: Int = 1 + (wheel <= (spin * wheel[:, -1])[:, None]).sum(axis=1)
+    return np.clip(size, space.min_size, space.max_size)
+
+
+def take_likeliest(
+    likelihood: Float, size: Int, space: SearchSpace, rng: np.random.Generator
+) -> Bool:
+    """Select the `size` (n,) units of the highest likelihood.
+
+    Fixed units come first and forbidden ones never; ties are broken at random.
+
+    Parameters
+    ----------
+    likelihood : float64 (n, n_units)
+
+    Returns
+    -------
+    bool (n, n_units)
+
+    References
+    ----------
+    Hafiz et al. (2018), algorithm 2 and equation 16.
+    """
+    key = np.where(space.fixed, -np.inf, -likelihood)
+    return lowest(key, np.broadcast_to(~space.forbidden, key.shape), size, rng)
+
+
+def ring_best(memory: Memory) -> Int:
+    """Index of the best pbest among each particle and its two neighbours on a ring: int (n,).
+
+    Lowest cost, then fewest units, then the particle itself, the one before, the one after.
+
+    References
+    ----------
+    Kennedy and Mendes (2002), Population structure and particle swarm performance.
+    """
+    place = np.arange(len(memory.costs))
+    around = np.stack([place, np.roll(place, 1), np.roll(place, -1)], axis=1)
+    size = memory.masks.sum(axis=1)
+    best = np.lexsort((size[around], memory.costs[around]), axis=1)[:, 0]
+    return around[place, best]
+
+
+def learning_probability(n_particles: int) -> Float:
+    """Probability with which each particle learns from another: from 0.05 to 0.5 over the swarm.
+
+    ``Pc_i = 0.05 + 0.45 (exp(10 i / (n - 1)) - 1) / (exp(10) - 1)``, i from 0.
+
+    References
+    ----------
+    Liang, Qin, Suganthan and Baskar (2006), Comprehensive learning particle swarm optimizer.
+    """
+    rank = np.arange(n_particles) / max(1, n_particles - 1)
+    probability: Float = 0.05 + 0.45 * np.expm1(10.0 * rank) / np.expm1(10.0)
+    return probability
+
+
+def tournament_exemplars(memory: Memory, n_units: int, rng: np.random.Generator) -> Int:
+    """Choose the exemplar of every particle and unit: int (n_particles, n_units).
+
+    With the learning probability of the particle it is the winner of a tournament of two others,
+    else the particle itself; one random unit is always learned from another particle, where the
+    source only requires it of a particle that would otherwise learn from itself alone.
+
+    References
+    ----------
+    Liang, Qin, Suganthan and Baskar (2006).
+    """
+    n = len(memory.costs)
+    own = np.broadcast_to(np.arange(n)[:, None], (n, n_units))
+    drawn = rng.integers(0, max(1, n - 1), size=(2, n, n_units))
+    # Skipping the particle itself keeps the draw uniform over the others.
+    first, second = np.minimum(drawn + (drawn >= own), n - 1)
+    rank = np.empty(n, dtype=np.int64)
+    rank[np.lexsort((memory.masks.sum(axis=1), memory.costs))] = np.arange(n)
+    winner = np.where(rank[first] <= rank[second], first, second)
+    learns = rng.random((n, n_units)) < learning_probability(n)[:, None]
+    learns[np.arange(n), rng.integers(0, n_units, size=n)] = True
+    return np.where(learns, winner, own)

@@ -38,15 +38,19 @@ from swarm.strategies.random import RandomSearch
 from swarm.testing.planted import (
     Planted,
     all_masks,
+    arrays,
     constant,
+    drive,
     everything,
+    failed_evaluations_of,
     hints_for,
     make_search,
     plain_space,
     planted,
+    proposed,
+    snapshot,
     spaces,
 )
-from swarm.testing.trajectory import arrays, drive, failed_evaluations_of, proposed, snapshot
 
 __all__ = ["StrategyContract"]
 
@@ -81,6 +85,12 @@ class StrategyContract:
     distinct: int = 600
     widest: int = 60
 
+    def _on_its_way(self, space: SearchSpace) -> SearchSpace:
+        """Return the space of masks that it may propose."""
+        if not self.strategy.crosses_size_bounds:
+            return space
+        return dataclasses.replace(space, min_size=1, max_size=space.n_units)
+
     @settings(deadline=None, max_examples=25, suppress_health_check=SUPPRESSED)
     @given(space=spaces(), seed=st.integers(0, 2**32), exact=st.booleans())
     def test_every_mask_obeys_every_constraint(
@@ -93,8 +103,7 @@ class StrategyContract:
             masks = step.proposal.masks
             assert masks.dtype == bool
             assert masks.any(axis=1).all()
-            on_its_way = without_bounds(space) if self.strategy.crosses_size_bounds else space
-            assert on_its_way.obeys(masks).all()
+            assert self._on_its_way(space).obeys(masks).all()
             members = step.after.members
             believed = members.masks[np.isfinite(members.costs)]
             assert space.obeys(believed).all()
@@ -330,8 +339,7 @@ class StrategyContract:
         for n in (0, 1, 500):
             warm = np.random.default_rng(8).random((n, 10)) < 0.8
             for step in drive(self.strategy, planted(space), epochs=3, warm=warm):
-                on_its_way = without_bounds(space) if self.strategy.crosses_size_bounds else space
-                assert on_its_way.obeys(step.proposal.masks).all()
+                assert self._on_its_way(space).obeys(step.proposal.masks).all()
 
     def test_the_optimum_of_twelve_units_is_found(self) -> None:
         if self.is_baseline:
@@ -390,11 +398,6 @@ class StrategyContract:
         for parameter in now["parameters"].keys() - recorded["parameters"].keys():
             assert now["parameters"].pop(parameter) == getattr(type(self.strategy), parameter)
         assert recorded == now
-
-
-def without_bounds(space: SearchSpace) -> SearchSpace:
-    """Return the space without its bounds on sizes."""
-    return dataclasses.replace(space, min_size=1, max_size=space.n_units)
 
 
 @lru_cache

@@ -1,7 +1,8 @@
-"""Searches without models: an evaluator of planted costs, and random search spaces."""
+"""Searches without models: planted costs, random search spaces, and the epochs of a strategy."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
@@ -20,17 +22,23 @@ from swarm.search.budget import Budget
 from swarm.search.driver import Search
 from swarm.search.result import SearchResult
 from swarm.storage.records import Record, costs_of
-from swarm.strategies.base import Strategy
+from swarm.strategies.base import Proposal, Strategy
 
 __all__ = [
     "Planted",
+    "Step",
     "all_masks",
+    "arrays",
     "constant",
+    "drive",
     "everything",
+    "failed_evaluations_of",
     "hints_for",
     "make_search",
     "plain_space",
     "planted",
+    "proposed",
+    "snapshot",
     "spaces",
 ]
 
@@ -95,9 +103,13 @@ class Planted:
         self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
     ) -> Evaluations:
         """Evaluate masks; see :class:`swarm.evaluation.types.Evaluator`."""
-        costs = incumbents if self.pruning else np.full(len(masks), np.inf)
         share = len(fold_order) / self.n_folds
-        limits = [limit_of(cost * share, race, row) for row, cost in enumerate(costs)]
+
+        def limits_of(costs: Float) -> list[Limit]:
+            return [limit_of(cost * share, race, row) for row, cost in enumerate(costs)]
+
+        bounds = incumbents if self.pruning else np.full(len(masks), np.inf)
+        limits = limits_of(bounds)
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
         asked: dict[bytes, list[Limit]] = {}
         for key, limit in zip(keys, limits, strict=True):
@@ -106,11 +118,35 @@ class Planted:
         for mask, key in zip(masks, keys, strict=True):
             if key in asked:
                 hits -= self._train(mask, key, fold_order, loosest_of(asked.pop(key)))
-        outside = np.setdiff1d(np.arange(self.n_folds), fold_order)
+        outside, folds = np.setdiff1d(np.arange(self.n_folds), fold_order), np.sort(fold_order)
         rows = [self.known[key].without(outside) for key in keys]
-        strict = [limit_of(cost * share, race, row) for row, cost in enumerate(incumbents)]
-        work = Work(self.fits - before, hits)
-        return self._answer(masks, costs, limits, strict, fold_order, rows, work)
+
+        def reached(limits: list[Limit]) -> Bool:
+            pairs = zip(rows, limits, strict=True)
+            return np.array([limit.needed_folds(r.fold_costs, fold_order) for r, limit in pairs])
+
+        cost = costs_of(np.array([row.fold_costs[folds] for row in rows]))
+        cost[np.isnan(cost)] = np.inf
+        needed = reached(limits)
+        # A failure counts only if pruning would have reached it: pruning must not change a result.
+        known = reached(limits_of(incumbents))
+        fold_costs = np.array([row.fold_costs for row in rows])
+        failed = (np.isinf(fold_costs) & known).any(axis=1)
+        censored = ~failed & ~(needed[:, folds].all(axis=1) & (cost <= bounds))
+        is_exact = np.isfinite(cost) & ~failed & ~censored
+        exact = is_exact[:, None]
+        return Evaluations(
+            costs=np.where(is_exact, cost, np.inf),
+            fold_costs=np.where(exact, fold_costs, np.nan),
+            importances=np.where(exact, [row.importance for row in rows], 0.0),
+            used=np.where(exact, masks & [row.used.any(axis=0) for row in rows], masks),
+            censored=censored,
+            failed=failed,
+            needed=needed,
+            exact_shrink=self.exact_shrink,
+            work=Work(self.fits - before, hits),
+            first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
+        )
 
     def _train(self, mask: Bool, key: bytes, fold_order: Int, limit: Limit) -> bool:
         """Train the folds that the mask needs, in order; return whether there were any."""
@@ -141,49 +177,6 @@ class Planted:
         if self.importances:
             piece.importances[fold] = np.abs(self.weights[fold]) * mask
         return piece
-
-    def _answer(
-        self,
-        masks: Bool,
-        limits: Float,
-        rules: list[Limit],
-        strict: list[Limit],
-        fold_order: Int,
-        rows: list[Record],
-        work: Work,
-    ) -> Evaluations:
-        folds = np.sort(fold_order)
-        cost = costs_of(np.array([row.fold_costs[folds] for row in rows]))
-        cost[np.isnan(cost)] = np.inf
-        needed = np.array(
-            [
-                rule.needed_folds(row.fold_costs, fold_order)
-                for row, rule in zip(rows, rules, strict=True)
-            ]
-        )
-        # A failure counts only if pruning would have reached it: pruning must not change a result.
-        reached = np.array(
-            [
-                rule.needed_folds(row.fold_costs, fold_order)
-                for row, rule in zip(rows, strict, strict=True)
-            ]
-        )
-        failed = (np.isinf([row.fold_costs for row in rows]) & reached).any(axis=1)
-        censored = ~failed & ~(needed[:, folds].all(axis=1) & (cost <= limits))
-        is_exact = np.isfinite(cost) & ~failed & ~censored
-        exact = is_exact[:, None]
-        return Evaluations(
-            costs=np.where(is_exact, cost, np.inf),
-            fold_costs=np.where(exact, [row.fold_costs for row in rows], np.nan),
-            importances=np.where(exact, [row.importance for row in rows], 0.0),
-            used=np.where(exact, masks & [row.used.any(axis=0) for row in rows], masks),
-            censored=censored,
-            failed=failed,
-            needed=needed,
-            exact_shrink=self.exact_shrink,
-            work=work,
-            first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
-        )
 
 
 def planted(
@@ -258,6 +251,76 @@ def everything(result: SearchResult) -> str:
     parts += [repr(record.particles.to_dict("list")) for record in result.records]
     parts += [str(result.best_mask.tolist()), repr(result.cost)]
     return "\n".join(parts)
+
+
+@dataclass
+class Step:
+    """The states, the proposal and the evaluations of one epoch."""
+
+    before: Any
+    moved: Any
+    proposal: Proposal
+    answers: Evaluations
+    after: Any
+
+
+def drive(
+    strategy: Strategy, evaluator: Planted, *, seed: int = 0, epochs: int = 6, warm: Any = None
+) -> list[Step]:
+    """Run the protocol of a strategy without the driver, and return its epochs."""
+    hints = hints_for(evaluator.space, warm=warm)
+    state = strategy.start(evaluator.space, hints, np.random.default_rng([seed, 0]))
+    order = np.arange(evaluator.n_folds)
+    steps: list[Step] = []
+    while len(steps) < epochs and not (steps and strategy.finished(state)):
+        rng = np.random.default_rng([seed, len(steps) + 1])
+        moved, proposal = strategy.propose(state, rng)
+        answers = evaluator.evaluate(proposal.masks, proposal.incumbents, order)
+        after = strategy.observe(moved, proposal, answers)
+        steps.append(Step(state, moved, proposal, answers, after))
+        state = after
+    return steps
+
+
+def arrays(thing: Any, path: str = "") -> dict[str, NDArray[Any]]:
+    """Every array in a state, by its path."""
+    if isinstance(thing, np.ndarray):
+        return {path: thing}
+    found: dict[str, NDArray[Any]] = {}
+    if dataclasses.is_dataclass(thing):
+        for field in dataclasses.fields(thing):
+            found |= arrays(getattr(thing, field.name), f"{path}.{field.name}")
+    elif isinstance(thing, (tuple, list)):
+        for number, item in enumerate(thing):
+            found |= arrays(item, f"{path}[{number}]")
+    return found
+
+
+def snapshot(thing: Any) -> dict[str, bytes]:
+    """Copy every array in a state, for a later comparison."""
+    return {path: array.tobytes() for path, array in arrays(thing).items()}
+
+
+def proposed(steps: list[Step]) -> list[bytes]:
+    """Proposed masks of every epoch, as bytes."""
+    return [step.proposal.masks.tobytes() for step in steps]
+
+
+def failed_evaluations_of(proposal: Proposal) -> Evaluations:
+    """Return evaluations in which every fit failed."""
+    n = len(proposal.masks)
+    return Evaluations(
+        costs=np.full(n, np.inf),
+        fold_costs=np.full((n, 3), np.nan),
+        importances=np.zeros(proposal.masks.shape),
+        used=proposal.masks.copy(),
+        censored=np.zeros(n, dtype=bool),
+        failed=np.ones(n, dtype=bool),
+        needed=np.ones((n, 3), dtype=bool),
+        exact_shrink=True,
+        work=Work(),
+        first_error="Traceback (planted)",
+    )
 
 
 def all_masks(space: SearchSpace) -> Iterator[Bool]:

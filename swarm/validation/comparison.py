@@ -17,14 +17,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swarm.arrays import Float
 from swarm.checks import require_package
 from swarm.statistics.resampled import corrected_t
 from swarm.storage.records import round_cost
 from swarm.validation.location import Shift, rank_sum, signed_rank
 from swarm.validation.stability import nogueira
 
-__all__ = ["Comparison", "Friedman", "compare", "critical_difference", "friedman_of_blocks"]
+__all__ = [
+    "Comparison",
+    "Friedman",
+    "compare",
+    "critical_difference",
+    "friedman_of_blocks",
+    "holm",
+]
 
 # Required columns of the cells, and those that are averaged if present.
 _NEEDED = ("dataset", "strategy", "seed", "cost", "size", "evaluations", "distinct")
@@ -150,13 +156,9 @@ def compare(
     means = means.loc[datasets, strategies]
     ranks = means.rank(axis=1).T
     ranks["average"] = ranks.mean(axis=1)
-    pairs = [
-        pair
-        for pair in itertools.combinations(strategies, 2)
-        if reference is None or reference in pair
-    ]
+    pairs = list(itertools.combinations(strategies, 2))
     if reference is not None:
-        pairs = [(reference, b if a == reference else a) for a, b in pairs]
+        pairs = [(reference, other) for other in strategies if other != reference]
     silent: dict[str, str] = {}
     friedman = friedman_of_blocks(means, silent)
     n_seeds = cells["seed"].nunique()
@@ -307,7 +309,8 @@ def _within(
             if resampled is None:
                 shift = rank_sum(costs[a], costs[b], 1 - alpha)
             else:
-                shift = _paired(costs[a] - costs[b], resampled[str(dataset)], 1 - alpha)
+                test = corrected_t(costs[a] - costs[b], *resampled[str(dataset)], 1 - alpha)
+                shift = Shift(test.p, test.mean, test.low, test.high, 0.0)
             rows.append(_row({"dataset": dataset}, (a, b), shift))
         # Each data set is a separate family of tests.
         tables.append(_tested(rows, alpha))
@@ -317,11 +320,6 @@ def _within(
     return pd.concat(tables, ignore_index=True)
 
 
-def _paired(differences: Float, sizes: tuple[float, float], level: float) -> Shift:
-    test = corrected_t(differences, *sizes, level)
-    return Shift(test.p, test.mean, test.low, test.high, 0.0)
-
-
 def _note_if_powerless(
     test: str, sizes: str, smallest: float, n_pairs: int, alpha: float, silent: dict[str, str]
 ) -> None:
@@ -329,10 +327,10 @@ def _note_if_powerless(
     if n_pairs == 0:
         silent[test] = "there is only one strategy, so there is nothing to test"
     elif smallest * n_pairs > alpha:
-        holm = f", {min(1.0, smallest * n_pairs):.2g} after Holm's correction for {n_pairs} pairs"
+        after = f", {min(1.0, smallest * n_pairs):.2g} after Holm's correction for {n_pairs} pairs"
         silent[test] = (
             f"with {sizes} the smallest possible p is {smallest:.2g}"
-            f"{holm if n_pairs > 1 else ''}: "
+            f"{after if n_pairs > 1 else ''}: "
             + (
                 f"no difference, however clear, can be significant at {alpha:g}"
                 if smallest > alpha
@@ -353,13 +351,19 @@ def _row(start: dict[str, Any], pair: tuple[str, str], shift: Shift) -> dict[str
     }
 
 
-def _tested(rows: Sequence[dict[str, Any]], alpha: float) -> pd.DataFrame:
-    """Add Holm-adjusted p-values of one family of tests, and their significance."""
+def holm(p: pd.Series[float], alpha: float = 0.05) -> tuple[pd.Series[float], pd.Series[bool]]:
+    """Adjust the p-values of one family by Holm's procedure, and say which are significant."""
     require_package("statsmodels", "report", "Holm's correction")
     from statsmodels.stats.multitest import multipletests
 
+    significant, adjusted, *_ = multipletests(p.to_numpy(), alpha, method="holm")
+    return pd.Series(adjusted, p.index), pd.Series(significant, p.index)
+
+
+def _tested(rows: Sequence[dict[str, Any]], alpha: float) -> pd.DataFrame:
+    """Add Holm-adjusted p-values of one family of tests, and their significance."""
     if not rows:
         return pd.DataFrame(columns=["first", "second", "shift", "low", "high", "p", "p_holm"])
     table = pd.DataFrame(rows)
-    significant, adjusted, *_ = multipletests(table["p"].to_numpy(), alpha, method="holm")
-    return table.assign(p_holm=adjusted, significant=significant)
+    table["p_holm"], table["significant"] = holm(table["p"], alpha)
+    return table

@@ -1,28 +1,35 @@
-"""The ensemble and its baselines."""
+"""The ensemble and its baselines, and the tables of their metrics and predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from swarm.arrays import AnyArray, Float
 from swarm.problem.space import SearchSpace
+from swarm.validation.answers import EvaluationTarget
+from swarm.validation.judgement import CONTENDERS, Evidence, Guessing
+from swarm.validation.scorer_metrics import MetricDraws
 
-__all__ = ["CONTENDERS", "Contender", "committee_rows", "make_contenders"]
+__all__ = [
+    "CONTENDERS",
+    "Contender",
+    "committee_rows",
+    "figures",
+    "guessing_evidence",
+    "make_contenders",
+    "mean_by_contender",
+    "prediction_table",
+    "selection_evidence",
+]
 
 IntArray = NDArray[np.intp]
-
-# In the order of the table, with their names in the verdict.
-CONTENDERS = {
-    "ensemble": "the ensemble",
-    "best_subset": "the best single subset",
-    "all_features": "all features with one model",
-    "all_features_ensemble": "all features with the same vote",
-    "random_subsets": "random subsets of the same sizes with the same vote",
-}
 
 
 @dataclass(frozen=True)
@@ -153,3 +160,127 @@ def _random(
             mask[rng.choice(free, n_free, replace=False)] = True
             drawn.append(space.subset(mask))
         yield Contender("random_subsets", tuple(drawn), vote)
+
+
+Bounds = Callable[[Float], tuple[float, float]]
+
+
+def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) -> dict[str, Any]:
+    """Return the value of each contender, averaged over its draws."""
+    return {
+        name: np.mean(
+            [v for c, v in zip(contenders, values, strict=True) if c.name == name], axis=0
+        )
+        for name in CONTENDERS
+    }
+
+
+def figures(
+    contenders: Sequence[Contender], measured: Mapping[str, MetricDraws], bounds: Bounds
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the table of metrics and the table of their paired differences.
+
+    Parameters
+    ----------
+    contenders : sequence of Contender
+    measured : mapping of str to list
+        For each metric its value and resamples of each contender, in the same order.
+    bounds : callable
+        Confidence interval of resamples.
+    """
+    n_features = mean_by_contender(contenders, [c.n_features for c in contenders])
+    n_models = {c.name: len(c.subsets) for c in contenders}
+    means = {
+        metric: [mean_by_contender(contenders, each) for each in zip(*drawn, strict=True)]
+        for metric, drawn in measured.items()
+    }
+    rows: list[dict[str, Any]] = []
+    gaps: list[dict[str, Any]] = []
+    for name in CONTENDERS:
+        for metric, (value, draws) in means.items():
+            low, high = bounds(draws[name])
+            figure = {"contender": name, "metric": metric, "value": float(value[name])}
+            sizes = {"n_features": round(n_features[name]), "n_models": n_models[name]}
+            rows.append({**figure, "low": low, "high": high, **sizes})
+            if name == "ensemble":
+                continue
+            own, other = float(value["ensemble"]), float(value[name])
+            gap = Evidence("", metric, own, other, *bounds(draws["ensemble"] - draws[name]))
+            favours = {"better": "ensemble", "worse": name}.get(gap.verdict, "neither")
+            gaps.append(
+                {
+                    "contender": name,
+                    "metric": metric,
+                    "difference": gap.difference,
+                    "low": gap.low,
+                    "high": gap.high,
+                    "favours": favours,
+                }
+            )
+    return pd.DataFrame(rows), pd.DataFrame(gaps)
+
+
+def selection_evidence(
+    contenders: Sequence[Contender], metric: str, drawn: MetricDraws, bounds: Bounds, rows: str
+) -> Evidence:
+    """Compare the best subset with all features, one model each, on the same resamples.
+
+    Parameters
+    ----------
+    contenders, bounds
+        As for :func:`figures`.
+    metric, drawn
+        The first metric, with its values and resamples.
+    rows : str
+        What the metric was computed on.
+    """
+    names = [contender.name for contender in contenders]
+    (own, draws), (other, rival) = (
+        drawn[names.index(name)] for name in ("best_subset", "all_features")
+    )
+    return Evidence(rows, metric, own, other, *bounds(draws - rival))
+
+
+def guessing_evidence(
+    contenders: Sequence[Contender],
+    metric: str,
+    drawn: MetricDraws,
+    guess: tuple[float, Float],
+    bounds: Bounds,
+) -> Guessing:
+    """Compare the contenders that selection is about with a model that ignores the features.
+
+    Parameters
+    ----------
+    contenders, metric, drawn, bounds
+        As for :func:`selection_evidence`.
+    guess : (float, float64 (n_resamples,))
+        Value of the metric of that model, and its resamples.
+    """
+    value, rival = guess
+    beaten = any(
+        Evidence("", metric, own, value, *bounds(draws - rival)).verdict == "better"
+        for contender, (own, draws) in zip(contenders, drawn, strict=True)
+        if contender.name in ("ensemble", "best_subset", "all_features")
+    )
+    return Guessing(metric, value, beaten or math.isnan(bounds(rival)[0]))
+
+
+def prediction_table(
+    contenders: Sequence[Contender],
+    predicted: Sequence[AnyArray],
+    truth: EvaluationTarget,
+    index: pd.Index[Any],
+    labels: Sequence[Any] | None,
+) -> pd.DataFrame:
+    """Return a table of the true target and all predictions; `labels` names multi-label columns."""
+    answers = {"y_true": truth.test}
+    draw = 0
+    for contender, answer in zip(contenders, predicted, strict=True):
+        draw += contender.name == "random_subsets"
+        answers[f"{contender.name}_{draw}" if draw else contender.name] = answer
+    if truth.task != "multilabel":
+        return pd.DataFrame(answers, index=index)
+    named = range(truth.test.shape[1]) if labels is None else labels
+    columns = {f"{name}.{c}": v[:, i] for name, v in answers.items() for i, c in enumerate(named)}
+    return pd.DataFrame(columns, index=index)

@@ -14,12 +14,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
+from joblib import delayed
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
@@ -30,9 +31,9 @@ from swarm.evaluation.fitting import fit_model
 from swarm.problem.model_inputs import rows_for_model, with_accepted_names
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
-from swarm.statistics.lazy_distance import spread_rows
 from swarm.statistics.resampled import corrected_t
-from swarm.validation.answers import Answers
+from swarm.statistics.spearman import spread_rows
+from swarm.validation.answers import Answers, serial_first
 from swarm.validation.contributions import Contributions, contributions
 
 __all__ = [
@@ -58,8 +59,6 @@ _MOST_CLASSES = 15
 _MOST_SCATTERED = 400
 _RESAMPLES, _RESAMPLED_ROWS = 30, 2_000
 _LEVEL, _Z = 0.95, 1.959964
-# Models are trained serially for this long, as starting a worker takes about as long.
-_SERIAL_SECONDS = 3.0
 
 _FINE = ("binary", "multiclass", "regression")
 
@@ -156,15 +155,6 @@ class Diagnostics:
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
-    """A model to train on some columns and rows, and to score on unseen rows."""
-
-    positions: Sequence[int]
-    unseen: Unseen
-    train: Int
-
-
-@dataclass(frozen=True, eq=False)
 class _Scored:
     """A scored model; `error` is the reason why there is none."""
 
@@ -215,21 +205,20 @@ def diagnose(
     if (chosen != ~space.forbidden).any():
         masks["all_features"] = ~space.forbidden
     dropped = _to_drop(problem, chosen, ranked)
-    main = [
-        _Job(space.positions(mask), one, one.train) for mask in masks.values() for one in unseen
-    ]
-    fewer = [
-        _Job(space.positions(mask), one, one.train) for mask in dropped.values() for one in unseen
-    ]
+    folds = [(one, one.train) for one in unseen]
     parts = _parts(problem, unseen[0])
-    learned = [
-        _Job(space.positions(mask), unseen[0], part) for mask in masks.values() for part in parts
+    fewer = [(unseen[0], part) for part in parts]
+    calls = [
+        delayed(_scored)(problem, space.positions(mask), *rows_of_model)
+        for some, splits in ((masks, folds), (dropped, folds), (masks, fewer))
+        for mask in some.values()
+        for rows_of_model in splits
     ]
-    done = _all_scored(problem, [*main, *fewer, *learned], n_jobs)
+    done = serial_first(calls, n_jobs)
     n = len(unseen)
-    own = {name: done[i * n : (i + 1) * n] for i, name in enumerate(masks)}
-    without = done[len(main) : len(main) + len(fewer)]
-    lost = {name: without[i * n : (i + 1) * n] for i, name in enumerate(dropped)}
+    own = {name: list(islice(done, n)) for name in masks}
+    lost = {name: list(islice(done, n)) for name in dropped}
+    learned = {name: list(islice(done, len(parts))) for name in masks}
     found: dict[str, Any] = {}
     skipped: dict[str, str] = {}
     broken = next((one.error for one in own["chosen"] if one.error), "")
@@ -255,7 +244,7 @@ def diagnose(
     if problem.task == "regression":
         attempt("predictions", lambda: _scatter(problem, answers["chosen"], truth))
     attempt("dropped features", lambda: _losses(problem, own["chosen"], lost, unseen))
-    attempt("learning curve", lambda: _learning(problem, own, done[-len(learned) :], parts, unseen))
+    attempt("learning curve", lambda: _learning(problem, own, learned, parts, unseen))
     if problem.task in _FINE:
         attempt("SHAP values", lambda: _explained(problem, chosen, own["chosen"], unseen, positive))
     return Diagnostics(
@@ -263,7 +252,7 @@ def diagnose(
         task=problem.task,
         metric=problem.scoring.metric,
         positive="" if positive is None else str(positive),
-        n_fits=len(done),
+        n_fits=len(calls),
         seconds=perf_counter() - began,
         skipped=skipped,
         **found,
@@ -318,24 +307,13 @@ def _parts(problem: Problem, unseen: Unseen) -> list[Int]:
     return parts
 
 
-def _all_scored(problem: Problem, jobs: Sequence[_Job], n_jobs: int) -> list[_Scored]:
-    done: list[_Scored] = []
-    until = perf_counter() + _SERIAL_SECONDS
-    while len(done) < len(jobs) and (n_jobs == 1 or perf_counter() < until):
-        done.append(_scored(problem, jobs[len(done)]))
-    if len(done) < len(jobs):
-        calls = (delayed(_scored)(problem, job) for job in jobs[len(done) :])
-        done += Parallel(n_jobs=n_jobs)(calls)
-    return done
-
-
-def _scored(problem: Problem, job: _Job) -> _Scored:
-    """Train and score a model; a failure is its reason."""
+def _scored(problem: Problem, positions: Sequence[int], unseen: Unseen, train: Int) -> _Scored:
+    """Train a model on some columns and rows, and score it; a failure is its reason."""
     try:
-        columns = _columns(problem, problem.features, job.positions)
-        model = fit_model(problem, columns, job.positions, job.train)
-        rows = _input(problem, job.unseen, job.positions)
-        cost = problem.scoring.cost(model, rows, job.unseen.target, job.unseen.weight)
+        columns = _columns(problem, problem.features, positions)
+        model = fit_model(problem, columns, positions, train)
+        rows = _input(problem, unseen, positions)
+        cost = problem.scoring.cost(model, rows, unseen.target, unseen.weight)
         answers = _answers(model, rows) if problem.task in _FINE else None
     except Exception as error:
         return _Scored(error=_reason(error))
@@ -554,7 +532,7 @@ def _resampled(problem: Problem, scored: _Scored, unseen: Unseen, draws: Sequenc
 def _learning(
     problem: Problem,
     own: Mapping[str, Sequence[_Scored]],
-    learned: Sequence[_Scored],
+    learned: Mapping[str, Sequence[_Scored]],
     parts: Sequence[Int],
     unseen: Sequence[Unseen],
 ) -> dict[str, Any]:
@@ -562,8 +540,7 @@ def _learning(
         raise InputError(f"fewer than {_LEAST_ROWS} training rows")
     natural = problem.scoring.natural
     rows = []
-    for i, name in enumerate(own):
-        mine = learned[i * len(parts) : (i + 1) * len(parts)]
+    for name, mine in learned.items():
         for start in range(0, len(parts), _DRAWS):
             values = [natural(one.cost) for one in mine[start : start + _DRAWS]]
             known = [value for value in values if np.isfinite(value)]

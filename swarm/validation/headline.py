@@ -14,8 +14,7 @@ from typing import Any
 from swarm.problem.scoring import Scoring
 from swarm.search.confirmation import Confirmation
 from swarm.search.result import SearchResult, listed
-from swarm.validation.evidence import ALL, CHOSEN, Evidence, Verdict, number, signed
-from swarm.validation.judgement import Judgement
+from swarm.validation.judgement import ALL, CHOSEN, Evidence, Judgement, Verdict, number, signed
 from swarm.validation.metrics import display_name
 
 __all__ = ["Headline", "headline"]

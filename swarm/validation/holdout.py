@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
+from joblib import delayed
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
@@ -18,29 +17,25 @@ from swarm.errors import DataError, InputError, nearest
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.threads import one_thread
-from swarm.validation.answers import Answers, answers_of, guess
-from swarm.validation.bootstrap import interval, n_independent
-from swarm.validation.contenders import Contender, committee_rows, make_contenders
-from swarm.validation.evaluation_target import EvaluationTarget
-from swarm.validation.evidence import unseen_rows
-from swarm.validation.judgement import Judgement
-from swarm.validation.metric_tables import (
+from swarm.validation.answers import Answers, EvaluationTarget, answers_of, guess, serial_first
+from swarm.validation.contenders import (
+    Contender,
+    committee_rows,
     figures,
     guessing_evidence,
+    make_contenders,
     mean_by_contender,
     prediction_table,
     selection_evidence,
 )
+from swarm.validation.judgement import Judgement, unseen_rows
 from swarm.validation.metrics import check_metrics, default_metrics
-from swarm.validation.scorer_metrics import check_scorable, measure_metrics
+from swarm.validation.scorer_metrics import check_scorable, interval, measure_metrics, n_independent
 
 __all__ = ["judge", "judged_metrics"]
 
 Target = pd.Series | pd.DataFrame
 CostOf = Callable[[Any, pd.DataFrame, Target], float]
-
-# Contenders are trained serially for this long, as starting a worker takes about as long.
-_SERIAL_SECONDS = 3.0
 
 
 def judge(
@@ -174,6 +169,8 @@ def judge(
         n_random,
         seed,
     )
+    if cost_of is None and scoring is not None and not scoring.reads_answers:
+        cost_of = scoring.cost
     calls = [
         delayed(_answer)(
             model,
@@ -182,30 +179,21 @@ def judge(
             (train[0], train[1], train_weight),
             test,
             truth.pos_label,
-            cost_of
-            or (scoring.cost if scoring is not None and not scoring.reads_answers else None),
+            cost_of,
         )
         for one in contenders
     ]
-    answers: list[tuple[Answers, float | None]] = []
-    until = perf_counter() + _SERIAL_SECONDS
-    while len(answers) < len(calls) and perf_counter() < until:
-        call, arguments, options = calls[len(answers)]
-        answers.append(call(*arguments, **options))
-        on_models(len(contenders[len(answers) - 1].subsets))
-    for answer in Parallel(n_jobs=n_jobs, return_as="generator")(calls[len(answers) :]):
-        answers.append(answer)
-        on_models(len(contenders[len(answers) - 1].subsets))
-    told = [answer for answer, _ in answers]
-    predicted = [answer.predicted for answer in told]
-    own = [cost for _, cost in answers]
-    if cost_of is None and scoring is not None and scoring.reads_answers:
+    told: list[Answers] = []
+    own: list[float | None] = []
+    for contender, (answers, cost) in zip(contenders, serial_first(calls, n_jobs), strict=True):
+        told.append(answers)
+        own.append(cost)
+        on_models(len(contender.subsets))
+    if cost_of is None and scoring is not None:
         positions = np.arange(len(test[0]))[:, None]
-        own = [scoring.cost(answer.estimator(), positions, truth.test) for answer in told]
-    costs: dict[str, float] = {}
-    if None not in own:
-        mean = mean_by_contender(contenders, own)
-        costs = {name: float(cost) for name, cost in mean.items()}
+        own = [scoring.cost(one.estimator(), positions, truth.test) for one in told]
+    known = {} if None in own else mean_by_contender(contenders, own)
+    costs = {name: float(cost) for name, cost in known.items()}
     bootstrap = test_groups, n_resamples, seed
     measured = measure_metrics(told, truth, names, *bootstrap, scoring)
     n_units = n_independent(len(truth.test), test_groups)
@@ -229,7 +217,11 @@ def judge(
         table=table,
         differences=differences,
         predictions=prediction_table(
-            contenders, predicted, truth, test[0].index, getattr(test[1], "columns", None)
+            contenders,
+            [one.predicted for one in told],
+            truth,
+            test[0].index,
+            getattr(test[1], "columns", None),
         ),
         costs=costs,
         cv_cost=cv_cost,

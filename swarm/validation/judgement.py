@@ -1,20 +1,143 @@
-"""Result of an evaluation on test rows: metrics, confidence intervals and a verdict."""
+"""Result of an evaluation on test rows: metrics, confidence intervals, evidence and a verdict."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from swarm.errors import InputError, nearest
-from swarm.validation.contenders import CONTENDERS
-from swarm.validation.evidence import Evidence, Guessing, unseen_rows
-from swarm.validation.metrics import display_name
+from swarm.validation.metrics import LOWER_IS_BETTER, display_name
 
-__all__ = ["Judgement"]
+__all__ = [
+    "ALL",
+    "CHOSEN",
+    "CONTENDERS",
+    "Evidence",
+    "Guessing",
+    "Judgement",
+    "Verdict",
+    "number",
+    "signed",
+    "unseen_rows",
+    "with_interval",
+]
+
+Verdict = Literal["better", "no clear difference", "worse"]
+# In the order of the table, with their names in the verdict.
+CONTENDERS = {
+    "ensemble": "the ensemble",
+    "best_subset": "the best single subset",
+    "all_features": "all features with one model",
+    "all_features_ensemble": "all features with the same vote",
+    "random_subsets": "random subsets of the same sizes with the same vote",
+}
+CHOSEN, ALL = "these features", "all features"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One model of the chosen columns against one model of all of them.
+
+    Attributes
+    ----------
+    rows : str
+        What both were scored on.
+    metric : str
+        Natural name.
+    chosen, everything : float
+        Its values.
+    low, high : float
+        Confidence interval of the difference, chosen minus everything; NaN if there is none.
+    subset : str
+        What the chosen columns are called; `ALL` if they are all.
+    """
+
+    rows: str
+    metric: str
+    chosen: float
+    everything: float
+    low: float
+    high: float
+    subset: str = CHOSEN
+
+    @property
+    def difference(self) -> float:
+        """Chosen minus everything."""
+        return self.chosen - self.everything
+
+    @property
+    def verdict(self) -> Verdict:
+        """Which of the two is better, if the interval excludes 0."""
+        low, high = self.low, self.high
+        if self.metric in LOWER_IS_BETTER:
+            low, high = -high, -low
+        if low > 0:
+            return "better"
+        return "worse" if high < 0 else "no clear difference"
+
+    def sentence(self) -> str:
+        """State both values and their difference; of all features, their value alone."""
+        value = f"{display_name(self.metric)} {number(self.chosen)} with {self.subset}"
+        if self.subset == ALL:
+            return f"On {self.rows}: {value}."
+        text = f"On {self.rows}, one model each: {value}, {number(self.everything)} with all"
+        if math.isnan(self.low):
+            return f"{text}."
+        return f"{text}; difference {self.difference_and_interval()}."
+
+    def difference_and_interval(self) -> str:
+        """Return the difference with its sign and interval."""
+        return with_interval(self.difference, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Guessing:
+    """A model that ignores the features, on the test rows.
+
+    It predicts the most frequent class with the shares of the classes as probabilities, or the
+    mean of the target.
+
+    Attributes
+    ----------
+    metric : str
+        Natural name.
+    value : float
+        Its value.
+    beaten : bool
+        Whether the ensemble, the best subset or all features are significantly better. True if
+        there are no intervals.
+    """
+
+    metric: str
+    value: float
+    beaten: bool
+
+
+def unseen_rows(n_rows: int, n_groups: int | None) -> str:
+    """Name the test rows, with their groups if they have any."""
+    rows = f"{n_rows:,} unseen rows"
+    return rows if n_groups is None else f"{rows} of {n_groups:,} group{'s' * (n_groups != 1)}"
+
+
+def number(value: float) -> str:
+    """Format a metric."""
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def signed(value: float) -> str:
+    """Format a difference with its sign."""
+    return f"{value:+.3f}" if abs(value) < 100 else f"{value:+,.0f}"
+
+
+def with_interval(difference: float, low: float, high: float) -> str:
+    """Format a difference with its sign, and with its interval if it has one."""
+    if math.isnan(low):
+        return signed(difference)
+    return f"{signed(difference)} [{signed(low)}, {signed(high)}]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +248,8 @@ class Judgement:
         return (
             f"On {rows} the ensemble of {models} subset{'s' * (models != 1)}"
             f" ({columns} column{'s' * (columns != 1)} together) scores {display_name(name)} "
-            f"{_number(own['value'])}{_interval(own)} against {_number(other['value'])} for "
-            f"{CONTENDERS[against]}: a difference of {_number(gap['difference'])}"
+            f"{number(own['value'])}{_interval(own)} against {number(other['value'])} for "
+            f"{CONTENDERS[against]}: a difference of {number(gap['difference'])}"
             f"{_interval(gap)}, {rest}."
         )
 
@@ -134,12 +257,6 @@ class Judgement:
         if self.n_groups == 1:
             return "all rows belong to one group"
         return "there is one row" if self.n_rows == 1 else "the metric is undefined on these rows"
-
-    def _selection(self) -> dict[str, Any] | None:
-        if self.selection is None:
-            return None
-        held = {**vars(self.selection), "difference": self.selection.difference}
-        return {key: _plain(value) for key, value in held.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything except the predictions as JSON types, NaN as None."""
@@ -162,6 +279,12 @@ class Judgement:
                 **{k: _plain(row[k]) for k in ("difference", "low", "high")},
                 "favours": row["favours"],
             }
+        selection, guessing = (
+            None if one is None else {key: _plain(value) for key, value in vars(one).items()}
+            for one in (self.selection, self.guessing)
+        )
+        if selection is not None and self.selection is not None:
+            selection["difference"] = _plain(self.selection.difference)
         return {
             "verdict": self.verdict(),
             "task": self.task,
@@ -172,10 +295,8 @@ class Judgement:
             "n_groups": self.n_groups,
             "contenders": contenders,
             "differences_from_ensemble": differences,
-            "best_subset_against_all_features": self._selection(),
-            "guessing": None
-            if self.guessing is None
-            else {key: _plain(value) for key, value in vars(self.guessing).items()},
+            "best_subset_against_all_features": selection,
+            "guessing": guessing,
             "cv_cost": _plain(self.cv_cost),
             "test_cost": _plain(self.costs.get("best_subset")),
             "optimism": _plain(self.optimism),
@@ -200,14 +321,10 @@ def _row(table: pd.DataFrame, contender: str, metric: str) -> Any:
     return table[chosen].iloc[0]
 
 
-def _number(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
-
-
 def _interval(row: Any) -> str:
     if math.isnan(row["low"]):
         return ""
-    return f" [{_number(row['low'])}, {_number(row['high'])}]"
+    return f" [{number(row['low'])}, {number(row['high'])}]"
 
 
 def _plain(value: Any) -> Any:

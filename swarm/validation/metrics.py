@@ -24,12 +24,12 @@ from swarm.problem.scoring import Scoring, scorer_names
 
 __all__ = [
     "LOWER_IS_BETTER",
+    "METRICS",
     "check_metrics",
     "cost_label",
     "default_metrics",
     "display_name",
     "metric_names",
-    "metric_values",
     "natural_name",
     "row_statistics",
     "scorer_of",
@@ -169,25 +169,6 @@ def metric_names() -> list[str]:
     known = {name for known in METRICS.values() for name in known}
     scorers = scorer_names()
     return sorted({*known, *scorers, *map(natural_name, scorers)})
-
-
-def metric_values(name: str, task: str, sums: Float, positive: int) -> Float:
-    """Compute a metric from sums of row statistics.
-
-    Parameters
-    ----------
-    name, task : str
-        The metric, and the task.
-    sums : float64 (..., n_statistics)
-        Weighted sums of :func:`row_statistics` over the rows.
-    positive : int
-        Position of the positive class. Used for binary targets only.
-
-    Returns
-    -------
-    float64 (...)
-    """
-    return METRICS[task][name](sums, positive)
 
 
 def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyArray) -> Float:

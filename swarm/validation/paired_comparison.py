@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from swarm.arrays import AnyArray
-from swarm.validation.answers import Answers
-from swarm.validation.bootstrap import interval, n_independent
-from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name, natural_name
-from swarm.validation.scorer_metrics import measure_metrics
+from swarm.validation.scorer_metrics import interval, measure_metrics, n_independent
 
 __all__ = ["PairedComparison", "duel"]
 

@@ -7,6 +7,7 @@ beside :class:`swarm.SubsetSelector`.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,26 +16,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 from swarm.arrays import Bool
-from swarm.checks import require_package
 from swarm.errors import ConfigError, DataError, EvaluationError, InputError
 from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.problem.target import task_of
 from swarm.statistics.resampled import corrected_t
-from swarm.validation.comparison import Friedman, friedman_of_blocks
-from swarm.validation.fit_count import counted, counts_by_itself
+from swarm.validation.comparison import Friedman, friedman_of_blocks, holm
 from swarm.validation.stability import nogueira
 
 __all__ = [
     "ALL_FEATURES",
+    "FitCount",
     "Selection",
     "SelectorComparison",
     "check_selectors",
     "compare_selectors",
+    "counted",
+    "counts_by_itself",
     "select",
 ]
 
@@ -329,9 +331,6 @@ def _judged(
 def _summary(
     cells: pd.DataFrame, columns: list[Any], reference: str, alpha: float, sizes: Any
 ) -> pd.DataFrame:
-    require_package("statsmodels", "report", "Holm's correction")
-    from statsmodels.stats.multitest import multipletests
-
     scores = cells.pivot(index="resample", columns="selector", values="score")
     ranks = scores.rank(axis=1, ascending=False).mean()
     rows = []
@@ -354,7 +353,101 @@ def _summary(
             row |= {"difference": test.mean, "low": test.low, "high": test.high, "p": test.p}
         rows.append(row)
     table = pd.DataFrame(rows)
-    tested = table["p"].notna()
-    adjusted = multipletests(table.loc[tested, "p"].to_numpy(), alpha, method="holm")[1]
-    table.loc[tested, "p_holm"] = adjusted
+    table["p_holm"] = holm(table["p"].dropna())[0]
     return table.sort_values("rank", kind="stable", ignore_index=True)
+
+
+# Selectors of these modules train no model, unless one is among their parameters.
+_WITHOUT_MODELS = ("sklearn.feature_selection.",)
+
+
+class FitCount:
+    """Number of model fits of a selector, and their wall time.
+
+    Attributes
+    ----------
+    fits : int
+        Fits in this process.
+    seconds : float
+        Their wall time.
+    is_known : bool
+        False if the selector hides its models, or sent one to another process, where fits are
+        not counted.
+    """
+
+    def __init__(self) -> None:
+        self.fits = 0
+        self.seconds = 0.0
+        self.is_known = True
+
+    def __reduce__(self) -> tuple[type[FitCount], tuple[()]]:
+        # A copy in another process counts for nobody.
+        self.is_known = False
+        return FitCount, ()
+
+
+def counted(selector: Any) -> tuple[Any, FitCount]:
+    """Return a clone of a selector whose models count their fits, and the count.
+
+    Each estimator among the parameters of the selector is replaced by one of a subclass of its
+    class, whose ``fit`` counts. Clones of it share the class and therefore the count, and
+    ``isinstance`` still holds. A pipeline counts once, whatever its steps.
+
+    Parameters
+    ----------
+    selector : object
+        With ``fit``. Without ``get_params`` it is used as it is, and the count is not known.
+    """
+    count = FitCount()
+    if not hasattr(selector, "get_params") or isinstance(selector, type):
+        count.is_known = False
+        return selector, count
+    own = clone(selector)
+    if counts_by_itself(own):
+        return own, count
+    models = {name: value for name, value in own.get_params(deep=False).items() if _is_model(value)}
+    for name, model in models.items():
+        own.set_params(**{name: _counting(model, count)})
+    within = f"{type(selector).__module__}."
+    count.is_known = bool(models) or within.startswith(_WITHOUT_MODELS)
+    return own, count
+
+
+def counts_by_itself(selector: Any) -> bool:
+    """Whether the class of a selector has `n_fits_`, as :class:`swarm.SubsetSelector` has.
+
+    It is given its model as it is: a counting one would have no fast path.
+    """
+    return hasattr(type(selector), "n_fits_")
+
+
+def _is_model(value: object) -> bool:
+    return (
+        isinstance(value, BaseEstimator)
+        and callable(getattr(value, "fit", None))
+        and hasattr(value, "predict")
+    )
+
+
+def _counting(model: Any, count: FitCount) -> Any:
+    kind = type(model)
+
+    @functools.wraps(kind.fit)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return kind.fit(self, *args, **kwargs)
+        finally:
+            count.fits += 1
+            count.seconds += time.perf_counter() - started
+
+    body = {
+        "fit": fit,
+        "_fit_count": count,
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+    }
+    made = clone(model)
+    made.__class__ = type(kind.__name__, (kind,), body)
+    return made

@@ -14,7 +14,7 @@ from swarm.errors import StoreError
 from swarm.problem.model_inputs import with_accepted_names
 from tasks.secrets import reason
 
-__all__ = ["is_storable", "serialisation", "write_ensemble"]
+__all__ = ["is_storable", "model_card", "write_ensemble"]
 
 _PLAIN = ("lightgbm.sklearn.LGBMClassifier", "lightgbm.sklearn.LGBMRegressor")
 _STOPPING = (
@@ -32,6 +32,21 @@ TRUSTED_TYPES = (
     "swarm.multilabel.MLkNN",
     *_STOPPING,
 )
+_FORMS = {
+    "lightgbm": (
+        "Every member is in LightGBM's own text format (`member_NNN.txt`). Loading it only parses\n"
+        "numbers and runs no code."
+    ),
+    "skops": (
+        "Every member is in skops format (`member_NNN.skops`). Only the types below are trusted;\n"
+        "a file with any other type is refused when the model is loaded."
+    ),
+    "lightgbm+skops": (
+        "Some members are in LightGBM's own text format (`member_NNN.txt`), the others in skops\n"
+        "format (`member_NNN.skops`). Of the latter only the types below are trusted; a file with\n"
+        "any other type is refused when the model is loaded."
+    ),
+}
 
 
 def is_storable(estimator: Any) -> bool:
@@ -81,10 +96,44 @@ def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[s
     return list(dict.fromkeys(packages))
 
 
-def serialisation(ensemble: Any) -> str:
-    """Return the format of the members: ``lightgbm``, ``skops`` or ``lightgbm+skops``."""
-    forms = {"lightgbm" if _is_plain_lightgbm(model) else "skops" for model in ensemble.models_}
-    return "+".join(sorted(forms))
+def model_card(ensemble: Any, members: list[dict[str, Any]], packages: list[str]) -> str:
+    """Return the card of a written ensemble as Markdown.
+
+    Parameters
+    ----------
+    ensemble : SubsetEnsemble
+        Fitted.
+    members : list of dict
+        As in ``ensemble.json``: ``subset``, ``kind``, and ``trusted`` for skops files.
+    packages : list of str
+        Packages needed to load the model besides MLflow, NumPy and pandas.
+    """
+    form = "+".join(sorted({member["kind"] for member in members}))
+    used = sorted({name for member in members for name in member["subset"]})
+    trusted = sorted({name for member in members for name in member.get("trusted", [])})
+    types = "".join(f"- `{name}`\n" for name in trusted)
+    besides = "\nTypes besides those that skops trusts by default:\n\n" + types if trusted else ""
+    output = "Output: numbers"
+    if hasattr(ensemble, "classes_"):
+        output = (
+            'Output: labels; with `params={"probabilities": True}` the probability of each class'
+        )
+    return f"""# Ensemble of {len(members)} models
+
+Serialisation: {form}. Nothing is pickled.
+
+{_FORMS[form]}
+{besides}
+Subsets, columns, classes and the vote are in `ensemble.json`. The only code that runs is
+`served_model.py` in this folder, which MLflow imports. Anyone who can write to this folder can
+change that code: protect the artifact store like the program itself.
+
+- Each model: `{" ".join(repr(ensemble.estimator).split())}`
+- Vote: {getattr(ensemble, "vote_", ensemble.vote)}
+- {output}
+- Columns needed ({len(used)}): {", ".join(f"`{name}`" for name in used)}
+- Packages: {", ".join(packages)}
+"""
 
 
 def _voting(ensemble: Any) -> dict[str, Any]:
@@ -94,13 +143,12 @@ def _voting(ensemble: Any) -> dict[str, Any]:
         return {"vote": vote, "classes": None, "several": False}
     several = isinstance(found, list)
     classes = [np.asarray(labels) for labels in (found if several else [found])]
-    positive = int(ensemble.positive_)
     return {
         "vote": vote,
         "classes": [_plain(labels, "class") for labels in classes],
         "class_dtype": classes[0].dtype.str,
         "several": several,
-        "positive": positive,
+        "positive": int(ensemble.positive_),
         "probabilities": has_probabilities(ensemble.estimator),
     }
 

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import StoreError
-from tasks.models.card import model_card
-from tasks.models.files import write_ensemble
+from tasks.models.files import model_card, write_ensemble
 from tasks.tracking import Tracking
 from tasks.tracking.names import PARAM_LENGTH, accepted_key, cut
 from tasks.tracking.store import load_mlflow, store_errors
@@ -51,12 +50,6 @@ def log_ensemble(
 
     Parameters
     ----------
-    tracking : Tracking
-        Store of the run.
-    run_id : str
-        Id of the run.
-    ensemble : SubsetEnsemble
-        Fitted.
     example : DataFrame (n_rows, n_features)
         Rows of the training table with all columns and dtypes. The saved model is verified on
         them; the first five become the input example.
@@ -85,7 +78,11 @@ def log_ensemble(
                 tracking.client.get_run(run_id).info.experiment_id,
                 name="ensemble",
                 source_run_id=run_id,
-                params=_params(params or {}),
+                params={
+                    accepted_key(key): cut(value, PARAM_LENGTH)
+                    for key, value in (params or {}).items()
+                    if value is not None
+                },
                 model_type="ensemble",
             )
         folder = Path(held) / "model"
@@ -124,14 +121,6 @@ def register_logged(
     with store_errors(tracking.uri, f"register the model {name!r}"):
         number = _register(tracking, name, model_id, run_id, description)
     return f"models:/{name}/{number}"
-
-
-def _params(params: Mapping[str, object]) -> dict[str, str]:
-    return {
-        accepted_key(key): cut(value, PARAM_LENGTH)
-        for key, value in params.items()
-        if value is not None
-    }
 
 
 def _save(

@@ -1,4 +1,4 @@
-"""Champions: registered model versions with the alias ``champion``, and their history.
+"""Champions: registered model versions with the alias ``champion``, and their features file.
 
 The alias alone decides which version is the champion. Reason and time of a promotion, and the
 version that it replaced, are tags of the version, which are written before the alias is moved.
@@ -6,8 +6,9 @@ version that it replaced, are tags of the version, which are written before the 
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swarm.errors import DataError, InputError
+from swarm.errors import DataError, InputError, StoreError
+from swarm.redaction import cause_without_secrets, redact, secrets_of
+from swarm.storage.features_file import FORMAT, read_published
 from swarm.validation.answers import Answers
-from tasks.refresh.publish import absolute, published_version
+from tasks.files import write_atomically
 from tasks.secrets import expand, reason
 from tasks.table import formerly_named
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
 
-__all__ = ["ALIAS", "Champion", "Champions"]
+__all__ = ["ALIAS", "Champion", "Champions", "publish", "publish_features", "published_version"]
 
 ALIAS = "champion"
 _TAG = "champion."
@@ -35,10 +38,8 @@ class Champion:
 
     Attributes
     ----------
-    name, version : str
-        Name and version in the registry.
-    run_id : str
-        Run that created it.
+    name, version, run_id : str
+        Name and version in the registry, and the run that created it.
     since, why : str
         Time of its promotion, in UTC, and the reason; empty if the alias was set by hand.
     over : str or None
@@ -131,13 +132,10 @@ class Champions:
         before = self.current(name)
         if (None if before is None else before.version) != expected:
             return before
-        published = None if published is None else absolute(published)
+        published = None if published is None else _absolute(published)
         tags = {"since": when, "why": why, "over": expected or "", "published": published or ""}
         with store_errors(self.tracking.uri, f"promote version {version} of {name!r}"):
-            for key, value in tags.items():
-                self._client.set_model_version_tag(name, version, _TAG + key, value)
-            self._client.set_registered_model_alias(name, ALIAS, version)
-        return Champion(name, version, self._run_of(name, version), when, why, expected, published)
+            return self._moved(name, version, tags)
 
     def roll_back(self, name: str, *, to: str | None, when: str) -> tuple[Champion, Champion]:
         """Move the alias back to the previous champion, or to a given version.
@@ -179,17 +177,14 @@ class Champions:
         # Consumers read the location at which the replaced version was published.
         published = now.published or back.published
         tags = {"restored": when, "instead_of": now.version}
-        tags |= {} if published is None else {"published": absolute(published)}
+        tags |= {} if published is None else {"published": _absolute(published)}
         if not back.since:
             # It was never promoted.
             why = f"rolled back from version {now.version}"
             tags |= {"since": when, "why": why, "over": now.version}
         with store_errors(self.tracking.uri, f"roll back {name!r}"):
             self._client.set_model_version_tag(name, now.version, _TAG + "demoted", when)
-            for key, value in tags.items():
-                self._client.set_model_version_tag(name, target, _TAG + key, value)
-            self._client.set_registered_model_alias(name, ALIAS, target)
-            return now, self._champion(self._client.get_model_version(name, target))
+            return now, self._moved(name, target, tags)
 
     def answer(self, champion: Champion) -> dict[str, Any]:
         """Return the ``features.json`` of the run that created a champion."""
@@ -197,9 +192,8 @@ class Champions:
 
     def reference(self, champion: Champion) -> dict[str, Any] | None:
         """Return the summary of its training columns, None for a run of an older version."""
-        if not self.tracking.find_artifact(champion.run_id, "reference.json"):
-            return None
-        return self._json(champion, "reference.json")
+        known = self.tracking.find_artifact(champion.run_id, "reference.json")
+        return self._json(champion, "reference.json") if known else None
 
     def trained_rows(self, champion: Champion) -> bytes | None:
         """Return the record of its training rows, None for a run of an older version."""
@@ -228,14 +222,10 @@ class Champions:
         mlflow = load_mlflow()
         with store_errors(self.tracking.uri, f"load the champion {champion.uri}"):
             version = self._client.get_model_version(champion.name, champion.version)
-            source = str(version.source)
-            if source.startswith("models:/"):
-                identifier = source.removeprefix("models:/")
-                source = str(self._client.get_logged_model(identifier).artifact_location)
-            folder = Path(
-                mlflow.artifacts.download_artifacts(
-                    artifact_uri=source, tracking_uri=self.tracking.uri
-                )
+            logged = self._logged(version)
+            source = str(version.source if logged is None else logged.artifact_location)
+            folder = mlflow.artifacts.download_artifacts(
+                artifact_uri=source, tracking_uri=self.tracking.uri
             )
             model = mlflow.pyfunc.load_model(str(folder))
         schema = model.metadata.get_input_schema()
@@ -263,31 +253,38 @@ class Champions:
         path = self.tracking.download(champion.run_id, name)
         return dict(json.loads(path.read_text(encoding="utf-8")))
 
+    def _moved(self, name: str, version: str, tags: Mapping[str, str]) -> Champion:
+        """Write the history of a version, then make it the champion."""
+        for key, value in tags.items():
+            self._client.set_model_version_tag(name, version, _TAG + key, value)
+        self._client.set_registered_model_alias(name, ALIAS, version)
+        return self._champion(self._client.get_model_version(name, version))
+
     def _champion(self, version: Any) -> Champion:
-        tags = {key: value for key, value in version.tags.items() if key.startswith(_TAG)}
-
         def tag(key: str) -> str:
-            return str(tags.get(_TAG + key, ""))
+            return str(version.tags.get(_TAG + key, ""))
 
+        run_id = version.run_id
+        if not run_id:
+            with store_errors(self.tracking.uri, f"look up the run of {version.name!r}"):
+                version = self._client.get_model_version(version.name, version.version)
+                logged = None if version.run_id else self._logged(version)
+                run_id = version.run_id if logged is None else logged.source_run_id
         return Champion(
             version.name,
             str(version.version),
-            str(version.run_id or self._run_of(version.name, str(version.version))),
+            str(run_id),
             tag("since"),
             tag("why"),
-            tag("over") or None,
-            tag("published") or None,
-            tag("restored") or None,
-            tag("instead_of") or None,
+            *(tag(key) or None for key in ("over", "published", "restored", "instead_of")),
         )
 
-    def _run_of(self, name: str, version: str) -> str:
-        with store_errors(self.tracking.uri, f"look up version {version} of {name!r}"):
-            found = self._client.get_model_version(name, version)
-            source = str(found.source)
-            if found.run_id or not source.startswith("models:/"):
-                return str(found.run_id)
-            return str(self._client.get_logged_model(source.removeprefix("models:/")).source_run_id)
+    def _logged(self, version: Any) -> Any:
+        """Return the logged model that a version was made of, None for one of earlier versions."""
+        source = str(version.source)
+        if not source.startswith("models:/"):
+            return None
+        return self._client.get_logged_model(source.removeprefix("models:/"))
 
     def _or_none(self, look_up: Callable[[], Any]) -> Any:
         from mlflow.exceptions import MlflowException
@@ -298,3 +295,95 @@ class Champions:
             if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                 return None
             raise
+
+
+def publish_features(
+    champions: Champions,
+    champion: Champion,
+    location: str | None,
+    *,
+    only_if_stale: bool = False,
+) -> None:
+    """Publish the features of a champion; with `only_if_stale` unless they are already there."""
+    if location is None:
+        return
+    location = expand(location, "address to publish to")
+    if only_if_stale and published_version(location) == champion.version:
+        return
+    answer = champions.answer(champion)
+    publish(
+        location,
+        {
+            "name": champion.name,
+            "version": champion.version,
+            "model": champion.uri,
+            "run": champion.run_id,
+            "since": champion.since,
+            "why": champion.why,
+            **answer,
+        },
+    )
+
+
+def _absolute(location: str) -> str:
+    """Return a location that is the same from every folder; URLs and ``${VAR}`` are kept."""
+    if "://" in location or "${" in location:
+        return location
+    return str(Path(location).expanduser().absolute())
+
+
+def publish(location: str, content: Mapping[str, Any]) -> None:
+    """Write a features file atomically: readers find the previous file or the new one.
+
+    Parameters
+    ----------
+    location : str
+        Path or fsspec URL.
+    content : mapping
+        Content of the file, with the key ``features``.
+
+    Raises
+    ------
+    StoreError
+        If the file cannot be written; the previous one is kept.
+    """
+    text = json.dumps({"format": FORMAT, **content}, indent=2, ensure_ascii=False) + "\n"
+    try:
+        if "://" in location and not location.startswith("file://"):
+            _publish_remotely(location, text)
+        else:
+            _publish_locally(Path(location.removeprefix("file://")).expanduser(), text)
+    except Exception as error:  # every fsspec backend has its own exceptions
+        secrets = secrets_of(location)
+        raise StoreError(
+            f"cannot publish to {redact(location)!r} ({reason(error, secrets)}); check"
+            " champion.publish"
+        ) from cause_without_secrets(error, secrets)
+
+
+def published_version(location: str) -> str | None:
+    """Return the version of the model whose features are published, None if there is none."""
+    try:
+        return str(read_published(location).get("version"))
+    except DataError:
+        return None
+
+
+def _publish_locally(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text, 0o644)
+
+
+def _publish_remotely(location: str, text: str) -> None:
+    """Write to a temporary object and move it: uploads of some stores are not atomic."""
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem
+
+    store, path = fsspec.core.url_to_fs(location)
+    if isinstance(store, LocalFileSystem):
+        return _publish_locally(Path(path), text)
+    with contextlib.suppress(Exception):
+        store.makedirs(store._parent(path), exist_ok=True)
+    aside = f"{path}.new"
+    store.pipe_file(aside, text.encode())
+    store.mv(aside, path)

@@ -1,29 +1,86 @@
-"""The decision of a refresh and its outputs: record, features file, artifact and event."""
+"""The decision of a refresh: the rows that it rests on, its comparison, and its outputs.
+
+Rows that a champion was trained on are known again in a later table by their hashes.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from swarm.ensemble import plain_target
+from swarm.findings.rows import hash_rows, is_distinguished
 from swarm.problem.problem import Problem
-from swarm.validation.answers import Answers
-from swarm.validation.evaluation_target import EvaluationTarget
+from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.paired_comparison import PairedComparison, duel
 from tasks.prefect_artifacts import show_table
-from tasks.refresh.champion import Champion, Champions
-from tasks.refresh.publish import publish, published_version
-from tasks.secrets import expand
 from tasks.step import step
 from tasks.steps import positive_of
-from tasks.table import Table
+from tasks.table import Table, formerly_named
 from tasks.tracking.run_log import json_file
 
-__all__ = ["announce", "decision_files", "emit_change", "measure", "publish_features"]
+__all__ = [
+    "announce",
+    "decision_files",
+    "emit_change",
+    "find_trained_rows",
+    "measure",
+    "record_of_rows",
+]
+
+
+def record_of_rows(train: Table) -> bytes:
+    """Return the names of the columns and a hash of 32 bits of each row, as a file of NumPy.
+
+    One row in 4,000 is found by mistake among a million others, which does no harm. Where rows are
+    equal by chance, as in a few columns of categories, the file has no hashes.
+    """
+    names = list(map(str, train.features))
+    rows = np.unique(_hashes(train, names))
+    if not is_distinguished(train.features, len(rows)):
+        rows = rows[:0]
+    file = io.BytesIO()
+    np.savez(file, columns=np.array(names, dtype=str), rows=rows)
+    return file.getvalue()
+
+
+def find_trained_rows(record: bytes, table: Table) -> NDArray[np.bool_] | None:
+    """Find the rows of a table that a champion was trained on, or that share a group with one.
+
+    Parameters
+    ----------
+    record : bytes
+        From :func:`record_of_rows`.
+    table : Table
+
+    Returns
+    -------
+    bool (n_rows,) or None
+        None if the table lacks one of the columns by which rows are recognised.
+    """
+    with np.load(io.BytesIO(record)) as stored:
+        names, rows = stored["columns"].tolist(), stored["rows"]
+    table = replace(table, features=formerly_named(table.features, names))
+    if not set(names) <= set(table.features):
+        return None
+    found = np.isin(_hashes(table, names), rows)
+    if table.groups is not None:
+        found = table.groups.isin(table.groups[found]).to_numpy()
+    return found
+
+
+def _hashes(table: Table, names: list[str]) -> NDArray[np.uint32]:
+    """Hash features and target of each row."""
+    target = table.target.to_frame() if isinstance(table.target, pd.Series) else table.target
+    both = pd.concat([table.features[names], target], axis=1)
+    return (hash_rows(both) >> np.uint64(32)).astype(np.uint32)
 
 
 @step("duel")
@@ -44,34 +101,6 @@ def measure(
         replace(one, predicted=plain_target(one.predicted)) for one in (champion, challenger)
     )
     return duel(truth, before, now, metric, groups=groups, **options)
-
-
-def publish_features(
-    champions: Champions,
-    champion: Champion,
-    location: str | None,
-    *,
-    only_if_stale: bool = False,
-) -> None:
-    """Publish the features of a champion; with `only_if_stale` unless they are already there."""
-    if location is None:
-        return
-    location = expand(location, "address to publish to")
-    if only_if_stale and published_version(location) == champion.version:
-        return
-    answer = champions.answer(champion)
-    publish(
-        location,
-        {
-            "name": champion.name,
-            "version": champion.version,
-            "model": champion.uri,
-            "run": champion.run_id,
-            "since": champion.since,
-            "why": champion.why,
-            **answer,
-        },
-    )
 
 
 def decision_files(record: Mapping[str, Any], drift: pd.DataFrame) -> dict[str, bytes]:

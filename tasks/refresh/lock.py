@@ -78,19 +78,23 @@ def _held(
     archive_url: str, name: str, what: str, wait_seconds: float, taken: StoreError
 ) -> Iterator[None]:
     url = sa.make_url(archive_url)
-    if url.get_backend_name() == "postgresql":
-        with _advisory(url, name, what, wait_seconds, taken):
-            yield
-        return
-    held = FileLock(_beside(url, name))
-    try:
-        held.acquire(timeout=wait_seconds, poll_interval=_POLL_SECONDS)
-    except Timeout:
-        raise taken from None
-    try:
+    with contextlib.ExitStack() as held:
+        try:
+            if url.get_backend_name() == "postgresql":
+                _lock_in_database(held, url, name, wait_seconds, taken)
+            else:
+                lock = FileLock(_beside(url, name))
+                held.enter_context(lock.acquire(timeout=wait_seconds, poll_interval=_POLL_SECONDS))
+        except Timeout:
+            raise taken from None
+        except sa.exc.DBAPIError as error:
+            address = url.render_as_string(hide_password=False)
+            why = reason(error.orig or error, secrets_of(address))
+            raise StoreError(
+                f"cannot lock {what} in {redact(address)}: {why}; check the database"
+            ) from None
+        # Outside the try block, as errors of the caller are not errors of the lock.
         yield
-    finally:
-        held.release()
 
 
 def _beside(url: sa.URL, name: str) -> Path:
@@ -104,29 +108,18 @@ def _beside(url: sa.URL, name: str) -> Path:
     return archive.with_name(f"{archive.name}.{safe}.lock")
 
 
-@contextmanager
-def _advisory(
-    url: sa.URL, name: str, what: str, wait_seconds: float, taken: StoreError
-) -> Iterator[None]:
+def _lock_in_database(
+    held: contextlib.ExitStack, url: sa.URL, name: str, wait_seconds: float, taken: StoreError
+) -> None:
     # The key of an advisory lock is a signed 64-bit integer.
     digest = hashlib.sha256(f"swarm-champion:{name}".encode()).digest()
     key = int.from_bytes(digest[:8], "big", signed=True)
     engine = open_engine(url, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
     try_lock = sa.text("select pg_try_advisory_lock(:key)")
     deadline = time.monotonic() + wait_seconds
-    with contextlib.ExitStack() as held:
-        held.callback(engine.dispose)
-        try:
-            connection = held.enter_context(engine.connect())
-            while not connection.execute(try_lock, {"key": key}).scalar_one():
-                if time.monotonic() >= deadline:
-                    raise taken
-                time.sleep(_POLL_SECONDS)
-        except sa.exc.DBAPIError as error:
-            address = url.render_as_string(hide_password=False)
-            why = reason(error.orig or error, secrets_of(address))
-            raise StoreError(
-                f"cannot lock {what} in {redact(address)}: {why}; check the database"
-            ) from None
-        # Outside the try block, as errors of the caller are not errors of the lock.
-        yield
+    held.callback(engine.dispose)
+    connection = held.enter_context(engine.connect())
+    while not connection.execute(try_lock, {"key": key}).scalar_one():
+        if time.monotonic() >= deadline:
+            raise taken
+        time.sleep(_POLL_SECONDS)

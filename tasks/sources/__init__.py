@@ -1,24 +1,31 @@
 """Data sources: `fetch` reads a table from any source and validates it.
 
-To add a source, write a module with a function that returns a :class:`~tasks.sources._raw.Raw`,
-and add a line in `_TAKES` and a branch in `_read`.
+To add a source, write a function that returns a :class:`~tasks.sources._raw.Raw`, and add a line in
+`_SOURCES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from swarm.errors import DataError, nearest
 from tasks.sources._assemble import assemble
+from tasks.sources._file import newest, read_file
 from tasks.sources._raw import Raw, name_list, release_arrow_memory
-from tasks.sources._snapshot import newest
+from tasks.sources._repositories import read_bundled, read_uci
+from tasks.sources._sql import read_sql
 from tasks.table import Table
 
 __all__ = ["fetch", "newest", "read_raw"]
 
-# The arguments of each source.
-_TAKES = {"bundled": ("name",), "file": ("path",), "sql": ("url", "query"), "uci": ("name", "id")}
+# How each source is read, and its arguments.
+_SOURCES: dict[str, tuple[Callable[..., Raw], tuple[str, ...]]] = {
+    "bundled": (read_bundled, ("name",)),
+    "file": (read_file, ("path",)),
+    "sql": (read_sql, ("url", "query")),
+    "uci": (read_uci, ("name", "id")),
+}
 
 
 def fetch(
@@ -52,10 +59,8 @@ def fetch(
     target
         Column to predict, or a list of 0/1 columns for multi-label. None means the
         source's own target, which ``bundled`` and ``uci`` have.
-    name
-        Name of a data set of scikit-learn or UCI.
-    id
-        Id of a UCI data set.
+    name, id
+        Name of a data set of scikit-learn or UCI, or id of one of UCI.
     path
         Local path or fsspec URL of a CSV (``.csv``, ``.csv.gz``) or Parquet (``.parquet``,
         ``.pq``) file. With ``{date:%Y-%m-%d}`` in the file name the newest file is read. ``~``
@@ -71,10 +76,10 @@ def fetch(
         Columns for the roles of :class:`~tasks.table.Table`; they are never features.
     horizon
         Column with the duration after which the target of a row is known, see
-        :func:`tasks.sources._checks.label_end_of`; never a feature.
+        :func:`tasks.sources._assemble._label_end_of`; never a feature.
     dates
         Columns of dates with their formats, None for ISO 8601; features among them are replaced by
-        their parts, see :func:`tasks.sources._dates.date_parts`.
+        their parts, see :func:`tasks.sources._assemble._date_parts`.
     csv
         How a CSV file is written, see :func:`tasks.sources._file.read_file`.
     on_missing_target
@@ -96,14 +101,7 @@ def fetch(
         target=target,
         drop=name_list(drop),
         categorical=name_list(categorical),
-        roles={
-            "group": group,
-            "time": time,
-            "weight": weight,
-            "part": part,
-            "fold": fold,
-            "horizon": horizon,
-        },
+        roles=dict(group=group, time=time, weight=weight, part=part, fold=fold, horizon=horizon),
         dates=dates or {},
         on_missing_target=on_missing_target,
     )
@@ -115,38 +113,23 @@ def fetch(
 def read_raw(source: str, *, csv: Mapping[str, Any] | None = None, **given: Any) -> Raw:
     """Read a table as it is, before columns have roles; see :func:`fetch`."""
     _check_arguments(source, given)
-    return _read(source, given, csv or {})
+    read, taken = _SOURCES[source]
+    style = (csv or {}) if source == "file" else {}
+    return read(**{key: given[key] for key in taken}, **style)
 
 
 def _check_arguments(source: str, given: dict[str, Any]) -> None:
-    if source not in _TAKES:
-        known = ", ".join(_TAKES)
-        raise DataError(f"unknown source {source!r} ({known}){nearest(source, _TAKES)}")
+    if source not in _SOURCES:
+        known = ", ".join(_SOURCES)
+        raise DataError(f"unknown source {source!r} ({known}){nearest(source, _SOURCES)}")
+    taken = _SOURCES[source][1]
     for key, value in given.items():
-        if value is not None and key not in _TAKES[source]:
+        if value is not None and key not in taken:
             raise DataError(f"source {source!r} does not take {key!r}, got {value!r}; remove it")
     if source == "uci":
         if (given["name"] is None) == (given["id"] is None):
             raise DataError("source 'uci' needs either a 'name' or an 'id'; give one of the two")
         return
-    for key in _TAKES[source]:
+    for key in taken:
         if not given[key]:
             raise DataError(f"source {source!r} needs {key!r}; set it")
-
-
-def _read(source: str, given: dict[str, Any], csv: Mapping[str, Any]) -> Raw:
-    if source == "bundled":
-        from tasks.sources._bundled import read_bundled
-
-        return read_bundled(given["name"])
-    if source == "file":
-        from tasks.sources._file import read_file
-
-        return read_file(given["path"], **csv)
-    if source == "uci":
-        from tasks.sources._uci import read_uci
-
-        return read_uci(name=given["name"], id=given["id"])
-    from tasks.sources._sql import read_sql
-
-    return read_sql(given["url"], given["query"])

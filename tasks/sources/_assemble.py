@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
+from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from swarm.errors import DataError
-from tasks.sources._checks import (
-    check_cells,
-    check_complete,
-    check_features,
-    check_target,
-    label_end_of,
-    part_of,
-    time_of,
-    weight_of,
-)
-from tasks.sources._dates import date_parts, parsed_dates, sorted_dates
+from swarm.findings.columns import date_format, is_sorted, is_text
 from tasks.sources._raw import Raw, labelled_rows, name_list, repeated, some, unknown_column
 from tasks.table import Table
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "check_features", "parsed_dates"]
+
+# Share of the rows; more classes have too few rows each to be learned.
+_MOST_CLASSES = 0.5
+_HOURS = ("%H", "%I", "%c", "%X")
 
 
 def assemble(
@@ -34,12 +30,9 @@ def assemble(
     dates: Mapping[str, str | None] | None = None,
     on_missing_target: str = "stop",
 ) -> Table:
-    """Build the validated table.
+    """Build the validated table; see :func:`tasks.sources.fetch`.
 
     `roles` maps group, time, weight, part, fold and horizon to columns.
-
-    `dates` maps columns of dates to their formats, and `on_missing_target` says whether rows
-    without a target ``"stop"`` it or are left out (``"drop"``).
     """
     formats = dates or {}
     frame = raw.frame.reset_index(drop=True)
@@ -62,7 +55,7 @@ def assemble(
         if role not in ("target", "categorical", "date") and name in targets:
             raise DataError(f"column {name!r} is both the target and {role!r}; choose one")
         if role != "drop":
-            check_cells(role, frame[name])
+            _check_cells(role, frame[name])
 
     n_read = len(frame)
     if on_missing_target == "drop":
@@ -74,7 +67,7 @@ def assemble(
     parsed = {name: parsed_dates(frame[name], form) for name, form in formats.items()}
     frame = frame.assign(**parsed) if parsed else frame
     chosen = frame[targets] if len(targets) > 1 else frame[targets[0]]
-    answer = check_target(chosen, raw)
+    answer = _check_target(chosen, raw)
     apart = {*targets, *taken.values(), *drop, *raw.aside}
     names = [name for name in frame.columns if name not in apart]
     if not names:
@@ -85,10 +78,10 @@ def assemble(
         raise DataError(
             f"column {list(frame.columns).index('') + 1} of {raw.source!r} has no name; give it one"
         )
-    parts = date_parts({n: parsed[n] for n in names if n in parsed}, formats)
+    parts = _date_parts({n: parsed[n] for n in names if n in parsed}, formats)
     names = [name for name in names if name not in parsed]
-    taken_twice = [name for name in parts.columns if name in set(frame.columns)]
-    if taken_twice:
+    taken_twice = parts.columns[parts.columns.isin(frame.columns)]
+    if len(taken_twice):
         raise DataError(
             f"{raw.source!r} has a column {taken_twice[0]!r}, the name of a part of a date; "
             "rename one of them, or leave the date out of data.dates"
@@ -108,13 +101,13 @@ def assemble(
     time, weight, part = (column(role) for role in ("time", "weight", "part"))
     groups = column("group")
     if groups is not None:
-        check_complete("group", groups)
+        _check_complete("group", groups)
     horizon = column("horizon")
     if horizon is not None and time is None:
         raise DataError(
             f"horizon column {horizon.name!r} needs the times of the rows; name a time column"
         )
-    moments = None if time is None else time_of(time)
+    moments = None if time is None else _time_of(time)
     return Table(
         name=raw.name,
         source=raw.source,
@@ -122,13 +115,13 @@ def assemble(
         target=answer,
         groups=groups,
         time=moments,
-        weight=None if weight is None else weight_of(weight),
-        part=None if part is None else part_of(part),
+        weight=None if weight is None else _weight_of(weight),
+        part=None if part is None else _part_of(part),
         fold=column("fold"),
-        label_end=None if horizon is None or moments is None else label_end_of(horizon, moments),
+        label_end=None if horizon is None or moments is None else _label_end_of(horizon, moments),
         n_unlabelled=n_read - len(frame),
-        in_order_of=sorted_dates(frame, formats) if time is None else None,
-        derived=tuple(name for name in features.columns if name not in set(frame.columns)),
+        in_order_of=_sorted_dates(frame, formats) if time is None else None,
+        derived=tuple(features.columns[~features.columns.isin(frame.columns)]),
     )
 
 
@@ -139,3 +132,225 @@ def _targets(raw: Raw, target: str | Sequence[str] | None) -> list[str]:
     if twice := repeated(names):
         raise DataError(f"target column {some(twice)} is given twice; name it once")
     return names
+
+
+def _check_cells(role: str, column: pd.Series) -> None:
+    """Refuse a column with several values per cell, such as lists in a Parquet file."""
+    if column.dtype != object:
+        return
+    for row, value in enumerate(column.tolist()):
+        if isinstance(value, (list, tuple, dict, set, np.ndarray)):
+            shown = str(value).replace("\n", " ")
+            shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
+            raise DataError(
+                f"{role} column {column.name!r} has several values in one cell ({shown} in row "
+                f"{row}); use one value per row, or drop the column"
+            )
+
+
+def _check_complete(role: str, column: pd.Series) -> None:
+    """Refuse missing values."""
+    if gaps := int(column.isna().sum()):
+        raise DataError(
+            f"{role} column {column.name!r} is missing in {gaps} rows; fill or drop them first"
+        )
+
+
+def _check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.DataFrame:
+    """Refuse a target that cannot be learned; cast multi-label columns to int."""
+    labels = target.to_frame() if isinstance(target, pd.Series) else target
+    for name, label in labels.items():
+        if gaps := int(label.isna().sum()):
+            raise DataError(
+                f"target {name!r} is missing in {gaps} of {len(label)} rows; "
+                "fill them, or set data.on_missing_target to drop"
+            )
+        if infinite := _infinite(label):
+            raise DataError(f"target {name!r} has {infinite} infinite values; replace or drop them")
+        n_values = label.nunique()
+        if n_values < 2:
+            value = label.tolist()[0]
+            raise DataError(
+                f"target {name!r} is constant ({value!r} in every row); choose another target"
+            )
+        if is_text(label) and n_values > 2 and n_values > _MOST_CLASSES * len(label):
+            raise DataError(
+                f"target {name!r} has {n_values:,} different texts in {len(label):,} rows: an "
+                "identifier, not classes; choose another target"
+            )
+    if isinstance(target, pd.Series):
+        return target
+    other = [str(name) for name, label in labels.items() if not label.isin([0, 1]).all()]
+    if other:
+        raise DataError(
+            f"{raw.source!r} has several targets ({some(labels.columns)}) but {some(other)} "
+            "is not 0/1 as required of labels; set 'target' to one column"
+        )
+    return labels.astype("int64")
+
+
+def check_features(features: pd.DataFrame) -> None:
+    """Refuse columns without any value, and infinite values."""
+    without = features.isna().all()
+    empty = list(without.index[without.to_numpy()])
+    if empty:
+        raise DataError(f"feature {some(empty)} has no value in any row; drop it")
+    # All at once: column by column takes seconds for 20,000 columns.
+    plain = [isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in features.dtypes]
+    infinite = np.isinf(features.loc[:, plain]).sum().to_dict()
+    for name, extension in features.dtypes[[not p for p in plain]].items():
+        if not isinstance(extension, np.dtype):
+            infinite[name] = _infinite(features[name])
+    bad = [str(name) for name, count in infinite.items() if count]
+    if bad:
+        raise DataError(
+            f"feature {some(bad)} has infinite values ({sum(infinite.values())} in all); "
+            "replace or drop them"
+        )
+
+
+def _weight_of(column: pd.Series) -> pd.Series:
+    """Return the sample weights as float."""
+    if not is_numeric_dtype(column):
+        raise DataError(f"weight column {column.name!r} is not numeric; choose another")
+    weight = pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan), name=column.name)
+    for what, wrong in (
+        ("missing", weight.isna()),
+        ("negative", weight < 0),
+        ("infinite", np.isinf(weight)),
+    ):
+        if wrong.any():
+            raise DataError(
+                f"weight column {column.name!r} is {what} in {int(wrong.sum())} rows; "
+                "weights must be finite and >= 0"
+            )
+    if not weight.any():
+        raise DataError(f"weight column {column.name!r} is 0 in every row; choose another")
+    return weight
+
+
+def _time_of(column: pd.Series) -> pd.Series:
+    """Return numbers or timestamps; text must be ISO 8601, so that its order is that of time."""
+    _check_complete("time", column)
+    if is_numeric_dtype(column) or is_datetime64_any_dtype(column):
+        return column
+    try:
+        return pd.to_datetime(column, format="ISO8601", utc=True)
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"time column {column.name!r} has values such as {column.tolist()[0]!r}; "
+            "use numbers or ISO dates like 2024-01-31"
+        ) from error
+
+
+def _label_end_of(horizon: pd.Series, time: pd.Series) -> pd.Series:
+    """Return the time at which each label is known: the time of its row and a duration.
+
+    For times that are numbers, durations are numbers in their unit; for dates numbers of days,
+    timedeltas, or texts such as ``36h``.
+    """
+    name = horizon.name
+    _check_complete("horizon", horizon)
+    dated = is_datetime64_any_dtype(time)
+    plain = is_numeric_dtype(horizon)
+    if not dated and not plain:
+        raise DataError(
+            f"horizon column {name!r} is not numeric, but the time column {time.name!r} is; give "
+            "both in the same unit"
+        )
+    try:
+        spans = pd.to_timedelta(horizon, unit="D" if plain else None) if dated else horizon
+        ends = time + spans
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(
+            f"horizon column {name!r} has values such as {horizon.tolist()[0]!r} that are no "
+            "durations; use numbers of days, or texts such as 36h"
+        ) from error
+    if (ends < time).any() or ends.isna().any() or _infinite(horizon):
+        value = horizon[(ends < time) | ends.isna()].tolist() or [np.inf]
+        raise DataError(
+            f"horizon column {name!r} has the value {value[0]!r}; durations must be finite and >= 0"
+        )
+    return pd.Series(ends, name=name)
+
+
+def _part_of(column: pd.Series) -> pd.Series:
+    """Refuse values other than train and test."""
+    wrong = column[~column.isin(["train", "test"])]
+    if len(wrong):
+        raise DataError(
+            f"part column {column.name!r} has {wrong.tolist()[0]!r} in {len(wrong)} rows; "
+            "it must hold 'train' or 'test'"
+        )
+    return column.astype(str)
+
+
+def _infinite(column: pd.Series) -> int:
+    """Count the infinite values of a numeric column."""
+    if not is_numeric_dtype(column):
+        return 0
+    return int(np.isinf(column.to_numpy(dtype=np.float64, na_value=np.nan)).sum())
+
+
+def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:
+    """Return a column as timestamps; missing values stay missing.
+
+    Parameters
+    ----------
+    column
+        Text, or timestamps already.
+    form
+        As in :meth:`datetime.strptime`; None for ISO 8601.
+
+    Raises
+    ------
+    DataError
+        If a value has another form.
+    """
+    if is_datetime64_any_dtype(column):
+        return column
+    text = column.astype("string")
+    found = pd.to_datetime(text, format=form or "ISO8601", errors="coerce")
+    wrong = text[found.isna() & text.notna()]
+    if len(wrong):
+        raise DataError(
+            f"date column {column.name!r} has {wrong.tolist()[0]!r} in {len(wrong)} rows, which is "
+            f"not of the form {form or 'ISO 8601'}; correct its format in data.dates"
+        )
+    return pd.Series(found, index=column.index, name=column.name)
+
+
+def _sorted_dates(frame: pd.DataFrame, formats: Mapping[str, str | None]) -> str | None:
+    """Return the first column of dates by which the rows are sorted, whatever its role.
+
+    `formats` are those of the columns that are known to be dates, None for ISO 8601.
+    """
+    # Of a wide table, most columns are numbers.
+    plain = [isinstance(dtype, np.dtype) and dtype.kind in "biufc" for dtype in frame.dtypes]
+    for name, column in frame.loc[:, [not p for p in plain]].items():
+        moments = column
+        if not is_datetime64_any_dtype(column):
+            form = formats.get(str(name)) or date_format(column)
+            if form is None:
+                continue
+            moments = pd.to_datetime(column, format=form, errors="coerce")
+        if is_sorted(moments):
+            return str(name)
+    return None
+
+
+def _date_parts(dates: Mapping[str, pd.Series], formats: Mapping[str, str | None]) -> pd.DataFrame:
+    """Return year, month, day and weekday of each column, and the hour if its format has one.
+
+    Numbers, from 0 for Monday for the weekday; missing where the date is missing.
+    """
+    parts: dict[str, pd.Series] = {}
+    attributes = {"weekday": "day_of_week"}
+    for name, column in dates.items():
+        wanted = ["year", "month", "day", "weekday"]
+        if any(mark in (formats[name] or "") for mark in _HOURS):
+            wanted.append("hour")
+        for part in wanted:
+            values = getattr(column.dt, attributes.get(part, part))
+            parts[f"{name}_{part}"] = values.astype(np.float64 if column.isna().any() else np.int64)
+    return pd.DataFrame(parts)

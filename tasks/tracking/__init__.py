@@ -4,7 +4,6 @@
 `client`          connection to a tracking store; runs are written and read by id
 `store`           addresses without secrets, connection timeout, errors in one sentence
 `run_log`         the log of one run; every flow writes through it
-`comparison`      the child runs of a comparison, one per search
 `outbox`          the in-memory queue of messages, and the thread that sends them
 `writes`          idempotent calls of the MLflow client
 `system_metrics`  use of the machine while a run goes on

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlparse, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
-from swarm.errors import InputError, StoreError
+from swarm.errors import InputError, StoreError, check_known
 from tasks.secrets import expand
 from tasks.tracking.store import (
     alone,
@@ -27,14 +27,9 @@ from tasks.tracking.store import (
     store_errors,
     within,
 )
-from tasks.tracking.writes import create_run, end_run, log_file, log_params, reopen_run
-
-if TYPE_CHECKING:
-    import pandas as pd
+from tasks.tracking.writes import create_run, end_run, reopen_run
 
 __all__ = ["RunRecord", "Tracking", "models_page", "open_tracking", "runs_page"]
-
-STATUSES = ("FINISHED", "FAILED", "KILLED")
 
 # Creating the tables of a database server takes seconds; other processes wait meanwhile.
 _MAKING_SECONDS = 120.0
@@ -53,7 +48,6 @@ _COLUMNS = (
     "tags.`strategy`",
     "tags.`seed`",
 )
-_VIEW = {"orderByKey": "attributes.start_time", "orderByAsc": False}
 _VIEW_NAME = "swarm"
 # Otherwise a browser that is new to MLflow shows its pages for agents.
 _WORKFLOW = "workflowType=machine_learning"
@@ -71,8 +65,6 @@ def open_tracking(
     uri : str
         SQLite file ``sqlite:///...`` (created with its folder), database, or tracking server;
         ``${NAME}`` is replaced by an environment variable.
-    experiment : str
-        Name of the experiment.
     artifacts : str or Path, optional
         Folder or URI of the artifacts of a new experiment. Default: ``artifacts`` beside an
         SQLite file, ``mlruns/artifacts`` for another database, the default of a server.
@@ -181,7 +173,8 @@ def models_page(experiment_id: str) -> str:
 
 
 def _tags() -> dict[str, str]:
-    view = json.dumps({**_VIEW, "selectedColumns": list(_COLUMNS)})
+    order = {"orderByKey": "attributes.start_time", "orderByAsc": False}
+    view = json.dumps({**order, "selectedColumns": list(_COLUMNS)})
     return {**_KIND, f"mlflow.sharedViewState.{_VIEW_NAME}": view}
 
 
@@ -247,6 +240,13 @@ class Tracking:
         inside = f"/experiments/{self.experiment_id}/runs/{run_id}"
         return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + "/", "", inside))
 
+    def of_experiment(self, name: str) -> Tracking:
+        """Return another experiment of the store; InputError if there is none of this name."""
+        with store_errors(self.uri, "list the experiments"):
+            ids = {found.name: found.experiment_id for found in self.client.search_experiments()}
+        check_known("experiment", name, ids, InputError)
+        return replace(self, experiment=name, experiment_id=ids[name])
+
     def require_writable(self) -> None:
         """Verify that a local artifact folder of the experiment is writable.
 
@@ -265,17 +265,8 @@ class Tracking:
                 "make it a folder that can be written, or set tracking.experiment to a new name",
             )
 
-    def start_run(
-        self,
-        name: str,
-        params: Mapping[str, object],
-        tags: Mapping[str, str],
-        description: str | None = None,
-    ) -> str:
-        """Create a running run and return its id.
-
-        Parameters are flat; long values are truncated to MLflow's limit. Tags may include MLflow's
-        own, such as ``mlflow.user``. The description is at the top of the run's page.
+    def start_run(self, name: str, tags: Mapping[str, str], description: str | None = None) -> str:
+        """Create a running run and return its id; the description is at the top of its page.
 
         Raises
         ------
@@ -283,21 +274,7 @@ class Tracking:
             If the store does not accept the run.
         """
         with store_errors(self.uri, f"start the run {name!r}"):
-            run_id = create_run(
-                self.client, self.experiment_id, name, tags, description=description
-            )
-        self.log_params(run_id, params)
-        return run_id
-
-    def log_params(self, run_id: str, params: Mapping[str, object]) -> None:
-        """Log flat parameters; null is left out, long values are truncated to MLflow's limit."""
-        with store_errors(self.uri, "log parameters"):
-            log_params(self.client, run_id, params)
-
-    def log_file(self, run_id: str, path: str, data: bytes) -> None:
-        """Write an artifact and wait until it is stored."""
-        with store_errors(self.uri, f"write the artifact {path!r}"):
-            log_file(self.client, run_id, path, data)
+            return create_run(self.client, self.experiment_id, name, tags, description=description)
 
     def resume_run(self, run_id: str) -> None:
         """Set a run to running again and remove its error.
@@ -313,8 +290,6 @@ class Tracking:
 
     def finish(self, run_id: str, status: str = "FINISHED", error: str | None = None) -> None:
         """End a run as ``FINISHED``, ``FAILED`` or ``KILLED``."""
-        if status not in STATUSES:
-            raise ValueError(f"status must be one of {', '.join(STATUSES)}, got {status!r}")
         with store_errors(self.uri, f"finish the run {run_id}"):
             end_run(self.client, run_id, status, error)
 
@@ -380,30 +355,6 @@ class Tracking:
             return Path(url2pathname(root.path)) / path
         with store_errors(self.uri, f"fetch the artifact {path!r}"):
             return Path(self.client.download_artifacts(run_id, path))
-
-    def log_dataset(
-        self, run_id: str, frame: pd.DataFrame, name: str, source: str, context: str
-    ) -> tuple[str, str]:
-        """Attach a table to a run, see :func:`tasks.tracking.dataset.dataset_input`.
-
-        A table that the run has already is not attached again. Metrics refer to it by the name
-        and the digest that are returned.
-        """
-        from mlflow.exceptions import MlflowException
-
-        # Imported here, as it needs pandas, which would slow down `swarm --help`.
-        from tasks.tracking.dataset import dataset_input
-
-        entry = dataset_input(frame, name, source, context)
-        with store_errors(self.uri, f"log the data set {name!r}"):
-            try:
-                self.client.log_inputs(run_id, datasets=[entry])
-            except MlflowException as error:
-                # Another run has added the same table since MLflow looked for it.
-                if not any(told in str(error) for told in ("IntegrityError", "UniqueViolation")):
-                    raise
-                self.client.log_inputs(run_id, datasets=[entry])
-        return entry.dataset.name, entry.dataset.digest
 
     def _found(self, run_id: str) -> Any:
         from mlflow.exceptions import MlflowException

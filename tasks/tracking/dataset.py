@@ -9,12 +9,37 @@ from typing import Any
 
 import pandas as pd
 
-from tasks.tracking.store import redact
+from tasks.table import Table
+from tasks.tracking.client import Tracking
+from tasks.tracking.store import redact, store_errors
 
-__all__ = ["dataset_input"]
+__all__ = ["dataset_input", "log_dataset"]
 
 SCHEMA_LENGTH = 1_048_575
 _FIRST_ROWS = 1000
+
+
+def log_dataset(
+    tracking: Tracking, run_id: str, table: Table, name: str, context: str
+) -> tuple[str, str]:
+    """Attach a table to a run, unless the run has it already.
+
+    Metrics refer to it by the name and the digest that are returned.
+    """
+    from mlflow.exceptions import MlflowException
+
+    labels = table.target.to_frame() if isinstance(table.target, pd.Series) else table.target
+    frame = pd.concat([table.features, labels], axis=1)
+    entry = dataset_input(frame, name, table.source, context)
+    with store_errors(tracking.uri, f"log the data set {name!r}"):
+        try:
+            tracking.client.log_inputs(run_id, datasets=[entry])
+        except MlflowException as error:
+            # Another run has added the same table since MLflow looked for it.
+            if not any(told in str(error) for told in ("IntegrityError", "UniqueViolation")):
+                raise
+            tracking.client.log_inputs(run_id, datasets=[entry])
+    return entry.dataset.name, entry.dataset.digest
 
 
 def dataset_input(frame: pd.DataFrame, name: str, source: str, context: str) -> Any:

@@ -23,9 +23,10 @@ from swarm.search.history import EpochRecord
 from tasks.flow_run import flow_run_tags, log_line
 from tasks.table import Table
 from tasks.tracking.client import RunRecord, Tracking
+from tasks.tracking.dataset import log_dataset
 from tasks.tracking.names import PARAM_LENGTH, accepted_key, cut, metric_key
 from tasks.tracking.outbox import Outbox, Send, UnsendableMessage
-from tasks.tracking.store import within
+from tasks.tracking.store import store_errors, within
 from tasks.tracking.system_metrics import SystemMetrics
 from tasks.tracking.writes import (
     create_run,
@@ -57,15 +58,14 @@ class RunLog:
 
     Attributes
     ----------
-    tracking : Tracking
     run_id : str
-        Id of the run; empty until a queued child run is created.
+        Empty until a queued child run is created.
     tags : mapping of str to str
-        Problem, strategy and versions of the run, see :func:`describe_run`.
+        See :func:`describe_run`.
     outbox : Outbox
-        Queue of messages, shared with the children of the run.
+        Shared with the children of the run.
     patience : float
-        Timeout in seconds: the longest wait for the store to accept a message.
+        The longest wait in seconds for the store to accept a message.
     """
 
     patience = 120.0
@@ -142,14 +142,10 @@ class RunLog:
         """
         tracking.require_writable()
         # Without parameters, so that an error from here on ends the run as failed.
-        run_id = tracking.start_run(name, {}, {**tags, **flow_run_tags()}, description)
-        with contextlib.ExitStack() as unless_ready:
-            log = unless_ready.enter_context(cls(tracking, run_id, tags))
-            tracking.log_params(run_id, params)
-            tracking.log_file(run_id, "config.yaml", config_yaml.encode())
-            log._datasets(table, test)
-            log._open()
-            unless_ready.pop_all()
+        log = cls(
+            tracking, tracking.start_run(name, {**tags, **flow_run_tags()}, description), tags
+        )
+        log._open(params, config_yaml, table, test)
         return log
 
     @classmethod
@@ -172,16 +168,11 @@ class RunLog:
             If the store does not accept the change; nothing has been trained yet.
         """
         tracking.require_writable()
+        steps = tracking.steps(run_id)
         tracking.resume_run(run_id)
-        with contextlib.ExitStack() as unless_ready:
-            log = unless_ready.enter_context(cls(tracking, run_id, tags))
-            log._steps |= tracking.steps(run_id)
-            log.tag(flow_run_tags())
-            if config_yaml is not None:
-                tracking.log_file(run_id, "config.yaml", config_yaml.encode())
-            log._datasets(None, test)
-            log._open()
-            unless_ready.pop_all()
+        log = cls(tracking, run_id, tags, steps=steps)
+        log._open({}, config_yaml, None, test)
+        log.tag(flow_run_tags())
         return log
 
     def child(
@@ -290,10 +281,7 @@ class RunLog:
         self._put("its end", send)
 
     def close(
-        self,
-        status: str = "FINISHED",
-        error: str | None = None,
-        patience: float | None = None,
+        self, status: str = "FINISHED", error: str | None = None, patience: float | None = None
     ) -> str:
         """Finish the run, send all queued messages, and stop logging.
 
@@ -376,28 +364,36 @@ class RunLog:
         client = self.tracking.client
         within(_LAST_WORD_SECONDS, lambda: end_run(client, self.run_id, status, error))
 
-    def _open(self) -> None:
-        """Link the run from its flow run, and watch the machine if wanted."""
-        address = self.tracking.page(self.run_id)
-        log_line(f"MLflow run {address or f'{self.run_id} in {self.tracking.label}'}")
-        if not self.tracking.system_metrics:
-            return
-        known = [max(steps) for name, steps in self._steps.items() if name.startswith("system/")]
-        self._system = SystemMetrics(
-            self.run_id, self.tracking.uri, self.metrics, 1 + max(known, default=-1)
-        )
-
-    def _datasets(self, train: Table | None, test: Table | None) -> None:
-        if train is not None:
-            self._dataset(train, train.name, "training")
-        if test is not None:
-            # Under another name, as the Models page shows metrics by the name of the data set.
-            self._test_data = self._dataset(test, f"{test.name}-test", "eval")
-
-    def _dataset(self, table: Table, name: str, context: str) -> tuple[str, str]:
-        labels = table.target.to_frame() if isinstance(table.target, pd.Series) else table.target
-        frame = pd.concat([table.features, labels], axis=1)
-        return self.tracking.log_dataset(self.run_id, frame, name, table.source, context)
+    def _open(
+        self,
+        params: Mapping[str, object],
+        config_yaml: str | None,
+        train: Table | None,
+        test: Table | None,
+    ) -> None:
+        """Store what is needed to resume the run, which an error ends."""
+        tracking = self.tracking
+        with contextlib.ExitStack() as unless_ready:
+            unless_ready.push(self)
+            with store_errors(tracking.uri, f"write to the run {self.run_id}"):
+                log_params(tracking.client, self.run_id, params)
+                if config_yaml is not None:
+                    log_file(tracking.client, self.run_id, "config.yaml", config_yaml.encode())
+            if train is not None:
+                log_dataset(tracking, self.run_id, train, train.name, "training")
+            if test is not None:
+                # Under another name, as the Models page shows metrics by the name of the data set.
+                name = f"{test.name}-test"
+                self._test_data = log_dataset(tracking, self.run_id, test, name, "eval")
+            address = tracking.page(self.run_id)
+            log_line(f"MLflow run {address or f'{self.run_id} in {tracking.label}'}")
+            if tracking.system_metrics:
+                known = (
+                    n for key, own in self._steps.items() if key.startswith("system/") for n in own
+                )
+                first = 1 + max(known, default=-1)
+                self._system = SystemMetrics(self.run_id, tracking.uri, self.metrics, first)
+            unless_ready.pop_all()
 
 
 def failure(error: BaseException) -> str:
@@ -469,16 +465,15 @@ def refuse_another_search(
         # A key that did not exist when the run was started had this value.
         if was.get(key, absent.get(key, "null")) != now.get(key, "null")
     ]
-    found = [(key, run.tags.get(key, tags[key]), tags[key]) for key in _IDENTITY]
-    found = [(key, old, new) for key, old, new in found if old != new]
+    known = {key: run.tags.get(key, tags[key]) for key in _IDENTITY}
+    found = [(key, known[key], tags[key]) for key in _IDENTITY if known[key] != tags[key]]
     found += [change for change in differs if change[0].startswith(_SEARCH)]
     if run.tags.get("problem", tags["problem"]) != tags["problem"]:
         found += [change for change in differs if change[0].startswith(_PROBLEM)]
-        versions = [key for key in tags if key.startswith("version.")]
         found += [
-            (key, run.tags.get(key, "not set"), tags[key])
-            for key in versions
-            if run.tags.get(key) != tags[key]
+            (key, run.tags.get(key, "not set"), new)
+            for key, new in tags.items()
+            if key.startswith("version.") and run.tags.get(key) != new
         ]
         found += [("the values of the table, problem", run.tags["problem"], tags["problem"])]
     if found:

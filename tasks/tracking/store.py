@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -12,12 +13,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 from urllib.request import url2pathname
 
 from swarm.errors import InputError, StoreError
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import postgres_driver
+from tasks.secrets import expand
 
 __all__ = [
     "alone",
@@ -26,6 +28,7 @@ __all__ = [
     "is_postgres",
     "is_sqlite",
     "load_mlflow",
+    "local_artifact",
     "local_folder",
     "redact",
     "require_writable",
@@ -38,6 +41,7 @@ __all__ = [
 T = TypeVar("T")
 
 MESSAGE_LENGTH = 200
+_SQLITE_SECONDS = 15.0
 
 # MLflow reads these at every request. Its own retries would take minutes, and the outbox retries
 # anyway.
@@ -246,3 +250,34 @@ def local_folder(address: str) -> Path | None:
     if parts.scheme not in ("", "file"):
         return None
     return Path(url2pathname(parts.path))
+
+
+def local_artifact(uri: str, run_id: str, path: str) -> str | None:
+    """Return the text of an artifact, or None if only MLflow can read it or say what is wrong.
+
+    Parameters
+    ----------
+    uri : str
+        Address of the tracking store, see :func:`tasks.tracking.open_tracking`.
+    run_id, path : str
+
+    Raises
+    ------
+    InputError
+        If the address is a plain folder.
+    """
+    address = resolve(expand(uri, "address of the tracking store"))
+    file = Path(unquote(str(sqlite_file(address))))
+    if not is_sqlite(address) or not file.exists():
+        return None
+    try:
+        opened = sqlite3.connect(f"{file.as_uri()}?mode=ro", timeout=_SQLITE_SECONDS, uri=True)
+        with contextlib.closing(opened) as store:
+            found = store.execute(
+                "SELECT artifact_uri FROM runs WHERE run_uuid = ? AND lifecycle_stage = 'active'",
+                (run_id,),
+            ).fetchone()
+        folder = None if found is None else local_folder(found[0])
+        return None if folder is None else (folder / path).read_text(encoding="utf-8")
+    except (sqlite3.Error, OSError):
+        return None

@@ -39,7 +39,7 @@ class SystemMetrics:
         Step of the first sample.
     """
 
-    def __init__(self, run_id: str, uri: str, log: Log, first_step: int = 0) -> None:
+    def __init__(self, run_id: str, uri: str, log: Log, first_step: int) -> None:
         self._run_id, self._uri, self._log = run_id, uri, log
         self._step = first_step
         self._ended = threading.Event()

@@ -1,53 +1,50 @@
-"""A swarm of binary particles, shared by `bpso` and its variants."""
+"""Binary particle swarms: their state, their parameters and the move of a particle."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, read_only
+from swarm.arrays import Bool, Float
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
+from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal, Strategy
-from swarm.strategies.operators.initialise import hints_to_place
-from swarm.strategies.operators.memory import Memory, best_of, learn, propose_to_improve
+from swarm.strategies.base import Proposal, Strategy
+from swarm.strategies.operators.initialise import hints_to_place, place
+from swarm.strategies.operators.memory import (
+    Memory,
+    MemoryState,
+    best_of,
+    learn,
+    propose_to_improve,
+)
 from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWeights
 
 __all__ = ["BinarySwarm", "BinarySwarmStrategy"]
 
 
 @dataclass(frozen=True)
-class BinarySwarm:
-    """State of a swarm after `epoch` proposals.
+class BinarySwarm(MemoryState):
+    """A swarm and its pbests.
 
     Attributes
     ----------
     position : bool (n_particles, n_units)
     velocity : float64 (n_particles, n_units)
         Stickiness of the bits with step ``"sticky"``.
-    memory : Memory
-        Pbests.
+    inertia : float
+        Inertia of the next step.
+    stalled : int
+        Catfish: epochs since the gbest improved, or since the last restart.
     """
 
-    space: SearchSpace
-    epoch: int
     position: Bool
     velocity: Float
-    memory: Memory
-
-    def __post_init__(self) -> None:
-        read_only(self.position, self.velocity)
-
-    @property
-    def members(self) -> Members:
-        """The pbests."""
-        return Members(self.memory.masks, self.memory.costs, np.zeros(len(self.position), int))
-
-
-Swarm = TypeVar("Swarm", bound=BinarySwarm)
+    inertia: float
+    stalled: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +63,13 @@ class BinarySwarmStrategy(Strategy):
         ``"bernoulli"``: each unit with probability 0.5; ``"clusters"``: one unit of every
         cluster; ``"ranked"``: every other particle as for clusters, the others the units of
         highest mutual information with the target, their numbers in geometric progression.
+    inertia
+        Weight of the previous velocity.
+
+    Attributes
+    ----------
+    role : str
+        What produced the masks after the first epoch, for the record.
     """
 
     n_particles: int = 30
@@ -73,46 +77,44 @@ class BinarySwarmStrategy(Strategy):
     c2: float = 2.0
     velocity_bound: float = 6.0
     init: Literal["bernoulli", "clusters", "ranked"] = "bernoulli"
+    inertia: float = 1.0
 
     def __post_init__(self) -> None:
         require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
-        require("c1", self.c1, at_least=0)
-        require("c2", self.c2, at_least=0)
+        for name in ("c1", "c2", "inertia"):
+            require(name, getattr(self, name), at_least=0)
         require("velocity_bound", self.velocity_bound, above=0)
         require("init", self.init, one_of=("bernoulli", "clusters", "ranked"))
 
     uses_importances: ClassVar[bool] = False
     takes_late_answers: ClassVar[bool] = True
+    role: ClassVar[str]
 
     @property
     def needs(self) -> tuple[str, ...]:
         """What the first positions are drawn from."""
         return hints_to_place(self.init)
 
-    def observe(self, state: Any, proposal: Proposal, evaluations: Evaluations) -> Any:
-        """Update the pbests."""
-        return replace(state, memory=learn(state.memory, proposal, evaluations))
+    @property
+    def _step(self) -> Step:
+        return "bpso"
 
-    def propose_positions(self, swarm: Swarm, role: str) -> tuple[Swarm, Proposal]:
-        """Propose the positions, and count the epoch."""
-        role = role if swarm.epoch > 0 else "init"
-        proposal = propose_to_improve(swarm.memory, swarm.position, role)
-        return replace(swarm, epoch=swarm.epoch + 1), proposal
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> BinarySwarm:
+        """Place the particles; warm-start masks, if any, come first."""
+        position = place(self.n_particles, self.init, space, hints, rng, strategy=self.role)
+        velocity = np.zeros(position.shape)
+        return BinarySwarm(space, 0, Memory.blank(position), position, velocity, self.inertia)
 
-    def fly(
-        self, swarm: Swarm, rng: np.random.Generator, inertia: float, step: Step = "bpso"
-    ) -> Swarm:
-        """Move every particle towards its pbest and the gbest.
+    def propose(self, state: BinarySwarm, rng: np.random.Generator) -> tuple[BinarySwarm, Proposal]:
+        """Move every particle, from the second epoch on."""
+        role = "init"
+        if state.epoch > 0:
+            state, role = self.moved(state, rng), self.role
+        proposal = propose_to_improve(state.memory, state.position, role)
+        return replace(state, epoch=state.epoch + 1), proposal
 
-        Parameters
-        ----------
-        step
-            See :mod:`swarm.strategies.operators.steps`.
-
-        Returns
-        -------
-        BinarySwarm
-            With repaired positions.
+    def moved(self, swarm: BinarySwarm, rng: np.random.Generator) -> BinarySwarm:
+        """Move every particle towards its pbest and the gbest, and repair the positions.
 
         References
         ----------
@@ -121,6 +123,12 @@ class BinarySwarmStrategy(Strategy):
         pbest = swarm.memory.masks
         gbest = np.broadcast_to(pbest[best_of(swarm.memory)], pbest.shape)
         particles = Particles(swarm.position, pbest, gbest, swarm.velocity, swarm.space)
-        weights = VelocityWeights(inertia, self.c1, self.c2, self.velocity_bound)
-        position, velocity = STEPS[step](particles, weights, rng)
+        weights = VelocityWeights(swarm.inertia, self.c1, self.c2, self.velocity_bound)
+        position, velocity = STEPS[self._step](particles, weights, rng)
         return replace(swarm, position=swarm.space.repair(position, rng), velocity=velocity)
+
+    def observe(
+        self, state: BinarySwarm, proposal: Proposal, evaluations: Evaluations
+    ) -> BinarySwarm:
+        """Update the pbests."""
+        return replace(state, memory=learn(state.memory, proposal, evaluations))

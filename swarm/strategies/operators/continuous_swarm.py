@@ -1,4 +1,4 @@
-"""A swarm of continuous positions: a unit is selected if its coordinate exceeds a threshold."""
+"""Swarms of continuous positions: a unit is selected if its coordinate exceeds a threshold."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, read_only
+from swarm.arrays import Bool, Float
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Members, Proposal, Strategy
-from swarm.strategies.operators.memory import Memory, best_of, improves, propose_to_improve
-from swarm.strategies.operators.velocity import update_velocity
+from swarm.strategies.base import Proposal, Strategy
+from swarm.strategies.operators.memory import (
+    Memory,
+    MemoryState,
+    best_of,
+    improves,
+    propose_to_improve,
+)
+from swarm.strategies.operators.steps import VelocityWeights, update_velocity
 
 __all__ = ["ContinuousSwarm", "ContinuousSwarmStrategy", "coordinates"]
 
@@ -29,35 +35,22 @@ def coordinates(masks: Bool, threshold: float, rng: np.random.Generator) -> Floa
 
 
 @dataclass(frozen=True)
-class ContinuousSwarm:
-    """State of a swarm after `epoch` proposals.
+class ContinuousSwarm(MemoryState):
+    """A swarm and its pbests.
 
     Attributes
     ----------
-    position, velocity : float64 (n_particles, n_units)
     masks : bool (n_particles, n_units)
         Units that the positions select, repaired.
+    position, velocity : float64 (n_particles, n_units)
     best_position : float64 (n_particles, n_units)
         Positions of the pbests.
-    memory : Memory
-        Pbests.
     """
 
-    space: SearchSpace
-    epoch: int
+    masks: Bool
     position: Float
     velocity: Float
-    masks: Bool
     best_position: Float
-    memory: Memory
-
-    def __post_init__(self) -> None:
-        read_only(self.position, self.velocity, self.masks, self.best_position)
-
-    @property
-    def members(self) -> Members:
-        """The pbests."""
-        return Members(self.memory.masks, self.memory.costs, np.zeros(len(self.masks), int))
 
 
 @dataclass(frozen=True)
@@ -89,9 +82,8 @@ class ContinuousSwarmStrategy(Strategy):
 
     def __post_init__(self) -> None:
         require("n_particles", self.n_particles, at_least=1, at_most=MAX_POPULATION, whole=True)
-        require("inertia", self.inertia, at_least=0)
-        require("c1", self.c1, at_least=0)
-        require("c2", self.c2, at_least=0)
+        for name in ("inertia", "c1", "c2"):
+            require(name, getattr(self, name), at_least=0)
         require("threshold", self.threshold, at_least=0, below=1)
 
     uses_importances: ClassVar[bool] = False
@@ -100,8 +92,8 @@ class ContinuousSwarmStrategy(Strategy):
 
     def settle(self, space: SearchSpace, masks: Bool, position: Float) -> ContinuousSwarm:
         """Return the first state of a swarm at `position`, which selects `masks`."""
-        blank = Memory.blank(masks)
-        return ContinuousSwarm(space, 0, position, np.zeros(position.shape), masks, position, blank)
+        memory, velocity = Memory.blank(masks), np.zeros(position.shape)
+        return ContinuousSwarm(space, 0, memory, masks, position, velocity, position)
 
     def fly(self, swarm: ContinuousSwarm, rng: np.random.Generator) -> ContinuousSwarm:
         """Move every particle by its velocity, within [0, 1].
@@ -112,17 +104,9 @@ class ContinuousSwarmStrategy(Strategy):
         ----------
         Hafiz et al. (2018), equations 2 and 3.
         """
-        gbest = swarm.best_position[best_of(swarm.memory)]
-        velocity = update_velocity(
-            swarm.velocity,
-            swarm.position,
-            swarm.best_position,
-            np.broadcast_to(gbest, swarm.position.shape),
-            rng,
-            inertia=self.inertia,
-            c1=self.c1,
-            c2=self.c2,
-        )
+        best, weights = swarm.best_position, VelocityWeights(self.inertia, self.c1, self.c2)
+        gbest = np.broadcast_to(best[best_of(swarm.memory)], best.shape)
+        velocity = update_velocity(swarm.velocity, swarm.position, best, gbest, weights, rng)
         position = np.clip(swarm.position + velocity, 0.0, 1.0)
         masks = swarm.space.repair(position > self.threshold, rng)
         return replace(swarm, position=position, velocity=velocity, masks=masks)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swarm.arrays import Bool, Float, read_only
+from swarm.problem.space import SearchSpace
 from swarm.threads import one_thread
 
 __all__ = ["NOISE", "Told", "draw_effects", "fill_bounds", "flip_by_gain", "in_proportion"]
@@ -170,9 +171,7 @@ def in_proportion(gain: Float, among: Bool) -> Float:
     return slots / np.where(total > 0.0, total, 1.0)
 
 
-def flip_by_gain(
-    masks: Bool, effects: Float, rng: np.random.Generator, *, fixed: Bool, forbidden: Bool
-) -> Bool:
+def flip_by_gain(masks: Bool, effects: Float, space: SearchSpace, rng: np.random.Generator) -> Bool:
     """Drop one unit and add one on average, in proportion to the estimated gains of the flips.
 
     Parameters
@@ -180,14 +179,14 @@ def flip_by_gain(
     masks : bool (n, n_units)
     effects : float64 (n, n_units)
         Change of the cost if the unit is selected.
-    fixed, forbidden : bool (n_units,)
-        Units that are not flipped.
+    space : SearchSpace
+        Its fixed and forbidden units are not flipped.
 
     Returns
     -------
     bool (n, n_units)
         Not repaired: a row may be empty.
     """
-    dropped = in_proportion(effects, masks & ~fixed)
-    added = in_proportion(-effects, ~masks & ~forbidden)
+    dropped = in_proportion(effects, masks & ~space.fixed)
+    added = in_proportion(-effects, ~masks & ~space.forbidden)
     return masks ^ (rng.random(masks.shape) < dropped + added)

@@ -10,6 +10,7 @@ from swarm.problem.space import SearchSpace
 
 __all__ = [
     "bernoulli",
+    "draw_sizes",
     "hints_to_place",
     "of_sizes",
     "one_per_cluster",
@@ -24,6 +25,16 @@ def bernoulli(
 ) -> Bool:
     """Select every unit of `n` masks with `probability`: bool (n, n_units), repaired."""
     return space.repair(rng.random((n, space.n_units)) < probability, rng)
+
+
+def draw_sizes(
+    n: int, space: SearchSpace, rng: np.random.Generator, size: int | None = None
+) -> Int:
+    """Draw `n` allowed sizes uniformly, or return `size`, cut to the bounds, `n` times."""
+    if size is None:
+        drawn: Int = rng.integers(space.min_size, space.max_size, size=n, endpoint=True)
+        return drawn
+    return np.full(n, min(max(size, space.min_size), space.max_size))
 
 
 def of_sizes(size: Int, space: SearchSpace, rng: np.random.Generator) -> Bool:

@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int
-from swarm.statistics.distances import Distances, total_squared_distance
+from swarm.problem.space import SearchSpace
+from swarm.statistics.distances import Distances
 
-__all__ = ["lowest", "search_locally", "total_squared_distance"]
+__all__ = ["lowest", "search_locally"]
 
 
 def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Bool:
@@ -37,11 +38,10 @@ def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Boo
 def search_locally(
     pbest: Bool,
     importance: Float,
-    squared_distance: Float | Distances,
+    distances: Distances,
+    space: SearchSpace,
     rng: np.random.Generator,
     *,
-    fixed: Bool,
-    forbidden: Bool,
     addition_bound: Literal["min", "max"] = "min",
 ) -> Bool:
     """Search around pbest subsets S of size l among d units.
@@ -57,9 +57,6 @@ def search_locally(
     pbest : bool (n, n_units)
     importance : float64 (n, n_units)
         Higher is more important; read where `pbest` is set.
-    squared_distance : float64 (n_units, n_units) or Distances
-        Squared pairwise distances, or an object that computes their sums.
-    fixed, forbidden : bool (n_units,)
 
     Returns
     -------
@@ -70,8 +67,8 @@ def search_locally(
     ----------
     The description of multi-swarm BPSO (docs/sources.md), section 2.
     """
-    removable = pbest & ~fixed
-    addable = ~pbest & ~forbidden
+    removable = pbest & ~space.fixed
+    addable = ~pbest & ~space.forbidden
     size = pbest.sum(axis=1)
     outside = pbest.shape[1] - size
     bound = np.minimum if addition_bound == "min" else np.maximum
@@ -79,12 +76,8 @@ def search_locally(
     removals = _uniform_count(np.minimum(size, removable.sum(axis=1)), rng)
     # A draw above the number of units outside takes them all.
     additions = np.minimum(_uniform_count(most_added, rng), addable.sum(axis=1))
-    if isinstance(squared_distance, np.ndarray):
-        total = total_squared_distance(pbest, squared_distance)
-    else:
-        total = squared_distance.total(pbest)
     candidates = lowest(importance, removable, removals, rng)
-    candidates |= lowest(-total, addable, additions, rng)
+    candidates |= lowest(-distances.total(pbest), addable, additions, rng)
     return pbest ^ (candidates & (rng.random(pbest.shape) < 0.5))
 
 

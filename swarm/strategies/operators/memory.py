@@ -1,4 +1,4 @@
-"""Personal bests of a swarm."""
+"""Personal bests of a swarm, and the state that keeps them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Proposal
+from swarm.strategies.base import Members, Proposal
 
-__all__ = ["Memory", "best_of", "improves", "learn", "propose_to_improve", "remember", "shrink"]
+__all__ = [
+    "Memory",
+    "MemoryState",
+    "best_of",
+    "improves",
+    "learn",
+    "propose_to_improve",
+    "remember",
+    "shrink",
+]
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,26 @@ class Memory:
     def blank(cls, masks: Bool) -> Memory:
         """Return a memory of unevaluated positions."""
         return cls(masks.copy(), np.full(len(masks), np.inf), np.zeros(masks.shape))
+
+
+@dataclass(frozen=True)
+class MemoryState:
+    """State of a strategy after `epoch` proposals, whose solutions are those in its memory.
+
+    The arrays of subclasses become read-only.
+    """
+
+    space: SearchSpace
+    epoch: int
+    memory: Memory
+
+    def __post_init__(self) -> None:
+        read_only(*(value for value in vars(self).values() if isinstance(value, np.ndarray)))
+
+    @property
+    def members(self) -> Members:
+        """The solutions, in one group."""
+        return Members.plain(self.memory.masks, self.memory.costs)
 
 
 def propose_to_improve(memory: Memory, masks: Bool, role: str) -> Proposal:

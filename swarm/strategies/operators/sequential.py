@@ -1,14 +1,28 @@
-"""Steps by one unit, and the selection of a subset from a path of sizes."""
+"""Sequential search: sizes of subsets, steps by one unit with conditional steps back, a path."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
+from swarm.checks import require
+from swarm.errors import SpaceError
+from swarm.evaluation.types import Evaluations
+from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
+from swarm.strategies.base import Members, Proposal, Strategy
 
 __all__ = [
+    "FloatingStrategy",
+    "SequentialState",
+    "SequentialStrategy",
+    "Size",
     "additions",
+    "answer_sizes",
+    "check_size",
     "first_best",
     "first_of_size",
     "is_better",
@@ -17,8 +31,73 @@ __all__ = [
     "within_one_error",
 ]
 
+# A number, a range, or a rule over all allowed sizes.
+Size = int | str | tuple[int, int] | list[int]
+
+_RULES = ("auto", "best", "parsimonious")
+
 # Equal mean costs may differ in the last digits, by the order of summation of the fold costs.
 _MARGIN = 1e-12
+
+_Phase = Literal["start", "step", "conditional", "finished"]
+
+
+def check_size(size: Size) -> None:
+    """Raise ValueError unless `size` is a number, a pair (min, max) or the name of a rule."""
+    if isinstance(size, (tuple, list)):
+        if len(size) != 2:
+            raise ValueError(f"size must be a pair (min, max), got {len(size)} numbers: {size!r}")
+        for name, value in zip(("the smallest size", "the largest size"), size, strict=True):
+            require(name, value, at_least=1, whole=True)
+        if size[0] > size[1]:
+            raise ValueError(f"size must be a pair (min, max) with min <= max, got {size!r}")
+    elif isinstance(size, str):
+        if size not in _RULES:
+            raise ValueError(
+                "size must be a number, a pair (min, max), 'auto', 'best' or 'parsimonious', "
+                f"got {size!r}"
+            )
+    else:
+        require("size", size, at_least=1, whole=True)
+
+
+def answer_sizes(
+    size: Size | None, space: SearchSpace, *, tol: float | None = None
+) -> tuple[int, int]:
+    """Smallest and largest number of units that the result may have.
+
+    Parameters
+    ----------
+    size
+        None: any allowed size, like ``"best"``.
+    tol
+        If given, ``"auto"`` means any allowed size, else half of the units.
+
+    Raises
+    ------
+    SpaceError
+        If `size` contradicts the constraints of the space.
+    """
+    if size == "auto" and tol is None:
+        half = int((~space.forbidden).sum()) // 2
+        size = min(max(half, space.min_size), space.max_size)
+    if size is None or isinstance(size, str):
+        return space.min_size, space.max_size
+    lo, hi = (size, size) if isinstance(size, int) else size
+    allowed, fixed = int((~space.forbidden).sum()), int(space.fixed.sum())
+    if hi > allowed:
+        raise SpaceError(f"size {hi} exceeds the {allowed} allowed units; choose a smaller size")
+    if hi < fixed:
+        raise SpaceError(
+            f"size {hi} is below the {fixed} fixed units; choose a larger size or fix fewer units"
+        )
+    if hi < space.min_size or lo > space.max_size:
+        asked = f"{lo}" if lo == hi else f"{lo} to {hi}"
+        raise SpaceError(
+            f"size {asked} is outside min_size {space.min_size} to max_size {space.max_size}; "
+            "change one of them"
+        )
+    return max(lo, space.min_size), min(hi, space.max_size)
 
 
 def additions(mask: Bool, space: SearchSpace, barred: int = -1) -> Bool:
@@ -121,3 +200,274 @@ def within_one_error(costs: Float, errors: Float) -> int:
     best = first_best(costs)
     limit = costs[best] + errors[best]
     return int(np.argmax(costs <= limit + _margin(limit)))
+
+
+@dataclass(frozen=True)
+class SequentialState:
+    """The current set of a path, and the best set of every size on it.
+
+    Attributes
+    ----------
+    bounds : (int, int)
+        Smallest and largest size of the result.
+    phase : str
+        What is proposed next: the set that the path starts from (``start``), all sets that are one
+        step away (``step``), or those one step back (``conditional``); ``finished``.
+    mask : bool (n_units,)
+        The current set; empty before the first epoch of a forward search without fixed units.
+    cost : float
+        Its cost.
+    turned : int
+        The unit of the last step.
+    sizes : int (n_sizes,)
+        Every size on the path, ascending.
+    masks : bool (n_sizes, n_units)
+        The best set of each size.
+    costs, errors : float64 (n_sizes,)
+        Their costs, inf before the first measurement, and the standard errors.
+    """
+
+    space: SearchSpace
+    strategy: SequentialStrategy
+    bounds: tuple[int, int]
+    phase: _Phase
+    mask: Bool
+    cost: float
+    turned: int
+    sizes: Int
+    masks: Bool
+    costs: Float
+    errors: Float
+
+    def __post_init__(self) -> None:
+        read_only(self.mask, self.sizes, self.masks, self.costs, self.errors)
+
+    @property
+    def members(self) -> Members:
+        """The best set of each size that the result may have, and the index of the result."""
+        rows = slice(*np.searchsorted(self.sizes, (self.bounds[0], self.bounds[1] + 1)))
+        costs, answer = self.costs[rows], None
+        here = np.flatnonzero(self.sizes[rows] == self.mask.sum())
+        if self.strategy.tol is not None and len(here):
+            answer = int(here[0]) if np.isfinite(costs[here[0]]) else None
+        elif np.isfinite(costs).any():
+            is_parsimonious = self.strategy.size == "parsimonious"
+            errors = self.errors[rows] if is_parsimonious else np.zeros(len(costs))
+            answer = within_one_error(costs, errors)
+        return Members.plain(self.masks[rows], costs, answer)
+
+    @property
+    def conditional(self) -> Bool:
+        """The candidates of a conditional step: bool (n, n_units), n may be 0."""
+        forward, back = self.strategy.forward, self.strategy.back
+        size = int(self.mask.sum()) + back
+        # The whole first level was evaluated by the first step.
+        first = self.space.fixed.sum() + 1 if forward else (~self.space.forbidden).sum() - 1
+        if self.strategy.must_beat is None or size * back >= first * back:
+            return np.zeros((0, len(self.mask)), dtype=bool)
+        return (removals if forward else additions)(self.mask, self.space, self.turned)
+
+    @property
+    def limit(self) -> float:
+        """The cost that a conditional step has to beat."""
+        known = self.best_cost(int(self.mask.sum()) + self.strategy.back)
+        return min(known, self.cost) if self.strategy.must_beat == "current" else known
+
+    def best_cost(self, size: int) -> float:
+        """Cost of the best known set of a size."""
+        return float(self.costs[size - self.sizes[0]])
+
+    def with_best(self, mask: Bool, cost: float, fold_costs: Float) -> SequentialState:
+        """Keep a set if it is better than the best known one of its size."""
+        row = int(mask.sum()) - int(self.sizes[0])
+        if not is_better(cost, self.costs[row]):
+            return self
+        masks, costs, errors = self.masks.copy(), self.costs.copy(), self.errors.copy()
+        masks[row], costs[row], errors[row] = mask, cost, standard_error(fold_costs)
+        return replace(self, masks=masks, costs=costs, errors=errors)
+
+    def without_way_back(self) -> SequentialState:
+        """Continue with the next step, if there is one."""
+        last_size = self.sizes[-1 if self.strategy.forward else 0]
+        return replace(self, phase="finished" if self.mask.sum() == last_size else "step")
+
+
+@dataclass(frozen=True)
+class SequentialStrategy(Strategy):
+    """Base class of sequential strategies.
+
+    Every epoch proposes all sets that are one unit away, and moves to the best of them,
+    unconditionally; the first wins a tie. After a step of a floating search follow conditional
+    ones in the opposite direction, but only to a set that is strictly better than the best known
+    one of its size; they are repeated as long as they succeed.
+
+    Sources: Ferri et al. (1994); Pudil, Novovicova and Kittler (1994); documentation of mlxtend's
+    SequentialFeatureSelector (2015, 2023). mlxtend takes a conditional step if it improves on the
+    current set, Pudil et al. if it improves on the best known set of the same size. `must_beat`
+    selects the rule; under the first one both have to be improved on. Our choices where the sources
+    are silent:
+
+    - Costs that differ only by rounding are equal, so that no path depends on the order of a sum.
+    - A step after a conditional one may lead to a set of equal cost. It becomes the current set,
+      but the set found first is kept for its size.
+    - Conditional steps are also taken after the last size, and the path returns to it.
+    - Conditional steps never undo the last step. They are skipped if every set that they lead to
+      has been evaluated.
+
+    mlxtend guards against cycles; there are none here. Every conditional step lowers the best cost
+    of a size, which finitely many sets allow only finitely often, and between two of them a path
+    takes at most one step for each unit.
+
+    Parameters
+    ----------
+    size
+        Number of units to select: a number; a pair (min, max), for the cheapest set of these
+        sizes; ``"best"``, the cheapest set of all allowed sizes; ``"parsimonious"``, the smallest
+        set whose cost is within one standard error of the lowest; or ``"auto"``, half of the
+        allowed units, or with `tol` the set where the search stops. The smaller set wins a tie.
+        The search ends after the last size that the result may have.
+    tol
+        Stop before the first step that lowers the cost by less than this; requires
+        ``size="auto"``. A negative value, in a backward search, is the increase in cost that each
+        step may cause. None: off.
+    """
+
+    size: Size = "best"
+    tol: float | None = None
+
+    forward: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        check_size(self.size)
+        if self.tol is None:
+            return
+        require("tol", self.tol, above=0 if self.forward else None)
+        if self.size != "auto":
+            raise ValueError(f"tol requires size 'auto', got size {self.size!r}; omit one of them")
+
+    uses_importances: ClassVar[bool] = False
+    is_deterministic: ClassVar[bool] = True
+    ends_by_itself: ClassVar[bool] = True
+    takes_warm_start: ClassVar[bool] = False
+    crosses_size_bounds: ClassVar[bool] = True
+    size_parameter: ClassVar[str | None] = "size"
+    takes_size_rules: ClassVar[bool] = True
+
+    @property
+    def must_beat(self) -> str | None:
+        """What conditional steps have to beat; None: there are none."""
+        return None
+
+    @property
+    def back(self) -> int:
+        """Change of the size by a conditional step."""
+        return -1 if self.forward else 1
+
+    def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
+        """All candidates at every size: fewer with `tol`, more with conditional steps."""
+        steps = self._steps(space)
+        count = sum(steps)
+        least = steps[0] if self.tol is not None else count
+        return least, count if self.must_beat is None else None
+
+    def epochs_in(self, space: SearchSpace) -> int | None:
+        """One for each size; None with `tol` or conditional steps."""
+        if self.tol is not None or self.must_beat is not None:
+            return None
+        return len(self._steps(space))
+
+    def _steps(self, space: SearchSpace) -> list[int]:
+        """Evaluations of each epoch of a complete path without conditional steps."""
+        lowest, highest = answer_sizes(self.size, space, tol=self.tol)
+        allowed, fixed = int((~space.forbidden).sum()), int(space.fixed.sum())
+        if self.forward:
+            return [1] * (fixed > 0) + [allowed - size for size in range(fixed, highest)]
+        return [1] + [size - fixed for size in range(allowed, lowest, -1)]
+
+    def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> SequentialState:
+        """Start from the fixed units, or from all allowed units.
+
+        Raises
+        ------
+        SpaceError
+            If `size` contradicts the constraints of the space.
+        """
+        lo, hi = answer_sizes(self.size, space, tol=self.tol)
+        n_fixed, allowed = int(space.fixed.sum()), int((~space.forbidden).sum())
+        sizes = np.arange(max(1, n_fixed), hi + 1) if self.forward else np.arange(lo, allowed + 1)
+        return SequentialState(
+            space=space,
+            strategy=self,
+            bounds=(lo, hi),
+            phase="step" if self.forward and n_fixed == 0 else "start",
+            mask=space.fixed.copy() if self.forward else ~space.forbidden,
+            cost=float("inf"),
+            turned=-1,
+            sizes=sizes,
+            masks=first_of_size(sizes, space),
+            costs=np.full(len(sizes), np.inf),
+            errors=np.zeros(len(sizes)),
+        )
+
+    def propose(
+        self, state: SequentialState, rng: np.random.Generator
+    ) -> tuple[SequentialState, Proposal]:
+        """Propose all candidates of the next step.
+
+        Costs are exact, except those of conditional steps that cannot succeed.
+        """
+        if state.phase == "start":
+            return state, Proposal.plain(state.mask[None, :].copy(), "start")
+        if state.phase == "step":
+            masks = (additions if self.forward else removals)(state.mask, state.space)
+            return state, Proposal.plain(masks, "add" if self.forward else "drop")
+        masks = state.conditional
+        plain = Proposal.plain(masks, "conditional drop" if self.forward else "conditional add")
+        return state, replace(plain, incumbents=np.full(len(masks), state.limit))
+
+    def observe(
+        self, state: SequentialState, proposal: Proposal, evaluations: Evaluations
+    ) -> SequentialState:
+        """Move to the best candidate, or stay if a conditional step does not improve."""
+        row = first_best(evaluations.costs)
+        mask, cost = proposal.masks[row], float(evaluations.costs[row])
+        if state.phase == "conditional" and not is_better(cost, state.limit):
+            return state.without_way_back()
+        if state.phase == "step" and self._gains_too_little(state, cost):
+            return replace(state, phase="finished")
+        turned = int(np.argmax(mask != state.mask)) if state.phase == "step" else state.turned
+        moved = state.with_best(mask, cost, evaluations.fold_costs[row])
+        moved = replace(moved, mask=mask.copy(), cost=cost, turned=turned)
+        if state.phase != "start" and len(moved.conditional) > 0:
+            return replace(moved, phase="conditional")
+        return moved.without_way_back()
+
+    def _gains_too_little(self, state: SequentialState, cost: float) -> bool:
+        """Whether a step to a set of this cost ends the path; never at sizes outside the bounds."""
+        size = int(state.mask.sum())
+        if self.tol is None or not state.bounds[0] <= size <= state.bounds[1]:
+            return False
+        return bool(state.cost - cost < self.tol)
+
+    def finished(self, state: SequentialState) -> bool:
+        """Whether the path has ended."""
+        return state.phase == "finished"
+
+
+@dataclass(frozen=True)
+class FloatingStrategy(SequentialStrategy):
+    """Base class of floating strategies.
+
+    Parameters
+    ----------
+    must_beat
+        What a conditional step has to beat strictly: ``"current"``, the current set and the best
+        known set of the same size (mlxtend), or ``"size"``, only the latter (Pudil et al. 1994),
+        which takes more conditional steps, even if every unit helps.
+    """
+
+    must_beat: Literal["current", "size"] = "current"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require("must_beat", self.must_beat, one_of=("current", "size"))

@@ -1,0 +1,299 @@
+"""The commands that run a flow: select, resume, compare, refresh, nested, stability."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from flows.cli_options import (
+    AsJson,
+    Config,
+    Mute,
+    Quiet,
+    RunId,
+    Set,
+    Uri,
+    Verbose,
+    artifact_of,
+    echo_json,
+    interruptible,
+    loaded,
+    starting,
+    warm_setting,
+)
+from swarm.errors import ConfigError
+
+if TYPE_CHECKING:
+    from conf.schema import SelectConfig
+
+__all__ = ["compare", "nested", "refresh", "resume", "select", "stability"]
+
+
+def select(
+    config: Config,
+    set_: Set = None,
+    warm: Annotated[
+        str | None,
+        typer.Option(
+            "--warm",
+            metavar="FILE|RUN_ID",
+            help="Start from the subsets of a features.json, or of an earlier run.",
+        ),
+    ] = None,
+    mute: Mute = None,
+    as_json: AsJson = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Search for the best subset of features, evaluate it, and log the run to MLflow.
+
+    Example: swarm select default --set budget.epochs=20
+    """
+    settings = [*(set_ or ()), *warm_setting(warm)]
+    _select(lambda: loaded("select", config, settings), mute, None, _level(verbose, quiet), as_json)
+
+
+def resume(
+    run_id: RunId,
+    set_: Set = None,
+    mute: Mute = None,
+    tracking_uri: Uri = None,
+    as_json: AsJson = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Resume an interrupted run, or extend a finished one.
+
+    Example: swarm resume RUN_ID --set budget.epochs=200
+    """
+
+    def load() -> SelectConfig:
+        from conf.later_keys import earlier_values
+        from conf.load import RefreshConfig, from_yaml, only_select
+        from conf.text import parse
+
+        text = artifact_of(run_id, "config.yaml", tracking_uri)
+        origin = f"the configuration of run {run_id}"
+        changes = [*earlier_values(parse(text, origin)), *(set_ or ())]
+        config = only_select(from_yaml(text, origin, changes, {}), origin, "CONFIG")
+        if isinstance(config, RefreshConfig):
+            raise ConfigError(
+                f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, which"
+                " reuses all evaluations"
+            )
+        return config
+
+    _select(load, mute, run_id, _level(verbose, quiet), as_json)
+
+
+def _select(
+    load: Callable[[], SelectConfig],
+    mute: list[str] | None,
+    run_id: str | None,
+    verbosity: int,
+    as_json: bool,
+) -> None:
+    with starting(load, verbosity, mute) as checked:
+        from flows import summary
+        from flows.select import select as flow
+    with interruptible("all evaluations so far are in the archive"):
+        outcome = flow(checked, run_id, verbosity)
+    if as_json:
+        echo_json(summary.outcome_as_dict(outcome, checked))
+    else:
+        summary.print_summary(outcome, checked)
+
+
+def compare(
+    config: Config,
+    set_: Set = None,
+    mute: Mute = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Start a new comparison, even if one is unfinished.")
+    ] = False,
+    as_json: AsJson = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Compare strategies on data sets; run it again to continue an unfinished comparison.
+
+    Example: swarm compare compare
+    """
+    verbosity, failed = _level(verbose, quiet), None
+    with starting(lambda: loaded("compare", config, set_), verbosity, mute) as checked:
+        from flows import summary
+        from flows.compare import FailedSearches
+        from flows.compare import compare as flow
+    with interruptible("run the same command to continue"):
+        try:
+            compared = flow(checked, new, verbosity)
+        except FailedSearches as error:
+            if error.compared is None:
+                raise
+            compared, failed = error.compared, error
+    if as_json:
+        echo_json(summary.comparison_as_dict(compared, checked))
+    else:
+        summary.print_comparison(compared, checked)
+    if failed is not None:
+        raise failed
+
+
+def refresh(
+    config: Config,
+    set_: Set = None,
+    mute: Mute = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Search even if neither the data nor CONFIG changed.")
+    ] = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Search the newest rows, and promote the result if it beats the champion.
+
+    Example: swarm refresh my.yaml --force
+    """
+    verbosity = _level(verbose, quiet)
+    with starting(lambda: loaded("refresh", config, set_), verbosity, mute) as checked:
+        from flows import summary
+        from flows.refresh import refresh as flow
+    with interruptible("the champion is unchanged"):
+        done = flow(checked, force, verbosity)
+    summary.print_refresh(done, checked, quiet=quiet)
+
+
+def nested(
+    config: Config,
+    set_: Set = None,
+    folds: Annotated[int, typer.Option(help="Outer folds of a partition of the rows.")] = 5,
+    repeats: Annotated[
+        int, typer.Option(help="Partitions of the rows, each with its own seed.")
+    ] = 1,
+    rows: Annotated[
+        Literal["all", "train"],
+        typer.Option(
+            help="Divide all rows of the table, or only its training rows, which leaves the test"
+            " rows of the split unused."
+        ),
+    ] = "all",
+    as_json: AsJson = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Evaluate the whole procedure by nested cross-validation: search, confirmation, ensemble.
+
+    Needs no test part. After an interruption, run the same command to continue.
+
+    Example: swarm nested default --folds 5
+    """
+    verbosity = _level(verbose, quiet)
+    with starting(lambda: loaded("select", config, set_), verbosity) as checked:
+        from flows import summary
+        from flows.nested import OuterPlan
+        from flows.nested import nested as flow
+
+        outer = OuterPlan(folds, repeats, rows)
+    with interruptible("run the same command to continue"):
+        found = flow(checked, outer, verbosity)
+    if as_json:
+        echo_json(found.as_dict())
+    else:
+        summary.print_nested(found, checked)
+
+
+def stability(
+    config: Config,
+    set_: Set = None,
+    mute: Mute = None,
+    seeds: Annotated[
+        int, typer.Option(help="Searches on all training rows, each with its own seed.")
+    ] = 10,
+    resamples: Annotated[
+        int, typer.Option(help="Searches on samples of the training rows, each with its own seed.")
+    ] = 10,
+    share: Annotated[
+        float,
+        typer.Option(help="Share of the rows in a sample; whole groups if data.group is set."),
+    ] = 0.5,
+    core: Annotated[
+        float, typer.Option(help="Features in at least this share of searches are core.")
+    ] = 0.8,
+    noise: Annotated[
+        float, typer.Option(help="Features in at most this share of searches are noise.")
+    ] = 0.2,
+    probes: Annotated[
+        int,
+        typer.Option(
+            help="Shuffled copies of features added as noise; how often they are selected estimates"
+            " the false selections. As many as features are best."
+        ),
+    ] = 0,
+    false_selections: Annotated[
+        float,
+        typer.Option(
+            help="Largest acceptable expected number of false selections among the stable features;"
+            " needs samples of half of the rows."
+        ),
+    ] = 1.0,
+    from_archive: Annotated[
+        bool,
+        typer.Option(
+            "--archive",
+            help="Search nothing: print what the evaluations in the archive say about each feature."
+            " No substitute for samples of the rows.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Repeat a search over seeds and samples of the rows, and measure how stable its result is.
+
+    After an interruption, run the same command to continue.
+
+    Example: swarm stability default --seeds 5 --resamples 20
+    """
+    if from_archive:
+        _archived(loaded("select", config, set_), as_json)
+        return
+    verbosity = _level(verbose, quiet)
+    with starting(lambda: loaded("select", config, set_), verbosity, mute) as checked:
+        from flows import summary
+        from flows.stability import Repetitions
+        from flows.stability import stability as flow
+
+        plan = Repetitions(
+            seeds, resamples, share, core, noise, probes=probes, false_selections=false_selections
+        )
+    with interruptible("run the same command to continue"):
+        assessed = flow(checked, plan, verbosity)
+    if as_json:
+        echo_json(assessed.as_dict())
+    else:
+        summary.print_stability(assessed, checked)
+
+
+def _archived(config: SelectConfig, as_json: bool) -> None:
+    """Print the evidence from the archive; nothing is trained or stored."""
+    from conf.check import check
+
+    check(config)
+    from flows import summary
+    from flows.stability import archived_evidence_of
+
+    found = archived_evidence_of(config)
+    if not as_json:
+        summary.print_archived(found)
+        return
+    figures = {
+        name: getattr(found, name) for name in ("n_subsets", "n_complete", "n_winners", "level")
+    }
+    echo_json({**figures, "features": json.loads(found.table.to_json(orient="records"))})
+
+
+def _level(verbose: int, quiet: bool) -> int:
+    """Return the verbosity of a flow: 0 for silence, 1 by default."""
+    return 0 if quiet else 1 + verbose

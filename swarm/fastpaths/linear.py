@@ -1,0 +1,384 @@
+"""Fast path of linear models: the system of a mask is a sub-block of that of all columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float, Int
+from swarm.fastpaths.choose import PathResult
+from swarm.fastpaths.costs import FoldCosts, errors_are_rounding, logs_lose_digits
+from swarm.fastpaths.device import Device
+from swarm.fastpaths.metrics import magnifies_rounding
+from swarm.fastpaths.scores import scores_numbers
+from swarm.fastpaths.solve import LinearOnDevice, predict_masks, solve_masks
+from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership
+from swarm.problem.problem import Problem
+
+__all__ = ["LinearPath", "System", "path_of"]
+
+# If two decisions are closer than this share of the largest, a fitted model decides.
+_MARGIN = 1e-7
+# With a higher condition number, solvers differ by more than the tolerance.
+_WORST = 1e7
+# The coefficient of a column that changes predictions by less than this share is rounding.
+_MARGIN_OF_USE = 1e-9
+# The solver ``svd`` treats singular values up to 1e-15 as zero, regardless of the units.
+_SHORTEST = 1e-20
+# Farther from zero than this many standard deviations, values lose digits, and the result depends
+# on the order of summation.
+_FARTHEST = 1e5
+# Means of integers up to this limit are exact.
+_LARGEST = 2.0**30
+# Memory limit for the systems of all folds.
+_MOST_BYTES = 2**29
+
+
+@dataclass(frozen=True)
+class System:
+    """The linear system of the training rows of a fold, for all columns.
+
+    Attributes
+    ----------
+    gram : float64 (d, d)
+    right : float64 (t, d)
+        Right-hand sides.
+    centre : float64 (d,)
+        Means of the columns.
+    constant : float64 (t,)
+        Means of the targets, or logarithms of the priors.
+    test : float64 (d, n_test)
+        Centred test rows.
+    far : bool (d,)
+        Columns whose deviations from the mean are mostly rounding.
+    length : float
+        Norm of the centred targets, or 1 for classes that differ in their means.
+    classes : (n_classes,) or None
+    """
+
+    gram: Float
+    right: Float
+    centre: Float
+    constant: Float
+    test: Float
+    far: Bool
+    length: float
+    classes: NDArray[Any] | None
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """Differences between the models, given their linear systems.
+
+    Attributes
+    ----------
+    added, shrinkage : float
+        See :func:`.solve.solve_masks`.
+    worst_given : float
+        Highest condition number of the unscaled matrix; inf for the Cholesky solver, which does
+        not depend on the units of the columns.
+    discriminant : bool
+    smallest : float
+        Threshold below which a discriminant model treats singular values as zero; 0 if it has
+        none.
+    ignores_zeros : bool
+        Whether columns of zeros get coefficients of exactly zero.
+    """
+
+    added: float = 0.0
+    shrinkage: float = 0.0
+    worst_given: float = np.inf
+    discriminant: bool = False
+    smallest: float = 0.0
+    ignores_zeros: bool = False
+
+
+class LinearPath:
+    """Costs and coefficients of scikit-learn's linear models from one matrix per fold."""
+
+    def __init__(self, problem: Problem, model: Any, device: Device | None) -> None:
+        from threadpoolctl import threadpool_limits
+
+        self._problem, self._belongs, self._rule = problem, membership(problem), _rule(model)
+        # The last digits of a product depend on the number of threads.
+        with threadpool_limits(limits=1):
+            self._systems = [
+                _discriminant(model, table)
+                if self._rule.discriminant
+                else _least_squares(problem, model, table, train)
+                for table, (train, _) in zip(fold_tables(problem), problem.folds, strict=True)
+            ]
+        has_classes = self._systems[0].classes is not None
+        self._costs = FoldCosts(problem, np.unique(problem.target) if has_classes else None)
+        self._on_device: list[LinearOnDevice | None] = [None] * len(self._systems)
+        if device is not None:
+            self._on_device = [
+                LinearOnDevice(device, one.gram, one.right, one.test) for one in self._systems
+            ]
+
+    def answers(self, masks: Bool) -> PathResult:
+        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+        chosen = chosen_columns(masks, self._belongs)
+        shape = (len(masks), len(self._systems))
+        costs = np.full(shape, np.nan)
+        explains = self._problem.importance == "fold"
+        importances = np.full((*shape, self._belongs.shape[0]), np.nan) if explains else None
+        for fold, system in enumerate(self._systems):
+            train, test = self._problem.folds[fold]
+            on_device = self._on_device[fold]
+            sure, found = self._solved(masks, chosen, system, len(train), on_device)
+            predicted, decided = self._predicted(chosen, system, found, on_device)
+            sure &= decided
+            if system.classes is None:
+                sure &= ~errors_are_rounding(predicted, self._problem.target[test])
+                sure &= ~logs_lose_digits(self._problem.scoring, predicted)
+            if explains:
+                sure &= self._uses_are_sure(chosen, system, found)
+            if not sure.any():
+                continue
+            by_number = system.classes is None
+            find = self._costs.of_numbers if by_number else self._costs.of_codes
+            costs[sure, fold] = find(predicted[sure], fold)
+            if importances is not None:
+                importances[sure, fold] = self._importances(found[sure])
+        return PathResult(costs, importances)
+
+    def _solved(
+        self,
+        masks: Bool,
+        chosen: Chosen,
+        system: System,
+        n_train: int,
+        on_device: LinearOnDevice | None,
+    ) -> tuple[Bool, Float]:
+        """Return which masks have a well-conditioned system, and the weights (n, t, d)."""
+        rule = self._rule
+        if on_device is None:
+            found = np.zeros((len(masks), *system.right.shape))
+            bounds = np.empty((len(masks), 3))
+            given = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
+            solve_masks(system.gram, system.right, *given, found, bounds)
+        else:
+            flags = chosen.flags(len(system.gram))
+            found, bounds = on_device.solve(flags, rule.added, rule.shrinkage)
+        # With fewer rows than columns, Ridge solves the dual, which depends on the units.
+        wide = np.diff(chosen.pointers) > n_train
+        worst_given = np.where(wide, min(_WORST, rule.worst_given), rule.worst_given)
+        sure = (bounds[:, 0] < _WORST) & (bounds[:, 1] < worst_given)
+        if rule.smallest:
+            sure &= (bounds[:, 2] * rule.smallest**2 < 0.5) & self._spread(chosen, system, found)
+        sure &= ~(masks @ (self._belongs & system.far).any(axis=1))
+        return sure, found
+
+    def _spread(self, chosen: Chosen, system: System, found: Float) -> Bool:
+        """Whether no direction between class means is so short that the model could drop it."""
+        n_classes = len(system.right)
+        if n_classes == 2:
+            return np.ones(len(found), dtype=bool)
+        share = np.sqrt(np.exp(system.constant))
+        between = np.einsum("mkd,ld->mkl", found, system.right) * share[:, None] * share
+        lengths = np.linalg.eigvalsh((between + between.transpose(0, 2, 1)) / 2)[:, ::-1]
+        n_directions = np.minimum(n_classes - 1, np.diff(chosen.pointers))
+        last = np.take_along_axis(lengths, n_directions[:, None] - 1, axis=1)[:, 0]
+        return last > 4.0 * self._rule.smallest**2 * lengths[:, 0]
+
+    def _predicted(
+        self, chosen: Chosen, system: System, found: Float, on_device: LinearOnDevice | None
+    ) -> tuple[NDArray[Any], Bool]:
+        """Return predictions (n, n_test), and which masks have no doubtful prediction.
+
+        Classes are positions among all classes of the target.
+        """
+        weights, constant = found, system.constant
+        if self._rule.discriminant:
+            prior = np.exp(system.constant)
+            # Subtracting the same weights for all classes keeps the labels and saves digits.
+            weights = found - np.einsum("k,mkd->md", prior, found)[:, None, :]
+            aside = system.right - prior @ system.right
+            constant = system.constant - 0.5 * np.einsum("mkd,kd->mk", weights, aside)
+        n, n_sides = found.shape[:2]
+        if on_device is None:
+            decision = np.empty((n, n_sides, system.test.shape[1]))
+            predict_masks(system.test, weights, chosen.pointers, chosen.columns, decision)
+        else:
+            decision = on_device.predict(weights)
+        decision += constant[..., None]
+        if system.classes is None:
+            return decision[:, 0], np.ones(n, dtype=bool)
+        # Cancelled by the intercept of a model that does not centre its rows.
+        lost = (np.abs(weights) @ np.abs(system.centre)).max(axis=1)
+        # Targets and logarithms of priors are of order 1: if all decisions are much smaller, they
+        # are differences of these, and their signs are rounding.
+        size = np.maximum(lost + np.abs(decision).max(axis=(1, 2)), 1.0)
+        if n_sides == 1:
+            labels, gap = (decision[:, 0] > 0).astype(np.int64), np.abs(decision[:, 0])
+        else:
+            labels = decision.argmax(axis=1)
+            two = np.partition(decision, n_sides - 2, axis=1)[:, -2:]
+            gap = two[:, 1] - two[:, 0]
+        assert self._costs.classes is not None
+        codes = np.searchsorted(self._costs.classes, system.classes)
+        return codes[labels], gap.min(axis=1) > _MARGIN * size
+
+    def _uses_are_sure(self, chosen: Chosen, system: System, found: Float) -> Bool:
+        """Whether no coefficient of a mask could be zero or rounding: bool (n,)."""
+        own = np.diag(system.gram)
+        effect = self._sizes(found) * np.sqrt(own)
+        least = _MARGIN_OF_USE * np.maximum(effect.max(axis=1), system.length)
+        zero = (own == 0) & self._rule.ignores_zeros
+        sure = np.empty(len(found), dtype=bool)
+        for m in range(len(found)):
+            columns = chosen.of(m)
+            sure[m] = np.all((effect[m, columns] > least[m]) | zero[columns])
+        return sure
+
+    def _sizes(self, found: Float) -> Float:
+        """Mean absolute coefficients over outputs: float64 (n, d)."""
+        if self._rule.discriminant and found.shape[1] == 2:
+            found = found[:, 1:] - found[:, :1]
+        size: Float = np.abs(found).mean(axis=1)
+        return size
+
+    def _importances(self, found: Float) -> Float:
+        """Mean absolute coefficients over outputs, summed by unit: float64 (n, n_units)."""
+        size = self._sizes(found)
+        units = self._problem.space.units
+        if len(units) == size.shape[1]:
+            return size
+        return np.stack([size[:, list(unit)].sum(axis=1) for unit in units], axis=1)
+
+
+def path_of(problem: Problem, model: Any, device: Device | None) -> tuple[LinearPath | None, str]:
+    """Compute the systems of all folds, or return the reason why models are fitted."""
+    name = type(model).__name__
+    discriminant = name == "LinearDiscriminantAnalysis"
+    reason = _other_discriminant(model) if discriminant else _other_least_squares(model)
+    if not reason and problem.target.ndim > 1:
+        reason = "predicts several columns"
+    numbers = name in ("Ridge", "LinearRegression")
+    if numbers and problem.task != "regression" and not scores_numbers(problem.scoring):
+        return None, f"{name} predicts numbers, not the classes of {problem.scoring.name!r}"
+    if numbers and magnifies_rounding(problem.scoring):
+        return None, f"{problem.scoring.name!r} magnifies the rounding of {name}"
+    weight = problem.weight
+    if weight is not None and not all(weight[train].any() for train, _ in problem.folds):
+        return None, "all training rows of a fold have weight 0"
+    size = 8 * problem.space.n_columns**2 * problem.n_folds
+    if not reason and size > _MOST_BYTES:
+        reason = f"needs {size / 2**20:.0f} MiB for the matrices of all folds"
+    if reason:
+        return None, f"{name} {reason}"
+    path = LinearPath(problem, model, device)
+    return path, f"{name} solves a sub-block of one matrix per fold"
+
+
+def _least_squares(problem: Problem, model: Any, table: FoldTable, train: Int) -> System:
+    """Normal equations of centred columns: ``(X'X + a) w = X'y``."""
+    weight = None if problem.weight is None else problem.weight[train]
+    svd = getattr(model, "solver", "") == "svd"
+    if "Classifier" in type(model).__name__:
+        classes = np.unique(table.train_target)
+        positive = classes[1:] if len(classes) == 2 else classes
+        targets = np.where(table.train_target == positive[:, None], 1.0, -1.0)
+    else:
+        classes, targets = None, table.train_target.astype(np.float64)[None, :]
+    rows = table.train
+    centre, constant = np.zeros(len(rows)), np.zeros(len(targets))
+    if model.fit_intercept:
+        centre = np.average(rows, axis=1, weights=weight)
+        constant = np.average(targets, axis=1, weights=weight)
+    centred, aims = rows - centre[:, None], targets - constant[:, None]
+    share = np.ones(rows.shape[1]) if weight is None else weight
+    gram = (centred * share) @ centred.T
+    right = (aims * share) @ centred.T
+    own = np.diag(gram)
+    far = np.zeros(len(rows), dtype=bool)
+    if model.fit_intercept:
+        far = own <= (centre / _FARTHEST) ** 2 * share.sum()
+        # A penalty gives constant columns the weight 0; with the solver svd it is rounding.
+        if getattr(model, "alpha", 0.0) > 0 and not svd:
+            whole = (rows == rows[:, :1]).all(axis=1) & (own == 0)
+            first = rows[:, 0]
+            safe = (first == np.round(first)) & (np.abs(first) < _LARGEST) & (weight is None)
+            far &= ~(whole & (safe | (first == 0)))
+    if svd:
+        far |= own <= _SHORTEST
+    length = float(np.sqrt((np.square(aims) * share).sum(axis=1).max()))
+    test = table.test - centre[:, None]
+    return System(gram, right, centre, constant, test, far, length, classes)
+
+
+def _discriminant(model: Any, table: FoldTable) -> System:
+    """Within-class covariance and class means."""
+    svd = model.solver == "svd"
+    classes, codes = np.unique(table.train_target, return_inverse=True)
+    rows = table.train
+    prior = np.bincount(codes) / len(codes)
+    means = np.stack([rows[:, codes == code].mean(axis=1) for code in range(len(classes))])
+    within = rows - means[codes].T
+    centre = prior @ means
+    gram = within @ within.T / len(codes)
+    far = np.diag(gram) <= (np.abs(means).max(axis=0) / _FARTHEST) ** 2
+    if svd:
+        gram *= _share_of_rows(model, len(codes), len(classes))
+    right, test = means - centre if svd else means, table.test - centre[:, None]
+    return System(gram, right, centre, np.log(prior), test, far, 1.0, classes)
+
+
+def _share_of_rows(model: Any, n_rows: int, n_classes: int) -> float:
+    """Return the ratio of the covariance of the solver ``svd`` to the mean over rows.
+
+    Depending on its version, scikit-learn divides by the number of rows, or by the number of rows
+    minus the number of classes. A fit on six rows shows which.
+    """
+    from sklearn.base import clone
+
+    tried = clone(model).set_params(tol=1e-6)
+    tried.fit(np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]), np.array([0, 0, 0, 1, 1, 1]))
+    # Means 1 and 4, squares within classes 4.
+    divisor = float(np.ravel(tried.coef_)[0]) * 4.0 / 3.0
+    return n_rows / (n_rows - n_classes) if divisor < 5.0 else 1.0
+
+
+def _rule(model: Any) -> _Rule:
+    name = type(model).__name__
+    if name == "LinearDiscriminantAnalysis":
+        if model.solver == "svd":
+            return _Rule(discriminant=True, smallest=max(float(model.tol), 1e-15))
+        return _Rule(shrinkage=float(model.shrinkage or 0.0), worst_given=1e8, discriminant=True)
+    if name == "LinearRegression":
+        # It drops directions shorter than a share of the longest, which depend on the units.
+        dropped = max(float(getattr(model, "tol", 0.0)), 1e-6)
+        return _Rule(worst_given=0.25 / dropped**2)
+    if model.solver == "svd":
+        return _Rule(added=float(model.alpha), worst_given=1e11)
+    return _Rule(added=float(model.alpha), ignores_zeros=True)
+
+
+def _other_least_squares(model: Any) -> str:
+    if model.positive:
+        return "has positive=True"
+    if getattr(model, "solver", "auto") not in ("auto", "cholesky", "svd"):
+        return f"has the solver {model.solver!r}, which stops before the solution"
+    if np.ndim(getattr(model, "alpha", 0.0)) > 0:
+        return "has several penalties"
+    if getattr(model, "class_weight", None) is not None:
+        return "has class weights"
+    return ""
+
+
+def _other_discriminant(model: Any) -> str:
+    if model.solver not in ("svd", "lsqr"):
+        return f"has the solver {model.solver!r}"
+    if model.priors is not None:
+        return "has given priors"
+    if model.covariance_estimator is not None or isinstance(model.shrinkage, str):
+        return "has another covariance estimator"
+    if model.solver == "svd" and model.shrinkage is not None:
+        return "cannot shrink with the solver 'svd'"
+    if model.n_components is not None:
+        return "keeps fewer components"
+    return ""

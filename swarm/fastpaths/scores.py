@@ -1,0 +1,408 @@
+"""Scores of many masks at once, by the common metrics of scikit-learn.
+
+Scores of classes and of probabilities take the operations of scikit-learn in their order, so that
+they are bit-identical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float, Int
+from swarm.fastpaths.metrics import Metric, metric_of
+from swarm.fastpaths.pairwise import pairwise_sum
+from swarm.problem.scoring import Scoring
+
+__all__ = [
+    "confusions",
+    "label_scores",
+    "number_scores",
+    "probability_scores",
+    "scores_numbers",
+]
+
+
+@njit(nogil=True, cache=True)
+def confusions(codes: Int, truth: Int, counts: Int) -> None:  # pragma: no cover
+    """Count the pairs of true and predicted classes of each mask.
+
+    Parameters
+    ----------
+    codes : int (n, n_test)
+        Predicted classes, from 0.
+    truth : int (n_test,)
+    counts : int (n, n_classes, n_classes)
+        Zeros on input; the confusion matrices on output, a row for each true class.
+    """
+    for m in range(codes.shape[0]):
+        own, matrix = codes[m], counts[m]
+        for i in range(len(own)):
+            matrix[truth[i], own[i]] += 1
+
+
+def label_scores(metric: Metric, counts: Int, classes: NDArray[Any]) -> Float | None:
+    """Return the scores of confusion matrices (n, n_classes, n_classes): float64 (n,).
+
+    NaN where scikit-learn has to be called, because it warns, raises, or returns an undefined
+    value. Where it warns for several masks, this is the first of them. None if the metric or a
+    parameter is not supported.
+    """
+    made = _OF_CLASSES.get(metric.name)
+    if made is None or not set(metric.kwargs) <= made[1]:
+        return None
+    return made[0](counts, classes, metric)
+
+
+def _balanced(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | None:
+    true, predicted = counts[0].sum(axis=1) > 0, counts.sum(axis=1) > 0
+    if true.sum() < 2:
+        return None
+    diagonal = np.diagonal(counts, axis1=1, axis2=2)[:, true]
+    found = _mean(np.ascontiguousarray(diagonal) / counts[0].sum(axis=1)[true])
+    if metric.kwargs.get("adjusted", False):
+        chance = 1 / int(true.sum())
+        found = (found - chance) / (1 - chance)
+    return _first_left(found, predicted[:, ~true].any(axis=1))
+
+
+def _correlation(counts: Int, _classes: NDArray[Any], _metric: Metric) -> Float:
+    true, predicted = counts[0].sum(axis=1) * 1.0, counts.sum(axis=1) * 1.0
+    n_correct, n_rows = np.trace(counts, axis1=1, axis2=2) * 1.0, true.sum()
+    # Sums of integers are exact in any order.
+    both = n_correct * n_rows - predicted @ true
+    own = n_rows**2 - (predicted**2).sum(axis=1)
+    product = own * (n_rows**2 - true @ true)
+    return np.where(product == 0, 0.0, both / np.sqrt(np.where(product == 0, 1.0, product)))
+
+
+def _agreement(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | None:
+    weights = metric.kwargs.get("weights")
+    if weights not in (None, "linear", "quadratic"):
+        return None
+
+    def scores(rows: Int, kept: Int) -> Float:
+        matrix = np.ascontiguousarray(counts[np.ix_(rows, kept, kept)] * 1.0)
+        down, across = matrix.sum(axis=1), matrix.sum(axis=2)
+        expected = down[:, :, None] * across[:, None, :] / down.sum(axis=1)[:, None, None]
+        steps = np.arange(len(kept)) - np.arange(len(kept))[:, None]
+        cost = {None: steps != 0, "linear": np.abs(steps), "quadratic": steps**2}[weights] * 1.0
+        observed = (cost * matrix).reshape(len(rows), -1).sum(axis=1)
+        chance = (cost * expected).reshape(len(rows), -1).sum(axis=1)
+        undefined = chance == 0
+        return np.where(undefined, np.nan, 1 - observed / np.where(undefined, 1.0, chance))
+
+    return _by_existence(counts, scores)
+
+
+def _of_sets(counts: Int, classes: NDArray[Any], metric: Metric) -> Float | None:
+    """Precision, recall, F score and Jaccard score."""
+    given: dict[str, Any] = {"average": "binary", "pos_label": 1, "labels": None, "beta": 1.0}
+    given |= {"zero_division": "warn", **metric.kwargs}
+    average, positive, beta = given["average"], given["pos_label"], float(given["beta"])
+    undefined = {"warn": 0.0, 0: 0.0, 1: 1.0}.get(given["zero_division"], np.nan)
+    if average not in ("binary", "micro", "macro", "weighted") or not 0 < beta < np.inf:
+        return None
+    if average == "binary":
+        chosen = _positions(classes, [positive]) if len(classes) == 2 else None
+    elif positive not in (None, 1):
+        return None
+    else:
+        chosen = np.arange(0) if given["labels"] is None else _positions(classes, given["labels"])
+    if chosen is None:
+        return None
+    hits = np.diagonal(counts, axis1=1, axis2=2)
+    true, predicted = counts.sum(axis=2), counts.sum(axis=1)
+    warned = np.zeros(len(counts), dtype=bool)
+
+    def scores(rows: Int, kept: Int) -> Float:
+        place = np.ix_(rows, kept)
+        terms = [np.ascontiguousarray(part[place]) for part in (hits, true, predicted)]
+        if average == "micro":
+            terms = [part.sum(axis=1, keepdims=True) for part in terms]
+        above, below = _ratio(metric.name, terms, beta**2)
+        zero = below == 0
+        warned[rows] = zero.any(axis=1)
+        ratio = np.where(zero, undefined, above / np.where(zero, 1.0, below))
+        if average != "weighted":
+            return _mean(ratio)
+        share = terms[1] * 1.0
+        total = share.sum(axis=1)
+        weighted: Float = (ratio * share).sum(axis=1) / np.where(total == 0, np.nan, total)
+        return weighted
+
+    every = np.arange(len(counts))
+    found = scores(every, chosen) if len(chosen) else _by_existence(counts, scores)
+    return _first_left(found, warned) if given["zero_division"] == "warn" else found
+
+
+def _ratio(name: str, terms: list[Any], beta2: float) -> tuple[Any, Any]:
+    hits, true, predicted = terms
+    if name == "precision_score":
+        return hits, predicted
+    if name == "recall_score":
+        return hits, true
+    if name == "jaccard_score":
+        return hits, true + predicted - hits
+    return (1 + beta2) * hits, beta2 * true + predicted
+
+
+def _positions(classes: NDArray[Any], labels: Any) -> Int | None:
+    """Return the positions of labels among the classes; None unless all are known and distinct."""
+    known = classes.tolist()
+    wanted = np.asarray(labels).tolist()
+    if not wanted or len(set(wanted)) < len(wanted) or not set(wanted) <= set(known):
+        return None
+    return np.array([known.index(label) for label in wanted])
+
+
+def _by_existence(counts: Int, scores: Callable[[Int, Int], Float]) -> Float:
+    """Call ``scores(rows, classes)`` for each group of masks with the same classes.
+
+    Classes that are neither true nor predicted do not exist for scikit-learn, and would change the
+    grouping of a sum.
+    """
+    exist = (counts.sum(axis=1) > 0) | (counts.sum(axis=2) > 0)
+    found = np.empty(len(exist))
+    patterns, group = np.unique(exist, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        rows = np.flatnonzero(group.reshape(-1) == number)
+        found[rows] = scores(rows, np.flatnonzero(pattern))
+    return found
+
+
+def _first_left(found: Float, warned: Bool) -> Float:
+    """Leave the first mask for which scikit-learn warns to scikit-learn."""
+    if warned.any():
+        found[warned.argmax()] = np.nan
+    return found
+
+
+_OF_SETS = {"average", "pos_label", "labels", "zero_division"}
+# Functions, and the parameters that they support.
+_OF_CLASSES: dict[str, tuple[Callable[..., Float | None], set[str]]] = {
+    "balanced_accuracy_score": (_balanced, {"adjusted"}),
+    "matthews_corrcoef": (_correlation, set()),
+    "cohen_kappa_score": (_agreement, {"weights", "replace_undefined_by"}),
+    "precision_score": (_of_sets, _OF_SETS),
+    "recall_score": (_of_sets, _OF_SETS),
+    "f1_score": (_of_sets, _OF_SETS),
+    "fbeta_score": (_of_sets, _OF_SETS | {"beta"}),
+    "jaccard_score": (_of_sets, _OF_SETS),
+}
+
+
+def probability_scores(
+    metric: Metric, probabilities: Float, truth: Int, *, named: bool
+) -> Float | None:
+    """Return the scores of probabilities (n_classes, n, n_test): float64 (n,).
+
+    None if the metric or a parameter is not supported.
+
+    Parameters
+    ----------
+    truth : int (n_test,)
+        Classes of the test rows; every class has some.
+    named : bool
+        Whether classes are strings.
+    """
+    kwargs = dict(metric.kwargs)
+    if metric.name == "log_loss" and not kwargs:
+        return _log_losses(probabilities, truth)
+    # Without a positive class, scikit-learn refuses the Brier score of strings.
+    if metric.name == "brier_score_loss" and not kwargs and not (named and len(probabilities) == 2):
+        return _brier(probabilities, truth)
+    if metric.name != "roc_auc_score":
+        return None
+    kind, average = kwargs.pop("multi_class", "raise"), kwargs.pop("average", "macro")
+    if kwargs or average not in ("macro", "weighted"):
+        return None
+    if len(probabilities) == 2:
+        return _area(probabilities[1], truth == 1, truth == 0)
+    several = {"ovr": _one_against_rest, "ovo": _one_against_one}.get(kind)
+    return None if several is None else several(probabilities, truth, average == "weighted")
+
+
+def _log_losses(probabilities: Float, truth: Int) -> Float:
+    from scipy.special import xlogy
+
+    if len(probabilities) == 2:
+        positive = probabilities[1]
+        own = np.where(truth == 1, positive, 1 - positive)
+    else:
+        own = probabilities[truth, :, np.arange(len(truth))].T
+    eps = np.finfo(np.float64).eps
+    losses = -xlogy(1.0, np.clip(own, eps, 1 - eps))
+    return _mean(np.ascontiguousarray(losses))
+
+
+def _brier(probabilities: Float, truth: Int) -> Float:
+    n_classes = len(probabilities)
+    if n_classes == 2:
+        positive = probabilities[1]
+        squares = ((truth == 0) - (1 - positive)) ** 2 + ((truth == 1) - positive) ** 2
+        return _mean(squares) * 0.5
+    known = (truth[:, None] == np.arange(n_classes)) * 1.0
+    errors = (known - np.ascontiguousarray(np.moveaxis(probabilities, 0, 2))) ** 2
+    return _mean(errors.sum(axis=2))
+
+
+def _one_against_rest(probabilities: Float, truth: Int, weighted: bool) -> Float:
+    classes = range(len(probabilities))
+    areas = np.stack([_area(probabilities[c], truth == c, truth != c) for c in classes], axis=1)
+    share: Float = np.bincount(truth, minlength=len(probabilities)).astype(np.float64)
+    return _mean(areas, share if weighted else None)
+
+
+def _one_against_one(probabilities: Float, truth: Int, weighted: bool) -> Float:
+    areas, shares = [], []
+    for a, b in combinations(range(len(probabilities)), 2):
+        first, second = truth == a, truth == b
+        ahead = _area(probabilities[a], first, second)
+        areas.append((ahead + _area(probabilities[b], second, first)) / 2)
+        shares.append(np.average(first | second))
+    share: Float = np.array(shares, dtype=np.float64)
+    return _mean(np.stack(areas, axis=1), share if weighted else None)
+
+
+def _area(scores: Float, positive: Bool, negative: Bool) -> Float:
+    """Return the area under the ROC curve of scores (n, n_test): float64 (n,)."""
+    found = np.empty(len(scores))
+    above, below = scores[:, positive], scores[:, negative]
+    above.sort(axis=1)
+    below.sort(axis=1)
+    _areas_under_curves(above, below, found)
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _areas_under_curves(positive: Float, negative: Float, areas: Float) -> None:  # pragma: no cover
+    """Compute the area under the ROC curve of each mask.
+
+    Parameters
+    ----------
+    positive : float64 (n, n_positive), negative : float64 (n, n_negative)
+        Scores of the rows of either class, ascending.
+    areas : float64 (n,)
+        Output.
+    """
+    n_positive, n_negative = positive.shape[1], negative.shape[1]
+    right, wrong = np.empty(n_positive + n_negative), np.empty(n_positive + n_negative)
+    terms = np.empty(n_positive + n_negative)
+    for m in range(len(areas)):
+        up, down = positive[m], negative[m]
+        i, j, count = n_positive - 1, n_negative - 1, 0
+        while i >= 0 or j >= 0:
+            value = up[i] if j < 0 or (i >= 0 and up[i] > down[j]) else down[j]
+            while i >= 0 and up[i] == value:
+                i -= 1
+            while j >= 0 and down[j] == value:
+                j -= 1
+            right[count], wrong[count] = n_positive - 1 - i, n_negative - 1 - j
+            count += 1
+        x, y, n_terms = 0.0, 0.0, 0
+        for place in range(count):
+            if 0 < place < count - 1 and _is_straight(right, place) and _is_straight(wrong, place):
+                continue
+            ahead, above = wrong[place] / n_negative, right[place] / n_positive
+            terms[n_terms] = (ahead - x) * (above + y) / 2.0
+            x, y = ahead, above
+            n_terms += 1
+        areas[m] = pairwise_sum(terms, n_terms)
+
+
+@njit(nogil=True, cache=True)
+def _is_straight(values: Float, place: int) -> bool:  # pragma: no cover
+    return values[place + 1] - values[place] == values[place] - values[place - 1]  # type: ignore[no-any-return]
+
+
+def number_scores(
+    metric: Metric, predicted: Float, truth: NDArray[Any], weight: Float | None = None
+) -> Float | None:
+    """Return the scores of predictions (n, n_test): float64 (n,).
+
+    NaN where scikit-learn raises. None if the metric or a parameter is not supported, or if it
+    has a special case for these rows.
+
+    Parameters
+    ----------
+    truth : (n_test,)
+    weight : float64 (n_test,) or None
+        Sample weights of the test rows.
+    """
+    score = _OF_NUMBERS.get(metric.name)
+    if score is None or metric.kwargs or truth.ndim > 1 or len(truth) < 2:
+        return None
+    found: Float | None = score(predicted, truth, weight)
+    return found
+
+
+def scores_numbers(scoring: Scoring) -> bool:
+    """Whether the scorer is a common regression metric."""
+    metric = metric_of(scoring)
+    return metric is not None and metric.name in _OF_NUMBERS
+
+
+def _mean(values: Any, weight: Float | None = None) -> Float:
+    """Return the means of the rows of `values`."""
+    if weight is None:
+        means: Float = values.mean(axis=-1)
+        return means
+    weighted: Float = (values * weight).sum(axis=-1) / weight.sum()
+    return weighted
+
+
+def _squared(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Any:
+    return _mean((predicted - truth) ** 2, weight)
+
+
+def _determination(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Any:
+    share = 1.0 if weight is None else weight
+    spread = (share * (truth - _mean(truth, weight)) ** 2).sum()
+    if spread == 0:
+        return None
+    return 1.0 - (share * (predicted - truth) ** 2).sum(axis=1) / spread
+
+
+def _explained(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Any:
+    spread = _mean((truth - _mean(truth, weight)) ** 2, weight)
+    if spread == 0:
+        return None
+    errors = truth - predicted
+    off = errors - np.asarray(_mean(errors, weight))[:, None]
+    return 1.0 - _mean(off**2, weight) / spread
+
+
+def _squared_log(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Any:
+    if (truth <= -1).any():
+        return None
+    refused = np.any(predicted <= -1, axis=1)
+    logs = np.log1p(np.where(refused[:, None], 0.0, predicted))
+    return np.where(refused, np.nan, _squared(logs, np.log1p(truth), weight))
+
+
+def _root_squared_log(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Any:
+    found = _squared_log(predicted, truth, weight)
+    return None if found is None else np.sqrt(found)
+
+
+# Functions of predictions, truth and weights; None for a special case of scikit-learn.
+_OF_NUMBERS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "r2_score": _determination,
+    "mean_squared_error": _squared,
+    "root_mean_squared_error": lambda p, t, w: np.sqrt(_squared(p, t, w)),
+    "mean_absolute_error": lambda p, t, w: _mean(np.abs(p - t), w),
+    "mean_absolute_percentage_error": lambda p, t, w: _mean(
+        np.abs(p - t) / np.maximum(np.abs(t), np.finfo(np.float64).eps), w
+    ),
+    "median_absolute_error": lambda p, t, w: np.median(np.abs(p - t), 1) if w is None else None,
+    "max_error": lambda p, t, w: np.abs(p - t).max(axis=1) if w is None else None,
+    "explained_variance_score": _explained,
+    "mean_squared_log_error": _squared_log,
+    "root_mean_squared_log_error": _root_squared_log,
+}

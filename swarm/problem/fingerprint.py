@@ -1,0 +1,167 @@
+"""The fingerprint of a problem: the key of its part of the archive."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.problem.models import describe, is_lightgbm, is_short_float, last_step, steps_before
+from swarm.problem.scoring import averages_classes
+
+if TYPE_CHECKING:
+    from swarm.problem.problem import Problem
+
+__all__ = ["data_hash", "digests", "had_wrong_costs", "recipe"]
+
+# Incremented whenever costs are corrected, see :func:`had_wrong_costs`.
+_REVISION = 2
+# Columns whose bytes are read at once.
+_BLOCK = 512
+# Estimators with a fast path in version 0.1.0, independent of the current fast paths.
+_NEIGHBOURS = {"sklearn.KNeighborsClassifier", "sklearn.KNeighborsRegressor", "swarm.MLkNN"}
+_LINEAR = {
+    "sklearn.Ridge",
+    "sklearn.RidgeClassifier",
+    "sklearn.LinearRegression",
+    "sklearn.LinearDiscriminantAnalysis",
+}
+_FAST_PATHS = {*_NEIGHBOURS, *_LINEAR, "sklearn.GaussianNB"}
+
+
+def digests(problem: Problem) -> tuple[str, str]:
+    """Return the fingerprint, 32 hexadecimal digits, and the digest without the folds."""
+    digest = data_hash(problem, recipe(problem))
+    without_folds = digest.hexdigest()
+    for train, test in problem.folds:
+        digest.update(_array_bytes(train))
+        digest.update(_array_bytes(test))
+    return digest.hexdigest()[:32], without_folds
+
+
+def data_hash(problem: Problem, prefix: bytes) -> Any:
+    """Return the hash of a prefix, the features, the target and the weights."""
+    digest = hashlib.sha256(prefix)
+    for part in _column_bytes(problem.features):
+        digest.update(part)
+    for array in (problem.target, problem.weight):
+        digest.update(_array_bytes(array))
+    return digest
+
+
+def had_wrong_costs(problem: Problem) -> bool:
+    """Whether version 0.1.0 may have archived wrong costs of a problem.
+
+    Its fast paths scaled neighbours with sums in another order, computed float32 columns in
+    float64, and used fitted models for too few linear systems. Its averaged scorers failed on
+    binary targets without a class 1.
+    """
+    averaged = averages_classes(problem.scoring) and problem.task == "binary"
+    if averaged and 1 not in np.unique(problem.target).tolist():
+        return True
+    last = last_step(problem.estimator)
+    kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
+    if kind not in _FAST_PATHS:
+        return False
+    if kind in _LINEAR or any(map(is_short_float, problem.features.dtypes)):
+        return True
+    scaled = bool(steps_before(problem.estimator)) and kind in _NEIGHBOURS
+    return scaled or (type(last).__name__ == "KNeighborsRegressor" and last.weights == "distance")
+
+
+def recipe(problem: Problem) -> bytes:
+    """Return what a cost depends on apart from the rows and the folds."""
+    scorer = problem.scoring
+    parts = {
+        "estimator": describe(problem.estimator),
+        "package": _packages(problem.estimator),
+        "scoring": [scorer.name, scorer.upper, scorer.pos_label, describe(scorer.scorer)],
+        "importance": problem.importance,
+        "units": problem.space.units,
+    }
+    # Added only if set, so that older fingerprints stay valid.
+    if problem.fit_params:
+        # Tables and series as arrays, which are described by their values.
+        parts["fit_params"] = describe(
+            {
+                name: value.to_numpy() if hasattr(value, "to_numpy") else value
+                for name, value in problem.fit_params.items()
+            }
+        )
+    if problem.as_array:
+        parts["as_array"] = True
+    if problem.weights_in_score:
+        parts["weights_in_score"] = True
+    if had_wrong_costs(problem):
+        parts["revision"] = _REVISION
+    return json.dumps(parts, sort_keys=True).encode()
+
+
+def _packages(estimator: Any) -> str:
+    """Return name and version of an estimator's package, and of this one if a step is from it."""
+
+    def package(part: object) -> str:
+        return type(part).__module__.split(".")[0]
+
+    inside = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
+    names = [package(estimator)]
+    if any(package(part) == "swarm" for part in inside) and "swarm" not in names:
+        names.append("swarm")
+    if is_lightgbm(estimator) and "lightgbm" not in names:
+        names.append("lightgbm")
+    told = []
+    for name in names:
+        distribution = {"sklearn": "scikit-learn", "swarm": "swarmselect"}.get(name, name)
+        try:
+            told.append(f"{name}=={version(distribution)}")
+        except PackageNotFoundError:
+            told.append(name)
+    return ", ".join(told)
+
+
+def _array_bytes(array: NDArray[Any] | None) -> bytes:
+    if array is None:
+        return b"none"
+    if array.dtype.kind in "biufc":
+        return f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+    return json.dumps([str(value) for value in array.ravel()]).encode()
+
+
+def _column_bytes(features: pd.DataFrame) -> Iterator[bytes]:
+    """Yield names, types and values, column by column.
+
+    Neighbours of the same NumPy type are read in blocks, which is much faster than one by one.
+    """
+    dtypes = list(features.dtypes)
+    position = 0
+    while position < len(dtypes):
+        dtype = dtypes[position]
+        if not isinstance(dtype, np.dtype) or dtype.kind not in "biufc":
+            yield from _one_column(features, position)
+            position += 1
+            continue
+        end = position + 1
+        while end < min(len(dtypes), position + _BLOCK) and dtypes[end] == dtype:
+            end += 1
+        block = features.iloc[:, position:end].to_numpy()
+        for name, values in zip(features.columns[position:end], block.T, strict=True):
+            yield f"{name}:{dtype}".encode()
+            yield _array_bytes(values)
+        position = end
+
+
+def _one_column(features: pd.DataFrame, position: int) -> Iterator[bytes]:
+    column = features.iloc[:, position]
+    yield f"{features.columns[position]}:{column.dtype}".encode()
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        categories = column.cat.categories
+        yield f"{categories.dtype} {column.cat.ordered}".encode()
+        yield json.dumps([str(c) for c in categories]).encode()
+        column = column.cat.codes
+    yield _array_bytes(column.to_numpy())

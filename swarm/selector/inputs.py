@@ -1,0 +1,180 @@
+"""The arguments of ``fit`` as scikit-learn accepts them: tables, targets and metadata."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import issparse
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import validate_data
+
+from swarm.errors import ConfigError, DataError
+from swarm.problem.inputs import takes_fit_param
+
+__all__ = ["as_table", "as_target", "is_polars", "router_of", "sent", "wants_polars"]
+
+try:
+    from sklearn.utils.metadata_routing import _routing_enabled
+except ImportError:  # private, so it may be moved
+
+    def _routing_enabled() -> bool:
+        from sklearn import get_config
+
+        return bool(get_config().get("enable_metadata_routing", False))
+
+
+def is_polars(X: Any) -> bool:
+    """Whether X is a polars DataFrame; does not import polars."""
+    return type(X).__module__.split(".")[0] == "polars" and hasattr(X, "to_pandas")
+
+
+def wants_polars(selector: Any) -> bool:
+    """Whether ``transform`` returns polars DataFrames."""
+    from sklearn.utils._set_output import _get_output_config
+
+    return bool(_get_output_config("transform", selector)["dense"] == "polars")
+
+
+def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
+    """Return X as a table, and whether it was an array; set `n_features_in_` and names.
+
+    The columns of a pandas or polars table keep their dtypes, categories and missing values. The
+    columns of an array are numeric and named x0, x1, ...; a sparse matrix is converted to a dense
+    one, since models use a few of its columns at a time.
+
+    Parameters
+    ----------
+    selector : estimator
+        Receives the attributes; its tags define whether values may be missing.
+    X : DataFrame, array or sparse matrix (n_rows, n_features)
+
+    Raises
+    ------
+    DataError
+        If column names are not unique or ambiguous, or a sparse matrix exceeds the memory once it
+        is dense.
+    """
+    if hasattr(X, "to_pandas") and not isinstance(X, pd.DataFrame):
+        X = X.to_pandas()
+    if isinstance(X, pd.DataFrame):
+        if X.columns.has_duplicates:
+            repeated = X.columns[X.columns.duplicated()][0]
+            raise DataError(f"column {repeated!r} appears more than once; rename or drop one")
+        validate_data(selector, X, skip_check_array=True)
+        if hasattr(selector, "feature_names_in_"):
+            return X, False
+        _refuse_ambiguous_numbers(selector, X)
+        return X.set_axis(_numbered(X.shape[1]), axis=1), False
+    finite = not get_tags(selector).input_tags.allow_nan
+    values = validate_data(
+        selector,
+        X,
+        dtype="numeric",
+        accept_sparse="csc",
+        ensure_all_finite=finite or "allow-nan",
+        ensure_min_samples=2,
+    )
+    if issparse(values):
+        _refuse_larger_than_memory(values)
+        values = values.toarray()
+    return pd.DataFrame(values, columns=_numbered(values.shape[1])), True
+
+
+def as_target(y: Any) -> Any:
+    """Return y with an inferred dtype if its dtype is object, else unchanged."""
+    if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:
+        return pd.Series(y).infer_objects().to_numpy()
+    return y.to_pandas() if is_polars(y) else y
+
+
+def _refuse_ambiguous_numbers(selector: Any, X: pd.DataFrame) -> None:
+    """Refuse constraints on columns that are named by numbers other than their positions."""
+    if X.columns.equals(pd.RangeIndex(X.shape[1])):
+        return
+    for name in ("fixed", "forbidden", "groups", "costs", "warm"):
+        given = getattr(selector, name, None)
+        if given is not None and (not hasattr(given, "__len__") or len(given)):
+            raise DataError(
+                f"{name} may mean names or positions, as the columns have names that are not "
+                "strings; rename them: X.columns = X.columns.astype(str)"
+            )
+
+
+def _numbered(count: int) -> list[str]:
+    return [f"x{position}" for position in range(count)]
+
+
+def _refuse_larger_than_memory(values: Any) -> None:
+    needed = int(np.prod(values.shape, dtype=np.int64)) * values.dtype.itemsize
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # unknown on this system
+        return
+    if needed > there:
+        raise DataError(
+            f"the sparse matrix of {values.shape[0]} rows and {values.shape[1]} columns takes "
+            f"{needed / 1e9:.0f} GB once dense, and the machine has {there / 1e9:.0f} GB; drop "
+            "columns that are almost constant, for example with VarianceThreshold"
+        )
+
+
+# ---------------------------------------------------------------- metadata
+
+
+def sent(selector: Any, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Return sample weights, groups for the splitter, and other arguments of the estimator's fit.
+
+    With scikit-learn's metadata routing each goes where it was requested; without it `groups` go
+    to the splitter and all others to ``fit``. Weights and groups that are not given are None.
+
+    Raises
+    ------
+    TypeError
+        If the estimator's ``fit`` does not accept an argument.
+    ConfigError
+        If the splitter requests anything but groups, or the scorer anything.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    if not _routing_enabled():
+        weight, groups = given.pop("sample_weight", None), given.pop("groups", None)
+        for name in given:
+            if not takes_fit_param(selector.estimator, name):
+                raise TypeError(
+                    f"{type(selector).__name__}.fit() got an unexpected keyword argument {name!r}, "
+                    f"which {type(selector.estimator).__name__}.fit() does not accept either"
+                )
+        return weight, groups, given
+    if not given:
+        return None, None, {}
+    routed = process_routing(selector, "fit", **given)
+    fit = dict(routed.estimator.fit)
+    split = dict(routed.splitter.split) if "splitter" in routed else {}
+    score = dict(routed.scorer.score) if "scorer" in routed else {}
+    weight, groups = fit.pop("sample_weight", None), split.pop("groups", None)
+    for place, left in (("split", split), ("score", score)):
+        if left:
+            raise ConfigError(
+                f"{min(left)!r} cannot be passed on to {place!r}: only the estimator's fit takes "
+                "parameters, and the splitter groups; remove the other requests"
+            )
+    return weight, groups, fit
+
+
+def router_of(selector: Any) -> MetadataRouter:
+    """Route the arguments of ``fit`` to the estimator, the splitter and the scorer."""
+
+    def to(callee: str) -> MethodMapping:
+        mapping = MethodMapping().add(caller="fit", callee=callee)
+        return mapping.add(caller="fit_transform", callee=callee)
+
+    router = MetadataRouter(owner=selector)
+    router.add(estimator=selector.estimator, method_mapping=to("fit"))
+    if hasattr(selector.cv, "get_metadata_routing"):
+        router.add(splitter=selector.cv, method_mapping=to("split"))
+    if hasattr(selector.scoring, "get_metadata_routing"):
+        router.add(scorer=selector.scoring, method_mapping=to("score"))
+    return router

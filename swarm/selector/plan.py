@@ -1,0 +1,230 @@
+"""The search that the parameters of a selector describe: its problem and its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+
+from swarm.arrays import Bool
+from swarm.errors import ConfigError, DataError
+from swarm.fastpaths import require_device
+from swarm.problem.hints import Hints, prepare_hints
+from swarm.problem.inputs import depend_on_seed, partitions
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.search.budget import Budget
+from swarm.search.confirmation import ConfirmationPlan, fresh_problem
+from swarm.search.options import check_options
+from swarm.search.prefilter import Prefilter, is_wide
+from swarm.search.row_parts import row_parts
+from swarm.search.runner import Proxy, SearchPlan
+from swarm.search.settings import Setting, expanded
+from swarm.search.tuning import Tuning
+from swarm.search.warm import read_warm, warm_masks
+from swarm.selector.checks import prefilter_options
+from swarm.selector.defaults import folds_and_scorer, n_jobs_of, sized, task_for
+from swarm.selector.inputs import as_table, as_target, sent
+from swarm.strategies.base import Strategy
+from swarm.strategies.catalogue import name_of
+
+__all__ = ["PosedProblem", "plan_of", "pose"]
+
+
+@dataclass(frozen=True, eq=False)
+class PosedProblem:
+    """The problem that the arguments of ``fit`` pose, and the strategy for it.
+
+    Attributes
+    ----------
+    problem : Problem
+    strategy : Strategy
+    columns : list of str
+        Columns of the table, in the order of X.
+    folds, groups
+        From which :attr:`problem` drew its folds.
+    """
+
+    problem: Problem
+    strategy: Strategy
+    columns: list[str]
+    folds: Any
+    groups: Any
+
+    def on_fresh_folds(self, repeats: int, first: int = 1) -> Problem | None:
+        """Return the problem on partitions that the search does not use, None if there are none."""
+        problem = self.problem
+        draw = partitions(self.folds, problem.features, problem.target, problem.task, self.groups)
+        return None if draw is None else fresh_problem(problem, draw, problem.seed, repeats, first)
+
+
+def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
+    """Build the problem from the arguments of ``fit``, and set `n_features_in_` and names."""
+    weight, groups, fit_params = sent(selector, params)
+    table, as_array = as_table(selector, X)
+    y = as_target(y)
+    strategy, min_size, max_size = sized(selector)
+    if y is None:
+        strategy = strategy.without_target()
+        if strategy.needs_target:
+            raise DataError(
+                f"strategy {name_of(strategy)!r} needs a target, got y=None; choose another one"
+            )
+    space = SearchSpace.build(
+        list(table.columns),
+        groups=selector.groups,
+        fixed=selector.fixed,
+        forbidden=selector.forbidden,
+        min_size=min_size,
+        max_size=max_size,
+        costs=selector.costs,
+        cost_weight=selector.cost_weight,
+    )
+    task = task_for(y)
+    folds, scoring = folds_and_scorer(selector, y, len(table), task, groups)
+    if selector.repeats > 1 and not depend_on_seed(folds):
+        raise ConfigError(
+            f"repeats={selector.repeats} needs folds that can be drawn again, which "
+            f"{_described(selector.cv)} does not allow; pass a number of folds or a shuffled "
+            "splitter, or repeats=1"
+        )
+    problem = Problem.build(
+        table,
+        y,
+        selector.estimator,
+        space=space,
+        scoring=scoring,
+        folds=folds,
+        repeats=int(selector.repeats),
+        groups=groups,
+        weight=weight,
+        importance=selector.importance,
+        fit_params=fit_params,
+        as_array=as_array,
+        task=task,
+        categorical_support=selector.categorical_support,
+        seed=selector.random_state,
+        weights_in_score=selector.weights_in_score,
+    )
+    return PosedProblem(problem, strategy, list(table.columns), folds, groups)
+
+
+def _described(cv: Any) -> str:
+    """Describe `cv` in a sentence; a list of folds has thousands of row numbers."""
+    return "a list of folds" if isinstance(cv, (list, tuple)) else f"cv={cv!r}"
+
+
+def plan_of(selector: Any, posed: PosedProblem, budget: Budget) -> SearchPlan:
+    """Return the plan of the search; whatever it refuses is refused before anything is trained."""
+    problem, strategy = posed.problem, posed.strategy
+    rows: Any = selector.rows
+    if rows is not None and rows != "auto":
+        rows = int(rows)
+    check_options(
+        strategy,
+        repeats=int(selector.repeats),
+        racing=selector.racing,
+        rows=rows,
+        asynchronous=selector.asynchronous,
+        proxy=selector.proxy is not None,
+        tuning=selector.param_grid is not None,
+        warm=selector.warm is not None,
+    )
+    proxy = _proxy(selector, problem)
+    prefilter = _prefilter(selector, posed, problem if proxy is None else proxy.problem)
+    warm = _warm(selector, posed)
+    hints = Hints(warm=warm)
+    if prefilter is None:
+        hints = prepare_hints(
+            problem.features,
+            problem.space,
+            None if problem.task == "unsupervised" else problem.target,
+            problem.task,
+            n_clusters=selector.n_clusters,
+            warm=warm,
+            needs=strategy.needs,
+        )
+    plan = SearchPlan(
+        problem,
+        strategy,
+        hints,
+        budget,
+        seed=selector.random_state,
+        racing=selector.racing,
+        evaluation={
+            "n_jobs": n_jobs_of(selector),
+            "pruning": selector.pruning,
+            "device": selector.device,
+        },
+        proxy=proxy,
+        confirmation=_confirmation(selector, posed),
+        rotate=int(selector.rotate),
+        prefilter=prefilter,
+        tuning=_tuning(selector, problem),
+        parts=row_parts(problem, rows),
+        asynchronous=selector.asynchronous,
+    )
+    require_device(plan.problems[0], selector.device)
+    if plan.tuning is not None:
+        # Refuses a budget that is too small.
+        plan.check()
+    return plan
+
+
+def _warm(selector: Any, posed: PosedProblem) -> Bool | None:
+    if selector.warm is None:
+        return None
+    masks = warm_masks(read_warm(selector.warm, posed.columns), posed.problem.space)
+    if masks is None:
+        raise ConfigError("warm has no subset of the features of X; pass one, or warm=None")
+    return masks
+
+
+def _proxy(selector: Any, problem: Problem) -> Proxy | None:
+    cheaper = selector.proxy
+    if cheaper is None:
+        return None
+    if isinstance(cheaper, Mapping):
+        try:
+            cheaper = clone(problem.estimator).set_params(**cheaper)
+        except ValueError as error:
+            raise ConfigError(f"proxy: {str(error).splitlines()[0]}") from error
+    return Proxy(problem.with_estimator(cheaper, seed=selector.random_state))
+
+
+def _tuning(selector: Any, problem: Problem) -> Tuning | None:
+    if selector.param_grid is None:
+        return None
+    settings, n_grid = expanded(selector.param_grid, selector.random_state)
+
+    def build(setting: Setting) -> Any:
+        return clone(problem.estimator, safe=False).set_params(**setting)
+
+    return Tuning.of(problem, settings, n_grid, build, selector.importance)
+
+
+def _confirmation(selector: Any, posed: PosedProblem) -> ConfirmationPlan | None:
+    if not selector.confirm:
+        return None
+    given = {} if selector.confirm is True else dict(selector.confirm)
+    fresh = posed.on_fresh_folds(given.pop("repeats", 5))
+    if fresh is None:
+        raise ConfigError(
+            f"confirm needs folds that can be drawn again, which {_described(selector.cv)} does "
+            "not allow; pass a number of folds or a shuffled splitter, or confirm=False"
+        )
+    try:
+        return ConfirmationPlan(fresh, given.pop("best", 20), **given)
+    except ValueError as error:
+        raise ConfigError(f"confirm: {str(error).replace('n_best', 'best')}") from None
+
+
+def _prefilter(selector: Any, posed: PosedProblem, ranked: Problem) -> Prefilter | None:
+    given = prefilter_options(selector.prefilter)
+    if given is None or not is_wide(posed.problem.space, given["when"]):
+        return None
+    # Folds that cannot be drawn again are also those of the search.
+    fresh = posed.on_fresh_folds(1, first=0) or posed.problem
+    return Prefilter.of(ranked, fresh.folds, posed.strategy, given["least"], selector.n_clusters)

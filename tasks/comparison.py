@@ -1,0 +1,177 @@
+"""A comparison: the child runs of its searches, and its artifacts by path."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import TypeVar
+
+import pandas as pd
+
+from swarm.report.comparison import ComparisonData, markdown, render_comparison
+from swarm.report.comparison_figures import draw_comparison
+from swarm.report.serialization import comparison_text
+from swarm.validation.comparison import Comparison
+from tasks.search_cell import Cell, CellResult
+from tasks.step import step
+from tasks.tracking import Tracking
+from tasks.tracking.run_log import RunLog
+
+__all__ = [
+    "SearchRuns",
+    "by_strategy",
+    "package_versions",
+    "parent_metrics",
+    "unfinished",
+    "write_comparison",
+]
+
+T = TypeVar("T")
+
+_SECONDS = ("seconds_algorithm", "seconds_evaluation")
+
+
+def unfinished(tracking: Tracking, fingerprint: str) -> str | None:
+    """Return the run id of the latest unfinished comparison with this fingerprint, if any."""
+    wanted = f"tags.kind = 'compare' and tags.fingerprint = '{fingerprint}'"
+    for run in tracking.runs(wanted):
+        if run.info.status != "FINISHED":
+            return str(run.info.run_id)
+    return None
+
+
+class SearchRuns:
+    """Opens and ends the run of each search; see :class:`RunLog` for its guarantees.
+
+    Parameters
+    ----------
+    parent : RunLog
+        Log of the comparison.
+    """
+
+    def __init__(self, parent: RunLog) -> None:
+        self._parent = parent
+        self._logs: dict[Cell, RunLog] = {}
+        # Unfinished runs of earlier starts, with the logged steps of each metric.
+        self._left: dict[Cell, tuple[str, dict[str, set[int]]]] = {}
+
+    def finished(self, problems: Mapping[Cell, str]) -> list[CellResult]:
+        """Read the results of finished searches on the same problems, and end the other runs.
+
+        Parameters
+        ----------
+        problems : mapping of Cell to str
+            Fingerprint of the problem of each search; a search on other data is repeated.
+        """
+        tracking, results, seen = self._parent.tracking, [], set()
+        for run in tracking.runs(f"tags.`mlflow.parentRunId` = '{self._parent.run_id}'"):
+            tags, run_id = run.data.tags, str(run.info.run_id)
+            if run.info.status == "RUNNING":
+                # Its process was killed.
+                tracking.finish(run_id, "KILLED")
+            if "dataset" not in tags or "seed" not in tags:
+                continue
+            cell = Cell(tags["dataset"], tags["label"], int(tags["seed"]))
+            if cell in seen or tags.get("problem") != problems.get(cell):
+                continue
+            seen.add(cell)
+            if run.info.status != "FINISHED":
+                self._left[cell] = run_id, tracking.steps(run_id) if run.data.metrics else {}
+                continue
+            paths = ("features.json", "history.parquet")
+            results.append(CellResult.read(*(tracking.download(run_id, p) for p in paths)))
+        return results
+
+    def begin(self, cell: Cell, tags: Mapping[str, str], params: Mapping[str, object]) -> None:
+        """Open the run of a search."""
+        labels = {**tags, "kind": "search", "dataset": cell.dataset, "label": cell.strategy}
+        run_id, steps = self._left.pop(cell, (None, {}))
+        self._logs[cell] = self._parent.child(cell.name, params, labels, run_id, steps)
+
+    def end(self, result: CellResult) -> None:
+        """Log the result of a search and end its run."""
+        log = self._logs[result.cell]
+        steps = result.steps()
+        last: dict[str, float | None] = {
+            "work_seconds_algorithm": result.seconds_algorithm,
+            "work_seconds_evaluation": result.seconds_evaluation,
+            "test_cost": result.test_cost,
+        }
+        if not steps:
+            # A selector has no epochs.
+            last |= {"best_cost": result.cost, "best_size": result.size, "fits": result.fits}
+        last = {name: value for name, value in last.items() if value is not None}
+        steps[result.epochs] = {**steps.get(result.epochs, {}), **last}
+        log.metrics(steps)
+        log.files(result.files())
+        log.tag({"stopped": result.reason})
+        log.finish()
+
+    def fail(self, cell: Cell, error: str) -> None:
+        """End the run of a failed search."""
+        self._logs[cell].finish("FAILED", error)
+
+
+def _table_files(cells: pd.DataFrame, comparison: Comparison) -> dict[str, bytes]:
+    """Return CSV files; only the separate files with times depend on the machine."""
+    keys = ["dataset", "strategy", "seed"]
+    summary = comparison.summary
+    frames = {
+        "cells.csv": cells.drop(columns=list(_SECONDS)),
+        "cells_seconds.csv": cells[[*keys, *_SECONDS]],
+        "summary.csv": summary.drop(columns=list(_SECONDS)),
+        "summary_seconds.csv": summary[[*keys[:2], *_SECONDS]],
+        "ranks.csv": comparison.ranks.rename_axis("strategy").reset_index(),
+        "tests_over_datasets.csv": comparison.across,
+        "tests_over_seeds.csv": comparison.within,
+    }
+    return {name: frame.to_csv(index=False).encode() for name, frame in frames.items()}
+
+
+@step("report")
+def write_comparison(data: ComparisonData, cells: pd.DataFrame) -> dict[str, bytes]:
+    """Write all tables, the pages and the figures.
+
+    ``comparison.json`` contains everything that the page shows, so that `swarm report` can render
+    it again.
+    """
+    drawings = draw_comparison(data)
+    files = {
+        "comparison.html": render_comparison(data, drawings).encode(),
+        "comparison.json": comparison_text(data).encode(),
+        "comparison.md": markdown(data).encode(),
+        **_table_files(cells, data.comparison),
+    }
+    for drawing in drawings.values():
+        files |= drawing.files(vector=True)
+    return files
+
+
+def by_strategy(
+    results: Sequence[CellResult], value: Callable[[CellResult], T]
+) -> dict[str, dict[str, list[T]]]:
+    """Return a value of each search, by data set and strategy."""
+    found: dict[str, dict[str, list[T]]] = {}
+    for result in results:
+        own = found.setdefault(result.cell.dataset, {})
+        own.setdefault(result.cell.strategy, []).append(value(result))
+    return found
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that a cost depends on."""
+    packages = ("swarmselect", "lightgbm", "scikit-learn", "numpy", "pandas", "scipy")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def parent_metrics(comparison: Comparison) -> dict[str, float]:
+    """Return mean ranks and costs: ``rank/bpso``, ``mean_cost/wine/bpso``."""
+    ranks = comparison.ranks["average"]
+    metrics = {f"rank/{name}": float(rank) for name, rank in ranks.items()}
+    for row in comparison.summary.to_dict("records"):
+        own = f"{row['dataset']}/{row['strategy']}"
+        metrics[f"mean_cost/{own}"] = float(row["mean_cost"])
+        if "mean_test_cost" in row:
+            metrics[f"mean_test_cost/{own}"] = float(row["mean_test_cost"])
+    return metrics
