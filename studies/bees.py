@@ -8,24 +8,19 @@ choose (``free``), or every subset has a half, a quarter or a tenth of the featu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
 from conf.problem_sections import ModelSection, SpaceSection
-from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
-from conf.schema import SelectConfig
+from conf.run_sections import BudgetSection, StrategySection
 from studies import page as pages
-from studies.command import command
-from studies.runner import Part, facts_of, rows_of, section
+from studies.runner import Part, configured, facts_of, rows_of, section
 from studies.tables import binned, find, read, written
 from swarm.validation.location import rank_sum
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Our names of the paper's algorithms, and its own.
 NAMES = {"mlaco": "ACO", "memetic": "MA", "bee_colony": "BCOi"}
@@ -48,59 +43,46 @@ def parts(
     evaluations: int = 500,
 ) -> list[Part]:
     """Lay out the searches; `runs_others` are those of fixed sizes and of single-label swarms."""
-    there = find(data, multilabel=True, only=only)
-    names = [name for name in _SETS if name in there]
-    names += [name for name in there if name not in names]
-    budget = BudgetSection(epochs=None, evaluations=evaluations)
-    listed = [
-        part
-        for name in names
-        for part in _parts(name, read(there[name]), work / "tables", budget, runs, runs_others)
-    ]
-    return sorted(listed, key=lambda part: ("free", *_SHARES).index(part.name))
-
-
-def _parts(
-    name: str, table: pd.DataFrame, work: Path, budget: BudgetSection, runs: int, runs_others: int
-) -> Iterator[Part]:
-    table = binned(table)
-    tested, note = _test_rows(name, len(table))
-    data, folds = written(work, f"{name}-binned", table.assign(fold=tested))
-    n_features = sum(not name.startswith("label_") for name in table.columns)
-    config = SelectConfig(
-        name=name,
-        data=data,
-        folds=folds,
-        model=ModelSection(estimator="swarm.MLkNN"),
-        scoring="subset_accuracy",
-        budget=budget,
-        evaluation=EvaluationSection(n_jobs=1),
-        confirm=None,
-    )
     rivals = {name: StrategySection(name=name) for name in (*NAMES, "full")}
     swarms = {name: section(name) for name in _SWARMS}
-    yield Part("free", name, config, rivals, tuple(range(runs)), note=note)
-    yield Part("free", name, config, swarms, tuple(range(runs_others)), note=note)
-    for kind, share in _SHARES.items():
-        size = max(1, round(n_features * share))
-        exactly = config.model_copy(update={"space": SpaceSection(min_size=size, max_size=size)})
-        sized = {
-            rival: StrategySection(name=rival, params={"size": size} if rival != "memetic" else {})
-            for rival in NAMES
-        }
-        yield Part(kind, name, exactly, sized, tuple(range(runs_others)), note=note)
+    many, few = tuple(range(runs)), tuple(range(runs_others))
+    listed = []
+    for name, path in find(data, multilabel=True, only=only, first=_SETS).items():
+        table = binned(read(path))
+        tested, note = _test_rows(name, len(table))
+        source, folds = written(work / "tables", f"{name}-binned", table.assign(fold=tested))
+        config = configured(
+            name,
+            data=source,
+            folds=folds,
+            model=ModelSection(estimator="swarm.MLkNN"),
+            scoring="subset_accuracy",
+            budget=BudgetSection(epochs=None, evaluations=evaluations),
+        )
+        listed.append(Part("free", name, config, rivals, many, note=note))
+        listed.append(Part("free", name, config, swarms, few, note=note))
+        for kind, share in _SHARES.items():
+            size = max(1, round(sum(not column.startswith("label_") for column in table) * share))
+            space = SpaceSection(min_size=size, max_size=size)
+            sized = {
+                rival: StrategySection(
+                    name=rival, params={} if rival == "memetic" else {"size": size}
+                )
+                for rival in NAMES
+            }
+            own = config.model_copy(update={"space": space})
+            listed.append(Part(kind, name, own, sized, few, note=note))
+    return sorted(listed, key=lambda part: ("free", *_SHARES).index(part.name))
 
 
 def _test_rows(name: str, n_rows: int) -> tuple[pd.Series[Any], str]:
     """Say which rows are the testing part: those of the publishers, or a third at random."""
-    tested = np.full(n_rows, None, dtype=object)
-    if name in _PUBLISHED_TRAIN:
-        first = _PUBLISHED_TRAIN[name]
-        tested[first:] = "test"
-        return pd.Series(tested), f"tested on the {n_rows - first} rows that are published for it"
-    drawn = np.random.default_rng(0).permutation(n_rows)[: n_rows // 3]
-    tested[drawn] = "test"
-    return pd.Series(tested), f"tested on {len(drawn)} rows drawn at random"
+    rows = np.arange(n_rows)[_PUBLISHED_TRAIN.get(name, n_rows) :]
+    note = f"tested on the {len(rows)} rows that are published for it"
+    if not len(rows):
+        rows = np.random.default_rng(0).permutation(n_rows)[: n_rows // 3]
+        note = f"tested on {len(rows)} rows drawn at random"
+    return pd.Series("test", rows, dtype=object).reindex(range(n_rows), fill_value=None), note
 
 
 def summary_of(rows: pd.DataFrame) -> pd.DataFrame:
@@ -136,9 +118,7 @@ def tests_of(rows: pd.DataFrame) -> pd.DataFrame:
             sign = int(np.sign(towards)) if shift.p < 0.05 else 0
             found.append({"part": part, "dataset": dataset, "other": other} | vars(shift))
             found[-1] |= {"sign": sign, "n": len(bees), "n_other": len(theirs)}
-    table = pd.DataFrame(found)
-    order = table["part"].map(_PARTS.index)
-    return table.iloc[np.lexsort([table["dataset"].map(_SETS.index), order])].reset_index(drop=True)
+    return pages.in_order(pd.DataFrame(found), part=_PARTS, dataset=_SETS)
 
 
 def page_of(out: Path) -> pages.Page:
@@ -164,16 +144,14 @@ def page_of(out: Path) -> pages.Page:
         "notes": {name: facts["sets"][name]["note"] for name in datasets},
         "missing": pages.unfinished(
             rows[rows["strategy"].isin(list(NAMES))],
-            {"free": _RUNS, **dict.fromkeys(_SHARES, _RUNS_OTHERS)},
+            dict.fromkeys(_SHARES, _RUNS_OTHERS) | {"free": _RUNS},
         ),
     }
     figures = {"bees": lambda: _figure(ours, published, datasets)}
     return pages.Page(values, figures, {"bees_summary": summary, "bees_tests": tests})
 
 
-def _figure(ours: pd.DataFrame, published: pd.DataFrame, datasets: list[str]) -> Figure:
-    import matplotlib.pyplot as plt
-
+def _figure(ours: pd.DataFrame, published: pd.DataFrame, datasets: list[str]) -> plt.Figure:
     figure, panels = plt.subplots(1, len(datasets), figsize=(8.8, 3.2), sharex=True)
     colours = dict(zip(NAMES, ("#3b6fb6", "#7a5195", "#c2571a"), strict=True))
     for axes, dataset in zip(panels, datasets, strict=True):
@@ -194,4 +172,4 @@ def _figure(ours: pd.DataFrame, published: pd.DataFrame, datasets: list[str]) ->
 
 
 if __name__ == "__main__":
-    command("bees", parts, page_of)
+    pages.command("bees", page_of, parts)

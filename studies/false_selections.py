@@ -6,27 +6,24 @@ which selections are false. A repetition is what ``swarm stability --seeds 0 --p
 
 from __future__ import annotations
 
-import logging
+import itertools
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import typer
 from threadpoolctl import threadpool_limits
 
 from conf.estimator import build_estimator
 from conf.problem_sections import DataSection, FoldsSection, ModelSection
 from conf.run_sections import BudgetSection, ConfirmSection, EvaluationSection
-from conf.schema import SelectConfig
 from flows.configured import plan_as_configured, prepare_as_configured
 from flows.progress import say
-from studies.page import Page, write_page
-from studies.runner import environment, facts_of, save_facts, section
+from studies.page import Page, command
+from studies.runner import configured, facts_of, save_facts, section, stored
 from studies.tables import find, read
 from swarm.statistics.spearman import spearman_distance
 from swarm.strategies.catalogue import make
@@ -44,18 +41,8 @@ _RELATED = 0.5
 _KEY = ["design", "dataset", "repetition"]
 
 
-@dataclass(frozen=True, eq=False)
-class Simulated:
-    """A table with a simulated target.
-
-    Attributes
-    ----------
-    table : Table
-    true : list of str
-        The columns that the target was drawn from.
-    related : set of str
-        Other columns with a rank correlation of 0.5 or more with one of them.
-    """
+class Simulated(NamedTuple):
+    """A target drawn from the columns `true`; `related` ones are correlated with one of them."""
 
     table: Table
     true: list[str]
@@ -74,29 +61,10 @@ def simulate(features: pd.DataFrame, shuffled: bool, seed: int) -> Simulated:
     score = scores @ (rng.choice([-1.0, 1.0], _TRUE) * rng.uniform(0.8, 1.2, _TRUE))
     chance = 1 / (1 + np.exp(-2.0 * score))
     target = pd.Series((rng.random(len(features)) < chance).astype(int), name="target")
-    distance = pd.DataFrame(
-        spearman_distance(features), index=features.columns, columns=features.columns
-    )
-    near = (1 - distance.loc[true]).max() >= _RELATED
-    return Simulated(
-        Table("simulated", "simulated", features, target), true, set(near[near].index) - set(true)
-    )
-
-
-def config_of(name: str, distinct: int) -> SelectConfig:
-    """Return the configuration of the searches."""
-    return SelectConfig(
-        name=name,
-        data=DataSection(source="bundled", name="wine"),
-        model=ModelSection(estimator="sklearn.naive_bayes.GaussianNB"),
-        scoring="accuracy",
-        folds=FoldsSection(kind="stratified", n_folds=5, seed=0),
-        strategy=section("multiswarm"),
-        budget=BudgetSection(epochs=None, distinct=distinct),
-        confirm=ConfirmSection(best=10, repeats=3),
-        # Mutual information would take longer than the search.
-        evaluation=EvaluationSection(n_jobs=1, importance="none"),
-    )
+    at = features.columns.get_indexer(true)
+    near = (1 - spearman_distance(features)[at]).max(axis=0) >= _RELATED
+    related = set(features.columns[near]) - set(true)
+    return Simulated(Table("simulated", "simulated", features, target), true, related)
 
 
 def repetition(
@@ -104,7 +72,17 @@ def repetition(
 ) -> dict[str, Any]:
     """Simulate a target, repeat the search on complementary pairs, and count false selections."""
     simulated = simulate(features, design == "shuffled", number)
-    config = config_of(dataset, distinct)
+    config = configured(
+        dataset,
+        data=DataSection(source="bundled", name="wine"),
+        model=ModelSection(estimator="sklearn.naive_bayes.GaussianNB"),
+        folds=FoldsSection(kind="stratified", n_folds=5, seed=0),
+        strategy=section("multiswarm"),
+        budget=BudgetSection(epochs=None, distinct=distinct),
+        confirm=ConfirmSection(best=10, repeats=3),
+        # Mutual information would take longer than the search.
+        evaluation=EvaluationSection(n_jobs=1, importance="none"),
+    )
     estimator = build_estimator(config.model)
     needs = make(config.strategy.name, config.strategy.params).needs
     plain = prepare_as_configured(config, simulated.table, needs=(), split=False).problem.space
@@ -159,123 +137,59 @@ def repetition(
     }
 
 
+def run_repetitions(
+    data: Path | None,
+    _: Path,
+    out: Path,
+    verbosity: int,
+    *,
+    repetitions: int = 20,
+    pairs: int = 10,
+    distinct: int = 200,
+) -> None:
+    """Run the repetitions that have no row yet."""
+    path = out / "results" / f"{STUDY}.csv"
+    tables = {name: read(at) for name, at in find(data, multilabel=False, only=SETS).items()}
+    facts = {"seconds": {}} | facts_of(STUDY, out)
+    done = set(stored(path, _KEY)[_KEY].itertuples(index=False, name=None))
+    # Repetition by repetition, so that an interrupted study has as many of each.
+    for number, design, name in itertools.product(range(repetitions), DESIGNS, tables):
+        if (design, name, number) in done:
+            continue
+        features = tables[name].drop(columns="target")
+        features = features.loc[:, features.nunique() > 1].astype(float)
+        with warnings.catch_warnings(), threadpool_limits(1):
+            warnings.simplefilter("ignore")
+            row = repetition(design, name, features, number, pairs, distinct)
+        rows = pd.concat([stored(path, _KEY), pd.DataFrame([row])])
+        rows.sort_values(_KEY, kind="stable").to_csv(path, index=False)
+        facts["seconds"][design] = facts["seconds"].get(design, 0) + row["seconds"]
+        save_facts(STUDY, out, facts)
+        counts = f"{row['stable_n']} stable, {row['stable_false']} false"
+        say(f"{design} {name} {number}: {counts}, {row['seconds']} s", verbosity)
+
+
 def page_of(out: Path) -> Page:
     """Fill the page in from the stored rows."""
-    rows = _rows(out / "results" / f"{STUDY}.csv")
+    rows = stored(out / "results" / f"{STUDY}.csv", _KEY)
+    n_accepted = rows["q20_n"].clip(lower=1)
+    rows["fdp"] = rows["q20_false"] / n_accepted
+    rows["fdp_unrelated"] = rows["q20_unrelated"] / n_accepted
     groups = rows.groupby(["design", "dataset"], sort=False)
 
-    def table(columns: dict[str, Any]) -> pd.DataFrame:
-        made = pd.DataFrame(columns)
-        made.index = pd.Index([f"{design}, {name}" for design, name in made.index], name="columns")
-        return made.map(lambda value: "–" if value != value else f"{value:g}")
-
-    controlled = table(
-        {
-            "repetitions": groups.size(),
-            "columns selected": groups["mean_size"].mean().round(1),
-            "with a threshold": groups["threshold"].count(),
-            "promised": groups["bound"].mean().round(2),
-            "stable": groups["stable_n"].mean().round(2),
-            "true of 5": groups["stable_true"].mean().round(2),
-            "false": groups["stable_false"].mean().round(2),
-            "false, unrelated": groups["stable_unrelated"].mean().round(2),
-        }
-    )
-    probed = table(
-        {
-            "estimated": groups["picks_false_estimated"].mean().round(2),
-            "found": groups["picks_false"].mean().round(2),
-            "found, unrelated": groups["picks_unrelated"].mean().round(2),
-        }
-    )
-    shares = rows.assign(
-        fdp=rows["q20_false"] / rows["q20_n"].clip(lower=1),
-        fdp_unrelated=rows["q20_unrelated"] / rows["q20_n"].clip(lower=1),
-    ).groupby(["design", "dataset"], sort=False)
-    accepted = table(
-        {
-            "accepted": shares["q20_n"].mean().round(2),
-            "true of 5": shares["q20_true"].mean().round(2),
-            "false share": shares["fdp"].mean().round(2),
-            "false share, unrelated": shares["fdp_unrelated"].mean().round(2),
-        }
-    )
-    core = table(
-        {
-            "core": groups["core_n"].mean().round(2),
-            "true of 5": groups["core_true"].mean().round(2),
-            "false": groups["core_false"].mean().round(2),
-            "false, unrelated": groups["core_unrelated"].mean().round(2),
-            "bound": groups["core_bound"].mean().round(2),
-        }
-    )
-    by_design = rows.groupby("design")
+    means = groups.mean(numeric_only=True).round(2)
+    means["mean_size"] = groups["mean_size"].mean().round(1)
+    means["thresholds"], means["repetitions"] = groups["threshold"].count(), groups.size()
+    shares = groups[["fdp", "fdp_unrelated"]].mean().groupby("design").mean()
     values = {
         "pairs": int(rows["pairs"].max()),
-        "repetitions": int(groups.size().min()),
-        "controlled": controlled,
-        "probed": probed,
-        "accepted": accepted,
-        "core": core,
-        "mean": by_design[
-            ["stable_false", "stable_unrelated", "stable_true", "core_false", "bound", "mean_size"]
-        ]
-        .mean()
-        .to_dict("index"),
-        "estimated": by_design[["picks_false_estimated", "picks_false", "picks_unrelated"]]
-        .mean()
-        .to_dict("index"),
-        "fdp": shares["fdp"].mean().groupby("design").mean().to_dict(),
-        "fdp_unrelated": shares["fdp_unrelated"].mean().groupby("design").mean().to_dict(),
-        "thresholds": by_design["threshold"].apply(lambda own: own.notna().mean()).to_dict(),
+        "repetitions": groups.size().min(),
+        "means": means,
+        "mean": rows.groupby("design").mean(numeric_only=True).to_dict("index"),
+        **shares.to_dict(),
     }
-    return Page(values, {}, {})
-
-
-def main(
-    data: Annotated[Path | None, typer.Option(help="Folder of Parquet tables.")] = None,
-    repetitions: Annotated[int, typer.Option(min=1, help="Simulated targets per set.")] = 20,
-    pairs: Annotated[int, typer.Option(min=1, help="Complementary pairs.")] = 10,
-    distinct: Annotated[int, typer.Option(min=1, help="Subsets that a search evaluates.")] = 200,
-    page: Annotated[bool, typer.Option("--page", help="Run nothing, render the page.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("docs/evidence"),
-) -> None:
-    """Run the repetitions that have no row yet, then write the page."""
-    logging.disable(logging.INFO)
-    path = out / "results" / f"{STUDY}.csv"
-    if not page:
-        tables = {
-            name: read(found) for name, found in find(data, multilabel=False, only=SETS).items()
-        }
-        facts = {"seconds": {}} | facts_of(STUDY, out) | environment()
-        done = set(_rows(path)[_KEY].itertuples(index=False, name=None))
-        # Repetition by repetition, so that an interrupted study has as many of each.
-        for number in range(repetitions):
-            for design in DESIGNS:
-                for name, table in tables.items():
-                    if (design, name, number) in done:
-                        continue
-                    features = table.drop(columns="target")
-                    features = features.loc[:, features.nunique() > 1].astype(float)
-                    with warnings.catch_warnings(), threadpool_limits(1):
-                        warnings.simplefilter("ignore")
-                        row = repetition(design, name, features, number, pairs, distinct)
-                    pd.concat([_rows(path), pd.DataFrame([row])]).to_csv(path, index=False)
-                    facts["seconds"][design] = facts["seconds"].get(design, 0) + row["seconds"]
-                    save_facts(STUDY, out, facts)
-                    say(
-                        f"{design} {name} {number}: {row['stable_n']} stable, "
-                        f"{row['stable_false']} false, {row['seconds']} s"
-                    )
-    rows = _rows(path).sort_values(_KEY, kind="stable")
-    rows.to_csv(path, index=False)
-    write_page(STUDY, page_of(out), out)
-
-
-def _rows(path: Path) -> pd.DataFrame:
-    """Read the rows, none if there is no file."""
-    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=_KEY)
+    return Page(values)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command(STUDY, page_of, before=run_repetitions)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib.pyplot as plt
 import pandas as pd
+from scipy.stats import ttest_1samp
 
 from conf.later_keys import without_later_keys
 from conf.load import load_select
@@ -23,18 +25,9 @@ from flows.prefect_server import start_prefect
 from flows.progress import say
 from flows.select import Outcome, select
 from studies import page as pages
-from studies.command import command
-from studies.runner import Part, rows_of
+from studies.runner import Part, rows_of, stored
+from tasks.files import write_atomically
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-# What the example prints: metrics of the musks, and its last best cost.
-PUBLISHED = {
-    "ensemble": {"f1": 0.966, "accuracy": 0.990, "recall": 0.947, "precision": 0.986},
-    "all_features": {"f1": 0.953, "accuracy": 0.986, "recall": 0.910, "precision": 1.000},
-}
-PUBLISHED_COST = 0.064209
 METRICS = ("f1", "accuracy", "recall", "precision")
 CONTENDERS = {
     "ensemble": "ensemble of subsets",
@@ -53,7 +46,6 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "bernoulli_init": {"init": "bernoulli"},
 }
 _RUN = ["split", "mode", "seed"]
-_GROUPED = ["split.kind=group", "folds.kind=stratified_group"]
 
 
 def config_of(
@@ -75,7 +67,7 @@ def config_of(
         f"seed={seed}",
         f"budget.epochs={epochs}",
         f"name=musk-{split}-{mode}-{seed}",
-        *(_GROUPED if split == "group" else ()),
+        *(["split.kind=group", "folds.kind=stratified_group"] if split == "group" else ()),
     ]
     return load_select("musk_fast" if mode == "fast" else "musk", given)
 
@@ -108,7 +100,7 @@ def run_selects(
     for split, mode, seed in [*planned, ("random", "exact", 0)]:
         n = epochs_exact if mode == "exact" else epochs if split == "random" else epochs_group
         config = config_of(data, work, split, mode, seed, n or 1)
-        done = stored(out)["runs"]
+        done = tables_of(out)["runs"]
         known = zip(*(done[name] for name in (*_RUN, "plan")), strict=True) if len(done) else ()
         if n == 0 or (split, mode, seed, digest_of(config)) in set(known):
             continue
@@ -116,12 +108,9 @@ def run_selects(
         _keep((split, mode, seed), config, select(config, None, verbosity), out)
 
 
-def stored(out: Path) -> dict[str, pd.DataFrame]:
+def tables_of(out: Path) -> dict[str, pd.DataFrame]:
     """Read the tables ``figures``, ``epochs`` and ``runs``; empty where there are none."""
-    paths = {name: _path(out, name) for name in ("figures", "epochs", "runs")}
-    return {
-        name: pd.read_csv(path) if path.exists() else pd.DataFrame() for name, path in paths.items()
-    }
+    return {name: stored(_path(out, name)) for name in ("figures", "epochs", "runs")}
 
 
 def _path(out: Path, name: str) -> Path:
@@ -137,9 +126,7 @@ def _keep(key: tuple[str, str, int], config: SelectConfig, outcome: Outcome, out
         "cost": result.cost,
         "size": len(result.features),
         "n_available": result.space.n_columns,
-        "evaluations": counts.evaluations,
-        "distinct": counts.distinct,
-        "fits": counts.fits,
+        **{name: getattr(counts, name) for name in ("evaluations", "distinct", "fits")},
         "proxy_correlation": result.confirmed.correlation if result.confirmed else float("nan"),
         "seconds": round(outcome.training_seconds, 1),
         "n_train": outcome.n_train,
@@ -151,16 +138,14 @@ def _keep(key: tuple[str, str, int], config: SelectConfig, outcome: Outcome, out
         "epochs": result.history[["epoch", "best_cost", "best_size"]],
         "runs": pd.DataFrame([row]),
     }
-    for name, before in stored(out).items():
+    (out / "results").mkdir(parents=True, exist_ok=True)
+    for name, before in tables_of(out).items():
         table = tables[name].assign(**dict(zip(_RUN, key, strict=True)))
         table = table[[*_RUN, *(column for column in table if column not in _RUN)]]
         if len(before):
             table = pd.concat([before[(before[_RUN] != list(key)).any(axis=1)], table])
-        path = _path(out, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        table = table.sort_values(_RUN, kind="stable")
-        table.to_csv(path.with_suffix(".part"), index=False, lineterminator="\n")
-        path.with_suffix(".part").replace(path)
+        text = table.sort_values(_RUN, kind="stable").to_csv(index=False, lineterminator="\n")
+        write_atomically(_path(out, name), text, 0o644)
 
 
 def parts(
@@ -196,26 +181,20 @@ def parts(
 
 def page_of(out: Path) -> pages.Page:
     """Fill the page in."""
-    tables, rows = stored(out), rows_of("musk", out).read()
+    tables, rows = tables_of(out), rows_of("musk", out).read()
     figures, runs = tables["figures"], tables["runs"]
     fast = runs[runs["mode"] == "fast"].groupby("split")
     own = figures[(figures["mode"] == "fast") & figures["metric"].isin(METRICS)]
     wide = own.pivot(index=["split", "metric", "seed"], columns="contender", values="value")
-    gaps = pd.concat(
-        {pair: wide[pair[0]] - wide[pair[1]] for pair in _PAIRS}, names=["first", "second"]
-    )
+    pairs = {pair: wide[pair[0]] - wide[pair[1]] for pair in _PAIRS}
+    gaps = pd.concat(pairs, names=["first", "second"])
     gaps.index = gaps.index.rename({"split": "dataset", "seed": "resample"})
     gaps = gaps.sort_index()
     sizes = {name: (n["n_train"].mean(), n["n_test"].mean()) for name, n in fast}
     tests = pages.corrected_gains(gaps, sizes)
     spread = wide.stack().groupby(level=["split", "contender", "metric"])
-    exact, twin = (
-        runs[(runs["mode"] == mode) & (runs["split"] == "random")].iloc[0]
-        for mode in ("exact", "fast")
-    )
+    firsts = runs[runs["split"] == "random"].drop_duplicates("mode").set_index("mode")
     values = {
-        "published": PUBLISHED,
-        "published_cost": PUBLISHED_COST,
         "metrics": METRICS,
         "contenders": CONTENDERS,
         "runs": fast.size(),
@@ -228,8 +207,8 @@ def page_of(out: Path) -> pages.Page:
         "cv": fast["cost"].mean(),
         "correlation": fast["proxy_correlation"].mean(),
         "ends": runs.loc[runs["split"] == "random", "cost"],
-        "exact": exact,
-        "twin": twin,
+        "exact": firsts.loc["exact"],
+        "twin": firsts.loc["fast"],
         "ablation": _ablation(rows),
         "distinct": int(rows["distinct"].max()),
         "missing": pages.unfinished(rows, {"ablation": 5}),
@@ -241,8 +220,6 @@ def page_of(out: Path) -> pages.Page:
 
 def _ablation(rows: pd.DataFrame) -> pd.DataFrame:
     """Costs of the searches without one part, less those of the whole, with Student's interval."""
-    from scipy.stats import ttest_1samp
-
     costs = rows.pivot(index="seed", columns="strategy", values="cost")[list(_VARIANTS)]
     gaps = costs.sub(costs["whole"], axis=0)
     spans = {name: ttest_1samp(gaps[name], 0.0).confidence_interval() for name in gaps}
@@ -250,19 +227,15 @@ def _ablation(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(mean=costs.mean(), gap=gaps.mean(), worse=(gaps > 0).sum(), n=len(gaps))
 
 
-def _difference_figure(gaps: pd.Series[float], tests: pd.DataFrame) -> Figure:
-    import matplotlib.pyplot as plt
-
+def _difference_figure(gaps: pd.Series[float], tests: pd.DataFrame) -> plt.Figure:
     figure, panels = plt.subplots(1, 2, figsize=(9.0, 2.8), sharey=True)
-    for axes, (split, title) in zip(
-        panels, {"random": "random rows", "group": "whole molecules"}.items(), strict=True
-    ):
+    titles = {"random": "random rows", "group": "whole molecules"}
+    for axes, (split, title) in zip(panels, titles.items(), strict=True):
         for place, pair in enumerate(_PAIRS):
             test = tests.loc[(*pair, split, "f1")]
             axes.hlines(place, test["low"], test["high"], color="#9fd0ca", linewidth=7)
-            axes.plot(
-                gaps.loc[(*pair, split, "f1")], [place] * int(test["n"]), "o", color="#00796b"
-            )
+            dots = gaps.loc[(*pair, split, "f1")]
+            axes.plot(dots, [place] * len(dots), "o", color="#00796b")
         axes.axvline(0, color="#777777", linewidth=1)
         axes.set(title=f"{title} held out", xlabel="difference in F1")
     names = [f"{CONTENDERS[a]} −\n{CONTENDERS[b]}" for a, b in _PAIRS]
@@ -272,4 +245,4 @@ def _difference_figure(gaps: pd.Series[float], tests: pd.DataFrame) -> Figure:
 
 
 if __name__ == "__main__":
-    command("musk", parts, page_of, before=run_selects)
+    pages.command("musk", page_of, parts, before=run_selects)

@@ -1,33 +1,25 @@
-"""Pages of the studies: templates written by hand, with numbers filled in from the rows."""
+"""Pages of the studies: templates written by hand, with numbers filled in from the rows.
+
+:func:`command` is the command line of a study.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import typer
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from studies.runner import facts_of
+from studies.runner import Part, facts_of, run_study
+from swarm.errors import InputError
 from swarm.statistics.resampled import corrected_t
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = [
-    "PUBLISHED",
-    "Page",
-    "UnsupportedClaimError",
-    "corrected_gains",
-    "holm",
-    "interval",
-    "render",
-    "signed",
-    "unfinished",
-    "write_page",
-]
 
 PUBLISHED = Path(__file__).with_name("published")
 _STYLE = Path(__file__).with_name("figures.mplstyle")
@@ -39,36 +31,20 @@ class UnsupportedClaimError(AssertionError):
 
 @dataclass(frozen=True)
 class Page:
-    """What a template is filled in with, and the files beside the page.
-
-    Attributes
-    ----------
-    values : mapping
-        Numbers and tables by the names that the template has for them.
-    figures : mapping of str to callable
-        Draws the figure of that name.
-    tables : mapping of str to DataFrame
-        Written beside the rows as CSV.
-    """
+    """Values of the names in a template, and figures and CSV tables that are beside the page."""
 
     values: Mapping[str, Any]
-    figures: Mapping[str, Callable[[], Figure]]
-    tables: Mapping[str, pd.DataFrame]
+    figures: Mapping[str, Callable[[], plt.Figure]] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
 def render(study: str, page: Page, out: Path) -> str:
     """Fill the template of a study in.
 
     Beside a sentence that other rows could make wrong the template has a claim,
-    ``claim("2D-UPSO is first", nb.rank.two_d == 1)``, which prints nothing.
-
-    Raises
-    ------
-    UnsupportedClaimError
-        If the rows do not support a claim.
+    ``claim("2D-UPSO is first", nb.rank.two_d == 1)``, which prints nothing. Raises
+    :class:`UnsupportedClaimError` if the rows do not support one.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     wrong = []
 
     def claim(name: str, holds: object) -> str:
@@ -85,9 +61,10 @@ def render(study: str, page: Page, out: Path) -> str:
     environment.filters |= {
         "signed": signed,
         "p": lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}",
+        "short": lambda value: "–" if value != value else f"{value:g}",
         "percent": lambda share: f"{100 * share:.0f} %",
         "duration": _duration,
-        "table": _markdown,
+        "error": lambda value: "–" if value != value else f"{value:.4f}",
     }
     environment.globals |= {"claim": claim, "interval": interval}
     values = {**page.values, "provenance": _provenance(facts_of(study, out))}
@@ -100,10 +77,60 @@ def render(study: str, page: Page, out: Path) -> str:
     return text
 
 
+def command(
+    study: str,
+    page_of: Callable[[Path], Page],
+    parts: Callable[..., list[Part]] | None = None,
+    before: Callable[..., None] | None = None,
+) -> None:
+    """Parse the command line, run what has no row yet, and render the page.
+
+    ``parts(data, work, only, **numbers)`` lays the searches out, ``page_of(out)`` fills the page in
+    from what is stored, ``before(data, work, out, verbosity, **numbers)`` runs what is more than
+    rows. Numbers have defaults, which the command line changes.
+    """
+    first, later = (dict(getattr(one, "__kwdefaults__", None) or {}) for one in (before, parts))
+    listed = ", ".join(f"{name}={number}" for name, number in {**later, **first}.items()) or "none"
+
+    def main(
+        data: Annotated[Path | None, typer.Option(help="Folder of Parquet tables.")] = None,
+        change: Annotated[
+            list[str] | None,
+            typer.Option("--set", metavar="NAME=NUMBER", help="Change a number of the protocol."),
+        ] = None,
+        only: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated.")] = None,
+        page: Annotated[bool, typer.Option("--page", help="Run nothing, render the page.")] = False,
+        out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("docs/evidence"),
+        work: Annotated[Path, typer.Option(help="Folder of archives.")] = Path("mlruns/evidence"),
+        workers: Annotated[int, typer.Option(min=1, help="Searches at a time.")] = 2,
+        verbosity: Annotated[int, typer.Option(help="0 silent, 2 a line per search.")] = 1,
+    ) -> None:
+        # Prefect logs every step.
+        logging.disable(logging.INFO)
+        for name, number in (text.split("=", 1) for text in change or ()):
+            numbers = first if name in first else later
+            if name not in numbers:
+                raise typer.BadParameter(f"{name} is none of {listed}")
+            numbers[name] = int(number)
+        try:
+            if before is not None and not page:
+                before(data, work, out, verbosity, **first)
+            if parts is not None and not page:
+                run_study(study, parts(data, work, only, **later), out, work, workers, verbosity)
+            write_page(study, page_of(out), out)
+        except (InputError, UnsupportedClaimError) as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            typer.echo("interrupted; the same command goes on with what is left", err=True)
+            raise typer.Exit(130) from None
+
+    main.__doc__ = f"Run what has no row yet, and render the page. Numbers: {listed}."
+    typer.run(main)
+
+
 def write_page(study: str, page: Page, out: Path) -> None:
     """Write a page with its figures and tables."""
-    import matplotlib.pyplot as plt
-
     (out / "figures").mkdir(parents=True, exist_ok=True)
     (out / f"{study}.md").write_text(render(study, page, out), encoding="utf-8")
     for name, table in page.tables.items():
@@ -120,17 +147,9 @@ def corrected_gains(
 ) -> pd.DataFrame:
     """Test the mean of paired differences by the corrected resampled t-test, group by group.
 
-    Parameters
-    ----------
-    gains : Series
-        Its index has the levels `dataset` and `resample`, and others.
-    sizes : mapping of data set to (int, int), optional
-        Rows trained on and tested on; default: 70 % and 30 %.
-
-    Returns
-    -------
-    DataFrame
-        mean, low, high, p and n of each group of resamples.
+    The index of `gains` has the levels `dataset` and `resample`, and others; `sizes` are the rows
+    of each data set that are trained on and tested on, 70 % and 30 % by default. Returns mean, low,
+    high, p and n of each group of resamples.
     """
     keys = [name for name in gains.index.names if name != "resample"]
     tested = {}
@@ -144,11 +163,10 @@ def corrected_gains(
     return table
 
 
-def holm(p: pd.Series[float]) -> pd.Series[float]:
-    """Adjust the p-values of one family by Holm's step-down procedure."""
-    ordered = p.sort_values(kind="stable")
-    steps = ordered * np.arange(len(p), 0, -1)
-    return steps.cummax().clip(upper=1.0).reindex(p.index)
+def in_order(table: pd.DataFrame, **order: Iterable[str]) -> pd.DataFrame:
+    """Sort rows by columns whose values have an order of their own."""
+    places = [table[key].map(list(names).index) for key, names in order.items()]
+    return table.iloc[np.lexsort(places[::-1])].reset_index(drop=True)
 
 
 def unfinished(rows: pd.DataFrame, runs: Mapping[str, int]) -> dict[str, Any]:
@@ -186,14 +204,6 @@ def _duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def _markdown(table: pd.DataFrame) -> str:
-    """Write a table of strings in Markdown: the index left, the columns right."""
-    rule = [":--", *["--:"] * table.shape[1]]
-    rows = [[str(name), *cells] for name, cells in zip(table.index, table.to_numpy(), strict=True)]
-    lines = [[str(table.index.name or ""), *map(str, table.columns)], rule, *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _provenance(facts: Mapping[str, Any]) -> str:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib.pyplot as plt
 import pandas as pd
 
 from conf.problem_sections import FoldsSection, ModelSection, SplitSection
-from conf.run_sections import BudgetSection, EvaluationSection
-from conf.schema import SelectConfig
+from conf.run_sections import BudgetSection
 from studies import page as pages
-from studies.command import command
-from studies.runner import Part, facts_of, rows_of, section
+from studies.runner import Part, configured, facts_of, rows_of, section
 from studies.tables import complete, find, read, written
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from swarm.validation.comparison import holm
 
 MODELS = {
     "nb": "Gaussian naive Bayes",
@@ -67,33 +64,25 @@ def parts(
 ) -> list[Part]:
     """Lay out the searches; each resample is a part of its own."""
     listed = []
-    for name, path in find(data, multilabel=False, only=only).items():
-        if name in _LEFT_OUT and not only:
-            continue
+    for name, path in find(data, multilabel=False, only=only, without=_LEFT_OUT).items():
         table, note = complete(read(path))
         source, _ = written(work / "tables", f"{name}-whole", table)
-        config = SelectConfig(
-            name=name,
-            data=source,
-            folds=FoldsSection(kind="stratified", n_folds=5, seed=0),
-            scoring="accuracy",
-            evaluation=EvaluationSection(n_jobs=1),
-            confirm=None,
-        )
+        folds = FoldsSection(kind="stratified", n_folds=5, seed=0)
         for model, (most_rows, most_columns) in _MOST.items():
             if len(table) > most_rows or table.shape[1] - 1 > most_columns:
                 continue
             trees = model == "lightgbm"
-            labels = _FEWER if trees else _STRATEGIES
-            strategies = {label: section(label) for label in labels}
+            strategies = {label: section(label) for label in (_FEWER if trees else _STRATEGIES)}
+            limit = distinct_trees if trees else distinct
             for resample in range(resamples_trees if trees else resamples):
-                limit = distinct_trees if trees else distinct
-                sections = {
-                    "model": _SECTIONS[model],
-                    "budget": BudgetSection(epochs=None, distinct=limit),
-                    "split": SplitSection(kind="stratified", test_size=0.3, seed=resample),
-                }
-                own = config.model_copy(update=sections)
+                own = configured(
+                    name,
+                    data=source,
+                    folds=folds,
+                    model=_SECTIONS[model],
+                    budget=BudgetSection(epochs=None, distinct=limit),
+                    split=SplitSection(kind="stratified", test_size=0.3, seed=resample),
+                )
                 part = Part(model, name, own, strategies, (resample,), resample, True, trees, note)
                 listed.append(part)
     return sorted(listed, key=lambda part: list(_MOST).index(part.name))
@@ -102,12 +91,8 @@ def parts(
 def gains_of(rows: pd.DataFrame, sizes: dict[str, int]) -> pd.DataFrame:
     """Test every contrast of every strategy on every data set and model.
 
-    Returns
-    -------
-    DataFrame
-        part, dataset, strategy, contrast, n, gain, low, high, p, p_holm, verdict. The interval is
-        of 95 % and for itself; `p_holm` is corrected over the data sets of one part, strategy and
-        contrast. `verdict` is ``helps``, ``hurts`` or ``open``, by `p_holm` below 0.05.
+    The interval is of 95 % and for itself; `p_holm` is corrected over the data sets of one part,
+    strategy and contrast. `verdict` is ``helps``, ``hurts`` or ``open``, by `p_holm` below 0.05.
     """
     costs = rows.set_index([*_KEYS, "resample"])
     full = costs.xs("full", level="strategy")["test_cost"]
@@ -123,14 +108,12 @@ def gains_of(rows: pd.DataFrame, sizes: dict[str, int]) -> pd.DataFrame:
     split = {name: (n - tested[name], tested[name]) for name, n in sizes.items()}
     table = pages.corrected_gains(gains, split).rename(columns={"mean": "gain"}).reset_index()
     families = table.groupby(["part", "strategy", "contrast"])["p"]
-    table["p_holm"] = families.transform(pages.holm)
+    table["p_holm"] = families.transform(lambda p: holm(p)[0])
     table["verdict"] = "open"
     clear = table["p_holm"] < 0.05
     table.loc[clear, "verdict"] = table["gain"].gt(0).map({True: "helps", False: "hurts"})
-    order = [list(MODELS), sorted(set(table["dataset"])), list(_STRATEGIES)]
-    for key, names in zip(_KEYS, order, strict=True):
-        table[key] = pd.Categorical(table[key], names)
-    return table.sort_values(_KEYS, kind="stable").astype(dict.fromkeys(_KEYS, str))
+    datasets = sorted(set(table["dataset"]))
+    return pages.in_order(table, part=MODELS, dataset=datasets, strategy=_STRATEGIES)
 
 
 def averages_of(rows: pd.DataFrame, sizes: dict[str, int]) -> pd.DataFrame:
@@ -156,7 +139,11 @@ def page_of(out: Path) -> pages.Page:
     rows, facts = rows_of("pays", out).read(), facts_of("pays", out)
     sizes = {name: int(one["rows"]) for name, one in facts["sets"].items()}
     gains, means = gains_of(rows, sizes), averages_of(rows, sizes)
-    ranks = _ranks(means)
+    # By test cost, of the strategies that are in all cells.
+    searched = means[means["strategy"] != "full"]
+    wide = searched.pivot(index=_KEYS[:2], columns="strategy", values="test_cost").dropna(axis=1)
+    # Ties of equal means must not be broken by the last bit of a sum.
+    ranks = wide.round(12).rank(axis=1).mean().sort_values(kind="stable")
     best = str(ranks.index[0])
     cells = gains.merge(means, on=_KEYS)
     own = cells[cells["strategy"] == best]
@@ -176,25 +163,16 @@ def page_of(out: Path) -> pages.Page:
         "bands": {name: _counts(group) for name, group in subsets.groupby("band", observed=True)},
         "wide": _counts(subsets[subsets["n_available"] >= 30]),
         "narrow": _counts(subsets[subsets["n_available"] < 30]),
-        "gains": {part: _gains(cells[cells["part"] == part], full[part]) for part in MODELS},
+        "subset_gains": gains[gains["contrast"] == "subset"].set_index(_KEYS),
+        "full": full,
         "evaluations": means.groupby("strategy")["evaluations"].mean(),
         "seconds": means[means["strategy"] == best].groupby("part")["seconds"].mean(),
         "secom": float(subsets.loc[subsets["dataset"] == "secom", "test_cost"].iloc[0]),
         "missing": pages.unfinished(rows, _RUNS),
     }
     figures = {"pays-forest": lambda: _forest(own, sorted(sizes))}
-    return pages.Page(
-        values, figures, {"pays_gains": gains, "pays_means": means.drop(columns="band")}
-    )
-
-
-def _ranks(means: pd.DataFrame) -> pd.Series[float]:
-    """Average rank by test cost of the strategies that are in all cells."""
-    wide = means[means["strategy"] != "full"].pivot(
-        index=_KEYS[:2], columns="strategy", values="test_cost"
-    )
-    # Ties of equal means must not be broken by the last bit of a sum.
-    return wide.dropna(axis=1).round(12).rank(axis=1).mean().sort_values(kind="stable")
+    tables = {"pays_gains": gains, "pays_means": means.drop(columns="band")}
+    return pages.Page(values, figures, tables)
 
 
 def _counts(cells: pd.DataFrame) -> dict[str, Any]:
@@ -204,21 +182,7 @@ def _counts(cells: pd.DataFrame) -> dict[str, Any]:
     return {**verdicts, "n": len(cells), "sets": sorted(set(cells["dataset"])), **means}
 
 
-def _gains(cells: pd.DataFrame, full: pd.Series[float]) -> pd.DataFrame:
-    """Table of the gains of the best subsets, bold where significant."""
-    shown = cells[cells["contrast"] == "subset"]
-    texts = shown["gain"].map(pages.signed) + " ± "
-    texts += ((shown["high"] - shown["low"]) / 2).map("{:.3f}".format)
-    texts = texts.where(shown["verdict"] == "open", "**" + texts + "**")
-    table = shown.assign(text=texts).pivot(index="dataset", columns="strategy", values="text")
-    table = table[[name for name in _STRATEGIES if name in table]].rename_axis("data set")
-    table.insert(0, "all features", full[table.index].map("{:.3f}".format))
-    return table
-
-
-def _forest(own: pd.DataFrame, datasets: list[str]) -> Figure:
-    import matplotlib.pyplot as plt
-
+def _forest(own: pd.DataFrame, datasets: list[str]) -> plt.Figure:
     figure, panels = plt.subplots(1, 3, figsize=(9.2, 4.0), sharex=True, sharey=True)
     kinds = {"subset": (-0.16, "#00796b"), "ensemble": (0.16, "#c2571a")}
     for axes, (part, title) in zip(panels, MODELS.items(), strict=True):
@@ -227,12 +191,10 @@ def _forest(own: pd.DataFrame, datasets: list[str]) -> Figure:
             places = [datasets.index(name) + shift for name in cells["dataset"]]
             axes.hlines(places, cells["low"], cells["high"], color=colour, linewidth=1.6)
             faces = [colour if v != "open" else "white" for v in cells["verdict"]]
-            axes.scatter(
-                cells["gain"], places, 28, faces, edgecolors=colour, zorder=3, label=contrast
-            )
+            style = {"edgecolors": colour, "zorder": 3, "label": contrast}
+            axes.scatter(cells["gain"], places, 28, faces, **style)
         axes.axvline(0, color="#777777", linewidth=1)
-        axes.set_title(title)
-        axes.set_xlabel("gain in test cost")
+        axes.set(title=title, xlabel="gain in test cost")
     panels[0].set_yticks(range(len(datasets)), datasets)
     panels[0].invert_yaxis()
     panels[0].set_xlim(-0.35, 0.9)
@@ -241,4 +203,4 @@ def _forest(own: pd.DataFrame, datasets: list[str]) -> Figure:
 
 
 if __name__ == "__main__":
-    command("pays", parts, page_of)
+    pages.command("pays", page_of, parts)

@@ -9,26 +9,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from joblib import Parallel, delayed, parallel_config
 from prefect import flow
 from threadpoolctl import threadpool_limits
 
 from conf.later_keys import without_later_keys
-from conf.run_sections import StrategySection
+from conf.run_sections import EvaluationSection, StrategySection
 from conf.schema import SelectConfig
-from flows.compare_progress import cell_display
 from flows.configured import PreparedData, fetched, plan_as_configured, prepare_as_configured
 from flows.prefect_server import start_prefect
-from studies.rows import COLUMNS, KEY, Rows
+from flows.progress import cell_display
 from swarm.planning import this_machine
 from swarm.search.result import SearchResult
 from swarm.search.runner import SearchPlan
@@ -37,9 +39,16 @@ from swarm.validation import judge
 from tasks.files import write_atomically
 from tasks.search_cell import Cell, CellResult, search_cell
 
-__all__ = ["Part", "environment", "facts_of", "rows_of", "run_study", "save_facts", "section"]
-
-_PACKAGES = ("swarmselect", "numpy", "scikit-learn", "lightgbm")
+KEY = ("part", "dataset", "resample", "strategy", "seed")
+_SECONDS = ("seconds_algorithm", "seconds_evaluation")
+_TESTED = ("test_cost", "test_ensemble", "test_all_ensemble", "test_random")
+_COUNTS = ("size", "n_available", "evaluations", "distinct", "fits", "epochs")
+COLUMNS = (*KEY, "cost", *_COUNTS, "reason", *_SECONDS, *_TESTED, "plan")
+_TYPES = {
+    **dict.fromkeys(COLUMNS, "str"),
+    **dict.fromkeys(("resample", "seed", *_COUNTS), "int64"),
+    **dict.fromkeys(("cost", *_SECONDS, *_TESTED), "float64"),
+}
 # Up to this many units searches meet the same subsets again and again, and share them in a file.
 _SHARED_UNITS = 18
 _N_MODELS, _N_RANDOM = 8, 3
@@ -52,36 +61,105 @@ def section(name: str) -> StrategySection:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One protocol on one data set.
+class Rows:
+    """The CSV file of a study: a row per search.
 
-    Attributes
-    ----------
-    name : str
-        Name of the protocol; parts of several data sets share it.
-    dataset : str
-    config : SelectConfig
-        All but the strategy and the seed of the searches.
-    strategies : mapping of label to StrategySection
-    seeds : tuple of int
-    resample : int
-        Number of the split into training and test rows; -1 searches on all rows.
-    judged : bool
-        Whether ensembles and their rivals are fitted and scored on the test rows.
-    archived : bool
-        Whether evaluations are kept in a file: those of costly models are.
-    note : str
-        What pages say of the data set.
+    A row is written and synchronised as soon as its search ends, so that a study that is killed
+    loses the searches under way and no other. Two studies must not write to one file at once.
     """
 
+    path: Path
+
+    def read(self) -> pd.DataFrame:
+        """Every row, the last one of a search where there are several; columns `COLUMNS`."""
+        content = self._whole_lines() or _text(pd.DataFrame(columns=list(COLUMNS)), True).encode()
+        # Numbers go through text, as some versions of pandas lose their last bit on reading.
+        table = pd.read_csv(BytesIO(content), dtype="str").astype(_TYPES)
+        return table.drop_duplicates(list(KEY), keep="last", ignore_index=True)
+
+    def done(self) -> set[tuple[Any, ...]]:
+        """Key and plan of every search that has a row."""
+        return set(self.read()[[*KEY, "plan"]].itertuples(index=False, name=None))
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add the row of a search, and wait until it is on the disk."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        whole = self._whole_lines()
+        with self.path.open("r+b" if self.path.exists() else "wb") as file:
+            # The last line is torn where its writer was killed.
+            file.truncate(len(whole))
+            file.seek(len(whole))
+            file.write(_text(pd.DataFrame([row]), header=not whole).encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def tidy(self) -> None:
+        """Write the file anew in the order of its keys, each search once."""
+        table = self.read().sort_values(list(KEY), kind="stable")
+        write_atomically(self.path, _text(table, header=True), 0o644)
+
+    def _whole_lines(self) -> bytes:
+        content = self.path.read_bytes() if self.path.exists() else b""
+        return content[: content.rfind(b"\n") + 1]
+
+
+def _text(table: pd.DataFrame, header: bool) -> str:
+    # Times differ from machine to machine anyway; three digits keep the file small.
+    table = table.assign(**{name: table[name].map("{:.3f}".format) for name in _SECONDS})
+    return table.to_csv(index=False, header=header, columns=list(COLUMNS), lineterminator="\n")
+
+
+def rows_of(study: str, out: Path) -> Rows:
+    """Rows of a study."""
+    return Rows(out / "results" / f"{study}.csv")
+
+
+def stored(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a table of another form; no row where there is no file."""
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=list(columns))
+
+
+def facts_of(study: str, out: Path) -> dict[str, Any]:
+    """Read what was measured beside the rows: data sets, wall seconds, versions, machine."""
+    path = out / "results" / f"{study}.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def save_facts(study: str, out: Path, facts: Mapping[str, Any]) -> None:
+    """Write what `facts_of` reads, whole or not at all, with the versions and the machine."""
+    machine = this_machine()
+    names = ("swarmselect", "numpy", "scikit-learn", "lightgbm")
+    versions = {"Python": platform.python_version(), **{name: version(name) for name in names}}
+    memory = round((machine.memory or 0) / 2**30)
+    told = {"versions": versions, "machine": {"cores": machine.cores, "memory_gib": memory}}
+    text = json.dumps({**facts, **told}, indent=1, ensure_ascii=False) + "\n"
+    write_atomically(out / "results" / f"{study}.json", text, 0o644)
+
+
+def configured(name: str, **sections: Any) -> SelectConfig:
+    """Configure searches of one process by accuracy, without a confirmation."""
+    common = {"scoring": "accuracy", "evaluation": EvaluationSection(n_jobs=1), "confirm": None}
+    return SelectConfig(name=name, **{**common, **sections})
+
+
+@dataclass(frozen=True)
+class Part:
+    """One protocol on one data set, with its strategies by label."""
+
+    # Name of the protocol; parts of several data sets share it.
     name: str
     dataset: str
+    # All but the strategy and the seed of the searches.
     config: SelectConfig
     strategies: Mapping[str, StrategySection]
     seeds: tuple[int, ...]
+    # Number of the split into training and test rows; -1 searches on all rows.
     resample: int = -1
+    # Whether ensembles and their rivals are fitted and scored on the test rows.
     judged: bool = False
+    # Whether evaluations are kept in a file: those of costly models are.
     archived: bool = False
+    # What pages say of the data set.
     note: str = ""
 
     def seeds_of(self, label: str) -> tuple[int, ...]:
@@ -92,28 +170,16 @@ class Part:
     def digest(self, label: str, fingerprint: str) -> str:
         """Name what a search depends on besides its seed: another digest, another search.
 
-        Stored rows carry it, so it must not change.
-
-        Parameters
-        ----------
-        label : str
-            Of the strategy.
-        fingerprint : str
-            Of the problem: rows, model, folds.
+        Stored rows carry it, so it must not change. `fingerprint` is that of the problem: rows,
+        model, folds.
         """
         config = without_later_keys(self.config.model_dump(mode="json"))
         strategy = self.strategies[label].model_dump(mode="json")
         if strategy["params"] == _AS_IN_SOURCE:
             # These were the defaults.
             strategy["params"] = {}
-        dumped = [
-            fingerprint,
-            strategy,
-            config["budget"],
-            self.config.evaluation.racing,
-            config["prepare"],
-            self.judged,
-        ]
+        racing = self.config.evaluation.racing
+        dumped = [fingerprint, strategy, config["budget"], racing, config["prepare"], self.judged]
         return hashlib.sha256(json.dumps(dumped).encode()).hexdigest()[:12]
 
     @property
@@ -124,35 +190,13 @@ class Part:
         return tuple(dict.fromkeys(names))
 
 
-def rows_of(study: str, out: Path) -> Rows:
-    """Rows of a study."""
-    return Rows(out / "results" / f"{study}.csv")
-
-
-def facts_of(study: str, out: Path) -> dict[str, Any]:
-    """Read what was measured beside the rows: data sets, wall seconds, versions, machine."""
-    path = out / "results" / f"{study}.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
-
-
 def run_study(
     study: str, parts: Sequence[Part], out: Path, work: Path, workers: int = 2, verbosity: int = 1
 ) -> None:
     """Run the searches that have no row yet; the same call goes on after a kill.
 
-    Parameters
-    ----------
-    study : str
-        Name of its files.
-    parts : sequence of Part
-    out : Path
-        Folder of the pages, with ``results`` in it.
-    work : Path
-        Folder of archives: nothing that has to be kept.
-    workers : int
-        Searches at a time; rows do not depend on it.
-    verbosity : int
-        0 for silence, 1 for progress, 2 for a line per search.
+    Rows go to the folder ``results`` in `out`. `work` has archives, nothing that has to be kept.
+    `workers` searches run at a time; rows do not depend on it.
     """
     start_prefect()
     with warnings.catch_warnings():
@@ -165,8 +209,7 @@ def run_study(
 def _run(
     study: str, parts: Sequence[Part], out: Path, work: Path, workers: int, verbosity: int
 ) -> None:
-    rows, facts = rows_of(study, out), facts_of(study, out)
-    facts = {"sets": {}, "seconds": {}, **facts}
+    rows, facts = rows_of(study, out), {"sets": {}, "seconds": {}, **facts_of(study, out)}
     work.mkdir(parents=True, exist_ok=True)
     done = rows.done()
     planned = {
@@ -188,18 +231,19 @@ def _run(
             if not missing:
                 continue
             started = time.monotonic()
-            archive = _archive(part, data, work / f"{study}.db")
-            for result, row in _side_by_side(missing, data, archive, part.judged, workers):
-                rows.append(row)
-                shown.finished(result)
+            in_file = part.archived or data.problem.space.n_units <= _SHARED_UNITS
+            archive = f"sqlite:///{work / study}.db" if in_file else "sqlite://"
+            with parallel_config("loky", inner_max_num_threads=1):
+                jobs = Parallel(workers, return_as="generator_unordered", pre_dispatch="2*n_jobs")
+                found = jobs(
+                    delayed(_row)(key, plan, data, archive, part.judged) for key, plan in missing
+                )
+                for result, row in found:
+                    rows.append(row)
+                    shown.finished(result)
             spent = facts["seconds"].get(part.name, 0.0) + time.monotonic() - started
             facts["seconds"][part.name] = round(spent, 1)
-            save_facts(study, out, facts | environment())
-
-
-def _archive(part: Part, data: PreparedData, shared: Path) -> str:
-    in_file = part.archived or data.problem.space.n_units <= _SHARED_UNITS
-    return f"sqlite:///{shared}" if in_file else "sqlite://"
+            save_facts(study, out, facts)
 
 
 def _searches(part: Part, data: PreparedData) -> Iterator[tuple[tuple[Any, ...], SearchPlan]]:
@@ -213,31 +257,15 @@ def _searches(part: Part, data: PreparedData) -> Iterator[tuple[tuple[Any, ...],
             yield key, plan_as_configured(config, data, seed)
 
 
-def _side_by_side(
-    searches: Sequence[tuple[tuple[Any, ...], SearchPlan]],
-    data: PreparedData,
-    archive: str,
-    judged: bool,
-    workers: int,
-) -> Iterator[tuple[CellResult, dict[str, Any]]]:
-    with parallel_config("loky", inner_max_num_threads=1):
-        jobs = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="2*n_jobs")
-        yield from jobs(delayed(_row)(key, plan, data, archive, judged) for key, plan in searches)
-
-
 def _row(
     key: tuple[Any, ...], plan: SearchPlan, data: PreparedData, archive: str, judged: bool
 ) -> tuple[CellResult, dict[str, Any]]:
-    """Run a search in whatever process this is, and make its row.
-
-    `judged` says whether ensembles are scored on the test rows.
-    """
+    """Run a search in whatever process this is, and make its row."""
     known = dict(zip((*KEY, "plan"), key, strict=True))
     cell = Cell(known["dataset"], known["strategy"], known["seed"])
     with threadpool_limits(1):
         result, finished = search_cell(cell, plan, archive, test=data.test)
-        search = finished.result
-        costs = _test_costs(search, data, cell.seed) if judged else {}
+        costs = _test_costs(finished.result, data, cell.seed) if judged else {}
     values = {**vars(result), **costs, **known}
     return result, {name: values.get(name, float("nan")) for name in COLUMNS}
 
@@ -262,27 +290,5 @@ def _test_costs(search: SearchResult, data: PreparedData, seed: int) -> dict[str
         n_resamples=1,
         seed=seed,
     )
-    return {
-        "test_ensemble": answer.costs["ensemble"],
-        "test_all_ensemble": answer.costs["all_features_ensemble"],
-        "test_random": answer.costs["random_subsets"],
-    }
-
-
-def environment() -> dict[str, Any]:
-    """Versions and machine that a study is run with."""
-    machine = this_machine()
-    packages = {name: version(name) for name in _PACKAGES}
-    return {
-        "versions": {"Python": platform.python_version(), **packages},
-        "machine": {
-            "cores": machine.cores,
-            "memory_gib": round((machine.memory or 0) / 2**30),
-        },
-    }
-
-
-def save_facts(study: str, out: Path, facts: Mapping[str, Any]) -> None:
-    """Write what `facts_of` reads, whole or not at all."""
-    text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
-    write_atomically(out / "results" / f"{study}.json", text, 0o644)
+    names = ("ensemble", "all_features_ensemble", "random_subsets")
+    return dict(zip(_TESTED[1:], (answer.costs[name] for name in names), strict=True))

@@ -3,46 +3,48 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
+from sklearn.impute import KNNImputer
+from sklearn.model_selection import StratifiedKFold
 
 from conf.problem_sections import DataSection, FoldsSection
 from swarm.errors import DataError
-
-__all__ = ["binned", "complete", "find", "read", "with_folds", "written"]
 
 _LABEL = "label_"
 _BINS = 10
 
 
 def find(
-    folder: Path | None, *, multilabel: bool, only: Sequence[str] | None = None
+    folder: Path | None,
+    *,
+    multilabel: bool,
+    only: Sequence[str] | None = None,
+    first: Sequence[str] = (),
+    without: Sequence[str] = (),
 ) -> dict[str, Path]:
     """Find the tables with a column `target`, or those with columns ``label_...``, by name.
 
-    Raises
-    ------
-    DataError
-        If there is none.
+    Those `without` are left out unless `only` asks for them.
     """
-    import pyarrow.parquet
-
     found = {}
     for path in sorted(folder.glob("*.parquet")) if folder is not None else ():
         names = pyarrow.parquet.read_schema(path).names
         has_labels = any(name.startswith(_LABEL) for name in names)
         if has_labels == multilabel and (has_labels or "target" in names):
             found[path.stem] = path
-    found = {name: path for name, path in found.items() if only is None or name in only}
-    if not found:
+    kept = [name for name in found if (name in only if only else name not in without)]
+    if not kept:
         what = "columns 'label_...'" if multilabel else "a column 'target'"
         raise DataError(
             f"there is no Parquet table with {what} in {str(folder)!r}; name a folder with --data"
         )
-    return found
+    return {name: found[name] for name in (*first, *kept) if name in kept}
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -55,27 +57,17 @@ def complete(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
     Rows with a missing cell go where they are fewer than a fifth, as in Hafiz et al. (27 rows of
     lung cancer are left); otherwise columns that are constant or more than half empty go, and the
-    5 nearest rows give the cells.
-
-    Returns
-    -------
-    table : DataFrame
-    note : str
-        What was done; empty for nothing.
+    5 nearest rows give the cells. The note says what was done; it is empty for nothing.
     """
     holes = table.isna().any(axis=1)
     if not holes.any():
         return table, ""
     if holes.mean() < 0.2:
         return table[~holes].reset_index(drop=True), f"{int(holes.sum())} rows with gaps left out"
-    from sklearn.impute import KNNImputer
-
     features = table.drop(columns="target")
     useless = features.isna().mean().gt(0.5) | features.nunique().lt(2)
     kept = features.loc[:, ~useless]
-    filled = pd.DataFrame(
-        KNNImputer(n_neighbors=5).fit_transform(kept), columns=kept.columns, index=kept.index
-    )
+    filled = KNNImputer(n_neighbors=5).set_output(transform="pandas").fit_transform(kept)
     note = f"{int(features.isna().sum().sum())} missing cells filled by the 5 nearest rows"
     if useless.any():
         note += f", {int(useless.sum())} empty or constant columns left out"
@@ -84,10 +76,6 @@ def complete(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 def with_folds(table: pd.DataFrame, n_folds: int) -> pd.DataFrame:
     """Add a column of stratified folds, classes of fewer rows than folds included."""
-    import warnings
-
-    from sklearn.model_selection import StratifiedKFold
-
     folds = np.empty(len(table), dtype=np.int64)
     with warnings.catch_warnings():
         # A class of 4 rows is in 4 of the 10 folds.
@@ -112,15 +100,9 @@ def binned(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def written(folder: Path, name: str, table: pd.DataFrame) -> tuple[DataSection, FoldsSection]:
-    """Write a table once, and give the sections that read it.
+    """Write a table once, and give the sections that read it; a column `fold` gives the folds.
 
-    Parameters
-    ----------
-    folder : Path
-    name : str
-        Of the file, before a digest of its rows: a stale file is never read.
-    table : DataFrame
-        A column `fold` gives the folds.
+    A digest of its rows is in the name of the file, so that a stale one is never read.
     """
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(pd.util.hash_pandas_object(table).to_numpy().tobytes()).hexdigest()[:8]

@@ -6,23 +6,19 @@ evaluations a run and 40 runs; the parameters of its table 2 are the strategies'
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+import matplotlib.pyplot as plt
 import pandas as pd
+from scipy.stats import friedmanchisquare, spearmanr, ttest_1samp
 
 from conf.problem_sections import FoldsSection, ModelSection, SplitSection
 from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
-from conf.schema import SelectConfig
 from studies import page as pages
-from studies.command import command
-from studies.runner import Part, rows_of
+from studies.runner import Part, configured, rows_of
 from studies.tables import complete, find, read, with_folds, written
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from swarm.validation.comparison import critical_difference, holm
 
 # Our names of the algorithms, and those of the paper, in its order.
 ALGORITHMS = {
@@ -62,29 +58,23 @@ def parts(
     evaluations: int = 6000,
 ) -> list[Part]:
     """Lay out the searches: both models on all rows, then naive Bayes on resamples."""
-    there = find(data, multilabel=False, only=only)
-    names = [name for name in _SETS.index if name in there]
-    names += [name for name in there if name not in names and (only or name != "musk_v2")]
     strategies = {name: StrategySection(name=name) for name in (*ALGORITHMS, "full")}
-    whole: dict[str, list[Part]] = {"nb": [], "knn": []}
-    nested = []
-    for name in names:
-        table, note = complete(read(there[name]))
+    listed = []
+    there = find(data, multilabel=False, only=only, first=_SETS.index, without=("musk_v2",))
+    for name, path in there.items():
+        table, note = complete(read(path))
         source, folds = written(work / "tables", name, with_folds(table, 10))
-        config = SelectConfig(
-            name=name,
+        config = configured(
+            name,
             data=source,
             folds=folds,
-            scoring="accuracy",
             budget=BudgetSection(epochs=None, evaluations=evaluations),
             evaluation=EvaluationSection(n_jobs=1, importance="none"),
-            confirm=None,
         )
         for kind, seeds in (("nb", runs), ("knn", runs_knn)):
             if seeds and (kind == "nb" or len(table) <= _MOST_ROWS):
                 own = config.model_copy(update={"model": _MODELS[kind]})
-                part = Part(kind, name, own, strategies, tuple(range(seeds)), note=note)
-                whole[kind].append(part)
+                listed.append(Part(kind, name, own, strategies, tuple(range(seeds)), note=note))
         if name in _RESAMPLED:
             # The column of folds covers all rows; training rows get folds of their own.
             source = source.model_copy(update={"drop": ["fold"]})
@@ -97,8 +87,8 @@ def parts(
                 }
                 own = config.model_copy(update=sections)
                 part = Part("nested", name, own, strategies, (resample,), resample, note=note)
-                nested.append(part)
-    return [*whole["nb"], *whole["knn"], *nested]
+                listed.append(part)
+    return sorted(listed, key=lambda part: list(_RUNS).index(part.name))
 
 
 def summary_of(rows: pd.DataFrame) -> pd.DataFrame:
@@ -122,9 +112,8 @@ def summary_of(rows: pd.DataFrame) -> pd.DataFrame:
     table["sign"] = _signs(searches)
     published = pd.read_csv(pages.PUBLISHED / "two_d.csv").set_index(_KEYS)
     table = table.join(published.add_prefix("published_")).reset_index()
-    order = [list(CLASSIFIERS), [*_SETS.index, *sorted(set(table["dataset"]))], list(ALGORITHMS)]
-    places = [table[key].map(list(names).index) for key, names in zip(_KEYS, order, strict=True)]
-    return table.iloc[np.lexsort(places[::-1])].reset_index(drop=True)
+    datasets = [*_SETS.index, *sorted(set(table["dataset"]))]
+    return pages.in_order(table, part=CLASSIFIERS, dataset=datasets, strategy=ALGORITHMS)
 
 
 def _ranks(values: pd.Series[float]) -> pd.Series[float]:
@@ -136,8 +125,6 @@ def _ranks(values: pd.Series[float]) -> pd.Series[float]:
 
 def _signs(searches: pd.DataFrame) -> pd.Series[str]:
     """Paired t-tests of 2D-UPSO by seed, 95 %: better, worse, every pair equal, or undecided."""
-    from scipy.stats import ttest_1samp
-
     wide = searches.pivot(index=[*_KEYS[:2], "seed"], columns="strategy", values="cost")
     signs = {}
     for other in [name for name in wide if name != "two_d"]:
@@ -146,9 +133,8 @@ def _signs(searches: pd.DataFrame) -> pd.Series[str]:
             if len(gaps) < 2:
                 continue
             undecided = gaps.nunique() > 1 and ttest_1samp(gaps, 0.0).pvalue >= 0.05
-            sign = "+" if gaps.mean() > 0 else "-"
-            sign = "?" if undecided else sign if gaps.any() else "="
-            signs[part, dataset, other] = sign
+            sign = ("+" if gaps.mean() > 0 else "-") if gaps.any() else "="
+            signs[part, dataset, other] = "?" if undecided else sign
     return pd.Series(signs, dtype=object)
 
 
@@ -162,7 +148,7 @@ def gains_of(rows: pd.DataFrame) -> pd.DataFrame:
     gains = aligned - searched
     table = pages.corrected_gains(gains["test_cost"]).rename(columns={"mean": "test_gain"})
     table.insert(0, "cv_gain", gains["cost"].groupby(level=[0, 1]).mean())
-    table["p_holm"] = pages.holm(table["p"])
+    table["p_holm"] = holm(table["p"])[0]
     order = pd.MultiIndex.from_product([_RESAMPLED, list(ALGORITHMS)], names=table.index.names)
     return table.reindex(order.intersection(table.index)).reset_index()
 
@@ -194,7 +180,6 @@ def page_of(out: Path) -> pages.Page:
 
 def _classifier(table: pd.DataFrame) -> dict[str, Any]:
     """What one classifier's rows say of the paper's claims; counts are (of, n)."""
-    from scipy.stats import friedmanchisquare, spearmanr, studentized_range
 
     def wide(name: str) -> pd.DataFrame:
         frame = table.pivot(index="dataset", columns="strategy", values=name)
@@ -211,17 +196,14 @@ def _classifier(table: pd.DataFrame) -> dict[str, Any]:
 
     rank, mean = wide("rank").dropna(), wide("mean").round(10)
     average, published = rank.mean(), ranked("published_rank")
-    k, n = len(ALGORITHMS), len(rank)
     # Nemenyi's test has mean ranks for ties.
     nemenyi = mean.loc[rank.index].rank(axis=1).mean()
-    critical = studentized_range.ppf(0.95, k, np.inf) * math.sqrt(k * (k + 1) / (12 * n))
-    behind = [
-        ALGORITHMS[name] for name in ALGORITHMS if nemenyi[name] - nemenyi["two_d"] > critical
-    ]
+    critical = critical_difference(len(ALGORITHMS), len(rank))
+    behind = nemenyi[nemenyi - nemenyi["two_d"] > critical].rename(ALGORITHMS).index
     t1, t2 = (wide(name)[_TIMED].dropna() for name in ("t1", "t2"))
     improvement, signs = wide("improvement"), table[table["sign"].notna()]
     return {
-        "n": n,
+        "n": len(rank),
         "average": average,
         "published": published,
         "rank": average.round(10).rank(method="min").astype(int),
@@ -242,42 +224,29 @@ def _classifier(table: pd.DataFrame) -> dict[str, Any]:
         "friedman": friedmanchisquare(*mean.loc[rank.index].to_numpy().T),
         "critical": critical,
         "behind": ", ".join(behind),
-        "errors": _errors(mean, wide("runs").fillna(0).astype(int), table),
+        "mean": mean,
+        "runs": wide("runs").fillna(0).astype(int),
+        "full": table.groupby("dataset")["full"].first(),
     }
 
 
-def _errors(mean: pd.DataFrame, runs: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Table of the errors: the lowest of each data set is bold."""
-    texts = mean.map(lambda value: "–" if value != value else f"{value:.4f}")
-    texts = texts.where(mean.ne(mean.min(axis=1), axis=0), "**" + texts + "**")
-    full = table.groupby("dataset")["full"].first().reindex(mean.index)
-    fewest, most = runs.min(axis=1).astype(str), runs.max(axis=1).astype(str)
-    texts.insert(0, "all", full.map("{:.4f}".format).replace("nan", "–"))
-    texts.insert(0, "runs", fewest.where(fewest == most, fewest + " to " + most))
-    names = [_SETS["name"].get(name, name) for name in mean.index]
-    return texts.rename(columns=ALGORITHMS).set_axis(pd.Index(names, name="data set"))
-
-
-def _rank_figure(classifiers: list[dict[str, Any]]) -> Figure:
-    import matplotlib.pyplot as plt
-
+def _rank_figure(classifiers: list[dict[str, Any]]) -> plt.Figure:
     figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.2), sharex=True, sharey=True)
     places = range(len(ALGORITHMS))
     for axes, found, title in zip(panels, classifiers, CLASSIFIERS.values(), strict=True):
         axes.hlines(places, found["average"], found["published"], color="#b8b8b8", zorder=1)
         axes.plot(found["published"], places, "o", mfc="white", color="#c2571a", label="published")
         axes.plot(found["average"], places, "o", color="#00796b", label="here")
-        axes.set_title(f"{title}, {found['n']} data sets")
-        axes.set_xlabel("average rank by error (1 is best)")
+        axes.set(
+            title=f"{title}, {found['n']} data sets", xlabel="average rank by error (1 is best)"
+        )
     panels[0].set_yticks(places, list(ALGORITHMS.values()))
     panels[0].invert_yaxis()
     panels[1].legend(loc="lower right")
     return figure
 
 
-def _nested_figure(gains: pd.DataFrame) -> Figure:
-    import matplotlib.pyplot as plt
-
+def _nested_figure(gains: pd.DataFrame) -> plt.Figure:
     figure, axes = plt.subplots(figsize=(5.6, 4.2))
     most = 1.06 * float(gains["cv_gain"].max())
     axes.plot([0, most], [0, most], "--", color="#9a9a9a", label="nothing lost")
@@ -290,4 +259,4 @@ def _nested_figure(gains: pd.DataFrame) -> Figure:
 
 
 if __name__ == "__main__":
-    command("two-d", parts, page_of)
+    pages.command("two-d", page_of, parts)
