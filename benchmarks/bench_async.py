@@ -37,8 +37,7 @@ from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
 from swarm.search.result import SearchResult
 from swarm.search.steady import Steady
-from swarm.storage.answer_order import AnswerOrder
-from swarm.storage.archive import Archive
+from swarm.storage.archive import AnswerOrder, Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import make
 from swarm.testing.planted import make_search, plain_space, planted

@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from tables import save
 
 from swarm import Problem
-from swarm.fastpaths import exact_path, fold_costs
+from swarm.fastpaths import evaluate_masks, exact_path
 from swarm.multilabel import MLkNN
 from swarm.statistics.information import mutual_information
 from swarm.statistics.spearman import spearman_distance
@@ -130,10 +130,10 @@ def evaluated(what: str, case: Case, directory: Path, jobs: int) -> Row:
                     scoring=problem.scoring.scorer,
                 )
 
-        found = fold_costs(path, masks, N_FOLDS, jobs)
+        found = evaluate_masks(path, masks, jobs).costs
         doubtful = float(np.isnan(found).any(axis=1).mean())
         note = ", ".join(part for part in (note, f"{doubtful:.0%} fitted" * (doubtful > 0)) if part)
-        ours, theirs = in_turn(lambda: fold_costs(path, masks, N_FOLDS, jobs), peer)
+        ours, theirs = in_turn(lambda: evaluate_masks(path, masks, jobs).costs, peer)
     return Row(what, ours / case.masks, theirs / case.peer_masks, case.asked, note)
 
 
