@@ -35,9 +35,10 @@ from tables import RESULTS, show
 from swarm.problem.hints import prepare_hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
+from swarm.search.plan import SearchPlan
 from swarm.search.result import SearchResult
 from swarm.search.row_parts import row_parts
-from swarm.search.runner import SearchHooks, SearchPlan, run_search
+from swarm.search.runner import SearchHooks, run_search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 

@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from flows.compare_runner import as_they_finish, connected, one_server, task_runner
 from swarm import Problem, prepare_hints
 from swarm.search.budget import Budget
-from swarm.search.runner import SearchPlan
+from swarm.search.plan import SearchPlan
 from swarm.strategies.catalogue import make
 from tasks.search_cell import Cell, run_cell, search_cell
 

@@ -23,9 +23,9 @@ from swarm.problem.problem import Problem
 from swarm.problem.target import task_of
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
+from swarm.search.plan import Proxy, SearchPlan
 from swarm.search.prefilter import Prefilter
 from swarm.search.row_parts import row_parts
-from swarm.search.runner import Proxy, SearchPlan
 from swarm.search.tuning import Tuning
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of

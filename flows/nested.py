@@ -28,7 +28,7 @@ from flows.stages import Stage
 from flows.tracking import start_repeated, wait_for_log
 from swarm.errors import ConfigError
 from swarm.problem.scoring import Scoring
-from swarm.search.runner import SearchPlan
+from swarm.search.plan import SearchPlan
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.judgement import number, with_interval

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from conf.schema import SelectConfig
 from flows.configured import fetched, plan_as_configured, prepare_run, probe_as_configured
 from flows.stages import FitSeconds, Stage, Workload
-from swarm.planning import START_SECONDS, Plan, Span, Timing, make_plan, this_machine, time_subsets
+from swarm.machine import this_machine
+from swarm.planning import START_SECONDS, Plan, Span, Timing, make_plan, time_subsets
 from swarm.problem.problem import Problem
+from swarm.search.plan import SearchPlan
 from swarm.search.prefilter import MANY_COLUMNS, most_cut_fits
 from swarm.search.row_parts import N_PROBES
-from swarm.search.runner import SearchPlan
 from swarm.search.tuning import without_rounds
 from swarm.storage.archive import Archive
 from swarm.validation.diagnostics import FULL_FITS

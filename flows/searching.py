@@ -17,10 +17,11 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.search.confirmation import ConfirmationPlan, candidates
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
+from swarm.search.plan import SearchPlan
 from swarm.search.prefilter import MANY_COLUMNS, Cut, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
 from swarm.search.row_parts import N_PROBES
-from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
+from swarm.search.runner import FinishedSearch, SearchHooks, run_search
 from swarm.search.tuning import Round, Tuning, TuningResult
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record

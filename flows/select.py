@@ -42,9 +42,10 @@ from swarm.errors import ConfigError
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
 from swarm.report import ReportData
+from swarm.search.plan import SearchPlan
 from swarm.search.prefilter import MANY_COLUMNS
 from swarm.search.result import SearchResult
-from swarm.search.runner import FinishedSearch, SearchPlan
+from swarm.search.runner import FinishedSearch
 from swarm.storage.archive import Archive
 from swarm.validation import Judgement
 from swarm.validation.drift import summarise

@@ -31,9 +31,9 @@ from conf.schema import SelectConfig
 from flows.configured import PreparedData, fetched, plan_as_configured, prepare_as_configured
 from flows.prefect_server import start_prefect
 from flows.progress import cell_display
-from swarm.planning import this_machine
+from swarm.machine import this_machine
+from swarm.search.plan import SearchPlan
 from swarm.search.result import SearchResult
-from swarm.search.runner import SearchPlan
 from swarm.strategies.catalogue import make, strategy_class
 from swarm.validation import judge
 from tasks.files import write_atomically

@@ -7,13 +7,9 @@ end assumes no pruning, its lower end more pruning and repetition than in the si
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +19,7 @@ from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race, limit_of, settle
 from swarm.evaluation.types import Evaluations, Work
+from swarm.machine import Machine
 from swarm.search.budget import Budget
 from swarm.search.driver import Search
 from swarm.search.narrowed import Narrowed
@@ -32,12 +29,10 @@ from swarm.storage.records import Record
 
 __all__ = [
     "START_SECONDS",
-    "Machine",
     "Plan",
     "Span",
     "Timing",
     "make_plan",
-    "this_machine",
     "time_subsets",
 ]
 
@@ -55,9 +50,6 @@ _EFFICIENCY, _BUSY = 0.65, 0.5
 _EPOCH, START_SECONDS = 0.15, 6.0
 # Bytes of an archive row, of an epoch's artifact, and of a report with its figures.
 _ROW, _FILE, _REPORT = 200, 8_000, 4_000_000
-# Bytes of a process with numpy, pandas, scikit-learn and LightGBM.
-_PROCESS = 300 * 2**20
-_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _THREADS = ("n_jobs", "nthread", "num_threads", "thread_count", "n_threads", "num_thread")
 
 
@@ -86,25 +78,6 @@ class Span:
     def __sub__(self, other: Span) -> Span:
         """Undo an addition."""
         return Span(self.low - other.low, self.typical - other.typical, self.high - other.high)
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Cores and memory that this process may use, within the limits of a container.
-
-    Attributes
-    ----------
-    cores, cores_of_machine : int
-    memory : int or None
-        Bytes; None if unknown.
-    process : int
-        Peak memory of this process, in bytes.
-    """
-
-    cores: int
-    cores_of_machine: int
-    memory: int | None
-    process: int
 
 
 @dataclass(frozen=True)
@@ -196,29 +169,6 @@ class Plan:
     machine: Machine
     timing: Timing
     stages: Mapping[str, Span] = field(default_factory=dict)
-
-
-def this_machine() -> Machine:
-    """Return the cores and memory of this machine."""
-    from joblib import cpu_count
-
-    limits = []
-    # Windows has no sysconf.
-    with suppress(AttributeError, ValueError, OSError):
-        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    for path in _MEMORY_LIMITS:
-        # There is no container, or it has no limit.
-        with suppress(OSError, ValueError):
-            limits.append(int(Path(path).read_text().strip()))
-    try:
-        import resource
-    except ImportError:
-        peak = _PROCESS
-    else:
-        # Kilobytes, except on macOS.
-        unit = 1 if sys.platform == "darwin" else 1024
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return Machine(cpu_count(), os.cpu_count() or 1, min(limits, default=None), peak)
 
 
 def time_subsets(search: Search, count: int = 6, patience: float = 15.0) -> Timing:

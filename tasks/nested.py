@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError
 from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.report.stability import stability_files
+from swarm.search.plan import SearchPlan
 from swarm.search.result import SearchResult
-from swarm.search.runner import SearchPlan
 from swarm.storage.archive import Archive
 from swarm.validation.nested import NestedEstimate, OuterScores
 from tasks.preparation import table_folds

@@ -18,7 +18,8 @@ from swarm.errors import EvaluationError, SwarmError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.problem import Problem
-from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
+from swarm.search.plan import SearchPlan
+from swarm.search.runner import FinishedSearch, SearchHooks, run_search
 from swarm.storage.archive import Archive
 from swarm.validation.selectors import select
 from tasks.step import SearchInterrupted, step

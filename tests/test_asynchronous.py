@@ -27,8 +27,9 @@ from swarm.errors import EvaluationError, StoreError
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
+from swarm.search.plan import SearchPlan
 from swarm.search.result import SearchResult
-from swarm.search.runner import SearchHooks, SearchPlan, run_search
+from swarm.search.runner import SearchHooks, run_search
 from swarm.search.steady import Steady, search_name
 from swarm.storage.archive import AnswerOrder, Archive
 from swarm.strategies.catalogue import make, registry

@@ -21,7 +21,7 @@ from conf.text import render
 from swarm.errors import ConfigError
 from swarm.problem.hints import Hints
 from swarm.search.budget import Budget
-from swarm.search.runner import SearchPlan
+from swarm.search.plan import SearchPlan
 from swarm.strategies.random import RandomSearch
 from tests.command import Swarm
 from tests.small_run import Bench, table

@@ -39,7 +39,8 @@ from swarm.problem.scoring import scorer_names
 from swarm.report import render
 from swarm.report.serialization import report_of, report_text
 from swarm.search.budget import Budget
-from swarm.search.runner import FinishedSearch, SearchPlan, run_search
+from swarm.search.plan import SearchPlan
+from swarm.search.runner import FinishedSearch, run_search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.judgement import Evidence

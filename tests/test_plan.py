@@ -17,7 +17,8 @@ from flows.planning import plan_search, workload_of
 from flows.stages import Stage
 from swarm.errors import DataError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.planning import Machine, Timing, make_plan, this_machine, time_subsets
+from swarm.machine import Machine, this_machine
+from swarm.planning import Timing, make_plan, time_subsets
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace

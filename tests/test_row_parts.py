@@ -29,8 +29,9 @@ from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.driver import Search, run
 from swarm.search.packing import pack_masks, unpack_masks
+from swarm.search.plan import SearchPlan
 from swarm.search.row_parts import AUTO_ROWS, N_PROBES, evaluate_by_rows, nested_order, row_parts
-from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
+from swarm.search.runner import FinishedSearch, SearchHooks, run_search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make, registry
 from swarm.testing.planted import Planted, everything, make_search, plain_space, planted

@@ -27,9 +27,10 @@ from swarm.search.asked import asked_evaluations, training_seconds
 from swarm.search.budget import Budget
 from swarm.search.driver import run
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
+from swarm.search.plan import Proxy, SearchPlan
 from swarm.search.proxy import confirm as confirm_subsets
 from swarm.search.result import ConfirmedSubsets
-from swarm.search.runner import FinishedSearch, Proxy, SearchHooks, SearchPlan, run_search
+from swarm.search.runner import FinishedSearch, SearchHooks, run_search
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 from swarm.strategies.catalogue import make

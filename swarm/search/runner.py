@@ -1,310 +1,45 @@
-"""The description of a search, and the function that runs it."""
+"""The function that runs a search from its plan to its confirmed result."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int
-from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.limit import Race
 from swarm.evaluation.stream import MaskStream
 from swarm.evaluation.types import Evaluations, Evaluator, Work
-from swarm.evaluation.workers import Workers
-from swarm.problem.hints import Hints, prepare_hints
+from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.search.asked import looked_up, training_seconds
 from swarm.search.budget import Budget, Counts
-from swarm.search.confirmation import ConfirmationPlan, confirm_on_fresh_folds
+from swarm.search.confirmation import confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState, run
 from swarm.search.history import EpochRecord
-from swarm.search.narrowed import Narrowed
-from swarm.search.options import check_options
 from swarm.search.packing import first_of_equal, in_turn, pack_folds, pack_masks
+from swarm.search.plan import SearchPlan
 from swarm.search.prefilter import Cut, Prefilter, cut_units
 from swarm.search.proxy import LOW_CORRELATION, best_subsets, confirm
 from swarm.search.result import SearchResult
 from swarm.search.rotation import evaluate_finalists
-from swarm.search.row_parts import RowParts, folds_on_parts, measure_parts
+from swarm.search.row_parts import folds_on_parts, measure_parts
 from swarm.search.steady import Steady, search_name
 from swarm.search.tuning import (
-    Round,
     Tuning,
     TuningResult,
     choose_setting,
-    rounds_of,
-    subsets_in,
-    without_rounds,
 )
 from swarm.storage.archive import AnswerOrder, Archive, KnownEvaluations
 from swarm.storage.records import Record
-from swarm.strategies.base import Strategy
 
-__all__ = ["FinishedSearch", "Proxy", "SearchHooks", "SearchPlan", "run_search"]
-
-
-@dataclass(frozen=True, eq=False)
-class Proxy:
-    """A cheaper model that guides a search; see :func:`swarm.search.proxy.confirm`.
-
-    Attributes
-    ----------
-    problem : Problem
-        The same rows and folds, with the cheaper model.
-    n_best, n_probes : int
-        How many of the best subsets, and of all requested ones, are measured on the full model.
-    """
-
-    problem: Problem
-    n_best: int = 16
-    n_probes: int = 12
-
-
-@dataclass(frozen=True, eq=False)
-class SearchPlan:
-    """The description of a search.
-
-    Attributes
-    ----------
-    problem : Problem
-    strategy : Strategy
-    hints : Hints
-    budget : Budget
-    seed : int
-    racing : float or None
-        See :class:`swarm.search.driver.Search`.
-    evaluation : mapping
-        Options of :class:`swarm.evaluation.crossval.CrossValidation`: `n_jobs`, `backend`,
-        `pruning`, `exact`, `device`, `address`, `timeout`.
-    proxy : Proxy or None
-    confirmation : ConfirmationPlan or None
-    rotate : int
-        Epochs on one fold partition at a time, see :mod:`swarm.search.rotation`; 0 for no rotation.
-    prefilter : Prefilter or None
-        How units are left out before the search.
-    tuning : Tuning or None
-        The settings of the model of which one is chosen before the search, see
-        :mod:`swarm.search.tuning`. `problem` is then a stand-in with the settings that the
-        estimator has; only its rows, folds, units and scorer are used.
-    parts : RowParts or None
-        Parts of the rows on which the subsets of an epoch are evaluated first, see
-        :mod:`swarm.search.row_parts`.
-    asynchronous : bool
-        Whether a worker that is idle gets the next subset without waiting for the epoch, see
-        :mod:`swarm.search.steady`.
-    """
-
-    problem: Problem
-    strategy: Strategy
-    hints: Hints
-    budget: Budget
-    seed: int = 0
-    racing: float | None = None
-    evaluation: Mapping[str, Any] = field(default_factory=dict)
-    proxy: Proxy | None = None
-    confirmation: ConfirmationPlan | None = None
-    rotate: int = 0
-    prefilter: Prefilter | None = None
-    tuning: Tuning | None = None
-    parts: RowParts | None = None
-    asynchronous: bool = False
-
-    def __post_init__(self) -> None:
-        check_options(
-            self.strategy,
-            repeats=self.problem.repeats,
-            rotate=self.rotate,
-            racing=self.racing,
-            noise_floor=self.budget.noise_floor,
-            importance=self.problem.importance,
-            rows=None if self.parts is None else self.parts.rows[0],
-            asynchronous=self.asynchronous,
-            proxy=self.proxy is not None,
-            tuning=self.tuning is not None,
-        )
-
-    def check(self) -> None:
-        """Validate the parameters of the strategy against the data, before a run is created.
-
-        Raises
-        ------
-        InputError
-            If the strategy rejects them.
-        ConfigError
-            If there is not enough memory for the first state, or the budget is too small for the
-            settings of the model.
-        """
-        strategy = self.strategy
-        if self.prefilter is not None:
-            # The smallest search that the prefilter can leave.
-            strategy = self.narrowed(self.first_units(self.prefilter.bounds(self.problem.space)[0]))
-        try:
-            if self.tuning is None:
-                strategy.start(
-                    self.problem.space, self.hints, np.random.default_rng([self.seed, 0])
-                )
-            else:
-                self.rounds(self.per_epoch(strategy))
-        except MemoryError:
-            raise ConfigError(
-                f"the strategy needs more memory for {self.problem.space.n_units:,} units than "
-                "is available; reduce the population size in strategy.params"
-            ) from None
-
-    def per_epoch(self, strategy: Strategy) -> int:
-        """Return the number of subsets that the strategy, or a narrowed one, proposes at first."""
-        state = strategy.start(
-            self.problem.space, self.hints, np.random.default_rng([self.seed, 0])
-        )
-        return len(strategy.propose(state, np.random.default_rng([self.seed, 1]))[1].masks)
-
-    def rounds(self, per_epoch: int) -> tuple[Round, ...]:
-        """Return the rounds in which a setting of the model is chosen; none without a tuning.
-
-        Raises
-        ------
-        ConfigError
-            If the budget is too small for the settings.
-        """
-        if self.tuning is None:
-            return ()
-        subsets = subsets_in(self.budget, self.problem.n_folds, per_epoch)
-        return rounds_of(len(self.tuning.settings), subsets)
-
-    def with_setting(self, found: TuningResult, per_epoch: int) -> SearchPlan:
-        """Return the search with the chosen setting, on what the rounds left of the budget."""
-        assert self.tuning is not None
-        problem = self.tuning.problems[found.chosen]
-        # Half of the first positions are new.
-        carried = found.warm[: max(1, per_epoch // 2), None]
-        warm = in_turn([*carried, *self.warm_masks], problem.space.n_units)
-        confirmation = self.confirmation
-        if confirmation is not None:
-            fresh = problem.with_folds(confirmation.problem.folds)
-            confirmation = replace(confirmation, problem=fresh)
-        spent = found.evaluations, found.distinct, found.fits
-        return replace(
-            self,
-            problem=problem,
-            hints=replace(self.hints, warm=warm),
-            budget=without_rounds(self.budget, *spent, per_epoch),
-            confirmation=confirmation,
-            tuning=None,
-        )
-
-    def with_own_hints(self) -> SearchPlan:
-        """Drop the hints that the strategy does not need."""
-        own = {name: getattr(self.hints, name) for name in self.strategy.needs}
-        return replace(self, hints=Hints(**own))
-
-    def narrowed(self, kept: Bool) -> Narrowed:
-        """Return the strategy on the units of `kept` (n_units,), with their own hints."""
-        problem, warm = self.problem, self.hints.warm
-        space = problem.space.restricted(kept)
-        n_clusters = None if self.prefilter is None else self.prefilter.n_clusters
-        if warm is not None:
-            warm = warm[:, kept]
-            warm = warm[warm.any(axis=1)]
-        hints = prepare_hints(
-            problem.features.iloc[:, problem.space.positions(kept)],
-            space,
-            None if problem.task == "unsupervised" else problem.target,
-            problem.task,
-            n_clusters=None if n_clusters is None else min(n_clusters, space.n_units),
-            warm=warm,
-            needs=self.strategy.needs,
-        )
-        return Narrowed(self.strategy, kept, hints)
-
-    def first_units(self, count: int) -> Bool:
-        """Return a mask of `count` units, fixed ones first: a stand-in for what is kept."""
-        space = self.problem.space
-        chosen = np.lexsort((~space.fixed, space.forbidden))[:count]
-        mask = np.zeros(space.n_units, dtype=bool)
-        mask[chosen] = True
-        return mask
-
-    @property
-    def warm_masks(self) -> list[Bool]:
-        """Each of the saved subsets (1, n_units) that the search starts from."""
-        return [] if self.hints.warm is None else list(self.hints.warm[:, None])
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """The problem, and that of the proxy, if any; with a tuning, that of each setting."""
-        if self.tuning is not None:
-            return self.tuning.problems
-        return (self.problem,) if self.proxy is None else (self.problem, self.proxy.problem)
-
-    def evaluator(
-        self,
-        problem: Problem,
-        archive: Archive,
-        on_fit: Callable[[Bool, Record], None] | None = None,
-        host: Workers | None = None,
-    ) -> CrossValidation:
-        """Create the evaluator of one of the problems, with the processes of `host` if given."""
-        return CrossValidation(
-            problem,
-            archive,
-            on_fit=on_fit,
-            importances=self.strategy.uses_importances,
-            host=host,
-            **self.evaluation,
-        )
-
-    def shared_workers(self) -> Workers:
-        """Create workers whose processes the evaluators of several problems share."""
-        names = ("n_jobs", "backend", "address", "timeout")
-        given = {name: self.evaluation[name] for name in names if name in self.evaluation}
-        return Workers(self.problem, **given)
-
-    def steady(self, timed: _Timed, kept: Bool | None) -> Steady | None:
-        """Create what asynchronous epochs need, on the workers of `timed`; None without them."""
-        if not self.asynchronous:
-            return None
-        evaluator = timed.evaluator
-        name = search_name(
-            evaluator.archive.fingerprint(evaluator.problem),
-            self.strategy,
-            self.problem.space,
-            self.hints,
-            self.seed,
-            pruning=evaluator.pruning,
-            kept=None if kept is None else np.flatnonzero(kept).tolist(),
-            n_clusters=None if self.prefilter is None else self.prefilter.n_clusters,
-        )
-        return Steady(_TimedStream(timed), AnswerOrder(evaluator.archive, name))
-
-    def search(
-        self,
-        evaluator: Evaluator,
-        kept: Bool | None = None,
-        parts: Sequence[Evaluator] = (),
-        steady: Steady | None = None,
-    ) -> Search:
-        """Create the search with its evaluators, on the units of `kept` (n_units,) if given."""
-        return Search(
-            self.strategy if kept is None else self.narrowed(kept),
-            self.problem.space,
-            evaluator,
-            self.hints if kept is None else Hints(),
-            self.seed,
-            self.budget,
-            self.racing,
-            self.problem.repeats,
-            self.rotate,
-            parts,
-            self.parts.rows if self.parts is not None and parts else (),
-            steady,
-        )
+__all__ = ["FinishedSearch", "SearchHooks", "run_search"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -463,7 +198,7 @@ def run_search(
         timed = _Timed(evaluator)
         part_problems = () if plan.parts is None else plan.parts.problems
         on_parts = [_Timed(stack.enter_context(opened(part))) for part in part_problems]
-        steady = plan.steady(timed, kept)
+        steady = _steady(plan, timed, kept)
         search = plan.search(timed, kept, on_parts, steady)
         hooks.started(evaluator)
         began = time.thread_time()
@@ -607,6 +342,24 @@ class _TimedStream(MaskStream):
     def save(self) -> Work:
         with self._timed.clock():
             return super().save()
+
+
+def _steady(plan: SearchPlan, timed: _Timed, kept: Bool | None) -> Steady | None:
+    """Create what asynchronous epochs need, on the workers of `timed`; None without them."""
+    if not plan.asynchronous:
+        return None
+    evaluator = timed.evaluator
+    name = search_name(
+        evaluator.archive.fingerprint(evaluator.problem),
+        plan.strategy,
+        plan.problem.space,
+        plan.hints,
+        plan.seed,
+        pruning=evaluator.pruning,
+        kept=None if kept is None else np.flatnonzero(kept).tolist(),
+        n_clusters=None if plan.prefilter is None else plan.prefilter.n_clusters,
+    )
+    return Steady(_TimedStream(timed), AnswerOrder(evaluator.archive, name))
 
 
 def _salvaged(search: Search, timed: _Timed) -> SearchResult | None:

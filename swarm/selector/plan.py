@@ -18,9 +18,9 @@ from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan, fresh_problem
 from swarm.search.options import check_options
+from swarm.search.plan import Proxy, SearchPlan
 from swarm.search.prefilter import Prefilter, is_wide
 from swarm.search.row_parts import row_parts
-from swarm.search.runner import Proxy, SearchPlan
 from swarm.search.settings import Setting, expanded
 from swarm.search.tuning import Tuning
 from swarm.search.warm import read_warm, warm_masks

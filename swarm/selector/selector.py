@@ -24,7 +24,8 @@ from swarm.problem.models import allows_missing, tags_of, takes_categorical
 from swarm.problem.space import Groups
 from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
-from swarm.search.runner import FinishedSearch, SearchHooks, SearchPlan, run_search
+from swarm.search.plan import SearchPlan
+from swarm.search.runner import FinishedSearch, SearchHooks, run_search
 from swarm.selector.checks import check_parameters
 from swarm.selector.defaults import bounds_of_answer, budget_of, known_epochs
 from swarm.selector.display import SelectionDisplay
