@@ -42,83 +42,95 @@ def check_options(
     """
     name, given = name_of(strategy), f"budget.rows {rows!r}"
     restarts = strategy.takes_warm_start and not strategy.ends_by_itself
-    refusals = [
-        warm
-        and not strategy.takes_warm_start
-        and f"strategy {name!r} takes no warm start; use another strategy, or remove warm",
-        tuning
-        and not restarts
-        and f"strategy {name!r} cannot start from given subsets, from which settings of the model "
-        "are compared in short searches; use another strategy, or remove model.search",
-        tuning
-        and rotate
-        and f"settings of the model are compared on the same folds, which rotate {rotate} changes "
-        "during the search; set rotate to 0, or remove model.search",
-        tuning
-        and proxy
-        and "with a proxy the search runs on a cheaper model than the one whose settings are "
-        "chosen; remove the proxy, or model.search",
-        rows is not None
-        and strategy.ends_by_itself
-        and f"{given} leaves most subsets without a cost on all rows, but {name!r} compares the "
-        "costs of all that it proposes; use another strategy, or set budget.rows to null",
-        rows is not None
-        and repeats > 1
-        and f"{given} selects the subsets of an epoch on parts of the rows, which repeats "
-        f"{repeats} does on one partition after the other; set repeats to 1, or budget.rows to "
-        "null",
-        rows is not None
-        and proxy
-        and f"{given} evaluates on parts of the rows first, and a proxy on a cheaper model; "
-        "remove the proxy, or set budget.rows to null",
-        rows is not None
-        and tuning
-        and f"settings of the model are compared on all rows, but {given} evaluates on parts of "
-        "them first; remove model.search, or set budget.rows to null",
-        asynchronous
-        and not strategy.takes_late_answers
-        and "with evaluation.asynchronous costs arrive after the epoch of their subsets, which "
-        f"{name!r} does not support; use one of {', '.join(_taking_late_answers())}, or set "
-        "evaluation.asynchronous to false",
-        asynchronous
-        and racing is not None
-        and f"racing {racing:g} compares subsets with incumbents of the same epoch, which "
-        "evaluation.asynchronous does not wait for; set racing to null, or "
-        "evaluation.asynchronous to false",
-        asynchronous
-        and repeats > 1
-        and f"repeats {repeats} evaluates an epoch on one fold partition after the other, which "
-        "evaluation.asynchronous does not wait for; set repeats to 1, or "
-        "evaluation.asynchronous to false",
-        asynchronous
-        and rows is not None
-        and f"{given} selects the subsets of an epoch on parts of the rows, which "
-        "evaluation.asynchronous does not wait for; set budget.rows to null, or "
-        "evaluation.asynchronous to false",
-        rotate
-        and repeats < 2
-        and f"rotate {rotate} changes the fold partition, but there is only one; set repeats to 2 "
-        "or more, or rotate to 0",
-        rotate
-        and not restarts
-        and f"rotate {rotate} starts the strategy again from its members, which {name!r} does not "
-        "support; use another strategy, or set rotate to 0",
-        rotate
-        and racing is not None
-        and f"rotate {rotate} evaluates on one partition at a time, where racing {racing:g} has no "
-        "costs of incumbents to compare with; set one of them to 0 or null",
-        rotate
-        and noise_floor is not None
-        and f"rotate {rotate} changes the folds, over which noise_floor {noise_floor} compares the "
-        "best subsets of several epochs; set one of them to 0 or null",
-        rotate
-        and importance == "refit"
-        and f"rotate {rotate} evaluates on one partition at a time, but importance 'refit' needs "
-        "the cost on all; use another source of importances, or set rotate to 0",
-    ]
-    for sentence in refusals:
-        if sentence:
-            raise ConfigError(str(sentence))
+    if warm and not strategy.takes_warm_start:
+        raise ConfigError(
+            f"strategy {name!r} takes no warm start; use another strategy, or remove warm"
+        )
+    if tuning and not restarts:
+        raise ConfigError(
+            f"strategy {name!r} cannot start from given subsets, from which settings of the model "
+            "are compared in short searches; use another strategy, or remove model.search"
+        )
+    if tuning and rotate:
+        raise ConfigError(
+            f"settings of the model are compared on the same folds, which rotate {rotate} changes "
+            "during the search; set rotate to 0, or remove model.search"
+        )
+    if tuning and proxy:
+        raise ConfigError(
+            "with a proxy the search runs on a cheaper model than the one whose settings are "
+            "chosen; remove the proxy, or model.search"
+        )
+    if rows is not None and strategy.ends_by_itself:
+        raise ConfigError(
+            f"{given} leaves most subsets without a cost on all rows, but {name!r} compares the "
+            "costs of all that it proposes; use another strategy, or set budget.rows to null"
+        )
+    if rows is not None and repeats > 1:
+        raise ConfigError(
+            f"{given} selects the subsets of an epoch on parts of the rows, which repeats "
+            f"{repeats} does on one partition after the other; set repeats to 1, or budget.rows to "
+            "null"
+        )
+    if rows is not None and proxy:
+        raise ConfigError(
+            f"{given} evaluates on parts of the rows first, and a proxy on a cheaper model; "
+            "remove the proxy, or set budget.rows to null"
+        )
+    if rows is not None and tuning:
+        raise ConfigError(
+            f"settings of the model are compared on all rows, but {given} evaluates on parts of "
+            "them first; remove model.search, or set budget.rows to null"
+        )
+    if asynchronous and not strategy.takes_late_answers:
+        raise ConfigError(
+            "with evaluation.asynchronous costs arrive after the epoch of their subsets, which "
+            f"{name!r} does not support; use one of {', '.join(_taking_late_answers())}, or set "
+            "evaluation.asynchronous to false"
+        )
+    if asynchronous and racing is not None:
+        raise ConfigError(
+            f"racing {racing:g} compares subsets with incumbents of the same epoch, which "
+            "evaluation.asynchronous does not wait for; set racing to null, or "
+            "evaluation.asynchronous to false"
+        )
+    if asynchronous and repeats > 1:
+        raise ConfigError(
+            f"repeats {repeats} evaluates an epoch on one fold partition after the other, which "
+            "evaluation.asynchronous does not wait for; set repeats to 1, or "
+            "evaluation.asynchronous to false"
+        )
+    if asynchronous and rows is not None:
+        raise ConfigError(
+            f"{given} selects the subsets of an epoch on parts of the rows, which "
+            "evaluation.asynchronous does not wait for; set budget.rows to null, or "
+            "evaluation.asynchronous to false"
+        )
+    if rotate and repeats < 2:
+        raise ConfigError(
+            f"rotate {rotate} changes the fold partition, but there is only one; set repeats to 2 "
+            "or more, or rotate to 0"
+        )
+    if rotate and not restarts:
+        raise ConfigError(
+            f"rotate {rotate} starts the strategy again from its members, which {name!r} does not "
+            "support; use another strategy, or set rotate to 0"
+        )
+    if rotate and racing is not None:
+        raise ConfigError(
+            f"rotate {rotate} evaluates on one partition at a time, where racing {racing:g} has no "
+            "costs of incumbents to compare with; set one of them to 0 or null"
+        )
+    if rotate and noise_floor is not None:
+        raise ConfigError(
+            f"rotate {rotate} changes the folds, over which noise_floor {noise_floor} compares the "
+            "best subsets of several epochs; set one of them to 0 or null"
+        )
+    if rotate and importance == "refit":
+        raise ConfigError(
+            f"rotate {rotate} evaluates on one partition at a time, but importance 'refit' needs "
+            "the cost on all; use another source of importances, or set rotate to 0"
+        )
 
 
 def _taking_late_answers() -> list[str]:
