@@ -25,7 +25,7 @@ from swarm.problem.space import SearchSpace
 from swarm.validation import judge
 from swarm.validation.contenders import CONTENDERS, committee_rows, make_contenders
 from swarm.validation.metrics import METRICS, row_statistics
-from swarm.validation.scorer_metrics import blocks, resampled_sums
+from swarm.validation.scorer_metrics import Bootstrap
 
 Rows = tuple[pd.DataFrame, Any]
 
@@ -76,8 +76,9 @@ def test_every_metric_equals_scikit_learn_on_the_resampled_rows(task: str) -> No
         p = np.where(rng.random(n_rows) < 0.5, rng.permutation(y), y)
     classes = np.unique(y)
     statistics = row_statistics(task, y, p, classes)
-    sums = resampled_sums([statistics], None, 30, seed=5)[0]
-    counts = next(blocks(n_rows, None, 30, seed=5))
+    bootstrap = Bootstrap(n_rows, None, 30, seed=5)
+    sums = bootstrap.sums([statistics])[0]
+    counts = next(bootstrap.blocks())
     for name in METRICS[task]:
         values = METRICS[task][name](sums, 0)
         for value, count in zip(values, counts, strict=True):
@@ -87,7 +88,7 @@ def test_every_metric_equals_scikit_learn_on_the_resampled_rows(task: str) -> No
 
 def test_groups_are_resampled_whole() -> None:
     groups = np.array(list("aabbbcdddd"))
-    counts = next(blocks(10, groups, 200, seed=0))
+    counts = next(Bootstrap(10, groups, 200, seed=0).blocks())
     for letter in "abcd":
         of_group = counts[:, groups == letter]
         assert (of_group == of_group[:, :1]).all()
@@ -96,9 +97,9 @@ def test_groups_are_resampled_whole() -> None:
 
 
 def test_drawing_in_blocks_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = np.concatenate(list(blocks(30, None, 20, seed=2)))
+    whole = np.concatenate(list(Bootstrap(30, None, 20, seed=2).blocks()))
     monkeypatch.setattr("swarm.validation.scorer_metrics.CELLS_PER_BLOCK", 90)
-    pieces = list(blocks(30, None, 20, seed=2))
+    pieces = list(Bootstrap(30, None, 20, seed=2).blocks())
     assert len(pieces) == 7
     assert (np.concatenate(pieces) == whole).all()
 

@@ -18,8 +18,8 @@ from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
+    MeasuredContenders,
     committee_rows,
-    figures,
     mean_by_contender,
     prediction_table,
 )
@@ -31,7 +31,7 @@ from swarm.validation.metrics import (
     metric_names,
     row_statistics,
 )
-from swarm.validation.scorer_metrics import interval, measure_metrics, n_independent, resampled_sums
+from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
 
 # ---------------------------------------------------------------- targets
 
@@ -96,20 +96,26 @@ def test_r2_of_a_constant_target_is_1_if_predicted_exactly_and_0_otherwise() -> 
 
 
 def test_an_interval_cuts_the_same_share_off_both_ends() -> None:
-    assert interval(np.arange(101.0), 0.9) == pytest.approx((5.0, 95.0))
-    assert interval(np.arange(101.0), 0.5) == pytest.approx((25.0, 75.0))
+    assert Bootstrap(7, level=0.9).interval(np.arange(101.0)) == pytest.approx((5.0, 95.0))
+    assert Bootstrap(7, level=0.5).interval(np.arange(101.0)) == pytest.approx((25.0, 75.0))
+
+
+def test_a_single_row_or_group_has_no_interval() -> None:
+    for alone in (Bootstrap(1), Bootstrap(7, list("aaaaaaa"))):
+        assert not alone.varies
+        assert np.isnan(alone.interval(np.arange(101.0))).all()
 
 
 def test_a_resample_draws_as_many_rows_as_there_are_and_another_seed_draws_others() -> None:
     ones = [np.column_stack([np.ones(20), np.arange(20.0)])]
-    (sums,) = resampled_sums(ones, None, 500, seed=0)
+    (sums,) = Bootstrap(20, None, 500, seed=0).sums(ones)
     assert sums.shape == (500, 2)
     assert (sums[:, 0] == 20).all()
     assert sums[:, 1].mean() == pytest.approx(190, rel=0.02)
     assert sums[:, 1].std() == pytest.approx(np.sqrt(20) * np.arange(20).std(), rel=0.1)
-    assert not np.array_equal(sums, resampled_sums(ones, None, 500, seed=1)[0])
-    assert n_independent(7, None) == 7
-    assert n_independent(7, list("aabbccc")) == 3
+    assert not np.array_equal(sums, Bootstrap(20, None, 500, seed=1).sums(ones)[0])
+    assert Bootstrap(7).n_groups is None
+    assert Bootstrap(7, list("aabbccc")).n_groups == 3
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "hamming_loss"])
@@ -127,8 +133,9 @@ def test_a_difference_favours_whom_its_interval_says(metric: str) -> None:
 
     def told(predicted: Any, n_resamples: int = 200, groups: Any = None) -> Any:
         answers = [Answers(one) for one in predicted]
-        measured = measure_metrics(answers, truth, [metric], groups, n_resamples, 0)
-        return figures(contenders, measured, lambda draws: interval(draws, 0.95))
+        bootstrap = Bootstrap(40, groups, n_resamples)
+        measured = measure_metrics(answers, truth, [metric], bootstrap)
+        return MeasuredContenders(contenders, measured, bootstrap).tables()
 
     table, gaps = told(wrong)
     assert gaps["favours"].tolist() == ["neither", "ensemble", "neither", "neither"]

@@ -22,7 +22,7 @@ from swarm.validation import judge
 from swarm.validation.answers import EvaluationTarget, answers_of
 from swarm.validation.holdout import judged_metrics
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name
-from swarm.validation.scorer_metrics import blocks, check_scorable, measure_metrics
+from swarm.validation.scorer_metrics import Bootstrap, check_scorable, measure_metrics
 
 LIGHT = {"n_estimators": 5, "num_leaves": 4, "verbose": -1, "n_jobs": 1}
 SUBSETS = [["a", "b"], ["b", "c"], ["c"]]
@@ -83,8 +83,9 @@ def test_a_single_model_scores_as_with_scikit_learn_on_all_rows_and_on_every_res
     ensemble = SubsetEnsemble(model, [list("abc")]).fit(X, y)
     truth = EvaluationTarget.of(model, y, y, None)
     names = [name.removeprefix("neg_") for name in scorers]
-    found = measure_metrics([answers_of(ensemble, X)], truth, names, None, 12, 3)
-    drawn = np.concatenate(list(blocks(len(y), None, 12, 3)))
+    bootstrap = Bootstrap(len(y), None, 12, 3)
+    found = measure_metrics([answers_of(ensemble, X)], truth, names, bootstrap)
+    drawn = np.concatenate(list(bootstrap.blocks()))
     fitted = ensemble.models_[0]
     for name, scorer in zip(names, scorers, strict=True):
         sign = -1.0 if scorer.startswith("neg_") else 1.0
@@ -157,9 +158,9 @@ def test_a_model_with_decision_values_only_is_ranked_by_them() -> None:
     X, y = rows("binary")
     ensemble = SubsetEnsemble(LinearSVC(random_state=0), [list("abcd")]).fit(X, y)
     truth = EvaluationTarget.of(LinearSVC(), y, y, None)
-    ((value, _),) = measure_metrics([answers_of(ensemble, X)], truth, ["roc_auc"], None, 5, 0)[
-        "roc_auc"
-    ]
+    bootstrap = Bootstrap(len(y), None, 5)
+    found = measure_metrics([answers_of(ensemble, X)], truth, ["roc_auc"], bootstrap)
+    ((value, _),) = found["roc_auc"]
     assert value == pytest.approx(get_scorer("roc_auc")(ensemble.models_[0], X[list("abcd")], y))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +15,16 @@ from swarm.arrays import AnyArray, Float
 from swarm.problem.space import SearchSpace
 from swarm.validation.answers import EvaluationTarget
 from swarm.validation.judgement import CONTENDERS, Evidence, Guessing
-from swarm.validation.scorer_metrics import MetricDraws
+from swarm.validation.scorer_metrics import Bootstrap, MetricDraws
 
 __all__ = [
     "CONTENDERS",
     "Contender",
+    "MeasuredContenders",
     "committee_rows",
-    "figures",
-    "guessing_evidence",
     "make_contenders",
     "mean_by_contender",
     "prediction_table",
-    "selection_evidence",
 ]
 
 IntArray = NDArray[np.intp]
@@ -162,9 +160,6 @@ def _random(
         yield Contender("random_subsets", tuple(drawn), vote)
 
 
-Bounds = Callable[[Float], tuple[float, float]]
-
-
 def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) -> dict[str, Any]:
     """Return the value of each contender, averaged over its draws."""
     return {
@@ -175,95 +170,88 @@ def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) ->
     }
 
 
-def figures(
-    contenders: Sequence[Contender], measured: Mapping[str, MetricDraws], bounds: Bounds
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the table of metrics and the table of their paired differences.
+@dataclass(frozen=True, eq=False)
+class MeasuredContenders:
+    """Contenders and their metrics on the test rows, and on the same resamples of them.
 
-    Parameters
+    Attributes
     ----------
     contenders : sequence of Contender
-    measured : mapping of str to list
-        For each metric its value and resamples of each contender, in the same order.
-    bounds : callable
-        Confidence interval of resamples.
+    metrics : mapping of str to list
+        For each metric, the first one that of the verdict, its value and resamples of each
+        contender, in the same order.
+    bootstrap : Bootstrap
     """
-    n_features = mean_by_contender(contenders, [c.n_features for c in contenders])
-    n_models = {c.name: len(c.subsets) for c in contenders}
-    means = {
-        metric: [mean_by_contender(contenders, each) for each in zip(*drawn, strict=True)]
-        for metric, drawn in measured.items()
-    }
-    rows: list[dict[str, Any]] = []
-    gaps: list[dict[str, Any]] = []
-    for name in CONTENDERS:
-        for metric, (value, draws) in means.items():
-            low, high = bounds(draws[name])
-            figure = {"contender": name, "metric": metric, "value": float(value[name])}
-            sizes = {"n_features": round(n_features[name]), "n_models": n_models[name]}
-            rows.append({**figure, "low": low, "high": high, **sizes})
-            if name == "ensemble":
-                continue
-            own, other = float(value["ensemble"]), float(value[name])
-            gap = Evidence("", metric, own, other, *bounds(draws["ensemble"] - draws[name]))
-            favours = {"better": "ensemble", "worse": name}.get(gap.verdict, "neither")
-            gaps.append(
-                {
-                    "contender": name,
-                    "metric": metric,
-                    "difference": gap.difference,
-                    "low": gap.low,
-                    "high": gap.high,
-                    "favours": favours,
-                }
-            )
-    return pd.DataFrame(rows), pd.DataFrame(gaps)
 
+    contenders: Sequence[Contender]
+    metrics: Mapping[str, MetricDraws]
+    bootstrap: Bootstrap
 
-def selection_evidence(
-    contenders: Sequence[Contender], metric: str, drawn: MetricDraws, bounds: Bounds, rows: str
-) -> Evidence:
-    """Compare the best subset with all features, one model each, on the same resamples.
+    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the table of metrics and the table of their paired differences."""
+        n_features = mean_by_contender(self.contenders, [c.n_features for c in self.contenders])
+        n_models = {c.name: len(c.subsets) for c in self.contenders}
+        means = {
+            metric: [mean_by_contender(self.contenders, each) for each in zip(*drawn, strict=True)]
+            for metric, drawn in self.metrics.items()
+        }
+        rows: list[dict[str, Any]] = []
+        gaps: list[dict[str, Any]] = []
+        for name in CONTENDERS:
+            for metric, (value, draws) in means.items():
+                low, high = self.bootstrap.interval(draws[name])
+                figure = {"contender": name, "metric": metric, "value": float(value[name])}
+                sizes = {"n_features": round(n_features[name]), "n_models": n_models[name]}
+                rows.append({**figure, "low": low, "high": high, **sizes})
+                if name == "ensemble":
+                    continue
+                own, rival = ((float(value[n]), draws[n]) for n in ("ensemble", name))
+                gap = self._against("", metric, own, rival)
+                favours = {"better": "ensemble", "worse": name}.get(gap.verdict, "neither")
+                gaps.append(
+                    {
+                        "contender": name,
+                        "metric": metric,
+                        "difference": gap.difference,
+                        "low": gap.low,
+                        "high": gap.high,
+                        "favours": favours,
+                    }
+                )
+        return pd.DataFrame(rows), pd.DataFrame(gaps)
 
-    Parameters
-    ----------
-    contenders, bounds
-        As for :func:`figures`.
-    metric, drawn
-        The first metric, with its values and resamples.
-    rows : str
-        What the metric was computed on.
-    """
-    names = [contender.name for contender in contenders]
-    (own, draws), (other, rival) = (
-        drawn[names.index(name)] for name in ("best_subset", "all_features")
-    )
-    return Evidence(rows, metric, own, other, *bounds(draws - rival))
+    def selection(self, rows: str) -> Evidence:
+        """Compare the best subset with all features, one model each, in the first metric.
 
+        `rows` says what the metric was computed on.
+        """
+        metric, drawn = next(iter(self.metrics.items()))
+        names = [contender.name for contender in self.contenders]
+        own, rival = (drawn[names.index(name)] for name in ("best_subset", "all_features"))
+        return self._against(rows, metric, own, rival)
 
-def guessing_evidence(
-    contenders: Sequence[Contender],
-    metric: str,
-    drawn: MetricDraws,
-    guess: tuple[float, Float],
-    bounds: Bounds,
-) -> Guessing:
-    """Compare the contenders that selection is about with a model that ignores the features.
+    def guessing(self, guess: tuple[float, Float]) -> Guessing:
+        """Compare the contenders that selection is about with a model that ignores the features.
 
-    Parameters
-    ----------
-    contenders, metric, drawn, bounds
-        As for :func:`selection_evidence`.
-    guess : (float, float64 (n_resamples,))
-        Value of the metric of that model, and its resamples.
-    """
-    value, rival = guess
-    beaten = any(
-        Evidence("", metric, own, value, *bounds(draws - rival)).verdict == "better"
-        for contender, (own, draws) in zip(contenders, drawn, strict=True)
-        if contender.name in ("ensemble", "best_subset", "all_features")
-    )
-    return Guessing(metric, value, beaten or math.isnan(bounds(rival)[0]))
+        Parameters
+        ----------
+        guess : (float, float64 (n_resamples,))
+            Value of the first metric of that model, and its resamples.
+        """
+        metric, drawn = next(iter(self.metrics.items()))
+        beaten = any(
+            self._against("", metric, own, guess).verdict == "better"
+            for contender, own in zip(self.contenders, drawn, strict=True)
+            if contender.name in ("ensemble", "best_subset", "all_features")
+        )
+        value, draws = guess
+        return Guessing(metric, value, beaten or math.isnan(self.bootstrap.interval(draws)[0]))
+
+    def _against(
+        self, rows: str, metric: str, own: tuple[float, Float], rival: tuple[float, Float]
+    ) -> Evidence:
+        """Compare two models on the same resamples."""
+        return Evidence(rows, metric, own[0], rival[0], *self.bootstrap.interval(own[1] - rival[1]))
 
 
 def prediction_table(

@@ -11,7 +11,6 @@ from joblib import delayed
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from swarm.arrays import Float
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, nearest
 from swarm.problem.scoring import Scoring
@@ -20,17 +19,15 @@ from swarm.threads import one_thread
 from swarm.validation.answers import Answers, EvaluationTarget, answers_of, guess, serial_first
 from swarm.validation.contenders import (
     Contender,
+    MeasuredContenders,
     committee_rows,
-    figures,
-    guessing_evidence,
     make_contenders,
     mean_by_contender,
     prediction_table,
-    selection_evidence,
 )
 from swarm.validation.judgement import Judgement, unseen_rows
 from swarm.validation.metrics import check_metrics, default_metrics
-from swarm.validation.scorer_metrics import check_scorable, interval, measure_metrics, n_independent
+from swarm.validation.scorer_metrics import Bootstrap, check_scorable, measure_metrics
 
 __all__ = ["judge", "judged_metrics"]
 
@@ -194,21 +191,15 @@ def judge(
         own = [scoring.cost(one.estimator(), positions, truth.test) for one in told]
     known = {} if None in own else mean_by_contender(contenders, own)
     costs = {name: float(cost) for name, cost in known.items()}
-    bootstrap = test_groups, n_resamples, seed
-    measured = measure_metrics(told, truth, names, *bootstrap, scoring)
-    n_units = n_independent(len(truth.test), test_groups)
-
-    def bounds(draws: Float) -> tuple[float, float]:
-        # All resamples of a single row or group are equal: an interval would have zero width.
-        return interval(draws, level) if n_units > 1 else (np.nan, np.nan)
-
-    table, differences = figures(contenders, measured, bounds)
-    n_groups = None if test_groups is None else n_units
-    metric, drawn = names[0], measured[names[0]]
+    bootstrap = Bootstrap(len(test[0]), test_groups, n_resamples, seed, level)
+    measured = MeasuredContenders(
+        contenders, measure_metrics(told, truth, names, bootstrap, scoring), bootstrap
+    )
+    table, differences = measured.tables()
     blind = [guess(truth.task, truth.train, len(truth.test))]
     try:
-        guessed = measure_metrics(blind, truth, [metric], *bootstrap, scoring)
-        guessing = guessing_evidence(contenders, metric, drawn, guessed[metric][0], bounds)
+        guessed = measure_metrics(blind, truth, names[:1], bootstrap, scoring)
+        guessing = measured.guessing(guessed[names[0]][0])
     except InputError:
         # Some scorers need predictions of every class.
         guessing = None
@@ -231,13 +222,11 @@ def judge(
         pos_label=truth.pos_label,
         pos_share=truth.positive_share,
         n_rows=len(test[0]),
-        n_groups=n_groups,
+        n_groups=bootstrap.n_groups,
         n_resamples=n_resamples,
         level=level,
         seed=seed,
-        selection=selection_evidence(
-            contenders, metric, drawn, bounds, unseen_rows(len(truth.test), n_groups)
-        ),
+        selection=measured.selection(unseen_rows(bootstrap.n_rows, bootstrap.n_groups)),
         guessing=guessing,
     )
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from swarm.arrays import AnyArray
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name, natural_name
-from swarm.validation.scorer_metrics import interval, measure_metrics, n_independent
+from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
 
 __all__ = ["PairedComparison", "duel"]
 
@@ -106,12 +105,11 @@ def duel(
     told = [one if isinstance(one, Answers) else Answers(one) for one in (champion, challenger)]
     metric = natural_name(metric)
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
-    measured = measure_metrics(told, truth, [metric], groups, n_resamples, seed)[metric]
+    bootstrap = Bootstrap(len(truth.test), groups, n_resamples, seed, confidence)
+    measured = measure_metrics(told, truth, [metric], bootstrap)[metric]
     figures, drawn = [value for value, _ in measured], [draws for _, draws in measured]
     gains = sign * (drawn[1] - drawn[0])
-    # All resamples of a single row or group are equal, so they show no variation.
-    known = n_independent(len(truth.test), groups) > 1
-    low, high = interval(gains, confidence) if known else (np.nan, np.nan)
+    low, high = bootstrap.interval(gains)
     return PairedComparison(
         metric=metric,
         champion=figures[0],
@@ -119,9 +117,9 @@ def duel(
         gain=sign * (figures[1] - figures[0]),
         low=low,
         high=high,
-        chance=float((gains > margin).mean()) if known else 0.0,
+        chance=float((gains > margin).mean()) if bootstrap.varies else 0.0,
         margin=margin,
         confidence=confidence,
-        n_rows=len(truth.test),
-        n_groups=None if groups is None else n_independent(len(truth.test), groups),
+        n_rows=bootstrap.n_rows,
+        n_groups=bootstrap.n_groups,
     )

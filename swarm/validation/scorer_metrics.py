@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,31 +20,19 @@ from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.metrics import METRICS, row_statistics, scorer_of
 
-__all__ = [
-    "MetricDraws",
-    "blocks",
-    "check_scorable",
-    "interval",
-    "measure_metrics",
-    "n_independent",
-    "resampled_sums",
-]
+__all__ = ["Bootstrap", "MetricDraws", "check_scorable", "measure_metrics"]
 
 CELLS_PER_BLOCK = 4_000_000
 
 
-def n_independent(n_rows: int, groups: ArrayLike | None) -> int:
-    """Return the number of resampling units: groups if given, else rows."""
-    return n_rows if groups is None else len(np.unique(np.asarray(groups)))
-
-
-def blocks(n_rows: int, groups: ArrayLike | None, n_resamples: int, seed: int) -> Iterator[Int]:
-    """Draw bootstrap resamples in blocks, so that memory stays bounded.
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """A bootstrap of the test rows, or of whole groups; everything is measured on its resamples.
 
     Each resample draws `n_rows` rows with replacement. With groups, as many groups as there are
     in the data are drawn with replacement, each with all of its rows.
 
-    Parameters
+    Attributes
     ----------
     n_rows : int
         Number of test rows.
@@ -51,62 +40,73 @@ def blocks(n_rows: int, groups: ArrayLike | None, n_resamples: int, seed: int) -
         Group of each row.
     n_resamples, seed : int
         Number of resamples and random seed.
-
-    Yields
-    ------
-    int64 (n_block, n_rows)
-        Number of occurrences of each row in each resample.
+    level : float
+        Confidence level of the intervals.
     """
-    rng = np.random.default_rng([seed, 1])
-    codes = None
-    n_drawn = n_rows
-    if groups is not None:
-        names, codes = np.unique(np.asarray(groups), return_inverse=True)
-        n_drawn = len(names)
-    size = max(1, CELLS_PER_BLOCK // max(n_rows, 1))
-    for start in range(0, n_resamples, size):
-        n_block = min(size, n_resamples - start)
-        counts = np.zeros((n_block, n_drawn), dtype=np.int64)
-        for row in counts:
-            row += np.bincount(rng.integers(n_drawn, size=n_drawn), minlength=n_drawn)
-        yield counts if codes is None else counts[:, codes]
 
+    n_rows: int
+    groups: ArrayLike | None = None
+    n_resamples: int = 1000
+    seed: int = 0
+    level: float = 0.95
 
-def resampled_sums(
-    statistics: Sequence[Float], groups: ArrayLike | None, n_resamples: int, seed: int
-) -> list[Float]:
-    """Sum row statistics over the same resamples for every contender.
+    @property
+    def n_groups(self) -> int | None:
+        """Number of groups; None without."""
+        return None if self.groups is None else len(np.unique(np.asarray(self.groups)))
 
-    Parameters
-    ----------
-    statistics : list of float64 (n_rows, n_statistics)
-        One for each contender.
-    groups, n_resamples, seed
-        As in :func:`blocks`.
+    @property
+    def varies(self) -> bool:
+        """Whether resamples differ: all resamples of a single row or group are equal."""
+        return (self.n_rows if self.groups is None else self.n_groups) != 1
 
-    Returns
-    -------
-    list of float64 (n_resamples, n_statistics)
-        One for each contender.
-    """
-    together = np.concatenate(list(statistics), axis=1)
-    counted = blocks(len(together), groups, n_resamples, seed)
-    sums = np.concatenate([block.astype(np.float64) @ together for block in counted])
-    ends = np.cumsum([one.shape[1] for one in statistics])[:-1]
-    return np.split(sums, ends, axis=1)
+    def blocks(self) -> Iterator[Int]:
+        """Draw the resamples in blocks, so that memory stays bounded.
 
+        Yields
+        ------
+        int64 (n_block, n_rows)
+            Number of occurrences of each row in each resample.
+        """
+        rng = np.random.default_rng([self.seed, 1])
+        codes = None
+        n_drawn = self.n_rows
+        if self.groups is not None:
+            names, codes = np.unique(np.asarray(self.groups), return_inverse=True)
+            n_drawn = len(names)
+        size = max(1, CELLS_PER_BLOCK // max(self.n_rows, 1))
+        for start in range(0, self.n_resamples, size):
+            n_block = min(size, self.n_resamples - start)
+            counts = np.zeros((n_block, n_drawn), dtype=np.int64)
+            for row in counts:
+                row += np.bincount(rng.integers(n_drawn, size=n_drawn), minlength=n_drawn)
+            yield counts if codes is None else counts[:, codes]
 
-def interval(values: Float, level: float) -> tuple[float, float]:
-    """Return the percentile interval of resampled values (n_resamples,).
+    def sums(self, statistics: Sequence[Float]) -> list[Float]:
+        """Sum row statistics of each contender: float64 (n_resamples, n_statistics) for each.
 
-    Resamples without a value, such as those of a single class, are left out.
-    """
-    tail = (1.0 - level) / 2.0
-    values = values[~np.isnan(values)]
-    if not len(values):
-        return float("nan"), float("nan")
-    low, high = np.quantile(values, [tail, 1.0 - tail])
-    return float(low), float(high)
+        Parameters
+        ----------
+        statistics : list of float64 (n_rows, n_statistics)
+            One for each contender.
+        """
+        together = np.concatenate(list(statistics), axis=1)
+        sums = np.concatenate([block.astype(np.float64) @ together for block in self.blocks()])
+        ends = np.cumsum([one.shape[1] for one in statistics])[:-1]
+        return np.split(sums, ends, axis=1)
+
+    def interval(self, values: Float) -> tuple[float, float]:
+        """Return the percentile interval of resampled values (n_resamples,).
+
+        Resamples without a value, such as those of a single class, are left out. NaN if none has
+        one, or resamples do not vary: the interval would have zero width.
+        """
+        tail = (1.0 - self.level) / 2.0
+        values = values[~np.isnan(values)]
+        if not (self.varies and len(values)):
+            return float("nan"), float("nan")
+        low, high = np.quantile(values, [tail, 1.0 - tail])
+        return float(low), float(high)
 
 
 # Observed value and values of all resamples (n_resamples,), for each set of answers.
@@ -117,9 +117,7 @@ def measure_metrics(
     answers: Sequence[Answers],
     truth: EvaluationTarget,
     metrics: Sequence[str],
-    groups: ArrayLike | None,
-    n_resamples: int,
-    seed: int,
+    bootstrap: Bootstrap,
     own: Scoring | None = None,
 ) -> dict[str, MetricDraws]:
     """Return each metric of all answers, on the test rows and on the same resamples of them.
@@ -130,10 +128,7 @@ def measure_metrics(
     truth : EvaluationTarget
     metrics : sequence of str
         Natural names.
-    groups : (n_rows,), optional
-        Rows that are resampled together.
-    n_resamples, seed
-        Parameters of the bootstrap.
+    bootstrap : Bootstrap
     own : Scoring, optional
         Scorer of the search; the metric of its name is this scorer.
 
@@ -148,7 +143,7 @@ def measure_metrics(
         statistics = [
             row_statistics(truth.task, truth.test, one.predicted, truth.classes) for one in answers
         ]
-        drawn = resampled_sums(statistics, groups, n_resamples, seed)
+        drawn = bootstrap.sums(statistics)
         for name in summed:
             value = METRICS[truth.task][name]
             found[name] = [
@@ -157,8 +152,8 @@ def measure_metrics(
             ]
     for name in metrics:
         if name not in found:
-            counted = blocks(len(truth.test), groups, n_resamples, seed)
-            found[name] = _scored(name, answers, truth, np.concatenate(list(counted)), own)
+            counts = np.concatenate(list(bootstrap.blocks()))
+            found[name] = _scored(name, answers, truth, counts, own)
     return {name: found[name] for name in metrics}
 
 
