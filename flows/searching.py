@@ -77,8 +77,6 @@ class _ShownSteps:
     shown: ExitStack
 
     def __post_init__(self) -> None:
-        # With a choice of settings, the budget of the search is known after it.
-        self.budget = self.plan.budget
         retries = self.config.retries
         self.epoch = run_epoch.retried(retries.attempts, retries.delay_seconds)
         self.on_epoch: list[Callable[[EpochRecord], None]] = [self.log.epoch]
@@ -101,9 +99,7 @@ class _ShownSteps:
             fits=lambda mask, record: self.on_fit(mask, record),
             ended=self.ended,
             cut=self.cut,
-            cut_ended=self.cut_ended,
             tune=self.tune,
-            tuned=self.tuned,
             confirm=self.confirm,
             confirm_fresh=self.confirm_fresh,
         )
@@ -121,7 +117,7 @@ class _ShownSteps:
         self.on_fit = self.shown.enter_context(line).fit
 
     def cut(self, prefilter: Prefilter, evaluator: CrossValidation) -> Cut:
-        """Leave units out before the search."""
+        """Leave units out before the search, and tell how many are kept."""
         if self.config.prefilter is not None and self.config.prefilter.when == "auto":
             self.say(
                 f"prefilter: on, as the table has more than {MANY_COLUMNS:,} columns; "
@@ -133,30 +129,24 @@ class _ShownSteps:
         if evaluator.fits_models:
             everything = ~prefilter.problem.space.forbidden[None, :]
             self.forecast.recall(everything, evaluator.known.lookup(everything))
+        self.shown.close()
+        self.say(found.sentence())
+        self.log.tag({"prefilter": f"{found.n_kept} of {len(found.kept)} units"})
         return found
 
-    def cut_ended(self, cut: Cut) -> None:
-        """Tell how many units are kept."""
-        self.shown.close()
-        self.say(cut.sentence())
-        self.log.tag({"prefilter": f"{cut.n_kept} of {len(cut.kept)} units"})
-
     def tune(self, tuning: Tuning, rounds: Sequence[Round], *given: Any) -> TuningResult:
-        """Choose a setting of the model."""
+        """Choose a setting of the model, and tell which."""
         most = sum(each.n_settings * each.n_subsets for each in rounds) * self.plan.problem.n_folds
         text = f"comparing {len(tuning.settings)} settings of the model"
         self.show(Stage.SEARCH, f"{text} with at most {most:,} fits", most)
-        return choose_model_setting(tuning, rounds, *given)
-
-    def tuned(self, found: TuningResult, rest: SearchPlan) -> None:
-        """Tell the setting, and what is left of the budget."""
-        self.budget = rest.budget
+        found = choose_model_setting(tuning, rounds, *given)
         self.shown.close()
         self.say(found.sentence())
         self.log.tag({f"model.chosen.{name}": str(value) for name, value in found.params.items()})
+        return found
 
-    def started(self, evaluator: CrossValidation) -> None:
-        """Show the epochs."""
+    def started(self, plan: SearchPlan, evaluator: CrossValidation) -> None:
+        """Show the epochs; with a choice of settings, on what it has left of the budget."""
         self.shown.close()
         self.say(evaluator.way)
         least, most = self.plan.strategy.evaluations_in(self.plan.problem.space)
@@ -164,10 +154,10 @@ class _ShownSteps:
             self.say(f"evaluations in total: {most:,}")
         self.say(f"{Stage.SEARCH.line}: run {self.log.run_id} in {self.log.tracking.label}")
         self.log.tag({"evaluation": evaluator.way})
-        bar = display(self.budget, self.verbosity, forecast=self.forecast)
+        bar = display(plan.budget, self.verbosity, forecast=self.forecast)
         epochs = self.shown.enter_context(bar)
         self.on_fit = epochs.fit
-        self.on_epoch += [epochs.epoch, self.shown.enter_context(show_progress(self.budget))]
+        self.on_epoch += [epochs.epoch, self.shown.enter_context(show_progress(plan.budget))]
 
     def step(self, search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
         """Run one epoch as a task."""

@@ -395,7 +395,7 @@ def test_a_worker_that_dies_or_hangs_costs_its_mask_and_not_the_search() -> None
         if record.epoch == 2 and pool is not None:
             os.kill(next(iter(pool.executor._processes)), signal.SIGKILL)
 
-    hooks = SearchHooks(started=evaluators.append, epochs=[kill])
+    hooks = SearchHooks(started=lambda _, evaluator: evaluators.append(evaluator), epochs=[kill])
     found = run_search(plan_of(Moody(), n_jobs=2, exact=False), Archive(), hooks).result
     assert found.state.counts.evaluations == 40
     assert found.state.counts.failed == 0

@@ -74,7 +74,8 @@ def test_a_plan_runs_as_its_search_does_with_the_evaluator_of_its_options() -> N
     posed = problem()
     seen: list[Any] = []
     hooks = SearchHooks(
-        started=seen.append, epochs=[lambda record, state: seen.append(record.epoch)]
+        started=lambda _, evaluator: seen.append(evaluator),
+        epochs=[lambda record, state: seen.append(record.epoch)],
     )
     asked = plan(posed, seed=3, evaluation={"exact": False}, budget=Budget(epochs=3))
     finished = run_search(asked, Archive(), hooks)
@@ -137,7 +138,9 @@ def test_with_a_proxy_the_epochs_run_on_it_and_the_full_model_has_the_last_word(
         return result
 
     started: list[Any] = []
-    hooks = SearchHooks(started=started.append, ended=ended, confirm=confirm)
+    hooks = SearchHooks(
+        started=lambda _, evaluator: started.append(evaluator), ended=ended, confirm=confirm
+    )
     finished = run_search(asked, Archive(), hooks)
     assert [evaluator.problem for evaluator in started] == [cheap]
     assert order == ["ended", (cheap, full, {"n_best": 2, "n_probes": 3})]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 
@@ -58,6 +59,8 @@ class CrossValidation:
         The evaluations of this problem in the archive.
     way : str
         Whether models are fitted, and why.
+    cpu_seconds : float
+        CPU time of this thread in :meth:`evaluate` and in streams, see :meth:`clock`.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class CrossValidation:
         # On a device several threads would only wait for one another.
         self._n_threads = self.workers.n_jobs if device == "cpu" else 1
         self.known = self.archive.open_problem(problem)
+        self.cpu_seconds = 0.0
 
     @property
     def fits_models(self) -> bool:
@@ -114,6 +118,15 @@ class CrossValidation:
         """Shut down the workers."""
         self.workers.close()
 
+    @contextmanager
+    def clock(self) -> Iterator[None]:
+        """Count the CPU time of this context, where no other one is open."""
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self.cpu_seconds += time.thread_time() - began
+
     def evaluate(
         self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
     ) -> Evaluations:
@@ -124,6 +137,12 @@ class CrossValidation:
         EvaluationError
             If a cost is NaN or below the lower bound of its scorer, or workers keep dying.
         """
+        with self.clock():
+            return self._evaluate(masks, incumbents, fold_order, race)
+
+    def _evaluate(
+        self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None
+    ) -> Evaluations:
         started = time.perf_counter()
         limits = self._limits(incumbents, self.pruning, fold_order, race)
         unique, row_of = np.unique(np.packbits(masks, axis=1), axis=0, return_inverse=True)

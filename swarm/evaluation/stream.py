@@ -97,7 +97,8 @@ class MaskStream:
             As :meth:`swarm.evaluation.crossval.CrossValidation.evaluate`.
         """
         rows = zip(numbers.tolist(), masks, incumbents.tolist(), strict=True)
-        self._add([_Row(number, mask, limit, fold_order) for number, mask, limit in rows])
+        with self._evaluator.clock():
+            self._add([_Row(number, mask, limit, fold_order) for number, mask, limit in rows])
 
     @property
     def has_idle_worker(self) -> bool:
@@ -116,23 +117,29 @@ class MaskStream:
         EvaluationError
             If a cost is NaN or below the lower bound of its scorer, or workers keep dying.
         """
-        while not self._ready and self._busy:
-            while self._queue and self._n_in_flight < self._evaluator.workers.capacity:
-                self._submitted.append(self._queue.popleft())
-                self._n_in_flight += 1
-            if self._training is None:
-                self._training = self._evaluator.workers.run([], self._submitted)
-            found = next(self._training, None)
-            if found is None:
-                self._training = None
-            else:
-                self._take(*found)
+        with self._evaluator.clock():
+            while not self._ready and self._busy:
+                self._train_next()
         ready, self._ready = self._ready, []
         return ready
 
+    def _train_next(self) -> None:
+        """Submit what the workers have room for, and wait for the next result."""
+        while self._queue and self._n_in_flight < self._evaluator.workers.capacity:
+            self._submitted.append(self._queue.popleft())
+            self._n_in_flight += 1
+        if self._training is None:
+            self._training = self._evaluator.workers.run([], self._submitted)
+        found = next(self._training, None)
+        if found is None:
+            self._training = None
+        else:
+            self._take(*found)
+
     def save(self) -> Work:
         """Archive the results of the finished masks; return the work since the last call."""
-        self._save()
+        with self._evaluator.clock():
+            self._save()
         now = time.perf_counter()
         done = replace(self._work, seconds=now - self._work_since)
         self._work, self._work_since = Work(), now

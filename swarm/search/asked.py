@@ -41,7 +41,9 @@ def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
 
 def looked_up(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[Bool, Record]]:
     """Yield each of the masks (n, n_units) and its record, reading a part of them at a time."""
-    step = _masks_per_lookup(known)
+    blank = known.blank
+    record_bytes = blank.importances.nbytes + blank.used.nbytes
+    step = max(1, min(_MOST_MASKS, _MOST_BYTES // record_bytes))
     for start in range(0, len(masks), step):
         chunk = masks[start : start + step]
         yield from zip(chunk, known.lookup(chunk), strict=True)
@@ -97,19 +99,10 @@ def training_seconds(asked: Mapping[bytes, int], known: KnownEvaluations) -> flo
         Seconds recorded in the archive, whichever search trained the folds, so that a replay
         gives the same sum.
     """
-    keys = list(asked)
-    n_units = known.blank.used.shape[1]
-    total, step = 0.0, _masks_per_lookup(known)
-    for start in range(0, len(keys), step):
-        some = keys[start : start + step]
-        records = known.lookup(unpack_masks(some, n_units))
-        for key, record in zip(some, records, strict=True):
-            trained = int(record.known.sum())
-            if trained:
-                total += record.seconds * min(1.0, asked[key].bit_count() / trained)
+    masks = unpack_masks(asked, known.blank.used.shape[1])
+    total = 0.0
+    for (_, record), folds in zip(looked_up(masks, known), asked.values(), strict=True):
+        trained = int(record.known.sum())
+        if trained:
+            total += record.seconds * min(1.0, folds.bit_count() / trained)
     return total
-
-
-def _masks_per_lookup(known: KnownEvaluations) -> int:
-    blank = known.blank
-    return max(1, min(_MOST_MASKS, _MOST_BYTES // (blank.importances.nbytes + blank.used.nbytes)))

@@ -245,6 +245,12 @@ class Search:
         )
         return after, record
 
+    def first_masks(self) -> Bool:
+        """Return the masks (n, n_units) that the first epoch evaluates."""
+        state = self.start()
+        _, proposal = self.strategy.propose(state.strategy, self._generator(1))
+        return proposal.masks[: self._affordable(state, proposal)]
+
     def stop(self, state: SearchState, seconds: float) -> str | None:
         """Return the reason to stop, or None.
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.limit import Race
 from swarm.evaluation.stream import MaskStream
-from swarm.evaluation.types import Evaluations, Evaluator, Work
+from swarm.evaluation.types import Evaluator
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.search.asked import looked_up, training_seconds
@@ -115,7 +114,7 @@ class SearchHooks:
     Attributes
     ----------
     started : callable
-        Called with the evaluator before the first epoch.
+        Called with the plan of the epochs and their evaluator before the first epoch.
     step : callable
         Runs an epoch, for example as a task; default: :meth:`swarm.search.driver.Search.step`.
     epochs : sequence of callables
@@ -131,15 +130,11 @@ class SearchHooks:
         Evaluates the best subsets on fresh folds.
     cut : callable
         Leaves units out before the search.
-    cut_ended : callable
-        Called with the :class:`swarm.search.prefilter.Cut`.
     tune : callable
         Chooses a setting of the model before the search.
-    tuned : callable
-        Called with the :class:`swarm.search.tuning.TuningResult` and the plan of the search.
     """
 
-    started: Callable[[CrossValidation], None] = lambda evaluator: None
+    started: Callable[[SearchPlan, CrossValidation], None] = lambda plan, evaluator: None
     step: Callable[[Search, SearchState], tuple[SearchState, EpochRecord]] = Search.step
     epochs: Sequence[Callable[[EpochRecord, SearchState], None]] = ()
     fits: Callable[[Bool, Record], None] | None = None
@@ -147,9 +142,7 @@ class SearchHooks:
     confirm: Callable[..., SearchResult] = confirm
     confirm_fresh: Callable[..., SearchResult] = confirm_on_fresh_folds
     cut: Callable[[Prefilter, CrossValidation], Cut] = cut_units
-    cut_ended: Callable[[Cut], None] = lambda cut: None
     tune: Callable[..., TuningResult] = choose_setting
-    tuned: Callable[[TuningResult, SearchPlan], None] = lambda found, plan: None
 
 
 def run_search(
@@ -188,38 +181,33 @@ def run_search(
         if plan.prefilter is not None:
             with opened(plan.prefilter.problem) as ranking:
                 cut = hooks.cut(plan.prefilter, ranking)
-            hooks.cut_ended(cut)
             kept = cut.kept
         tuning = None
         if plan.tuning is not None:
             tuning, plan = _tuned(plan, plan.tuning, kept, opened, hooks)
-            hooks.tuned(tuning, plan)
         evaluator = stack.enter_context(opened((plan.proxy or plan).problem))
-        timed = _Timed(evaluator)
         part_problems = () if plan.parts is None else plan.parts.problems
-        on_parts = [_Timed(stack.enter_context(opened(part))) for part in part_problems]
-        steady = _steady(plan, timed, kept)
-        search = plan.search(timed, kept, on_parts, steady)
-        hooks.started(evaluator)
+        on_parts = [stack.enter_context(opened(part)) for part in part_problems]
+        steady = _steady(plan, evaluator, kept)
+        search = plan.search(evaluator, kept, on_parts, steady)
+        hooks.started(plan, evaluator)
         began = time.thread_time()
         try:
             if tuning is not None and tuning.interrupted is not None:
                 result = replace(tuning.interrupted, reason="interrupted")
             else:
                 result = run(
-                    search,
-                    callbacks=(*(each.forget for each in (timed, *on_parts)), *hooks.epochs),
-                    step=lambda state: hooks.step(search, state),
+                    search, callbacks=hooks.epochs, step=lambda state: hooks.step(search, state)
                 )
         except KeyboardInterrupt:
-            known = _salvaged(search, timed) if salvage else None
+            known = _salvaged(search, evaluator) if salvage else None
             if known is None:
                 raise
             result = known
         finally:
             if steady is not None:
                 steady.close()
-        evaluating = sum(each.seconds for each in (timed, *on_parts))
+        evaluating = sum(each.cpu_seconds for each in (evaluator, *on_parts))
         algorithm = max(0.0, time.thread_time() - began - evaluating)
         result = hooks.ended(replace(result, cut=cut, tuning=tuning))
         if plan.rotate:
@@ -238,7 +226,7 @@ def run_search(
             result = _unless_interrupted(
                 "the confirmation", hooks.confirm_fresh, result, full, fresh, plan.confirmation
             )
-        known_on_parts = tuple(each.evaluator.known for each in on_parts)
+        known_on_parts = tuple(each.known for each in on_parts)
         return FinishedSearch(result, full.known, algorithm, evaluator.known, plan, known_on_parts)
 
 
@@ -280,75 +268,10 @@ def _tuned(
     return found, plan.with_setting(found, per_epoch)
 
 
-class _Timed:
-    """An evaluator that measures the CPU time this thread spends in it.
-
-    Attributes
-    ----------
-    n_folds : int
-    seconds : float
-        CPU time.
-    asked : list of bool (n, n_units)
-        Masks of every batch since the last epoch.
-    """
-
-    def __init__(self, evaluator: CrossValidation) -> None:
-        self.evaluator = evaluator
-        self.n_folds = evaluator.n_folds
-        self.seconds = 0.0
-        self.asked: list[Bool] = []
-
-    def evaluate(
-        self,
-        masks: Bool,
-        incumbents: Float,
-        fold_order: Int,
-        race: Race | None = None,
-    ) -> Evaluations:
-        self.asked.append(masks)
-        with self.clock():
-            return self.evaluator.evaluate(masks, incumbents, fold_order, race)
-
-    @contextmanager
-    def clock(self) -> Iterator[None]:
-        """Measure the CPU time of this context."""
-        began = time.thread_time()
-        try:
-            yield
-        finally:
-            self.seconds += time.thread_time() - began
-
-    def forget(self, record: EpochRecord, state: SearchState) -> None:
-        """Drop the masks of a finished epoch."""
-        self.asked.clear()
-
-
-class _TimedStream(MaskStream):
-    """A stream whose CPU time in this thread, and whose masks, count as those of `timed`."""
-
-    def __init__(self, timed: _Timed) -> None:
-        super().__init__(timed.evaluator)
-        self._timed = timed
-
-    def ask(self, numbers: Int, masks: Bool, incumbents: Float, fold_order: Int) -> None:
-        self._timed.asked.append(masks)
-        with self._timed.clock():
-            super().ask(numbers, masks, incumbents, fold_order)
-
-    def finished(self) -> list[int]:
-        with self._timed.clock():
-            return super().finished()
-
-    def save(self) -> Work:
-        with self._timed.clock():
-            return super().save()
-
-
-def _steady(plan: SearchPlan, timed: _Timed, kept: Bool | None) -> Steady | None:
-    """Create what asynchronous epochs need, on the workers of `timed`; None without them."""
+def _steady(plan: SearchPlan, evaluator: CrossValidation, kept: Bool | None) -> Steady | None:
+    """Create what asynchronous epochs need, on the workers of `evaluator`; None without them."""
     if not plan.asynchronous:
         return None
-    evaluator = timed.evaluator
     name = search_name(
         evaluator.archive.fingerprint(evaluator.problem),
         plan.strategy,
@@ -359,18 +282,16 @@ def _steady(plan: SearchPlan, timed: _Timed, kept: Bool | None) -> Steady | None
         kept=None if kept is None else np.flatnonzero(kept).tolist(),
         n_clusters=None if plan.prefilter is None else plan.prefilter.n_clusters,
     )
-    return Steady(_TimedStream(timed), AnswerOrder(evaluator.archive, name))
+    return Steady(MaskStream(evaluator), AnswerOrder(evaluator.archive, name))
 
 
-def _salvaged(search: Search, timed: _Timed) -> SearchResult | None:
+def _salvaged(search: Search, evaluator: CrossValidation) -> SearchResult | None:
     """Return the best evaluated subset of an unfinished first epoch, if any.
 
     Other evaluations in the archive are not read: there may be millions.
     """
-    evaluator, space = timed.evaluator, search.space
-    if not timed.asked:
-        return None
-    requested = np.vstack(timed.asked)
+    space = search.space
+    requested = search.first_masks()
     requested = requested[first_of_equal(requested)]
     requested = requested[space.obeys(requested)]
     records = looked_up(requested, evaluator.known)

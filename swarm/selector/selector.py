@@ -25,7 +25,9 @@ from swarm.problem.space import Groups
 from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.plan import SearchPlan
+from swarm.search.prefilter import cut_units
 from swarm.search.runner import FinishedSearch, SearchHooks, run_search
+from swarm.search.tuning import choose_setting
 from swarm.selector.checks import check_parameters
 from swarm.selector.defaults import bounds_of_answer, budget_of, known_epochs
 from swarm.selector.display import SelectionDisplay
@@ -446,9 +448,14 @@ class SubsetSelector(
     ) -> EvaluatedSubsets:
         """Run the search, and read its evaluations."""
         space, order = plan.problem.space, plan.problem.order
+
+        def told(found: Any) -> Any:
+            tell(found.sentence(), self.verbose)
+            return found
+
         hooks = SearchHooks(
-            cut_ended=lambda cut: tell(cut.sentence(), self.verbose),
-            tuned=lambda found, _: tell(found.sentence(), self.verbose),
+            cut=lambda *given: told(cut_units(*given)),
+            tune=lambda *given: told(choose_setting(*given)),
             epochs=(shown, *self.callbacks, tasks.stop_if_requested),
             step=lambda search, state: tasks.around(
                 search.step, lambda after: selected_at(after, space, order)
