@@ -184,7 +184,7 @@ def test_curves_of_several_classes_are_averaged_and_shap_values_have_no_single_r
 
 
 def test_every_figure_has_a_title_a_reading_and_survives_storage(binary: Diagnostics) -> None:
-    stored = json.dumps(_packed(binary.as_dict()))
+    stored = json.dumps(_packed(binary))
     restored = Diagnostics.of_dict(json.loads(stored, object_hook=_unpacked))
     drawn = list(model_figures(binary))
     assert list(model_figures(restored)) == drawn

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from swarm.problem.space import SearchSpace
-from swarm.statistics.distances import as_distances, total_squared_distance
+from swarm.statistics.distances import DenseDistances, as_distances
 from swarm.strategies.operators.local_search import lowest, search_locally
 from swarm.testing.planted import plain_space, spaces
 from tests.fakes import calm
@@ -156,7 +156,7 @@ def test_equal_units_tie_exactly_for_any_number_of_blas_threads(d: int) -> None:
     totals = []
     for threads in (1, 2, 3):
         with threadpool_limits(threads):
-            totals.append(total_squared_distance(subsets, squared))
+            totals.append(DenseDistances(squared).total(subsets))
     assert np.array_equal(totals[0][:, :d], totals[0][:, d:])
     assert totals[0].tobytes() == totals[1].tobytes() == totals[2].tobytes()
     assert np.allclose(totals[0], subsets.astype(float) @ squared)

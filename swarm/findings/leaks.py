@@ -140,22 +140,19 @@ def _explained_by(values: Float, wanted: Float) -> Float:
 def _scored(name: str, values: Float, answer: NDArray[Any], classes: bool) -> Leak | None:
     """Cross-validate a column alone; None if it is not nearly perfect."""
     from sklearn.metrics import roc_auc_score
-    from sklearn.model_selection import KFold, StratifiedKFold
+    from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     alone = values[:, None].astype(np.float32)
     if not classes:
-        predicted = np.empty(len(answer))
-        for train, test in KFold(_FOLDS, shuffle=True, random_state=0).split(alone):
-            model = DecisionTreeRegressor(max_leaf_nodes=2 * _BINS, random_state=0)
-            predicted[test] = model.fit(alone[train], answer[train]).predict(alone[test])
+        model = DecisionTreeRegressor(max_leaf_nodes=2 * _BINS, random_state=0)
+        folds = KFold(_FOLDS, shuffle=True, random_state=0)
+        predicted = cross_val_predict(model, alone, answer, cv=folds)
         score = 1.0 - float(((answer - predicted) ** 2).mean() / answer.var())
         return Leak(name, "R² of ranks", score) if score >= _R2 else None
-    shares = np.zeros((len(answer), int(answer.max()) + 1))
+    tree = DecisionTreeClassifier(max_leaf_nodes=_BINS, class_weight="balanced", random_state=0)
     strata = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
-    for train, test in strata.split(alone, answer):
-        tree = DecisionTreeClassifier(max_leaf_nodes=_BINS, class_weight="balanced", random_state=0)
-        shares[test] = tree.fit(alone[train], answer[train]).predict_proba(alone[test])
+    shares = cross_val_predict(tree, alone, answer, cv=strata, method="predict_proba")
     right = shares.argmax(axis=1) == answer
     score = float(np.mean([right[answer == label].mean() for label in np.unique(answer)]))
     if score >= _BALANCED_ACCURACY:

@@ -33,6 +33,7 @@ from swarm.report.formatting import (
     shortened,
 )
 from swarm.report.model_figures import model_figures
+from swarm.search.result import listed
 from swarm.validation.judgement import ALL
 
 if TYPE_CHECKING:
@@ -143,8 +144,7 @@ def _names(data: ReportData) -> str:
         return ""
     names = [shortened(name, _NAME_LENGTH) for name in data.ranked()]
     if len(names) > _NAMED_IN_ANSWER:
-        rest = len(names) - _NAMED_IN_ANSWER
-        return f"{', '.join(names[:_NAMED_IN_ANSWER])} and {rest:,} more"
+        return listed(names, _NAMED_IN_ANSWER)
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
@@ -231,9 +231,7 @@ def feature_rows(data: ReportData) -> tuple[list[FeatureRow], list[FeatureRow]]:
 def _listed(data: ReportData, pick: Pick) -> str:
     """List the features of a pick; those of the best subset by importance."""
     ranked = data.ranked() if pick.rule == "best" else pick.features
-    names = [shortened(name, _NAME_LENGTH) for name in ranked]
-    more = f" and {len(names) - _NAMED_IN_PICK:,} more" if len(names) > _NAMED_IN_PICK else ""
-    return ", ".join(names[:_NAMED_IN_PICK]) + more
+    return listed([shortened(name, _NAME_LENGTH) for name in ranked], _NAMED_IN_PICK)
 
 
 # ---------------------------------------------------------------- optimism

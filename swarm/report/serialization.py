@@ -147,7 +147,7 @@ def _shown(data: ReportData) -> pd.DataFrame | None:
 
 
 def _packed(value: Any) -> Any:
-    if isinstance(value, Headline | Diagnostics):
+    if isinstance(value, Headline):
         value = value.as_dict()
     elif is_dataclass(value):
         value = {one.name: getattr(value, one.name) for one in fields(value)}

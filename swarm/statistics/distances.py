@@ -9,7 +9,7 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, read_only
 
-__all__ = ["DenseDistances", "Distances", "as_distances", "total_squared_distance"]
+__all__ = ["DenseDistances", "Distances", "as_distances"]
 
 
 @runtime_checkable
@@ -46,29 +46,15 @@ class DenseDistances:
 
     def total(self, subsets: Bool) -> Float:
         """Sum the rows of each subset; see :class:`Distances`."""
-        return total_squared_distance(subsets, self.squared)
+        # The rounding of a matrix product depends on its blocking and on the number of BLAS
+        # threads, and may differ for equal columns. With sums row by row, equal units tie on any
+        # machine.
+        total = np.zeros(subsets.shape)
+        for row, subset in enumerate(subsets):
+            total[row] = self.squared[subset].sum(axis=0)
+        return total
 
 
 def as_distances(given: Float | Distances) -> Distances:
     """Wrap a distance matrix (n_units, n_units); return anything else unchanged."""
     return DenseDistances(np.square(given)) if isinstance(given, np.ndarray) else given
-
-
-def total_squared_distance(subsets: Bool, squared_distance: Float) -> Float:
-    """Sum ``d_total(S, j)^2 = sum_{i in S} d(i, j)^2`` for every subset S and unit j.
-
-    Parameters
-    ----------
-    subsets : bool (n, n_units)
-    squared_distance : float64 (n_units, n_units)
-
-    Returns
-    -------
-    float64 (n, n_units)
-    """
-    # The rounding of a matrix product depends on its blocking and on the number of BLAS threads,
-    # and may differ for equal columns. With sums row by row, equal units tie on any machine.
-    total = np.zeros(subsets.shape)
-    for row, subset in enumerate(subsets):
-        total[row] = squared_distance[subset].sum(axis=0)
-    return total

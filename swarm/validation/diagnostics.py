@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -142,14 +142,9 @@ class Diagnostics:
     shap: Contributions | None = None
     skipped: Mapping[str, str] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as tables and mappings; :meth:`of_dict` restores them."""
-        held = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {**held, "shap": None if self.shap is None else vars(self.shap)}
-
     @classmethod
     def of_dict(cls, held: Mapping[str, Any]) -> Diagnostics:
-        """Restore diagnostics."""
+        """Restore diagnostics from their fields."""
         shap = held["shap"]
         return cls(**{**held, "shap": None if shap is None else Contributions(**shap)})
 

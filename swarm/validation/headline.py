@@ -100,20 +100,12 @@ class Headline:
     @classmethod
     def of_dict(cls, found: dict[str, Any]) -> Headline:
         """Restore a headline."""
-        evidence = []
-        for one in found["evidence"]:
-            held: dict[str, Any] = {k: math.nan if v is None else v for k, v in one.items()}
-            evidence.append(Evidence(**held))
-        return cls(
-            verdict=found["verdict"],
-            n_features=int(found["n_features"]),
-            n_available=int(found["n_available"]),
-            evidence=tuple(evidence),
-            offer=str(found["offer"]),
-            searched=str(found["searched"]),
-            tested=bool(found.get("tested", True)),
-            beats_guessing=bool(found.get("beats_guessing", True)),
-        )
+        evidence: list[dict[str, Any]] = [
+            {name: math.nan if value is None else value for name, value in one.items()}
+            for one in found["evidence"]
+        ]
+        held = {name: value for name, value in found.items() if name != "title"}
+        return cls(**{**held, "evidence": tuple(Evidence(**one) for one in evidence)})
 
 
 def headline(
