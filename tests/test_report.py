@@ -82,6 +82,13 @@ def test_nothing_of_a_figure_is_cut_off() -> None:
             assert min(drawn.x0, drawn.y0, width - drawn.x1, height - drawn.y1) > -0.02, name
 
 
+def test_a_long_name_may_break_after_its_underscores_and_not_in_the_title() -> None:
+    names = [f"support_calls_of_{i}" for i in range(12)]
+    page = render(replace(report(names), title="calls_of_2024"))
+    assert "<title>calls_of_2024</title>" in page
+    assert "<li>\n<span>support_<wbr>calls_<wbr>of_<wbr>0</span>" in page
+
+
 def test_every_section_is_there_in_the_order_of_the_questions(html: str) -> None:
     text = [" ".join(part.split()) for part in Page(html).texts]
     wanted = [

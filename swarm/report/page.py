@@ -119,6 +119,13 @@ def template(name: str) -> Template:
     """Load a template of this package; values are escaped."""
     require_package("jinja2", "report", "a report")
     from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
+    def breakable(value: object) -> object:
+        """Let a browser break a long name after an underscore rather than between letters."""
+        if not isinstance(value, str) or isinstance(value, Markup):
+            return value
+        return escape(value).replace("_", Markup("_<wbr>"))
 
     folder = files("swarm.report")
 
@@ -129,6 +136,7 @@ def template(name: str) -> Template:
         loader=FunctionLoader(source),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=breakable,
         trim_blocks=True,
         lstrip_blocks=True,
     )
