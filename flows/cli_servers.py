@@ -60,7 +60,7 @@ def up(
     """
     prefect = LOCAL_API.removesuffix("/api")
     kept = [server for server in recorded() if server.process() is not None]
-    running = {server.name for server in kept}
+    running = {server.name: server.address for server in kept}
     _LOGS.mkdir(parents=True, exist_ok=True)
     if "Prefect" not in running and answers(LOCAL_API):
         typer.echo(
@@ -87,6 +87,12 @@ def up(
         )
         kept.append(_start("MLflow", mlflow, command, environment, lambda: _serves(mlflow)))
         _write(kept)
+    elif tracking_uri is not None or not running["MLflow"].endswith(f":{port}"):
+        typer.echo(
+            f"MLflow keeps running at {running['MLflow']}; run `swarm down` before `swarm up` to"
+            " change its port or store",
+            err=True,
+        )
     addresses = {server.name: server.address for server in kept}
     for name in sorted(addresses, reverse=True):
         typer.echo(f"{name:8} {addresses[name]}")

@@ -231,6 +231,27 @@ def test_up_says_what_a_server_that_does_not_start_said_last(own_ports, tracking
     assert "unable to open database file" in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("uri", "port", "is_said"),
+    [(None, 5001, False), (None, 5002, True), ("sqlite:///x.db", 5001, True)],
+)
+def test_a_second_up_says_that_it_moves_no_server(
+    tmp_path, monkeypatch, capsys, uri, port, is_said
+):
+    monkeypatch.chdir(tmp_path)
+    started = psutil.Process().create_time()
+    running = [
+        {"name": name, "address": f"http://x:{at}", "pid": os.getpid(), "started": started}
+        for name, at in (("Prefect", 4200), ("MLflow", 5001))
+    ]
+    (tmp_path / "mlruns").mkdir()
+    (tmp_path / "mlruns" / "servers.json").write_text(json.dumps(running))
+    cli_servers.up(uri, port)
+    told = capsys.readouterr()
+    assert "MLflow   http://x:5001" in told.out
+    assert ("http://x:5001; run `swarm down`" in told.err) == is_said
+
+
 def test_down_spares_a_process_that_only_has_the_number_of_a_server(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mlruns").mkdir()
