@@ -196,15 +196,29 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
 
 
 def _refuse_less(config: SelectConfig, run_id: str) -> None:
-    """Refuse to overwrite a run by the answer of fewer epochs than it has finished."""
-    best, most = metric_key("best_cost"), config.budget.epochs
-    steps = tracking_as_configured(config.tracking).steps(run_id, [best])
-    finished = max(steps.get(best, ()), default=0)
-    if most is not None and most < finished:
-        raise ConfigError(
-            f"budget.epochs is {most}, but the run {run_id} has finished {finished} epochs; set it"
-            f" to at least {finished}, or start a new run with `swarm select`"
-        )
+    """Refuse to overwrite a run by the answer of a smaller search than it has finished.
+
+    A limit in seconds depends on the machine, so that it cannot be compared.
+    """
+    counted = ("best_cost", "evaluations", "distinct_evaluations", "fits")
+    keys = {name: metric_key(name) for name in counted}
+    found = tracking_as_configured(config.tracking).values(run_id, keys.values())
+    curves = {name: found.get(key, {}) for name, key in keys.items()}
+    finished = max(curves["best_cost"], default=0)
+    least = {
+        "epochs": finished,
+        "evaluations": curves["evaluations"].get(finished, 0),
+        "distinct": curves["distinct_evaluations"].get(finished, 0),
+        # The last epoch began below this limit, and may have exceeded it.
+        "fits": curves["fits"].get(finished - 1, 0) + 1,
+    }
+    for name, needed in least.items():
+        most = getattr(config.budget, name)
+        if most is not None and most < needed:
+            raise ConfigError(
+                f"budget.{name} is {most}, but the run {run_id} has finished {finished} epochs; set"
+                f" it to at least {needed:.0f}, or start a new run with `swarm select`"
+            )
 
 
 def start(

@@ -460,6 +460,18 @@ def test_a_resume_never_overwrites_a_run_by_fewer_epochs_or_beside_another_proce
 
 
 @pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("name", ["evaluations", "distinct", "fits"])
+def test_a_resume_with_a_smaller_budget_is_refused_and_with_the_same_it_is_not(bench, name):
+    limit = {"evaluations": 20, "distinct": 18, "fits": 40}[name]
+    config = bench.config(budget={"epochs": None, name: limit})
+    run_id = select(config, None, 0).run_id
+    with pytest.raises(ConfigError, match=rf"budget\.{name} is 3, but the run .* has finished"):
+        select(bench.config(budget={"epochs": None, name: 3}), run_id, 0)
+    assert select(config, run_id, 0).run_id == run_id
+    assert run_of(bench, run_id).info.status == "FINISHED"
+
+
+@pytest.mark.usefixtures("plain")
 def test_ctrl_c_while_confirming_is_told_with_the_command_that_confirms(bench, monkeypatch, capsys):
     config = bench.config(confirm={"best": 2, "repeats": 2})
 

@@ -324,14 +324,23 @@ class Tracking:
             if not token:
                 return
 
-    def steps(self, run_id: str, only: Collection[str] | None = None) -> dict[str, set[int]]:
-        """Return the logged steps of every metric of a run, or of some of them."""
+    def values(
+        self, run_id: str, only: Collection[str] | None = None
+    ) -> dict[str, dict[int, float]]:
+        """Return the values by step of every metric of a run, or of some of them."""
         names = [name for name in self.run(run_id).metrics if only is None or name in only]
         with store_errors(self.uri, "read the metrics"):
             return {
-                name: {point.step for point in self.client.get_metric_history(run_id, name)}
+                name: {
+                    point.step: point.value
+                    for point in self.client.get_metric_history(run_id, name)
+                }
                 for name in names
             }
+
+    def steps(self, run_id: str) -> dict[str, set[int]]:
+        """Return the logged steps of every metric of a run."""
+        return {name: set(points) for name, points in self.values(run_id).items()}
 
     def find_artifact(self, run_id: str, path: str) -> bool:
         """Return whether a run has an artifact file or folder at `path`."""
