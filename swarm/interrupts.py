@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["children_ignore_sigint", "sigint_deferred", "silence_pool_thread"]
+__all__ = [
+    "children_ignore_sigint",
+    "sigint_deferred",
+    "silence_pool_thread",
+    "within_model_selection",
+]
 
 
 @contextmanager
@@ -72,3 +78,13 @@ def silence_pool_thread() -> Iterator[None]:
         yield
     finally:
         threading.excepthook = before
+
+
+def within_model_selection() -> bool:
+    """Whether scikit-learn's model selection is calling: one fit of many, to end with them all."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
+            return True
+        frame = frame.f_back
+    return False

@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm import SubsetSelector
@@ -72,6 +73,15 @@ def test_ctrl_c_leaves_a_usable_selector_and_says_so() -> None:
     assert selector.transform(X).shape == (len(X), len(selector.subset_))
     pd.testing.assert_frame_equal(selector.results_, shorter.results_)
     assert selector.repick("parsimonious").cost_ >= shorter.cost_
+
+
+def test_ctrl_c_ends_the_model_selection_around_it_too() -> None:
+    fits: list[int] = []
+    callbacks = [lambda record, _: fits.append(record.epoch), press_at(1)]
+    selector = SubsetSelector(GaussianNB(), callbacks=callbacks, **BRIEF)
+    with pytest.raises(KeyboardInterrupt):
+        cross_val_score(make_pipeline(selector, GaussianNB()), *WINE)
+    assert fits == [1]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -156,7 +166,7 @@ def test_it_is_quiet_unless_asked(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for verbose, lines in ((0, 0), (1, 0), (2, 6)):
+    for verbose, lines in ((0, 0), (1, 2), (2, 6)):
         SubsetSelector(GaussianNB(), verbose=verbose, **BRIEF).fit(*WINE)
         printed = capsys.readouterr()
         assert len(printed.err.splitlines()) == lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ except ImportError:  # scikit-learn before 1.9
 
 Tell = Callable[[EpochRecord, "SearchState"], None]
 Step = Callable[["SearchState"], "tuple[SearchState, EpochRecord]"]
+
+_LINE_SECONDS = 60.0
 
 
 class Stop(KeyboardInterrupt):
@@ -114,8 +117,9 @@ def progress(verbose: int, epochs: int | None) -> Iterator[Tell]:
     Parameters
     ----------
     verbose
-        0: no output; 1: a progress bar on a terminal or in a notebook; 2: also a line per epoch
-        elsewhere. Lines replace the bar without the package rich, in a notebook without tqdm.
+        0: no output; 1: a progress bar on a terminal or in a notebook, and elsewhere a line for the
+        first and the last epoch and one per minute between them; 2: a line per epoch elsewhere.
+        Lines replace the bar without the package rich, in a notebook without tqdm.
     epochs : int or None
         Maximum number of epochs, None if unknown.
     """
@@ -125,10 +129,28 @@ def progress(verbose: int, epochs: int | None) -> Iterator[Tell]:
         yield from _notebook_bar(epochs)
     elif terminal and find_spec("rich") is not None:
         yield from _bar(epochs)
-    elif notebook or terminal or verbose > 1:
-        yield lambda record, _: print(f"epoch {record.epoch}: {_said(record)}", file=sys.stderr)
+    elif verbose > 0:
+        every = 0.0 if notebook or terminal or verbose > 1 else _LINE_SECONDS
+        yield from _lines(epochs, every)
     else:
         yield lambda record, _: None
+
+
+def _lines(epochs: int | None, every: float) -> Iterator[Tell]:
+    """Print the first and the last epoch, and between them one in `every` seconds."""
+    described = _Described()
+    unsaid, next_line = "", 0.0
+
+    def told(record: EpochRecord, state: SearchState) -> None:
+        nonlocal unsaid, next_line
+        unsaid = f"epoch {record.epoch}: {described(record)}"
+        if time.monotonic() >= next_line or record.epoch == epochs:
+            tell(unsaid, verbose=1)
+            unsaid, next_line = "", time.monotonic() + every
+
+    yield told
+    if unsaid:
+        tell(unsaid, verbose=1)
 
 
 def _bar(epochs: int | None) -> Iterator[Tell]:
@@ -145,9 +167,9 @@ def _bar(epochs: int | None) -> Iterator[Tell]:
         LeftColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as shown:
-        number = shown.add_task("first subsets", total=epochs)
+        number, described = shown.add_task("first subsets", total=epochs), _Described()
         yield lambda record, _: shown.update(
-            number, completed=record.epoch, description=_said(record)
+            number, completed=record.epoch, description=described(record)
         )
 
 
@@ -177,10 +199,18 @@ def _notebook_bar(epochs: int | None) -> Iterator[Tell]:
         yield told
 
 
-def _said(record: EpochRecord) -> str:
-    metrics, work = record.metrics, record.work
-    return (
-        f"best cost {metrics['best_cost']:.5f} with {metrics['best_size']:.0f} features, "
-        f"{metrics['evaluations']:.0f} evaluations, {metrics['fits']:.0f} fits, "
-        f"{metrics['folds_pruned']:.0f} folds pruned, {work.hits} from the archive"
-    )
+class _Described:
+    """Describes one epoch after the other; all counts are those since the start."""
+
+    def __init__(self) -> None:
+        self._pruned = self._hits = 0
+
+    def __call__(self, record: EpochRecord) -> str:
+        metrics = record.metrics
+        self._pruned += round(metrics["folds_pruned"])
+        self._hits += record.work.hits
+        return (
+            f"best cost {metrics['best_cost']:.5f} with {metrics['best_size']:.0f} features, "
+            f"{metrics['evaluations']:.0f} evaluations, {metrics['fits']:.0f} fits, "
+            f"{self._pruned} folds pruned, {self._hits} from the archive"
+        )

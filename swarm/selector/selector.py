@@ -20,6 +20,7 @@ from swarm.arrays import Bool
 from swarm.findings import Finding, unmuted
 from swarm.findings.outcome import search_findings
 from swarm.findings.table import column_findings, target_findings
+from swarm.interrupts import within_model_selection
 from swarm.problem.models import allows_missing, tags_of, takes_categorical
 from swarm.problem.space import Groups
 from swarm.search.driver import SearchState
@@ -173,8 +174,8 @@ class SubsetSelector(
         Called after every epoch with its record and the state of the search. Pass scikit-learn
         callbacks to ``set_callbacks`` (scikit-learn 1.9 or later).
     verbose : int
-        0: no output; 1: a progress bar on a terminal or in a notebook; 2: also a line per epoch
-        elsewhere.
+        0: no output; 1: a progress bar on a terminal or in a notebook, and elsewhere a line for the
+        first and the last epoch and one per minute between them; 2: a line per epoch elsewhere.
 
     Attributes
     ----------
@@ -336,8 +337,10 @@ class SubsetSelector(
         """Search for the best subset.
 
         Ctrl-C ends the search: the selector is fitted with the best subset so far, and a warning is
-        issued. KeyboardInterrupt is raised only if no subset was evaluated yet. With a proxy the
-        best subsets are still measured on the estimator before `fit` returns.
+        issued. KeyboardInterrupt is raised only if no subset was evaluated yet, and within
+        scikit-learn's model selection, such as ``cross_val_score`` or ``GridSearchCV``, which would
+        go on with its next fit otherwise. With a proxy the best subsets are still measured on the
+        estimator before `fit` returns.
 
         Parameters
         ----------
@@ -378,6 +381,10 @@ class SubsetSelector(
             tell(f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose)
         with progress(self.verbose, epochs) as shown:
             found = self._evaluate(plan, tasks, shown)
+        if found.result.interrupted and within_model_selection():
+            raise KeyboardInterrupt
+        if found.result.confirmation is not None:
+            tell(found.result.confirmation.sentence(), self.verbose)
         self._keep(found, self.pick)
         size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
         if "parsimonious" in [rule for rule in (self.pick, size) if isinstance(rule, str)]:
