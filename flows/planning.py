@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from joblib import cpu_count
-from numpy.typing import NDArray
 
 from conf.schema import SelectConfig
 from flows.configured import fetched, plan_as_configured, prepare_run, probe_as_configured
@@ -184,10 +183,9 @@ def estimate_search(
             full = time_subsets(alone.search(evaluator), count=2)
     workers, processes = _workers(config)
     remote = evaluation.address is not None
-    prefilter, kept, ranking, largest = planned.prefilter, None, 0, None
+    prefilter, ranking, largest = planned.prefilter, 0, None
     if prefilter is not None:
         least, most = prefilter.bounds(alone.problem.space)
-        kept = alone.first_units(round(math.sqrt(least * most)))
         ranking = most_cut_fits(prefilter)
         with alone.evaluator(prefilter.problem, Archive()) as ranked:
             began = time.perf_counter()
@@ -195,11 +193,12 @@ def estimate_search(
             largest = most, time.perf_counter() - began
             # Most of the sizes that are tried are smaller.
             rank = largest[1] * ranking / 2
-    alone, tune_fits = _after_rounds(alone, kept)
+        alone = alone.on_units(alone.first_units(round(math.sqrt(least * most))))
+    alone, tune_fits = _after_rounds(alone)
     with alone.evaluator(alone.problems[-1], Archive()) as evaluator:
         n_parts = 0 if alone.parts is None else len(alone.parts.problems)
         # Only their number counts: costs are simulated.
-        search = alone.search(evaluator, kept, [evaluator] * n_parts)
+        search = alone.search(evaluator, [evaluator] * n_parts)
         timing = time_subsets(search)
         slowest = float((full or timing).seconds.max())
         if largest is not None:
@@ -226,7 +225,7 @@ def estimate_search(
     return replace(found, notes=(*found.notes, note)) if planned.asynchronous else found
 
 
-def _after_rounds(plan: SearchPlan, kept: NDArray[np.bool_] | None) -> tuple[SearchPlan, int]:
+def _after_rounds(plan: SearchPlan) -> tuple[SearchPlan, int]:
     """Return the search after the choice of a setting of the model, and its fits.
 
     The setting is the slowest of a few: which one is chosen is not known yet.
@@ -234,10 +233,9 @@ def _after_rounds(plan: SearchPlan, kept: NDArray[np.bool_] | None) -> tuple[Sea
     tuning = plan.tuning
     if tuning is None:
         return plan, 0
-    per_epoch = plan.per_epoch(plan.strategy if kept is None else plan.narrowed(kept))
-    rounds = plan.rounds(per_epoch)
+    rounds = plan.rounds()
     places = np.unique(np.linspace(0, len(tuning.problems) - 1, _TIMED_SETTINGS).round())
-    seconds, every = {}, (~plan.problem.space.forbidden if kept is None else kept)[None, :]
+    seconds, every = {}, plan.everything[None, :]
     for place in places.astype(int).tolist():
         with plan.evaluator(tuning.problems[place], Archive()) as evaluator:
             began = time.perf_counter()
@@ -245,7 +243,7 @@ def _after_rounds(plan: SearchPlan, kept: NDArray[np.bool_] | None) -> tuple[Sea
             seconds[place] = time.perf_counter() - began
     subsets = sum(each.n_settings * each.n_subsets for each in rounds)
     fits = subsets * plan.problem.n_folds
-    budget = without_rounds(plan.budget, subsets, subsets, fits, per_epoch)
+    budget = without_rounds(plan.budget, subsets, subsets, fits, plan.per_epoch)
     slowest = max(seconds, key=lambda place: seconds[place])
     rest = replace(plan, problem=tuning.problems[slowest], budget=budget, tuning=None)
     return rest, fits

@@ -28,6 +28,7 @@ from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, SpaceError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.confirmation import fresh_seed
@@ -220,6 +221,25 @@ def test_a_strategy_on_all_units_is_the_strategy_itself() -> None:
     ):
         assert (plain.proposal.masks == narrowed.proposal.masks).all()
         assert (plain.after.members.masks == narrowed.after.members.masks).all()
+
+
+def test_a_narrowed_strategy_starts_again_from_masks_of_the_whole_table() -> None:
+    """A rotation starts it again on the next partition, from the members that it had."""
+    space, kept = plain_space(9), np.arange(9) < 6
+    strategy = make("multiswarm", {"n_particles": 4, "n_swarms": 2})
+    narrowed = Narrowed(strategy, kept, hints_for(space.restricted(kept)))
+    warm = np.array([[1, 0, 1, 0, 0, 0, 1, 0, 0], [0] * 6 + [1] * 3, [0, 1] + [0] * 7], dtype=bool)
+    state = narrowed.start(space, Hints(warm=warm), np.random.default_rng(0))
+    masks = narrowed.propose(state, np.random.default_rng(1))[1].masks
+    assert (masks[:2] == (warm & kept)[[0, 2]]).all()
+
+
+def test_a_narrowed_strategy_is_what_its_strategy_is() -> None:
+    for name in STRATEGIES:
+        strategy = make(name)
+        narrowed = Narrowed(strategy, np.ones(9, dtype=bool), Hints())
+        for attribute in ("ends_by_itself", "takes_warm_start", "uses_importances"):
+            assert getattr(narrowed, attribute) is getattr(strategy, attribute)
 
 
 def test_a_restricted_space_keeps_groups_and_constraints_in_their_order() -> None:

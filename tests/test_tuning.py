@@ -410,7 +410,7 @@ def test_the_plan_of_a_run_counts_the_fits_of_the_choice(bench: Bench) -> None:
     found = plan_search(config)
     data = prepare_as_configured(config, fetched(config))
     planned = plan_as_configured(config, data)
-    rounds = planned.rounds(planned.per_epoch(planned.strategy))
+    rounds = planned.rounds()
     assert found.tuning_fits == 3 * sum(each.n_settings * each.n_subsets for each in rounds)
     assert any(f"at most {found.tuning_fits} fits to choose" in line for line in lines(found))
     assert found.fits.high <= 3 * 14 * 4 * 1.5

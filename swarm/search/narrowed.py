@@ -44,19 +44,23 @@ class Narrowed(Strategy):
     """Run a strategy on the units of `kept` alone.
 
     It proposes and observes masks of the whole table, so that evaluator, archive and results do
-    not know of the restriction.
+    not know of the restriction. Its class attributes are those of the strategy.
 
     Parameters
     ----------
     strategy : Strategy
     kept : bool (n_units,)
     hints : Hints
-        Of the units that are kept.
+        Of the units that are kept; masks for a warm start are those of the whole table.
     """
 
     strategy: Strategy
     kept: Bool
     hints: Hints
+
+    def __post_init__(self) -> None:
+        for name in Strategy.__annotations__:
+            object.__setattr__(self, name, getattr(self.strategy, name))
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
         """Evaluations until the strategy finishes on the units that are kept."""
@@ -67,8 +71,13 @@ class Narrowed(Strategy):
         return self.strategy.epochs_in(space.restricted(self.kept))
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> NarrowedState:
-        """Start the strategy on the units that are kept; `hints` are not used."""
-        inner = self.strategy.start(space.restricted(self.kept), self.hints, rng)
+        """Start the strategy on the units that are kept; of `hints` only warm-start masks count."""
+        warm = hints.warm
+        if warm is not None:
+            warm = warm[:, self.kept]
+            warm = warm[warm.any(axis=1)]
+        own = replace(self.hints, warm=warm)
+        inner = self.strategy.start(space.restricted(self.kept), own, rng)
         return NarrowedState(space, self.kept, inner)
 
     def propose(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -130,31 +131,32 @@ class SearchPlan:
             If there is not enough memory for the first state, or the budget is too small for the
             settings of the model.
         """
-        strategy = self.strategy
+        plan = self
         if self.prefilter is not None:
             # The smallest search that the prefilter can leave.
-            strategy = self.narrowed(self.first_units(self.prefilter.bounds(self.problem.space)[0]))
+            plan = self.on_units(self.first_units(self.prefilter.bounds(self.problem.space)[0]))
         try:
             if self.tuning is None:
-                strategy.start(
-                    self.problem.space, self.hints, np.random.default_rng([self.seed, 0])
-                )
+                plan._start()
             else:
-                self.rounds(self.per_epoch(strategy))
+                plan.rounds()
         except MemoryError:
             raise ConfigError(
                 f"the strategy needs more memory for {self.problem.space.n_units:,} units than "
                 "is available; reduce the population size in strategy.params"
             ) from None
 
-    def per_epoch(self, strategy: Strategy) -> int:
-        """Return the number of subsets that the strategy, or a narrowed one, proposes at first."""
-        state = strategy.start(
-            self.problem.space, self.hints, np.random.default_rng([self.seed, 0])
-        )
-        return len(strategy.propose(state, np.random.default_rng([self.seed, 1]))[1].masks)
+    def _start(self) -> Any:
+        rng = np.random.default_rng([self.seed, 0])
+        return self.strategy.start(self.problem.space, self.hints, rng)
 
-    def rounds(self, per_epoch: int) -> tuple[Round, ...]:
+    @cached_property
+    def per_epoch(self) -> int:
+        """Number of subsets that the strategy proposes at first."""
+        rng = np.random.default_rng([self.seed, 1])
+        return len(self.strategy.propose(self._start(), rng)[1].masks)
+
+    def rounds(self) -> tuple[Round, ...]:
         """Return the rounds in which a setting of the model is chosen; none without a tuning.
 
         Raises
@@ -164,15 +166,15 @@ class SearchPlan:
         """
         if self.tuning is None:
             return ()
-        subsets = subsets_in(self.budget, self.problem.n_folds, per_epoch)
+        subsets = subsets_in(self.budget, self.problem.n_folds, self.per_epoch)
         return rounds_of(len(self.tuning.settings), subsets)
 
-    def with_setting(self, found: TuningResult, per_epoch: int) -> SearchPlan:
+    def with_setting(self, found: TuningResult) -> SearchPlan:
         """Return the search with the chosen setting, on what the rounds left of the budget."""
         assert self.tuning is not None
         problem = self.tuning.problems[found.chosen]
         # Half of the first positions are new.
-        carried = found.warm[: max(1, per_epoch // 2), None]
+        carried = found.warm[: max(1, self.per_epoch // 2), None]
         warm = in_turn([*carried, *self.warm_masks], problem.space.n_units)
         confirmation = self.confirmation
         if confirmation is not None:
@@ -183,7 +185,7 @@ class SearchPlan:
             self,
             problem=problem,
             hints=replace(self.hints, warm=warm),
-            budget=without_rounds(self.budget, *spent, per_epoch),
+            budget=without_rounds(self.budget, *spent, self.per_epoch),
             confirmation=confirmation,
             tuning=None,
         )
@@ -193,24 +195,29 @@ class SearchPlan:
         own = {name: getattr(self.hints, name) for name in self.strategy.needs}
         return replace(self, hints=Hints(**own))
 
-    def narrowed(self, kept: Bool) -> Narrowed:
-        """Return the strategy on the units of `kept` (n_units,), with their own hints."""
-        problem, warm = self.problem, self.hints.warm
-        space = problem.space.restricted(kept)
+    def on_units(self, kept: Bool) -> SearchPlan:
+        """Return the search on the units of `kept` (n_units,), with their own hints."""
+        problem, space = self.problem, self.problem.space.restricted(kept)
         n_clusters = None if self.prefilter is None else self.prefilter.n_clusters
-        if warm is not None:
-            warm = warm[:, kept]
-            warm = warm[warm.any(axis=1)]
         hints = prepare_hints(
             problem.features.iloc[:, problem.space.positions(kept)],
             space,
             None if problem.task == "unsupervised" else problem.target,
             problem.task,
             n_clusters=None if n_clusters is None else min(n_clusters, space.n_units),
-            warm=warm,
             needs=self.strategy.needs,
         )
-        return Narrowed(self.strategy, kept, hints)
+        return replace(self, strategy=Narrowed(self.strategy, kept, hints))
+
+    @property
+    def kept(self) -> Bool | None:
+        """The units (n_units,) that the strategy is narrowed to; None for all."""
+        return self.strategy.kept if isinstance(self.strategy, Narrowed) else None
+
+    @property
+    def everything(self) -> Bool:
+        """Mask (n_units,) of all units that the search may select."""
+        return ~self.problem.space.forbidden if self.kept is None else self.kept
 
     def first_units(self, count: int) -> Bool:
         """Return a mask of `count` units, fixed ones first: a stand-in for what is kept."""
@@ -258,16 +265,15 @@ class SearchPlan:
     def search(
         self,
         evaluator: Evaluator,
-        kept: Bool | None = None,
         parts: Sequence[Evaluator] = (),
         steady: Steady | None = None,
     ) -> Search:
-        """Create the search with its evaluators, on the units of `kept` (n_units,) if given."""
+        """Create the search with its evaluators."""
         return Search(
-            self.strategy if kept is None else self.narrowed(kept),
+            self.strategy,
             self.problem.space,
             evaluator,
-            self.hints if kept is None else Hints(),
+            self.hints,
             self.seed,
             self.budget,
             self.racing,

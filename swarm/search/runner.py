@@ -15,13 +15,13 @@ from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.stream import MaskStream
 from swarm.evaluation.types import Evaluator
-from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.search.asked import looked_up, training_seconds
 from swarm.search.budget import Budget, Counts
 from swarm.search.confirmation import confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState, run
 from swarm.search.history import EpochRecord
+from swarm.search.narrowed import Narrowed
 from swarm.search.packing import first_of_equal, in_turn, pack_folds, pack_masks
 from swarm.search.plan import SearchPlan
 from swarm.search.prefilter import Cut, Prefilter, cut_units
@@ -177,19 +177,20 @@ def run_search(
             # Each stage has a problem of its own; starting worker processes takes seconds.
             host = stack.enter_context(closing(plan.shared_workers()))
         opened = partial(plan.evaluator, archive=archive, on_fit=hooks.fits, host=host)
-        cut = kept = None
+        cut = None
         if plan.prefilter is not None:
             with opened(plan.prefilter.problem) as ranking:
                 cut = hooks.cut(plan.prefilter, ranking)
-            kept = cut.kept
+            plan = plan.on_units(cut.kept)
         tuning = None
         if plan.tuning is not None:
-            tuning, plan = _tuned(plan, plan.tuning, kept, opened, hooks)
+            tuning = _tuned(plan, plan.tuning, opened, hooks)
+            plan = plan.with_setting(tuning)
         evaluator = stack.enter_context(opened((plan.proxy or plan).problem))
         part_problems = () if plan.parts is None else plan.parts.problems
         on_parts = [stack.enter_context(opened(part)) for part in part_problems]
-        steady = _steady(plan, evaluator, kept)
-        search = plan.search(evaluator, kept, on_parts, steady)
+        steady = _steady(plan, evaluator)
+        search = plan.search(evaluator, on_parts, steady)
         hooks.started(plan, evaluator)
         began = time.thread_time()
         try:
@@ -245,36 +246,28 @@ def _unless_interrupted(
 def _tuned(
     plan: SearchPlan,
     tuning: Tuning,
-    kept: Bool | None,
     opened: Callable[[Problem], CrossValidation],
     hooks: SearchHooks,
-) -> tuple[TuningResult, SearchPlan]:
-    """Choose a setting of the model, on the units of `kept` if given; return the rest as a plan."""
-    space = plan.problem.space
-    narrowed = None if kept is None else plan.narrowed(kept)
-    per_epoch = plan.per_epoch(plan.strategy if narrowed is None else narrowed)
+) -> TuningResult:
+    """Choose a setting of the model."""
+    space, repeats = plan.problem.space, plan.problem.repeats
 
     def make_search(evaluator: Evaluator, warm: Bool, seed: int, budget: Budget) -> Search:
-        strategy, hints = plan.strategy, replace(plan.hints, warm=warm)
-        if narrowed is not None:
-            inside = warm[:, narrowed.kept]
-            own = replace(narrowed.hints, warm=inside[inside.any(axis=1)])
-            strategy, hints = replace(narrowed, hints=own), Hints()
-        return Search(strategy, space, evaluator, hints, seed, budget, repeats=plan.problem.repeats)
+        hints = replace(plan.hints, warm=warm)
+        return Search(plan.strategy, space, evaluator, hints, seed, budget, repeats=repeats)
 
-    every = ~space.forbidden[None, :] if kept is None else kept[None, :]
-    warm = in_turn([every, *plan.warm_masks], space.n_units)
-    found = hooks.tune(tuning, plan.rounds(per_epoch), warm, plan.seed, opened, make_search)
-    return found, plan.with_setting(found, per_epoch)
+    warm = in_turn([plan.everything[None, :], *plan.warm_masks], space.n_units)
+    return hooks.tune(tuning, plan.rounds(), warm, plan.seed, opened, make_search)
 
 
-def _steady(plan: SearchPlan, evaluator: CrossValidation, kept: Bool | None) -> Steady | None:
+def _steady(plan: SearchPlan, evaluator: CrossValidation) -> Steady | None:
     """Create what asynchronous epochs need, on the workers of `evaluator`; None without them."""
     if not plan.asynchronous:
         return None
+    strategy, kept = plan.strategy, plan.kept
     name = search_name(
         evaluator.archive.fingerprint(evaluator.problem),
-        plan.strategy,
+        strategy.strategy if isinstance(strategy, Narrowed) else strategy,
         plan.problem.space,
         plan.hints,
         plan.seed,
