@@ -80,11 +80,11 @@ def form(name: str, version: str, why: str, duel: PairedComparison | None) -> st
         return "\n".join(lines)
     interval = ""
     if math.isfinite(duel.low):
-        interval = f" [{duel.low:+.4f}, {duel.high:+.4f}]"
+        interval = f" [{duel.low:+z.4f}, {duel.high:+z.4f}]"
     rows = {
         f"champion, {display_name(duel.metric)}": f"{duel.champion:.4f}",
         f"challenger, {display_name(duel.metric)}": f"{duel.challenger:.4f}",
-        "gain": f"{duel.gain:+.4f}{interval}",
+        "gain": f"{duel.gain:+z.4f}{interval}",
         f"resamples with a gain above {duel.margin:g}": f"{duel.chance:.0%}",
         "test rows": str(duel.n_rows),
     }

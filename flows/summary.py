@@ -154,7 +154,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         console.print(judgement.positive, highlight=False, markup=False)
     if judgement.optimism is not None:
         console.print(
-            f"Optimism of the best subset: {judgement.optimism:+.4f} "
+            f"Optimism of the best subset: {judgement.optimism:+z.4f} "
             "(cost on these rows minus cost in cross-validation)."
         )
     if outcome.unsent:
@@ -332,11 +332,11 @@ def _optimism(found: NestedRun) -> str:
     estimate = found.estimate
     said = (
         "The best subset costs "
-        f"{estimate.optimism.mean:+.4f} more on the test rows than in the search"
+        f"{estimate.optimism.mean:+z.4f} more on the test rows than in the search"
     )
     if estimate.optimism_confirmed is None:
         return f"{said}."
-    return f"{said}, and {estimate.optimism_confirmed.mean:+.4f} more than its confirmed cost."
+    return f"{said}, and {estimate.optimism_confirmed.mean:+z.4f} more than its confirmed cost."
 
 
 def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
@@ -396,8 +396,8 @@ def print_archived(found: ArchivedEvidence) -> None:
         table.add_row(
             escape(str(row["feature"])),
             f"{row['winner_share']:.0%}",
-            f"{row['effect']:+.4f}" if defined else "",
-            f"{row['low']:+.4f} to {row['high']:+.4f}" if bounded else "",
+            f"{row['effect']:+z.4f}" if defined else "",
+            f"{row['low']:+z.4f} to {row['high']:+z.4f}" if bounded else "",
             str(row["n_pairs"]),
         )
     console.print(table)

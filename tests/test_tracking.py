@@ -151,6 +151,22 @@ def test_an_experiment_shows_its_runs_in_telling_columns_even_an_older_one(
     assert {"tags.`headline`", "metrics.`confirm/cost`", "tags.`strategy`"} <= set(shown)
 
 
+def test_the_runs_are_shown_with_the_metrics_that_they_search_by(tracking: Tracking) -> None:
+    for scorer in ("roc_auc", "neg_root_mean_squared_error", "roc_auc"):
+        tracking.start_run("a run", {"scoring": scorer})
+    tags = tracking.client.get_experiment(tracking.experiment_id).tags
+    shown = json.loads(tags["mlflow.sharedViewState.swarm"])["selectedColumns"]
+    tests = [name for name in shown if name.startswith("metrics.`test/")]
+    assert tests == ["metrics.`test/root_mean_squared_error`", "metrics.`test/roc_auc`"]
+
+
+def test_a_view_that_a_user_has_saved_is_left_alone(tracking: Tracking) -> None:
+    key, saved = "mlflow.sharedViewState.swarm", "deflate;eJyrVgoAAJAAZQ=="
+    tracking.client.set_experiment_tag(tracking.experiment_id, key, saved)
+    tracking.start_run("a run", {"scoring": "roc_auc"})
+    assert tracking.client.get_experiment(tracking.experiment_id).tags[key] == saved
+
+
 @pytest.mark.parametrize(
     ("uri", "kind", "words"),
     [

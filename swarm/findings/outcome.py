@@ -74,7 +74,7 @@ def _confirmation(result: SearchResult) -> Iterator[Finding]:
         yield found(
             "SWM202",
             f"on {confirmation.fold_costs.shape[1]} fresh folds the gain over all features is "
-            f"{gain.mean:+.4f} ({gain.low:+.4f} to {gain.high:+.4f}), {where}",
+            f"{gain.mean:+z.4f} ({gain.low:+z.4f} to {gain.high:+z.4f}), {where}",
         )
     if confirmation.missed:
         yield found("SWM210", f"confirm.goal is size, and {confirmation.reason_missed()}")
@@ -138,8 +138,8 @@ def _optimism(judgement: Judgement) -> Iterator[Finding]:
     if math.isfinite(optimism) and math.isfinite(gain) and optimism > 0 and optimism >= gain:
         yield found(
             "SWM203",
-            f"the optimism of the best subset is {optimism:+.4f}, and its gain over all features "
-            f"on the test rows {gain:+.4f}",
+            f"the optimism of the best subset is {optimism:+z.4f}, and its gain over all features "
+            f"on the test rows {gain:+z.4f}",
         )
 
 
@@ -152,12 +152,12 @@ def _random(judgement: Judgement) -> Iterator[Finding]:
     if math.isnan(row["difference"]) or math.isclose(row["low"], row["high"], abs_tol=1e-12):
         # Undefined, or the draws are the selection, as of all features.
         return
-    interval = "" if math.isnan(row["low"]) else f" ({row['low']:+.3f} to {row['high']:+.3f})"
+    interval = "" if math.isnan(row["low"]) else f" ({row['low']:+z.3f} to {row['high']:+z.3f})"
     own = _selection(judgement)
     others = "ensembles of random subsets" if own == "the ensemble" else "random subsets"
     yield found(
         "SWM204",
-        f"{own} differs from {others} by {row['difference']:+.3f}"
+        f"{own} differs from {others} by {row['difference']:+z.3f}"
         f"{interval} in {display_name(str(metric))}",
     )
 

@@ -308,7 +308,7 @@ def _tests(comparison: Comparison) -> Iterable[tuple[str, _Table]]:
             [
                 f"{row['first']} – {row['second']}"
                 + (f", {row['dataset']}" if "dataset" in table else ""),
-                signed(0.0) if row["shift"] == 0 else f"{row['shift']:+.4g}",
+                signed(0.0) if row["shift"] == 0 else f"{row['shift']:+z.4g}",
                 _interval(row["low"], row["high"]),
                 _p_value(row["p"]),
                 _p_value(row["p_holm"]),

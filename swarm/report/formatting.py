@@ -50,7 +50,7 @@ def number(value: float) -> str:
     """Format a metric as in the verdict."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else signed(value)
-    text = f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+    text = f"{value:z.3f}" if abs(value) < 100 else f"{value:,.0f}"
     return text.replace("-", "−")
 
 

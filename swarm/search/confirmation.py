@@ -226,12 +226,12 @@ class Confirmation:
         else:
             outcome = {"better": "a gain", "worse": "a loss"}.get(self.verdict, "no clear gain")
             start += (
-                f"cost {self.baseline_cost:.4f}: {outcome}, {gain.mean:+.4f} "
-                f"[{gain.low:+.4f}, {gain.high:+.4f}]"
+                f"cost {self.baseline_cost:.4f}: {outcome}, {gain.mean:+z.4f} "
+                f"[{gain.low:+z.4f}, {gain.high:+z.4f}]"
             )
             if self.declined:
                 start += f", below {self.min_gain:g} standard errors; all features are the result"
-        curse = f"winner's curse {cost - searched:+.4f}"
+        curse = f"winner's curse {cost - searched:+z.4f}"
         told = f"{start}. In the search it cost {searched:.4f} ({curse})."
         return f"{told} It has the lowest cost: {self.reason_missed()}." if self.missed else told
 

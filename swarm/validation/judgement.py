@@ -130,7 +130,7 @@ def number(value: float) -> str:
 
 def signed(value: float) -> str:
     """Format a difference with its sign."""
-    return f"{value:+.3f}" if abs(value) < 100 else f"{value:+,.0f}"
+    return f"{value:+z.3f}" if abs(value) < 100 else f"{value:+z,.0f}"
 
 
 def with_interval(difference: float, low: float, high: float) -> str:

@@ -57,7 +57,7 @@ class PairedComparison:
         """Summarise the result in one sentence."""
         return (
             f"{display_name(self.metric)} {self.challenger:.4f} against {self.champion:.4f} on "
-            f"{self.n_rows} rows: gain {self.gain:+.4f}, above the margin in {self.chance:.0%} of "
+            f"{self.n_rows} rows: gain {self.gain:+z.4f}, above the margin in {self.chance:.0%} of "
             f"resamples; "
             f"required: a gain above {self.margin:g} at {self.confidence:.0%}"
         )

@@ -13,6 +13,7 @@ from urllib.request import url2pathname
 
 from swarm.errors import InputError, StoreError, check_known
 from tasks.secrets import expand
+from tasks.tracking.names import accepted_key
 from tasks.tracking.store import (
     alone,
     contact,
@@ -37,18 +38,18 @@ _LOCK = 0x5A4C
 
 # MLflow's UI opens such an experiment as model training, with metric charts first.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
-# A shared view of the runs with the most useful columns; its name is part of its URL.
+# A shared view of the runs with the most useful columns; its name is part of its URL. Runs add the
+# metric that they search by, on test rows.
 _COLUMNS = (
     "tags.`headline`",
     "metrics.`confirm/cost`",
     "metrics.`cost/best`",
-    "metrics.`test/f1`",
-    "metrics.`test/r2`",
     "tags.`kind`",
     "tags.`strategy`",
     "tags.`seed`",
 )
 _VIEW_NAME = "swarm"
+_VIEW_TAG = f"mlflow.sharedViewState.{_VIEW_NAME}"
 # Otherwise a browser that is new to MLflow shows its pages for agents.
 _WORKFLOW = "workflowType=machine_learning"
 # Number of runs read per request.
@@ -175,7 +176,7 @@ def models_page(experiment_id: str) -> str:
 def _tags() -> dict[str, str]:
     order = {"orderByKey": "attributes.start_time", "orderByAsc": False}
     view = json.dumps({**order, "selectedColumns": list(_COLUMNS)})
-    return {**_KIND, f"mlflow.sharedViewState.{_VIEW_NAME}": view}
+    return {**_KIND, _VIEW_TAG: view}
 
 
 def _location(uri: str, artifacts: str | Path | None) -> str | None:
@@ -274,6 +275,8 @@ class Tracking:
             If the store does not accept the run.
         """
         with store_errors(self.uri, f"start the run {name!r}"):
+            if "scoring" in tags:
+                self._add_to_view(tags["scoring"])
             return create_run(self.client, self.experiment_id, name, tags, description=description)
 
     def resume_run(self, run_id: str) -> None:
@@ -364,6 +367,19 @@ class Tracking:
             return Path(url2pathname(root.path)) / path
         with store_errors(self.uri, f"fetch the artifact {path!r}"):
             return Path(self.client.download_artifacts(run_id, path))
+
+    def _add_to_view(self, scorer: str) -> None:
+        """Add the metric of a scorer on test rows to the shared view of the runs."""
+        from swarm.validation.metrics import natural_name
+
+        stored = self.client.get_experiment(self.experiment_id).tags.get(_VIEW_TAG, "{}")
+        # MLflow stores the view that a user has saved under the name in a form of its own.
+        view = json.loads(stored) if stored.startswith("{") else {}
+        columns = view.get("selectedColumns", [])
+        column = f"metrics.`test/{accepted_key(natural_name(scorer))}`"
+        if columns and column not in columns:
+            view["selectedColumns"] = [columns[0], column, *columns[1:]]
+            self.client.set_experiment_tag(self.experiment_id, _VIEW_TAG, json.dumps(view))
 
     def _found(self, run_id: str) -> Any:
         from mlflow.exceptions import MlflowException
