@@ -238,7 +238,7 @@ class Tracking:
             return None
         # Without user name and password.
         host = parts.netloc.rpartition("@")[2]
-        inside = f"/experiments/{self.experiment_id}/runs/{run_id}"
+        inside = f"/experiments/{self.experiment_id}/runs/{run_id}?{_WORKFLOW}"
         return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + "/", "", inside))
 
     def of_experiment(self, name: str) -> Tracking:
