@@ -5,17 +5,27 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
+import psutil
 from prefect import runtime
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import State, StateType
+from prefect.states import Crashed
 
 from conf.load import AnyConfig, from_yaml
 from conf.problem_sections import DataSection
 from conf.schema import CompareConfig, RefreshConfig
 from conf.text import render
+from flows.prefect_server import process_of
 from flows.tracking import tracking_as_configured
 from tasks.flow_run import FLOW_RUN_TAG
 from tasks.secrets import expand
@@ -27,11 +37,13 @@ __all__ = [
     "configuration_of",
     "end_crashed",
     "flow_name",
+    "mark_run",
     "run_name",
-    "tag_run",
     "tags_of",
 ]
 
+# Label of a flow run: id, start time and machine of its process.
+_PROCESS = "swarm.process"
 # Names listed in the name of a run; longer lists are counted.
 _MOST_NAMES = 3
 
@@ -75,23 +87,38 @@ def tags_of(config: AnyConfig, flow: str) -> list[str]:
     return ["swarm", flow, *(champion if flow == "refresh" else [])]
 
 
-def tag_run(flow: Any, flow_run: Any, state: Any) -> None:
-    """Tag a flow run as it starts; one of a deployment has the tags of its deployment.
+def mark_run(flow: Any, flow_run: Any, state: Any) -> None:
+    """Tag a flow run as it starts, label it with its process, and end those that were killed.
 
-    Not :func:`prefect.tags`, which would tag every task, and Prefect takes locks for such tasks.
+    A run of a deployment has the tags of its deployment. Not :func:`prefect.tags`, which would tag
+    every task, and Prefect takes locks for such tasks.
     """
-    if flow_run.deployment_id is not None:
-        return
-    tags = tags_of(configuration_of(flow_run.parameters["config"]), flow.name)
+    process = psutil.Process()
+    mark = f"{process.pid} {process.create_time()} {socket.gethostname()}"
     with get_client(sync_client=True) as client:
-        client.update_flow_run(flow_run.id, tags=tags)
+        if flow_run.deployment_id is None:
+            tags = tags_of(configuration_of(flow_run.parameters["config"]), flow.name)
+            client.update_flow_run(flow_run.id, tags=tags)
+        client.update_flow_run_labels(flow_run.id, {_PROCESS: mark})
+        running = FlowRunFilterStateType(any_=[StateType.RUNNING])
+        asked = FlowRunFilter(state=FlowRunFilterState(type=running))
+        for found in client.read_flow_runs(flow_run_filter=asked):
+            if _was_killed(str(found.labels.get(_PROCESS, ""))):
+                crashed: State[Any] = Crashed(message="its process was killed")
+                client.set_flow_run_state(found.id, crashed, force=True)
+                end_crashed(flow, found, crashed)
+
+
+def _was_killed(mark: str) -> bool:
+    """Whether a process of this machine has ended; False for one of another machine."""
+    pid, started, host = mark.split(" ", 2) if mark else ("", "", "")
+    return host == socket.gethostname() and process_of(int(pid), float(started)) is None
 
 
 def end_crashed(flow: Any, flow_run: Any, state: Any) -> None:
     """End the MLflow runs of a flow run whose process was killed.
 
-    Called by the process that started it. A run that is killed on its own machine along with this
-    process stays RUNNING until it is resumed.
+    Called by the process that started it, or by the next flow run on its machine.
     """
     config = configuration_of(flow_run.parameters["config"])
     tracking = tracking_as_configured(config.tracking)
@@ -131,5 +158,5 @@ _FLOW: dict[str, Any] = {
     "persist_result": False,
 }
 # Options of the flows that commands run, and of those that are deployed.
-COMMAND_FLOW = {**_FLOW, "on_running": [tag_run]}
-DEPLOYED_FLOW = {**_FLOW, "on_crashed": [end_crashed]}
+COMMAND_FLOW = {**_FLOW, "on_running": [mark_run]}
+DEPLOYED_FLOW = {**COMMAND_FLOW, "on_crashed": [end_crashed]}

@@ -44,6 +44,7 @@ __all__ = [
     "lost_connection",
     "prefect_home",
     "prefect_is_there",
+    "process_of",
     "recorded",
     "start_prefect",
 ]
@@ -86,13 +87,7 @@ class Server:
 
     def process(self) -> psutil.Process | None:
         """Return the process, or None if it has ended."""
-        import psutil
-
-        try:
-            process = psutil.Process(self.pid)
-            return process if abs(process.create_time() - self.started) < 1.0 else None
-        except psutil.NoSuchProcess:
-            return None
+        return process_of(self.pid, self.started)
 
 
 class PrefectServer:
@@ -230,6 +225,17 @@ class PrefectServer:
             return ""
         self._errors.seek(0)
         return last_lines(self._errors.read().decode(errors="replace"))
+
+
+def process_of(pid: int, started: float) -> psutil.Process | None:
+    """Return the process of this machine that started at a time, or None if it has ended."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return process if abs(process.create_time() - started) < 1.0 else None
+    except psutil.NoSuchProcess:
+        return None
 
 
 def prefect_is_there() -> bool:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import time
 from pathlib import Path
 from typing import Any
 
 import mlflow
 import pandas as pd
+import psutil
 import pytest
 
 import flows.searching
 from conf.load import as_yaml, flatten, from_yaml
 from conf.schema import SelectConfig
 from flows.configured import archive_url
+from flows.flow_runs import mark_run
 from flows.select import Outcome, select
 from flows.summary import print_summary
 from swarm.errors import ConfigError, EvaluationError, StoreError
@@ -146,6 +149,34 @@ def test_a_run_names_the_flow_run_that_it_is_part_of(first, prefect_server):
     assert done.name == "table/multiswarm/seed 0"
     assert set(done.tags) == {"swarm", "select"}
     assert tags["prefect.url"].endswith(f"/runs/flow-run/{done.id}")
+
+
+def test_a_run_whose_process_was_killed_is_ended_by_the_next_run_on_its_machine(bench):
+    from prefect.client.orchestration import get_client
+    from prefect.states import Running
+
+    here, own = socket.gethostname(), psutil.Process()
+    marks = {
+        "killed": f"{own.pid} {own.create_time() - 60} {here}",
+        "elsewhere": f"{own.pid} {own.create_time() - 60} another.machine",
+        "alive": f"{own.pid} {own.create_time()} {here}",
+    }
+    config = bench.config()
+    parameters = {"config": config.model_dump(mode="json")}
+    with get_client(sync_client=True) as api:
+        runs = {
+            name: api.create_flow_run(select, parameters=parameters, state=Running())
+            for name in (*marks, "next")
+        }
+        for name, mark in marks.items():
+            api.update_flow_run_labels(runs[name].id, {"swarm.process": mark})
+        log = {"prefect.flow_run": str(runs["killed"].id)}
+        bench.tracking.start_run("killed", log)
+        mark_run(select, runs["next"], None)
+        states = {name: api.read_flow_run(run.id).state.type.value for name, run in runs.items()}
+    assert states.pop("killed") == "CRASHED"
+    assert set(states.values()) == {"RUNNING"}
+    assert bench.statuses() == ["KILLED"]
 
 
 def test_every_metric_has_one_point_per_epoch(first):
