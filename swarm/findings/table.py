@@ -130,7 +130,8 @@ def target_findings(
     told = _blanks(classes)
     rarest = int(counts.argmin())
     share = float(counts[rarest] / counts.sum())
-    if share < _RARE / max(1, len(classes) - 1) and _counts_rows(scoring):
+    counts_rows = scoring in _COUNTS_ROWS or scoring.endswith(("_micro", "_weighted"))
+    if share < _RARE / max(1, len(classes) - 1) and counts_rows:
         told.append(
             found(
                 "SWM004",
@@ -173,10 +174,6 @@ def some(names: Sequence[str], limit: int = 3) -> str:
 
 def _each(names: Sequence[str]) -> str:
     return f"{some(names)} {'has' if len(names) == 1 else 'each have'}"
-
-
-def _counts_rows(scoring: str) -> bool:
-    return scoring in _COUNTS_ROWS or scoring.endswith(("_micro", "_weighted"))
 
 
 def _plain(label: Any) -> Any:

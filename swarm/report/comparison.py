@@ -360,18 +360,15 @@ def markdown(data: ComparisonData) -> str:
     for title, table in tests:
         parts += [f"### {title}", table.markdown()]
     parts += ["## Figures", "![Average ranks and the critical difference](figures/ranks.svg)"]
-    searched = [d for d in comparison.datasets if any(map(_has_epochs, data.histories[d].values()))]
-    parts += [f"![Convergence on {d}](figures/convergence_{d}.svg)" for d in searched]
+    for dataset in comparison.datasets:
+        if any(len(history) for each in data.histories[dataset].values() for history in each):
+            parts.append(f"![Convergence on {dataset}](figures/convergence_{dataset}.svg)")
     times = {dataset: _times(comparison, dataset) for dataset in comparison.datasets}
     if any(times.values()):
         parts += ["## Time", _TIME_LEGEND]
     for dataset, spent in times.items():
         parts += [f"### {dataset}", spent.markdown()] if spent else []
     return "\n\n".join(parts) + "\n"
-
-
-def _has_epochs(histories: Sequence[pd.DataFrame]) -> bool:
-    return any(len(history) for history in histories)
 
 
 def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | None = None) -> str:

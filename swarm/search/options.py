@@ -83,9 +83,10 @@ def check_options(
             "them first; remove model.search, or set budget.rows to null"
         )
     if asynchronous and not strategy.takes_late_answers:
+        takers = [each for each in STRATEGIES if strategy_class(each).takes_late_answers]
         raise ConfigError(
             "with evaluation.asynchronous costs arrive after the epoch of their subsets, which "
-            f"{name!r} does not support; use one of {', '.join(_taking_late_answers())}, or set "
+            f"{name!r} does not support; use one of {', '.join(takers)}, or set "
             "evaluation.asynchronous to false"
         )
     if asynchronous and racing is not None:
@@ -131,7 +132,3 @@ def check_options(
             f"rotate {rotate} evaluates on one partition at a time, but importance 'refit' needs "
             "the cost on all; use another source of importances, or set rotate to 0"
         )
-
-
-def _taking_late_answers() -> list[str]:
-    return [name for name in STRATEGIES if strategy_class(name).takes_late_answers]

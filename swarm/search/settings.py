@@ -56,7 +56,11 @@ def expanded(grid: Any, seed: int, most: int = MOST_SETTINGS) -> tuple[tuple[Set
     if count > most:
         rng = np.random.default_rng([seed, _SAMPLE_SEED])
         rows = sorted(rng.choice(count, most, replace=False).tolist())
-    return tuple({k: _plain(v) for k, v in sorted(every[row].items())} for row in rows), count
+    # Values may be NumPy scalars, such as those of `numpy.logspace`.
+    return tuple(
+        {k: v.item() if isinstance(v, np.generic) else v for k, v in sorted(every[row].items())}
+        for row in rows
+    ), count
 
 
 def check_names(names: Sequence[str], estimator: Any, key: str) -> None:
@@ -80,8 +84,3 @@ def check_names(names: Sequence[str], estimator: Any, key: str) -> None:
             f"{key} names an unknown parameter {name!r} of {type(estimator).__name__}"
             f"{hint or '; its get_params() lists them all'}"
         )
-
-
-def _plain(value: Any) -> Any:
-    """Convert a NumPy scalar, such as one of `numpy.logspace`, to a Python value."""
-    return value.item() if isinstance(value, np.generic) else value

@@ -263,7 +263,10 @@ def _judged(
         optimism=judgement.optimism,
         level=judgement.level,
         positive=judgement.positive,
-        facts={**data.facts, "rows": _rows(problem, judgement)},
+        facts={
+            **data.facts,
+            "rows": f"{len(problem.target):,} of the fit, {judgement.n_rows:,} to test",
+        },
     )
 
 
@@ -311,7 +314,3 @@ def _without_copies(table: pd.DataFrame) -> pd.DataFrame:
     return table[~table["contender"].isin(["best_subset", "all_features_ensemble"])].reset_index(
         drop=True
     )
-
-
-def _rows(problem: Problem, judgement: Judgement) -> str:
-    return f"{len(problem.target):,} of the fit, {judgement.n_rows:,} to test"

@@ -77,7 +77,7 @@ def drift_table(reference: Mapping[str, Any], features: pd.DataFrame) -> pd.Data
 def _summary(values: pd.Series) -> dict[str, Any]:
     present = values.dropna()
     summary: dict[str, Any] = {"missing": float(values.isna().mean()) if len(values) else 0.0}
-    if _is_number(values):
+    if types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype):
         numbers = present.to_numpy(dtype=np.float64)
         found = np.sort(numbers)
         if len(found) > _QUANTILES:
@@ -132,7 +132,3 @@ def _stability(expected: Float, found: Float) -> float:
     p, q = np.maximum(found, _LEAST), np.maximum(expected, _LEAST)
     both_empty = (found == 0.0) & (expected == 0.0)
     return float(np.where(both_empty, 0.0, (p - q) * np.log(p / q)).sum())
-
-
-def _is_number(values: pd.Series) -> bool:
-    return types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype)
