@@ -1,7 +1,9 @@
-"""The parts of an evaluation on test rows: targets, metrics, tables and the verdict."""
+"""An evaluation on rows that no search saw: its parts, its rivals, and its verdict."""
 
 from __future__ import annotations
 
+import itertools
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,17 +11,26 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import metrics as sk
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import get_scorer
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.tree import DecisionTreeClassifier
 
-from swarm.errors import DataError, InputError
+from swarm.ensemble import SubsetEnsemble
+from swarm.errors import DataError, InputError, SpaceError
 from swarm.findings.outcome import judgement_findings
+from swarm.problem.space import SearchSpace
+from swarm.validation import judge
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
     MeasuredContenders,
     committee_rows,
+    make_contenders,
     mean_by_contender,
     prediction_table,
 )
@@ -69,15 +80,6 @@ def test_metrics_are_checked_and_each_is_listed_once() -> None:
     names = metric_names()
     assert names == sorted(set(names))
     assert {"f1", "f1_macro", "hamming_loss", "r2"} <= set(names)
-
-
-def test_the_positive_class_is_the_one_at_its_position() -> None:
-    y, p = np.array([0, 1, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 1, 1])
-    sums = row_statistics("binary", y, p, np.array([0, 1])).sum(axis=0)
-    for positive in (0, 1):
-        for name in ("recall", "precision", "f1"):
-            expected = getattr(sk, f"{name}_score")(y, p, pos_label=positive)
-            assert METRICS["binary"][name](sums, positive) == pytest.approx(expected)
 
 
 def test_r2_of_a_constant_target_is_1_if_predicted_exactly_and_0_otherwise() -> None:
@@ -174,25 +176,43 @@ def test_draws_are_averaged_and_numbered() -> None:
     assert table["ensemble.0"].tolist() == [0, 1]
 
 
-def test_the_committee_deals_labels_together_and_ignores_groups_fewer_than_members() -> None:
-    labels = np.array([[0, 0], [0, 1]] * 8)
-    for rows in committee_rows(4, labels, 16, None, seed=0):
-        out = np.setdiff1d(np.arange(16), rows)
-        assert labels[out, 1].tolist().count(1) == 2
-    assert [len(rows) for rows in committee_rows(3, None, 12, None, seed=0)] == [8, 8, 8]
-    one, other = (committee_rows(3, None, 12, None, seed=s) for s in (0, 1))
+def left_out(
+    n_members: int, labels: Any, n_rows: int, groups: Any = None, seed: int = 0
+) -> list[Any]:
+    """Rows that each member of a committee is not trained on."""
+    dealt = committee_rows(n_members, labels, n_rows, groups, seed=seed)
+    return [np.setdiff1d(np.arange(n_rows), rows) for rows in dealt]
+
+
+def test_a_committee_leaves_each_row_out_once_and_classes_and_labels_in_proportion() -> None:
+    labels = np.array(["a"] * 23 + ["b"] * 9)
+    parts = left_out(4, labels, 32)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(32))
+    for part in parts:
+        assert (labels[part] == "a").sum() in (5, 6)
+        assert (labels[part] == "b").sum() in (2, 3)
+    assert committee_rows(1, labels, 32, None, seed=0)[0].tolist() == list(range(32))
+    several = np.array([[0, 0], [0, 1]] * 8)
+    assert [several[part, 1].sum() for part in left_out(4, several, 16)] == [2] * 4
+    one, other = (left_out(3, None, 12, seed=seed) for seed in (0, 1))
+    assert [len(part) for part in one] == [4] * 3
     assert any(not np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-    # Groups are dealt by the class of their rows: two of eight and one of four to each part.
-    twelve, kinds = np.repeat(np.arange(12), 3), np.repeat([0, 0, 1], 3)
-    for rows in committee_rows(4, np.tile(kinds, 4), 36, twelve, seed=0):
-        out = np.setdiff1d(np.arange(36), rows)
-        assert np.tile(kinds, 4)[out].sum() == 3
-    # As many groups as members are enough: each member leaves one group out.
-    groups = np.repeat([0, 1, 2], 4)
-    left_out = [
-        set(groups) - set(groups[rows]) for rows in committee_rows(3, None, 12, groups, seed=0)
-    ]
-    assert sorted(map(tuple, left_out)) == [(0,), (1,), (2,)]
+
+
+def test_a_committee_leaves_groups_out_whole_by_their_class_unless_there_are_too_few() -> None:
+    groups = np.repeat(np.arange(9), [1, 9, 3, 3, 2, 5, 4, 1, 8])
+    for out in left_out(4, groups % 2, 36, groups, seed=1):
+        kept = np.setdiff1d(np.arange(36), out)
+        assert not set(groups[out]) & set(groups[kept])
+        assert set(groups[kept] % 2) == {0, 1}
+    assert [len(out) for out in left_out(12, groups % 2, 36, groups, seed=1)] == [3] * 12
+    # Two groups of the one class and one of the other to each part.
+    twelve, kinds = np.repeat(np.arange(12), 3), np.tile(np.repeat([0, 0, 1], 3), 4)
+    assert [kinds[out].sum() for out in left_out(4, kinds, 36, twelve)] == [3] * 4
+    # As many groups as members are enough.
+    few = np.repeat([0, 1, 2], 4)
+    parts = left_out(3, None, 12, few)
+    assert sorted(few[out].tolist() for out in parts) == [[0] * 4, [1] * 4, [2] * 4]
 
 
 # ---------------------------------------------------------------- verdict
@@ -252,6 +272,10 @@ def test_the_verdict_tells_numbers_intervals_and_whom_they_favour() -> None:
     assert "of 5,000 groups" in large
     assert "F1 -1,234 [-1,235, -1,234] against -99.500 for" in large
     assert "-1,135 [-2,000, 100], which is not distinguishable from none." in large
+    with pytest.raises(InputError, match="did you mean 'f1'"):
+        undefined.verdict("f11")
+    with pytest.raises(InputError, match=r"unknown contender 'al_features'.*'all_features_ens"):
+        undefined.verdict(against="al_features")
 
 
 def test_random_subsets_are_no_doubt_about_all_features() -> None:
@@ -288,3 +312,346 @@ def test_a_judgement_is_written_as_json_types() -> None:
     assert (told["bootstrap"]["unit"], type(told["pos_label"])) == ("group", str)
     rows = judgement(0.75, 0.5, (0.25, 0.1, 0.4), costs={}, cv_cost=np.inf).as_dict()
     assert (rows["bootstrap"]["unit"], rows["test_cost"], rows["cv_cost"]) == ("row", None, None)
+
+
+# ---------------------------------------------------------------- judged from training to verdict
+
+Rows = tuple[pd.DataFrame, Any]
+
+
+def planted(n_rows: int, seed: int, n_noise: int = 60, effect: float = 1.2) -> Rows:
+    """Classes that differ in x0..x3 only, among noise columns that mislead k-NN."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n_rows)
+    values = rng.normal(size=(n_rows, 4 + n_noise))
+    values[:, :4] += effect * y[:, None]
+    table = pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
+    return table, pd.Series(np.where(y == 1, "sick", "well"), name="state")
+
+
+CHOSEN = [["x0", "x1", "x2"], ["x1", "x2", "x3"], ["x0", "x2", "x3"]]
+KNN = KNeighborsClassifier(5)
+
+
+def _sklearn(name: str, y: Any, p: Any, positive: Any) -> float:
+    of_positive = {"f1": sk.f1_score, "recall": sk.recall_score, "precision": sk.precision_score}
+    if name in of_positive:
+        return float(of_positive[name](y, p, pos_label=positive, zero_division=0))
+    if name in ("accuracy", "subset_accuracy"):
+        return float(sk.accuracy_score(y, p))
+    if name in ("balanced_accuracy", "hamming_loss", "r2", "matthews_corrcoef"):
+        suffix = "_score" if name in ("balanced_accuracy", "r2") else ""
+        return float(getattr(sk, name + suffix)(y, p))
+    if name.endswith("error"):
+        return float(getattr(sk, name)(y, p))
+    kind, average = name.rsplit("_", 1)
+    return float(getattr(sk, f"{kind}_score")(y, p, average=average, zero_division=0))
+
+
+@pytest.mark.filterwarnings("ignore:y_pred contains classes:UserWarning")
+@pytest.mark.parametrize("task", list(METRICS))
+def test_every_metric_equals_scikit_learn_on_the_resampled_rows(task: str) -> None:
+    rng = np.random.default_rng(0)
+    n_rows = 40
+    if task == "regression":
+        y = 50 + rng.normal(size=n_rows)
+        p = y + rng.normal(size=n_rows)
+    elif task == "multilabel":
+        y = rng.integers(2, size=(n_rows, 5)) * (rng.random((n_rows, 1)) > 0.2)
+        p = np.where(rng.random(y.shape) < 0.3, 1 - y, y)
+        p[:4] = y[:4] = 0
+    else:
+        y = rng.choice(2 if task == "binary" else 6, size=n_rows)
+        p = np.where(rng.random(n_rows) < 0.5, rng.permutation(y), y)
+    classes = np.unique(y)
+    statistics = row_statistics(task, y, p, classes)
+    bootstrap = Bootstrap(n_rows, None, 30, seed=5)
+    sums = bootstrap.sums([statistics])[0]
+    counts = next(bootstrap.blocks())
+    for name, positive in itertools.product(METRICS[task], (0, 1) if task == "binary" else (0,)):
+        values = METRICS[task][name](sums, positive)
+        for value, count in zip(values, counts, strict=True):
+            rows = np.repeat(np.arange(n_rows), count)
+            expected = _sklearn(name, y[rows], p[rows], classes[positive])
+            assert value == pytest.approx(expected, abs=1e-9)
+
+
+def test_groups_are_resampled_whole() -> None:
+    groups = np.array(list("aabbbcdddd"))
+    counts = next(Bootstrap(10, groups, 200, seed=0).blocks())
+    for letter in "abcd":
+        of_group = counts[:, groups == letter]
+        assert (of_group == of_group[:, :1]).all()
+    assert (counts[:, [0, 2, 5, 6]].sum(axis=1) == 4).all()
+    assert len(set(counts.sum(axis=1).tolist())) > 1
+
+
+def test_drawing_in_blocks_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.concatenate(list(Bootstrap(30, None, 20, seed=2).blocks()))
+    monkeypatch.setattr("swarm.validation.scorer_metrics.CELLS_PER_BLOCK", 90)
+    pieces = list(Bootstrap(30, None, 20, seed=2).blocks())
+    assert len(pieces) == 7
+    assert (np.concatenate(pieces) == whole).all()
+
+
+def test_selection_that_helps_is_told_from_noise() -> None:
+    verdict = judge(KNN, planted(300, 0), planted(400, 1), CHOSEN, n_random=3, n_resamples=400)
+    gaps = verdict.differences[verdict.differences["metric"] == "accuracy"].set_index("contender")
+    for rival in ("all_features", "all_features_ensemble", "random_subsets"):
+        assert gaps.loc[rival, "low"] > 0.0
+        assert gaps.loc[rival, "favours"] == "ensemble"
+    assert verdict.verdict().endswith("which favours the ensemble.")
+
+
+def test_selection_from_pure_noise_is_worth_nothing() -> None:
+    train, test = planted(300, 0, effect=0.0), planted(400, 1, effect=0.0)
+    noise = judge(KNN, train, test, CHOSEN, n_random=3, n_resamples=400)
+    assert (noise.differences.query("metric == 'accuracy'")["favours"] == "neither").all()
+    assert "which is not distinguishable from none" in noise.verdict("accuracy")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "log_loss"])
+def test_a_model_that_ignores_the_features_is_beaten_by_signal_and_not_by_noise(
+    metric: str,
+) -> None:
+    guesses = {}
+    for effect in (1.2, 0.0):
+        train, test = planted(300, 0, effect=effect), planted(400, 1, effect=effect)
+        options: Any = {"metrics": [metric], "n_random": 1, "n_resamples": 100}
+        judged = judge(GaussianNB(), train, test, CHOSEN, **options)
+        dummy = DummyClassifier(strategy="prior").fit(*train)
+        scorer = get_scorer({"log_loss": "neg_log_loss"}.get(metric, metric))
+        assert judged.guessing is not None
+        assert judged.guessing.value == pytest.approx(abs(scorer(dummy, *test)))
+        guesses[effect] = (judged.guessing.beaten, [f.code for f in judgement_findings(judged)])
+        assert judged.as_dict()["guessing"]["value"] == judged.guessing.value
+    assert guesses[1.2][0]
+    assert "SWM209" not in guesses[1.2][1]
+    assert not guesses[0.0][0]
+    assert "SWM209" in guesses[0.0][1]
+
+
+def test_guessing_is_known_for_labels_and_numbers_and_never_claimed_without_an_interval() -> None:
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame(rng.normal(size=(120, 3)), columns=["x0", "x1", "x2"])
+    numbers = pd.Series(rng.normal(size=120))
+    labels = pd.DataFrame(rng.integers(0, 2, (120, 2)))
+    for model, target in ((KNeighborsRegressor(), numbers), (KNN, labels)):
+        train, test = (table[:60], target[:60]), (table[60:], target[60:])
+        options: Any = {"n_random": 1, "n_resamples": 200}
+        judged = judge(model, train, test, [["x0", "x1"]], **options)
+        assert judged.guessing is not None
+        assert not judged.guessing.beaten
+        one = judge(model, train, test, [["x0", "x1"]], test_groups=np.zeros(60), **options)
+        assert one.guessing is not None
+        assert one.guessing.beaten
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[Rows, Rows]:
+    return planted(120, 3, n_noise=8), planted(171, 4, n_noise=8)
+
+
+def test_every_figure_can_be_computed_from_the_predictions(small: Any) -> None:
+    train, test = small
+    judged = judge(KNN, train, test, CHOSEN, n_random=4, n_resamples=50, pos_label="sick")
+    assert judged.pos_label == "sick"
+    answers = judged.predictions
+    assert answers["y_true"].tolist() == test[1].tolist()
+    expected = SubsetEnsemble(KNN, CHOSEN).fit(*train).predict(test[0])
+    assert (answers["ensemble"] == expected).all()
+    alone = KNeighborsClassifier(5).fit(train[0][CHOSEN[0]], train[1]).predict(test[0][CHOSEN[0]])
+    assert (answers["best_subset"] == alone).all()
+    for row in judged.table.to_dict("records"):
+        columns = [c for c in answers if c.startswith(row["contender"])]
+        columns = columns if row["contender"] == "random_subsets" else [row["contender"]]
+        scores = [_sklearn(row["metric"], answers["y_true"], answers[c], "sick") for c in columns]
+        assert row["value"] == pytest.approx(np.mean(scores), abs=1e-12)
+        assert row["low"] <= row["value"] <= row["high"]
+    assert [c for c in answers if "random" in c] == [f"random_subsets_{i}" for i in (1, 2, 3, 4)]
+
+
+def test_differences_are_ensemble_minus_contender_and_paired(small: Any) -> None:
+    train, test = small
+    judged = judge(KNN, train, test, [CHOSEN[0]], n_random=1, n_resamples=50)
+    value = judged.table.set_index(["contender", "metric"])["value"]
+    for row in judged.differences.to_dict("records"):
+        expected = value["ensemble", row["metric"]] - value[row["contender"], row["metric"]]
+        assert row["difference"] == pytest.approx(expected, abs=1e-12)
+    # An ensemble of one is the best subset: paired, their difference has no width at all.
+    same = judged.differences.query("contender == 'best_subset'")
+    assert (same[["difference", "low", "high"]] == 0.0).all(axis=None)
+    assert (same["favours"] == "neither").all()
+
+
+def test_sizes_are_distinct_columns_and_members(small: Any) -> None:
+    judged = judge(KNN, *small, CHOSEN, n_random=2, n_resamples=10, metrics=["accuracy"])
+    sizes = judged.table.set_index("contender")[["n_features", "n_models"]]
+    assert sizes.index.tolist() == list(CONTENDERS)
+    assert sizes.loc["ensemble"].tolist() == [4, 3]
+    assert sizes.loc["best_subset"].tolist() == [3, 1]
+    assert sizes.loc["all_features"].tolist() == [12, 1]
+    assert sizes.loc["all_features_ensemble"].tolist() == [12, 3]
+    assert 3 <= sizes.loc["random_subsets", "n_features"] <= 9
+
+
+def test_the_same_seed_judges_the_same_for_any_number_of_workers(small: Any) -> None:
+    forest = RandomForestClassifier(5)
+    one = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7)
+    two = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7, n_jobs=2)
+    assert json.dumps(one.as_dict()) == json.dumps(two.as_dict())
+    pd.testing.assert_frame_equal(one.predictions, two.predictions)
+    other = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=8)
+    assert not other.predictions.equals(one.predictions)
+
+
+@pytest.mark.parametrize("serial_seconds", [0.0, 60.0])
+def test_progress_counts_the_models_of_every_contender(
+    small: Any, monkeypatch: pytest.MonkeyPatch, serial_seconds: float
+) -> None:
+    monkeypatch.setattr("swarm.validation.answers.SERIAL_SECONDS", serial_seconds)
+    counted: list[int] = []
+    judge(KNN, *small, CHOSEN, n_random=2, n_resamples=10, on_models=counted.append)
+    # The ensemble, two single models, all features with as many models, two random draws.
+    assert counted == [3, 1, 1, 3, 3, 3]
+
+
+def test_the_any_vote_raises_the_recall_of_both_sides(small: Any) -> None:
+    judged = judge(KNN, *small, CHOSEN, vote="any", pos_label="sick", n_random=2, n_resamples=30)
+    value = judged.table.set_index(["contender", "metric"])["value"]
+    assert value["all_features_ensemble", "recall"] > value["all_features", "recall"]
+    assert value["ensemble", "recall"] > value["best_subset", "recall"]
+    assert judged.vote == "any"
+
+
+def test_random_subsets_have_the_sizes_of_the_chosen_and_obey_the_space() -> None:
+    columns = [f"x{i}" for i in range(10)]
+    space = SearchSpace.build(
+        columns, groups={"pair": ["x4", "x5"]}, fixed=["x0"], forbidden=["x9"]
+    )
+    chosen = [["x0", "x1"], ["x0", "x4", "x5", "x7"]]
+    everyone = make_contenders(space, chosen, chosen[0], "hard", [], n_random=30, seed=0)
+    assert everyone[2].subsets == (columns[:9],)
+    drawn = [c for c in everyone if c.name == "random_subsets"]
+    for contender in drawn:
+        masks = [space.mask(subset) for subset in contender.subsets]
+        assert [int(mask.sum()) for mask in masks] == [2, 3]
+        assert space.obeys(np.array(masks)).all()
+    assert len({tuple(map(tuple, c.subsets)) for c in drawn}) > 10
+
+
+def test_optimism_is_test_cost_minus_cv_cost_of_the_best_subset(small: Any) -> None:
+    train, test = small
+
+    def cost_of(model: Any, X: pd.DataFrame, y: Any) -> float:
+        return 1.0 - float(sk.accuracy_score(y, model.predict(X)))
+
+    best = CHOSEN[1]
+    judged = judge(
+        KNN, train, test, CHOSEN, best=best, cost_of=cost_of, cv_cost=0.05, n_resamples=9
+    )
+    alone = KNeighborsClassifier(5).fit(train[0][best], train[1])
+    assert judged.costs["best_subset"] == cost_of(alone, test[0][best], test[1])
+    assert judged.optimism == judged.costs["best_subset"] - 0.05
+    accuracy = judged.table.query("metric == 'accuracy'").set_index("contender")["value"]
+    for name, cost in judged.costs.items():
+        assert cost == pytest.approx(1.0 - accuracy[name])
+    assert judge(KNN, train, test, CHOSEN, n_random=1, n_resamples=9).optimism is None
+
+
+def test_a_fitted_ensemble_is_judged_as_it_is(small: Any) -> None:
+    train, test = small
+    other = SubsetEnsemble(DecisionTreeClassifier(random_state=0), CHOSEN).fit(*train)
+    judged = judge(KNN, train, test, CHOSEN, fitted=other, n_random=1, n_resamples=9)
+    assert (judged.predictions["ensemble"] == other.predict(test[0])).all()
+    voting = SubsetEnsemble(KNN, CHOSEN, "any", pos_label="sick").fit(*train)
+    judged = judge(KNN, train, test, CHOSEN, fitted=voting, pos_label="sick", n_random=1)
+    assert judged.vote == "any"
+    with pytest.raises(InputError, match="has the vote 'any', not 'hard'"):
+        judge(KNN, train, test, CHOSEN, vote="hard", fitted=voting)
+    with pytest.raises(InputError, match="pass the subsets of the ensemble"):
+        judge(KNN, train, test, CHOSEN[:2], fitted=other, n_random=1, n_resamples=9)
+
+
+def test_groups_widen_what_copies_of_rows_pretend_to_know(small: Any) -> None:
+    train, (X, y) = small
+    copies = np.repeat(np.arange(40), 10)
+    test = X.iloc[copies].reset_index(drop=True), y.iloc[copies].reset_index(drop=True)
+    as_rows = judge(KNN, train, test, CHOSEN, metrics=["accuracy"], n_random=1)
+    as_groups = judge(
+        KNN, train, test, CHOSEN, metrics=["accuracy"], n_random=1, test_groups=copies
+    )
+    width = [(j.table["high"] - j.table["low"]).iloc[0] for j in (as_rows, as_groups)]
+    assert width[1] > 2 * width[0]
+    assert as_groups.n_groups == 40
+    assert "On 400 unseen rows of 40 groups the ensemble of 3 subsets" in as_groups.verdict()
+
+
+def test_one_group_has_no_interval_and_stays_valid_json(small: Any) -> None:
+    train, test = small
+    groups = np.zeros(len(test[0]))
+    judged = judge(KNN, train, test, CHOSEN, n_random=1, n_resamples=9, test_groups=groups)
+    assert judged.table[["low", "high"]].isna().all(axis=None)
+    text = json.dumps(judged.as_dict(), allow_nan=False)
+    assert "which has no interval" in json.loads(text)["verdict"]
+
+
+def test_numbers_and_labels_and_many_classes_are_judged_too(small: Any) -> None:
+    (X, _), (Z, _) = small
+    subsets = [["x0", "x1"], ["x2"]]
+    linear = LinearRegression()
+    judged = judge(linear, (X, X["x0"] * 3), (Z, Z["x0"] * 3), subsets, n_random=2, n_resamples=20)
+    value = judged.table.set_index(["contender", "metric"])["value"]
+    assert value["best_subset", "r2"] == pytest.approx(1.0)
+    assert value["random_subsets", "r2"] < 1.0
+    assert judged.vote == "mean"
+
+    def labels(T: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame({"p": T["x0"] > 0, "q": T["x1"] > 0}).astype(int)
+
+    judged = judge(KNN, (X, labels(X)), (Z, labels(Z)), [["x0", "x1"]], n_random=1, n_resamples=20)
+    assert judged.metrics == ["f1_samples", "subset_accuracy", "hamming_loss"]
+    columns = [f"{name}.{label}" for name in ("y_true", "ensemble") for label in "pq"]
+    assert list(judged.predictions)[:4] == columns
+    gaps = judged.differences.query("metric == 'hamming_loss'")
+    lower = gaps["high"] < 0
+    assert lower.any()
+    assert (gaps[lower]["favours"] == "ensemble").all()
+
+    def thirds(T: pd.DataFrame) -> pd.Series:
+        return pd.Series(np.digitize(T["x0"], [0.0, 1.0]))
+
+    judged = judge(KNN, (X, thirds(X)), (Z, thirds(Z)), subsets, n_random=1, n_resamples=20)
+    assert judged.metrics == ["f1_macro", "accuracy", "balanced_accuracy"]
+
+
+def test_what_cannot_be_judged_is_refused_before_any_training(small: Any) -> None:
+    (X, y), test = small
+    train = (X, y)
+
+    class Untrained(KNeighborsClassifier):
+        def fit(self, X: Any, y: Any) -> Any:
+            raise AssertionError("trained")
+
+    model = Untrained()
+    with pytest.raises(InputError, match="'f1_makro' for a binary target; did you mean 'f1_macro'"):
+        judge(model, train, test, CHOSEN, metrics=["f1_makro"])
+    with pytest.raises(InputError, match="metrics must not be empty"):
+        judge(model, train, test, CHOSEN, metrics=[])
+    with pytest.raises(InputError, match="no subset to evaluate"):
+        judge(model, train, test, [])
+    with pytest.raises(SpaceError, match="unknown feature 'x99'"):
+        judge(model, train, test, [["x99"]])
+    with pytest.raises(DataError, match="test table has no column 'x0'"):
+        judge(model, train, (test[0].drop(columns="x0"), test[1]), CHOSEN)
+    with pytest.raises(InputError, match="pos_label 'ill' is not a class"):
+        judge(model, train, test, CHOSEN, pos_label="ill")
+    with pytest.raises(DataError, match="no test row"):
+        judge(model, train, (X.iloc[:0], y.iloc[:0]), CHOSEN)
+    with pytest.raises(InputError, match="n_random must be at least 1, got 0"):
+        judge(model, train, test, CHOSEN, n_random=0)
+    with pytest.raises(InputError, match=r"level must be within \(0, 1\), got 95"):
+        judge(model, train, test, CHOSEN, level=95)
+    labels = pd.DataFrame({"a": [0, 2] * 60, "b": [0, 1] * 60})
+    with pytest.raises(DataError, match="must be 0 or 1; encode them"):
+        judge(model, (X, labels), (X, labels), CHOSEN)
