@@ -4,23 +4,43 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+import pytest
+
+from tests.command import ROOT, imported_by
+from tests.small_run import Bench
+
+# Each of these packages costs more processor time than the command may take.
+HEAVY = {"sklearn", "pandas", "scipy", "numba", "sqlalchemy", "mlflow", "prefect", "lightgbm"}
+WORKFLOW = {"mlflow", "prefect"}
+WRITERS = {"prefect", "sklearn", "lightgbm", "swarm.problem.problem"}
+UNNEEDED = {
+    "--help": {*HEAVY, "numpy"},
+    "select --help": HEAVY,
+    "config show default": HEAVY,
+    "config check default": HEAVY,
+    "features RUN_ID --tracking-uri STORE": HEAVY,
+    "runs --experiment EXPERIMENT --tracking-uri STORE": WRITERS,
+    "check small.yaml": WORKFLOW,
+    "init table.csv --target y": WORKFLOW,
+}
 
 
-def printed(code: str) -> list[str]:
-    """What a fresh interpreter prints, in words."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+@pytest.mark.parametrize("command", UNNEEDED)
+def test_a_command_imports_no_more_than_it_needs(command: str, bench: Bench) -> None:
+    bench.file()
+    run_id = bench.tracking.start_run("a run", {"kind": "select"})
+    bench.tracking.client.log_dict(run_id, {"features": ["x1"]}, "features.json")
+    names = {"RUN_ID": run_id, "STORE": bench.uri, "EXPERIMENT": bench.experiment}
+    words = [names.get(word, word) for word in command.split()]
+    imported = imported_by(*words, folder=bench.folder)
+    assert "swarm" in imported
+    assert not imported & UNNEEDED[command]
 
 
 def test_the_library_is_whole_and_loads_neither_prefect_nor_mlflow_nor_the_layers_above() -> None:
     """Public names stay those of objects where a module of the same name was imported before."""
-    words = printed(
+    code = (
         "import pkgutil, sys, swarm\n"
         "heavy = {'prefect', 'mlflow', 'matplotlib', 'ucimlrepo'}\n"
         "print('first', *sorted(heavy & set(sys.modules)))\n"
@@ -31,12 +51,7 @@ def test_the_library_is_whole_and_loads_neither_prefect_nor_mlflow_nor_the_layer
         "kinds = {name: type(getattr(swarm, name)).__name__ for name in swarm.__all__}\n"
         "print('modules', *[name for name, kind in kinds.items() if kind == 'module'])"
     )
-    assert words == ["first", "all", "modules"]
-
-
-def test_help_and_a_bare_import_load_no_numerical_library() -> None:
-    words = printed(
-        "import sys, swarm, flows.cli\n"
-        "print(*sorted({'numpy', 'sklearn', 'pandas', 'prefect', 'mlflow'} & set(sys.modules)))"
-    )
-    assert words == []
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["first", "all", "modules"]
