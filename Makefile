@@ -33,7 +33,7 @@ test-slow: $(VENV)/installed  ## Slow tests, faults in their short form, the bro
 		--ignore=tests/test_clusters.py
 
 # Ray and what comes with it are too large for everybody's environment.
-CLUSTER_TESTS := $(addprefix tests/test_,clusters.py workers.py compare_flow.py deploy_clusters.py)
+CLUSTER_TESTS := $(addprefix tests/test_,clusters.py workers.py compare_flow.py deploy.py)
 
 test-clusters: $(VENV)/installed  ## Searches and comparisons on Dask and Ray clusters
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/clusters

@@ -331,7 +331,17 @@ def test_other_seeds_and_strategies_use_what_was_paid_for(url: str) -> None:
     assert shared["hits"].sum() > alone["hits"].sum()
 
 
-def foreign_sqlite(path: Path) -> None:
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """An archive with something in it."""
+    file = tmp_path_factory.mktemp("full") / "archive.db"
+    archive = Archive(f"sqlite:///{file}")
+    open_part(archive).add(some_rows(np.random.default_rng(0)))
+    archive.close()
+    return file.read_bytes()
+
+
+def of_another_program(path: Path, _: bytes) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("create table experiments (id integer)")
         connection.execute("create table runs (id integer)")
@@ -341,22 +351,34 @@ def foreign_sqlite(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (foreign_sqlite, "not an archive .it has the table 'experiments'.; name another archive"),
-        (lambda path: path.write_text("a,b\n1,2\n" * 50), "not a database"),
+        (of_another_program, "not an archive .it has the table 'experiments'.; name another archi"),
+        (lambda path, full: path.write_text("a,b\n1,2\n" * 500), "not a database"),
+        (lambda path, full: path.write_bytes(full[: len(full) // 2]), "malformed"),
+        (lambda path, full: path.write_bytes(full[:-4096]), "malformed"),
+        (lambda path, full: path.write_bytes(full[:1000]), "malformed|not a database"),
+        (lambda path, full: path.write_bytes(b"x" * 50 + full[50:]), "not a database"),
     ],
+    ids=["of MLflow", "text", "half is gone", "the end is gone", "below a page", "other header"],
 )
-def test_a_file_that_is_no_archive_is_refused_by_name_and_left_untouched(
-    tmp_path: Path, spoil: Any, words: str
+def test_a_file_that_is_no_archive_or_damaged_is_refused_by_name_and_left_untouched(
+    tmp_path: Path, full: bytes, spoil: Any, words: str
 ) -> None:
     path = tmp_path / "mlflow.db"
-    spoil(path)
+    spoil(path, full)
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=words) as caught:
-        Archive(f"sqlite:///{path}")
-    assert "mlflow.db" in str(caught.value)
+    with pytest.raises(StoreError, match=rf"mlflow\.db.*({words})") as caught:
+        open_part(Archive(f"sqlite:///{path}"))
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["mlflow.db"]
+
+
+def test_damage_inside_an_archive_is_found_by_its_check(tmp_path: Path, full: bytes) -> None:
+    file = tmp_path / "archive.db"
+    pages = [full[start : start + 4096] for start in range(0, len(full), 4096)]
+    file.write_bytes(b"".join([pages[0], *(b"\xff" * 4096 for _ in pages[1:])]))
+    with pytest.raises(StoreError, match=r"archive\.db.*(damaged|malformed)"):
+        Archive(f"sqlite:///{file}").check()
 
 
 def test_an_archive_of_another_version_is_refused_by_its_format(url: str) -> None:

@@ -1,17 +1,21 @@
-"""What deploy/ starts is what is installed, listens here alone, and is what the page describes."""
+"""What deploy/ starts is installed, listens here alone, and is what the page describes."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 from sqlalchemy import make_url
 
+from conf.check import check
 from conf.load import from_environment, load
 from conf.schema import SelectConfig
 
@@ -22,6 +26,7 @@ COMPOSE = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
 LOCK = dict(
     re.findall(r"^([\w.-]+)(?:\[.*?\])?==(\S+)", (ROOT / "requirements.lock").read_text(), re.M)
 )
+(VERSION,) = re.findall(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M)
 
 STACK = yaml.safe_load(COMPOSE)
 SERVICES: dict[str, dict[str, Any]] = STACK["services"]
@@ -30,6 +35,12 @@ OURS = {name: service for name, service in SERVICES.items() if "build" in servic
 KEYS = {"image", "restart", "healthcheck", "build", "command", "environment"}
 KEYS |= {"ports", "volumes", "depends_on", "stop_grace_period"}
 HEALTH = {"test", "interval", "timeout", "retries", "start_period"}
+
+SLURM = DEPLOY / "slurm"
+CLUSTER, JOB = yaml.safe_load_all((DEPLOY / "kubernetes" / "search.yaml").read_text())
+WORKER = CLUSTER["spec"]["worker"]["spec"]["containers"][0]
+SCHEDULER = CLUSTER["spec"]["scheduler"]["spec"]["containers"][0]
+SELECT = JOB["spec"]["template"]["spec"]["containers"][0]
 
 
 def settings() -> dict[str, str]:
@@ -85,15 +96,21 @@ def test_every_setting_is_in_the_example_with_its_default_and_no_password_is_wri
     assert ".env" in (ROOT / ".gitignore").read_text().split()
 
 
+def knows(command: list[str], options: list[str]) -> None:
+    """Assert that a command is installed here and has these options."""
+    program, *words = command
+    asked = [Path(sys.executable).parent / program, *words, "--help"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    missing = [each for each in options if not re.search(rf"(?<![\w-]){each}(?![\w-])", told)]
+    assert not missing, told
+
+
 @pytest.mark.parametrize("name", sorted(OURS))
 @pytest.mark.slow
 def test_every_command_is_there_and_knows_its_options(name: str) -> None:
     program, *rest = OURS[name]["command"]
     words = [word for word in rest if not word.startswith(("-", "/"))]
-    installed = Path(sys.executable).parent / program
-    told = subprocess.run([installed, *words, "--help"], capture_output=True, text=True, check=True)
-    for option in (word.split("=")[0] for word in rest if word.startswith("-")):
-        assert re.search(rf"(?<![\w-]){option}(?![\w-])", told.stdout), option
+    knows([program, *words], [word.split("=")[0] for word in rest if word.startswith("-")])
 
 
 def test_health_is_asked_where_a_service_listens() -> None:
@@ -147,9 +164,8 @@ def test_the_image_is_made_of_the_lock_and_of_files_that_are_there() -> None:
     assert packages
     assert set(re.findall(r'"([\w.]+)"', packages[1])) <= set(copied)
     assert "USER swarm" in text
-    version = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M)
-    assert version
-    assert {service["image"] for service in OURS.values()} == {f"swarmselect:{version[1]}"}
+    started = [*OURS.values(), WORKER, SCHEDULER, SELECT]
+    assert {each["image"] for each in started} == {f"swarmselect:{VERSION}"}
 
 
 def test_the_page_names_what_is_pinned() -> None:
@@ -162,3 +178,87 @@ def test_the_page_names_what_is_pinned() -> None:
         assert f"{name} {version}" in PAGE
     for word in re.findall(r"docker compose (?:exec|run|logs|stop|start)\b(.*)", PAGE):
         assert set(word.split()) & set(SERVICES), word
+
+
+# ---------------------------------------------------------------- clusters
+
+COMPARISON = """
+name: c
+datasets: {w: {data: {source: bundled, name: wine}}}
+strategies: {random: {}}
+model: {estimator: sklearn.naive_bayes.GaussianNB}
+"""
+
+
+@pytest.fixture(scope="module")
+def search() -> ModuleType:
+    pytest.importorskip("dask_jobqueue")
+    spec = spec_from_file_location("search", SLURM / "search.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def options_of(words: list[Any]) -> list[str]:
+    return sorted({str(word) for word in words if str(word).startswith("--")})
+
+
+def accepted(words: list[str], file: Path) -> Any:
+    """Return the configuration that the --set options of a command make of a file."""
+    sets = [value for flag, value in itertools.pairwise(words) if flag == "--set"]
+    assert sets
+    config = load(file, sets)
+    check(config)
+    return config
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("container", [WORKER, SCHEDULER, SELECT], ids=lambda each: each["name"])
+def test_every_pod_of_a_cluster_runs_a_command_that_is_installed(container: dict[str, Any]) -> None:
+    program, command, *rest = container["args"]
+    knows([program, command], options_of(rest))
+
+
+def test_the_search_of_the_pod_is_on_the_scheduler_of_the_cluster() -> None:
+    # The operator names the service of a scheduler after its cluster.
+    service = CLUSTER["spec"]["scheduler"]["service"]
+    assert service["selector"]["dask.org/cluster-name"] == CLUSTER["metadata"]["name"]
+    address = f"tcp://{CLUSTER['metadata']['name']}-scheduler:{service['ports'][0]['port']}"
+    words = SELECT["args"]
+    config = accepted(words, DEPLOY / "configs" / Path(words[2]).name)
+    assert (config.evaluation.backend, config.evaluation.address) == ("dask", address)
+    assert Path(words[2]).parent == Path(SELECT["volumeMounts"][0]["mountPath"])
+    listening = {port["name"] for port in SCHEDULER["ports"]}
+    assert {port["targetPort"] for port in service["ports"]} == listening
+
+
+@pytest.mark.slow
+def test_a_slurm_cluster_starts_workers_of_one_thread(search: ModuleType) -> None:
+    import dask
+    from dask_jobqueue import SLURMCluster
+
+    known = set(dask.config.get("jobqueue.slurm"))
+    asked = yaml.safe_load((SLURM / "jobqueue.yaml").read_text())["jobqueue"]["slurm"]
+    assert set(asked) <= known
+    with dask.config.set(search.options()), SLURMCluster() as cluster:
+        script = cluster.job_script()
+    assert "#SBATCH --cpus-per-task=16" in script
+    words = script.strip().splitlines()[-1].split()
+    assert words[words.index("--nthreads") + 1] == "1"
+    assert words[words.index("--nworkers") + 1] == str(asked["processes"])
+    knows(words[: words.index("-m") + 2], options_of(words))
+
+
+def test_a_command_runs_on_the_scheduler_of_a_slurm_cluster(
+    search: ModuleType, tmp_path: Path
+) -> None:
+    pytest.importorskip("prefect_dask")
+    words = search.command_line("compare", "c.yaml", "tcp://host:1", 32)
+    (tmp_path / "c.yaml").write_text(COMPARISON)
+    runner = accepted(words, tmp_path / "c.yaml").runner
+    assert (runner.kind, runner.address, runner.workers) == ("dask", "tcp://host:1", 32)
+    words = search.command_line("select", "s.yaml", "tcp://host:1", 32)
+    config = accepted(words, DEPLOY / "configs" / "breast_cancer.yaml")
+    assert (config.evaluation.backend, config.evaluation.address) == ("dask", "tcp://host:1")

@@ -1,4 +1,4 @@
-"""Servers that go away or are slow, and archives that are damaged or not ours."""
+"""Servers that go away or are slow."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import StoreError
-from swarm.storage.archive import Archive
 from tasks.tracking.names import metric_key
 from tests.flaky_proxy import FlakyProxy
 from tests.servers import free_port, happens
 from tests.small_run import BAYES, Bench
-from tests.test_workers import evaluate, problem_of
 from tests.warm_swarm import Command, WarmSwarm
 
 pytestmark = pytest.mark.faults
@@ -42,47 +38,6 @@ def slow(self, *args, **options):
     return fit(self, *args, **options)
 GaussianNB.fit = slow
 """
-
-
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """An archive with something in it."""
-    file = tmp_path_factory.mktemp("full") / "archive.db"
-    archive = Archive(f"sqlite:///{file}")
-    evaluate(problem_of(GaussianNB()), archive, exact=False)
-    archive.close()
-    return file.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (lambda data: data[: len(data) // 2], "malformed"),
-        (lambda data: data[:-4096], "malformed"),
-        (lambda data: data[:1000], "malformed|not a database"),
-        (lambda data: b"x" * 50 + data[50:], "not a database"),
-        (lambda data: b"name,price\napple,3\n" * 300, "not a database"),
-    ],
-    ids=["half is gone", "the end is gone", "less than a page", "other header", "a table of text"],
-)
-def test_a_damaged_or_foreign_archive_is_named_and_left_as_it_is(
-    tmp_path: Path, full: bytes, damage: Any, words: str
-) -> None:
-    file = tmp_path / "archive.db"
-    file.write_bytes(damage(full))
-    before = file.read_bytes()
-    with pytest.raises(StoreError, match=rf"archive\.db.*({words})") as told:
-        Archive(f"sqlite:///{file}").open_problem(problem_of(GaussianNB()))
-    assert "\n" not in str(told.value)
-    assert file.read_bytes() == before
-
-
-def test_damage_inside_an_archive_is_found_by_its_check(tmp_path: Path, full: bytes) -> None:
-    file = tmp_path / "archive.db"
-    pages = [full[start : start + 4096] for start in range(0, len(full), 4096)]
-    file.write_bytes(b"".join([pages[0], *(b"\xff" * 4096 for _ in pages[1:])]))
-    with pytest.raises(StoreError, match=r"archive\.db.*(damaged|malformed)"):
-        Archive(f"sqlite:///{file}").check()
 
 
 @pytest.fixture(scope="module")
