@@ -216,6 +216,7 @@ def test_every_command_that_searches_tries_the_model_before_there_is_a_run(
     path = bench.file(model=model)
     for command in ("plan", "nested", "stability"):
         assert "MultinomialNB cannot be fitted" in direct(command, path).sentence
+    assert "MultinomialNB cannot be fitted" in direct("check", path).out
     mapping = bench.mapping(model=model, budget={"distinct": 4})
     data = {"small": {"data": mapping.pop("data")}}
     for key in ("strategy", "ensemble", "test", "split"):

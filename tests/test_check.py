@@ -15,7 +15,7 @@ from flows.checking import all_findings
 from flows.configured import fetched, prepare_as_configured
 from swarm import SubsetSelector
 from swarm.findings import Finding
-from tests.command import Swarm, imported_by
+from tests.command import Swarm
 from tests.nasty import write_nasty
 from tests.small_run import BAYES, OTHERS, TAKEN, Bench, table
 
@@ -87,13 +87,6 @@ def test_columns_that_the_model_refuses_do_not_hide_what_is_odd_elsewhere(bench:
         f"'{name}' has" in text for name, text in zip(["x1", "x2", "x3"], found[1:], strict=True)
     )
     assert "SWM112" in {each.code for each in told}
-
-
-def test_a_model_that_cannot_be_fitted_is_found_before_a_run(bench: Bench) -> None:
-    params = {"n_estimators": 5, "num_leaves": 1}
-    model = {"estimator": "lightgbm.LGBMClassifier", "params": params}
-    (text,) = errors(all_findings(bench.file(model=model))[1])
-    assert "cannot be fitted" in text
 
 
 def test_rows_in_order_of_time_and_dropped_groups_are_noticed(bench: Bench) -> None:
@@ -183,11 +176,6 @@ def test_a_metric_that_is_undefined_on_the_test_rows_is_refused(bench: Bench, sw
     assert [each for each in errors(other) if each.startswith("test.metrics: the metric")]
 
 
-def test_how_a_csv_is_written_is_no_option_of_other_sources() -> None:
-    (text,) = errors(all_findings("default", ["data.csv.decimal=','"])[1])
-    assert text == "data.csv is for source file, got source 'bundled'; remove it"
-
-
 def test_every_data_set_of_a_comparison_is_checked(bench: Bench) -> None:
     small = bench.mapping()
     bad = {**small["data"], "drop": ["x0", "x1"]}
@@ -218,8 +206,3 @@ def test_the_command_has_a_status_a_line_each_and_json(bench: Bench, swarm: Swar
     assert nothing.status == 1
     assert "neither a file nor a shipped configuration" in nothing.out
     assert not bench.made_anything()
-
-
-def test_neither_prefect_nor_mlflow_is_imported(bench: Bench) -> None:
-    for arguments in (["check", bench.file()], ["init", "table.csv", "--target", "y"]):
-        assert not imported_by(*arguments, folder=bench.folder) & {"prefect", "mlflow"}

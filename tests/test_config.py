@@ -15,8 +15,8 @@ from sklearn.base import is_classifier
 
 from conf.check import LIGHTGBM_MODELS, LIGHTGBM_PARAMETERS, SCORERS, check
 from conf.estimator import build_estimator
+from conf.later_keys import earlier_values, later_values, without_later_keys
 from conf.load import (
-    SelectConfig,
     as_yaml,
     flatten,
     from_yaml,
@@ -25,6 +25,7 @@ from conf.load import (
     shipped,
 )
 from conf.problem_sections import ModelSection
+from conf.schema import CompareConfig, SelectConfig
 from conf.text import render
 from swarm.errors import ConfigError
 from swarm.problem.scoring import scorer_names
@@ -135,6 +136,8 @@ REFUSED = {
     " 'fil' in conf/x.yaml; did you mean 'file'?",
     "name: a\ndata: {source: uci}": "data.source 'uci' needs a data set; set data.id or data.name",
     "name: a\ndata: {source: bundled}": "data.source 'bundled' needs data.name; set it",
+    "name: a\ndata: {source: bundled, name: wine, csv: {decimal: ','}}": "data.csv is for source"
+    " file, got source 'bundled'; remove it",
     "name: a\ndata: {source: sql, url: u}": "data.source 'sql' needs data.query and data.target;"
     " set them",
     "name: a\ndata: {source: file, path: t.csv, target: 3}": "data.target must be text or a list,"
@@ -147,6 +150,10 @@ REFUSED = {
     "name: a\ndata: {source: file, path: t.csv, target: y, drop: [y]}": "column 'y' is both"
     " data.target and in data.drop; remove it from data.drop",
 }
+_CRON = (
+    "schedule.cron must be five fields (minute, hour, day of month, month, day of week) such as"
+    " '0 4 * * 1' for Mondays at 4"
+)
 REFUSED_KEYS = {
     "data: {source: uci}": "key 'data' occurs twice in conf/x.yaml, line 3; keep one of them",
     "budgt: 3": "unknown key 'budgt' in conf/x.yaml; did you mean 'budget'?",
@@ -235,6 +242,16 @@ REFUSED_KEYS = {
     "proxy: {params: {n_trees: 2}}\nmodel: {estimator: sklearn.naive_bayes.GaussianNB}": "unknown"
     " parameter 'proxy.params.n_trees' of sklearn.naive_bayes.GaussianNB; known are priors,"
     " var_smoothing (proxy.params={} removes those of another model)",
+    "schedule: {cron: '61 4 * * 1'}": f"{_CRON}, got '61 4 * * 1'",
+    "schedule: {cron: '0 0 4 * * 1'}": f"{_CRON}, got '0 0 4 * * 1'",
+    "schedule: {cron: '0 4 * * 1', timezone: Europe/Berlinn}": "schedule.timezone must be a name of"
+    " the time zone database, such as Europe/Berlin, got 'Europe/Berlinn'; did you mean"
+    " 'Europe/Berlin'?",
+    "schedule: {timezone: UTC}": "key 'schedule.cron' is missing from conf/x.yaml; add it (Cron"
+    " expression: minute, hour, day of month, month and day of week; '0 4 * * 1' is every Monday at"
+    " 4)",
+    "evaluation: {device: cuda, exact: false}": "evaluation.device 'cuda' computes without models,"
+    " which evaluation.exact turns off; remove one of them",
     "evaluation: {backend: luky}": "evaluation.backend must be 'loky', 'threading', 'sequential',"
     " 'dask' or 'ray', got 'luky' in conf/x.yaml; did you mean 'loky'?",
 }
@@ -399,10 +416,11 @@ def test_any_configuration_written_as_yaml_is_read_back_the_same(
             "budget": {"seconds": seconds},
         }
     )
-    again = from_yaml(as_yaml(config), env={})
+    text = as_yaml(config)
+    again = from_yaml(text, env={})
     assert again == config
     # As text, so that 1 differs from true.
-    assert as_yaml(again) == as_yaml(config)
+    assert as_yaml(again) == text
 
 
 @settings(max_examples=50, deadline=None)
@@ -492,3 +510,47 @@ def test_the_comment_in_musk_points_it_to_a_local_copy() -> None:
         config = load(name, local, env={})
         check(config)
         assert (config.data.source, config.data.group) == ("file", "group")
+
+
+# ---------------------------------------------------------------- keys that came later
+
+
+_DATA = {"source": "bundled", "name": "wine"}
+
+
+def test_every_later_key_exists_and_has_its_value_by_default():
+    select = flatten(SelectConfig.model_validate({"name": "a", "data": _DATA}))
+    compare = CompareConfig.model_validate(
+        {"name": "a", "datasets": {"a": {"data": _DATA}}, "strategies": {"random": {}}}
+    )
+    defaults = {**flatten(compare), **select}
+    # A table that is not wide is searched alike with the default and with what it replaced.
+    before = {key: value for key, value in later_values().items() if key != "prefilter"}
+    assert {key: defaults[key] for key in before} == before
+    assert defaults["prefilter.when"] == "auto"
+    assert later_values()["prefilter"] is None
+
+
+def test_a_later_key_is_left_out_only_at_its_value():
+    config = SelectConfig.model_validate(
+        {"name": "a", "data": {**_DATA, "dates": {"signed": None}}, "folds": {"repeats": 2}}
+    )
+    dumped = config.model_dump(mode="json")
+    left = without_later_keys(dumped)
+    assert left["data"]["dates"] == {"signed": None}
+    assert left["folds"]["repeats"] == 2
+    assert "csv" not in left["data"]
+    assert "rotate" not in left["folds"]
+    assert "prefilter" not in left
+    assert "prefilter" not in without_later_keys({**dumped, "prefilter": None})
+    assert "prefilter" in without_later_keys({**dumped, "prefilter": {"when": "auto", "least": 5}})
+    # What was given is not changed.
+    assert dumped["folds"]["rotate"] == 0
+
+
+def test_a_stored_configuration_without_a_later_default_means_what_it_meant():
+    stored = {"name": "a", "data": _DATA}
+    assert earlier_values(stored) == ["prefilter=null"]
+    assert earlier_values({**stored, "prefilter": None}) == []
+    assert from_yaml(render(stored), "it", earlier_values(stored), {}).prefilter is None
+    assert from_yaml(render(stored), "it", (), {}).prefilter.when == "auto"

@@ -39,31 +39,7 @@ def client() -> Any:
     return get_client(sync_client=True)
 
 
-# ---------------------------------------------------------------- the schedule of a configuration
-
-
-@pytest.mark.parametrize(
-    ("section", "sentence"),
-    [
-        (
-            {"cron": "61 4 * * 1"},
-            "schedule.cron must be five fields (minute, hour, day of month, month, day of week)"
-            " such as '0 4 * * 1' for Mondays at 4, got '61 4 * * 1'",
-        ),
-        ({"cron": "0 0 4 * * 1"}, "got '0 0 4 * * 1'"),
-        (
-            {"cron": "0 4 * * 1", "timezone": "Europe/Berlinn"},
-            "got 'Europe/Berlinn'; did you mean 'Europe/Berlin'?",
-        ),
-        ({"timezone": "UTC"}, "key 'schedule.cron' is missing"),
-    ],
-    ids=["minute", "seconds", "zone", "nothing"],
-)
-def test_a_schedule_is_checked_before_anything_is_run(section, sentence):
-    with pytest.raises(ConfigError) as told:
-        load("default", [f"schedule={json.dumps(section)}"], env={})
-    assert sentence in str(told.value)
-    assert len(str(told.value).splitlines()) == 1
+# ---------------------------------------------------------------- what is refused
 
 
 @pytest.mark.parametrize(
