@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import random
 import signal
-import time
 from collections import Counter
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,6 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
 from flows.planning import plan_search
-from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import EvaluationError, StoreError
 from swarm.problem.problem import Problem
@@ -43,11 +39,9 @@ from swarm.testing.planted import (
     snapshot,
 )
 from swarm.testing.simulated import SimulatedBatches, SimulatedStream, heavy_tailed
-from tasks.tracking.names import metric_key
 from tests.fakes import calm, failing
 from tests.moody import Moody
-from tests.small_run import NO_REPORT, Bench
-from tests.warm_swarm import WarmSwarm
+from tests.small_run import Bench
 
 ABLE = sorted(name for name in registry() if make(name).takes_late_answers)
 SPACE = plain_space(20)
@@ -336,26 +330,22 @@ def test_a_selector_with_one_worker_finds_what_it_finds_without() -> None:
     assert one.result_.work["fits"].equals(other.result_.work["fits"])
 
 
-@pytest.mark.parametrize("costs", [{}, {"costs": {"x0": 3.0}, "cost_weight": 0.01}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"costs": {"x0": 3.0}, "cost_weight": 0.01}, {"prefilter": {"least": 4}}],
+    ids=["as it is", "with prices", "behind a prefilter"],
+)
 def test_a_selector_with_workers_repeats_itself_from_its_archive(
-    costs: dict[str, Any], tmp_path: Path
+    options: dict[str, Any], tmp_path: Path
 ) -> None:
-    once = selector(tmp_path / "a.db", asynchronous=True, n_jobs=2, **costs).fit(*table())
-    again = selector(tmp_path / "a.db", asynchronous=True, **costs).fit(*table())
+    once = selector(tmp_path / "a.db", asynchronous=True, n_jobs=2, **options).fit(*table())
+    again = selector(tmp_path / "a.db", asynchronous=True, **options).fit(*table())
     assert again.history_.equals(once.history_)
     assert again.results_.equals(once.results_)
     assert again.result_.work["fits"].sum() == 0
     assert once.result_.work["fits"].sum() > 0
     assert once.result_.state.counts.evaluations == 6 * 8
-
-
-def test_the_columns_that_a_prefilter_keeps_are_searched_and_replayed(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"asynchronous": True, "prefilter": {"least": 4}}
-    once = selector(tmp_path / "a.db", n_jobs=2, **given).fit(*table())
-    again = selector(tmp_path / "a.db", **given).fit(*table())
-    assert once.prefilter_ is not None
-    assert again.history_.equals(once.history_)
-    assert again.result_.work["fits"].sum() == 0
+    assert (once.prefilter_ is not None) == ("prefilter" in options)
 
 
 @pytest.mark.slow
@@ -430,77 +420,3 @@ def test_a_plan_says_that_it_estimates_epochs_that_wait(bench: Bench) -> None:
     assert any("asynchronous ones do not" in note for note in plan_search(config).notes)
     waiting = plan_search(bench.config())
     assert not any("asynchronous" in note for note in waiting.notes)
-
-
-# ---------------------------------------------------------------- runs
-
-
-@pytest.mark.slow
-def test_a_run_logs_every_epoch_and_another_one_replays_it(
-    bench: Bench, plain: None, prefect_server: str
-) -> None:
-    once = select(bench.config(evaluation={"asynchronous": True, "n_jobs": 2}))
-    again = select(bench.config(evaluation={"asynchronous": True, "n_jobs": 1}))
-    assert bench.steps(once.run_id) == [1, 2, 3, 4]
-    assert bench.answer(again.run_id) == bench.answer(once.run_id)
-
-
-@pytest.fixture(scope="module")
-def warm(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmSwarm]:
-    env = {"PREFECT_API_URL": prefect_server}
-    with WarmSwarm(tmp_path_factory.mktemp("said"), env, NO_REPORT) as started:
-        yield started
-
-
-def costs(bench: Bench, run_id: str) -> dict[int, float]:
-    """The mean cost of the pbests in every epoch that MLflow has."""
-    points = bench.tracking.client.get_metric_history(run_id, metric_key("pbest_cost_mean"))
-    return {point.step: point.value for point in points}
-
-
-@pytest.mark.slow
-@pytest.mark.faults
-@pytest.mark.timeout(600)
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and process groups")
-def test_a_run_killed_at_random_moments_goes_on_from_the_recorded_order(
-    warm: WarmSwarm, bench: Bench
-) -> None:
-    rng, epochs = random.Random(3), 12
-    model = {
-        "estimator": "lightgbm.LGBMClassifier",
-        "params": {"n_estimators": 150, "num_leaves": 4, "min_child_samples": 5},
-    }
-    path = bench.file(
-        model=model,
-        budget={"epochs": epochs},
-        evaluation={"asynchronous": True, "n_jobs": 2},
-    )
-    command = warm.start("select", path, "-v")
-    logged: list[dict[int, float]] = []
-    seen = 0
-    for number in range(4):
-        command.wait_for(f"epoch {seen + 2}/")
-        time.sleep(rng.uniform(0, 0.3))
-        command.signal(signal.SIGKILL)
-        assert command.wait() == -signal.SIGKILL, command.said()
-        (found,) = bench.runs()
-        logged.append(costs(bench, found.info.run_id))
-        seen = max(logged[-1], default=seen)
-        last = number == 3
-        options = ("--tracking-uri", bench.uri, *(() if last else ("-v",)))
-        command = warm.start("resume", found.info.run_id, *options)
-    assert command.wait() == 0, command.said()
-    assert "Traceback" not in command.said()
-    (found,) = bench.runs()
-    assert bench.steps(found.info.run_id) == list(range(1, epochs + 1))
-    # No epoch that was logged before a kill has changed.
-    assert 0 < len(logged[-1]) < epochs
-    final = costs(bench, found.info.run_id)
-    assert all(earlier.items() <= final.items() for earlier in logged)
-    answer = bench.answer(found.info.run_id)
-    # The same search on one worker, from the archive alone.
-    replay = bench.file(model=model, budget={"epochs": epochs}, evaluation={"asynchronous": True})
-    command = warm.start("select", replay)
-    assert command.wait() == 0, command.said()
-    others = [each.info.run_id for each in bench.runs() if each.info.run_id != found.info.run_id]
-    assert [bench.answer(run_id) for run_id in others] == [answer]

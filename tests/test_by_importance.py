@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
-from sklearn.naive_bayes import GaussianNB
 
 from swarm.search.driver import run
 from swarm.search.result import SearchResult
-from swarm.selector import SubsetSelector
 from swarm.strategies.catalogue import make
 from swarm.testing.planted import Planted, constant, make_search, plain_space, planted
 
@@ -86,13 +83,6 @@ def test_fixed_units_are_measured_first_and_stay() -> None:
     assert masks_of(result)[:2] == ["1111101", "0010000"]
     assert all(mask[2] == "1" and mask[5] == "0" for mask in masks_of(result))
     assert 2 <= result.best_mask.sum() <= 3
-
-
-def test_a_selector_runs_it_to_its_end() -> None:
-    X, y = load_wine(return_X_y=True, as_frame=True)
-    selector = SubsetSelector(GaussianNB(), strategy="ranked").fit(X, y)
-    assert len(selector.history_) == 14
-    assert selector.cost_ < 0.05
 
 
 # recursive elimination

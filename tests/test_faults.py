@@ -17,6 +17,7 @@ import pytest
 
 from swarm.storage.archive import Archive
 from tasks.tracking import RunRecord
+from tasks.tracking.names import metric_key
 from tests.small_run import NO_REPORT, Bench
 from tests.warm_swarm import Command, WarmSwarm
 
@@ -327,3 +328,47 @@ def test_ctrl_c_before_the_first_epoch_leaves_a_killed_run_that_can_be_resumed(
     assert run.status == "KILLED"
     resume(warm, bench, "--set", f"budget.epochs={EPOCHS}")
     assert_as_if_nothing_had_happened(bench, undisturbed)
+
+
+def costs(bench: Bench, run_id: str) -> dict[int, float]:
+    """The mean cost of the pbests in every epoch that MLflow has."""
+    points = bench.tracking.client.get_metric_history(run_id, metric_key("pbest_cost_mean"))
+    return {point.step: point.value for point in points}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_asynchronous_run_killed_at_random_moments_goes_on_from_the_recorded_order(
+    warm: WarmSwarm, bench: Bench
+) -> None:
+    rng, epochs = random.Random(3), 12
+    search = {"model": MODEL, "budget": {"epochs": epochs}}
+    path = bench.file(**search, evaluation={"asynchronous": True, "n_jobs": 2})
+    command = warm.start("select", path, "-v")
+    logged: list[dict[int, float]] = []
+    seen = 0
+    for number in range(4):
+        command.wait_for(f"epoch {seen + 2}/")
+        time.sleep(rng.uniform(0, 0.3))
+        command.signal(signal.SIGKILL)
+        assert command.wait() == -signal.SIGKILL, command.said()
+        (found,) = bench.runs()
+        logged.append(costs(bench, found.info.run_id))
+        seen = max(logged[-1], default=seen)
+        last = number == 3
+        options = ("--tracking-uri", bench.uri, *(() if last else ("-v",)))
+        command = warm.start("resume", found.info.run_id, *options)
+    assert command.wait() == 0, command.said()
+    assert "Traceback" not in command.said()
+    (found,) = bench.runs()
+    assert bench.steps(found.info.run_id) == list(range(1, epochs + 1))
+    # No epoch that was logged before a kill has changed.
+    assert 0 < len(logged[-1]) < epochs
+    final = costs(bench, found.info.run_id)
+    assert all(earlier.items() <= final.items() for earlier in logged)
+    answer = bench.answer(found.info.run_id)
+    # The same search on one worker, from the archive alone.
+    command = warm.start("select", bench.file(**search, evaluation={"asynchronous": True}))
+    assert command.wait() == 0, command.said()
+    others = [each.info.run_id for each in bench.runs() if each.info.run_id != found.info.run_id]
+    assert [bench.answer(run_id) for run_id in others] == [answer]
