@@ -107,6 +107,15 @@ def _twice(X: Any) -> Any:
     return X * 2.0
 
 
+@pytest.mark.parametrize("module", ["pandas", "polars", "pyarrow"])
+def test_a_table_of_one_column_is_a_target(module: str) -> None:
+    kind = {"pyarrow": "table"}.get(module, "DataFrame")
+    X, y = WINE
+    table = getattr(pytest.importorskip(module), kind)({"cultivar": y.to_numpy()})
+    same = SubsetSelector(GaussianNB(), **BRIEF).fit(X, y)
+    assert SubsetSelector(GaussianNB(), **BRIEF).fit(X, table).subset_ == same.subset_
+
+
 def test_polars_goes_in_and_comes_out_as_it_is() -> None:
     pl = pytest.importorskip("polars")
     rng = np.random.default_rng(0)

@@ -189,8 +189,7 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
         elif not pd.api.types.is_numeric_dtype(column):
             if steps is None:
                 raise DataError(
-                    f"column {name!r} has {column.dtype} values, not numbers; "
-                    "declare it categorical (data.categorical), encode it or drop it"
+                    f"column {name!r} has {column.dtype} values, not numbers; {_remedy(column)}"
                 )
         elif column.dtype.kind == "f":
             plain = isinstance(column.dtype, np.dtype)
@@ -201,6 +200,15 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
                 f"column {name!r} has {int(column.isna().sum())} missing values, which "
                 f"{type(estimator).__name__} does not support; impute in a Pipeline or use LightGBM"
             )
+
+
+def _remedy(column: pd.Series) -> str:
+    """Return what to do about a column that is not numeric."""
+    if column.dtype.kind == "M":
+        return "list it in data.dates, which replaces it by year, month, day and weekday"
+    if pd.api.types.is_numeric_dtype(column.infer_objects()):
+        return "convert it with infer_objects()"
+    return "declare it categorical (data.categorical), encode it or drop it"
 
 
 def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -> Bool:

@@ -85,10 +85,12 @@ def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
 
 
 def as_target(y: Any) -> Any:
-    """Return y with an inferred dtype if its dtype is object, else unchanged."""
+    """Return y as pandas or NumPy, a table of one column as a series, with an inferred dtype."""
     if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:
         return pd.Series(y).infer_objects().to_numpy()
-    return y.to_pandas() if is_polars(y) else y
+    if hasattr(y, "to_pandas"):
+        y = y.to_pandas()
+    return y.iloc[:, 0] if isinstance(y, pd.DataFrame) and y.shape[1] == 1 else y
 
 
 def _refuse_ambiguous_numbers(selector: Any, X: pd.DataFrame) -> None:
