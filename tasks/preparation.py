@@ -223,7 +223,8 @@ def check_test_metrics(
         It names the key of the metric.
     """
     own = problem.scoring
-    truth = EvaluationTarget.of(problem.estimator, train.target, test.target, own.pos_label)
+    weight = test.weight_in_score(problem)
+    truth = EvaluationTarget.of(problem.estimator, train.target, test.target, own.pos_label, weight)
     for metric in judged_metrics(metrics, truth.task, own):
         try:
             check_scorable([metric], truth, own)

@@ -7,7 +7,6 @@ previous state, and finished evaluations are in the archive.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,7 +95,6 @@ def judge_answer(
     Otherwise the baseline committee is not split by group, as members that have not seen some of
     the groups would be at an unfair disadvantage.
     """
-    weight = test.weight_in_score(problem)
     return judge(
         problem.estimator,
         (train.features, train.target),
@@ -109,7 +107,7 @@ def judge_answer(
         train_groups=train.groups if by_group else None,
         test_groups=test.groups,
         train_weight=train.weight,
-        cost_of=None if weight is None else partial(problem.scoring.cost, weight=weight),
+        test_weight=test.weight_in_score(problem),
         cv_cost=cv_cost,
         fitted=ensemble,
         **options,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,23 +66,32 @@ MODELS: dict[str, Any] = {
 }
 
 
+def weights(of_rows: np.ndarray | None) -> dict[str, np.ndarray]:
+    return {} if of_rows is None else {"sample_weight": of_rows}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     ("task", "scorers"),
     [
         ("binary", ["roc_auc", "average_precision", "neg_log_loss", "neg_brier_score", "jaccard"]),
+        ("binary", ["f1", "balanced_accuracy", "matthews_corrcoef", "f1_weighted"]),
         ("text", ["roc_auc", "neg_log_loss", "f1_micro"]),
-        ("multiclass", ["roc_auc_ovr", "neg_log_loss", "top_k_accuracy"]),
-        ("multilabel", ["roc_auc", "average_precision", "recall_samples", "accuracy"]),
-        ("regression", ["explained_variance", "neg_max_error", "neg_mean_squared_log_error"]),
+        ("multiclass", ["roc_auc_ovr", "neg_log_loss", "top_k_accuracy", "f1_macro"]),
+        ("multilabel", ["roc_auc", "average_precision", "recall_samples", "accuracy", "f1_macro"]),
+        ("regression", ["explained_variance", "neg_max_error", "neg_mean_squared_log_error", "r2"]),
     ],
 )
 def test_a_single_model_scores_as_with_scikit_learn_on_all_rows_and_on_every_resample(
-    task: str, scorers: list[str]
+    task: str, scorers: list[str], weighted: bool
 ) -> None:
     X, y = rows(task)
     model = MODELS[task]
     ensemble = SubsetEnsemble(model, [list("abc")]).fit(X, y)
-    truth = EvaluationTarget.of(model, y, y, None)
+    weight = np.random.default_rng(1).exponential(size=len(y)) if weighted else None
+    # Some scorers take no weights.
+    scorers = [name for name in scorers if not (weighted and name == "neg_max_error")]
+    truth = EvaluationTarget.of(model, y, y, None, weight)
     names = [name.removeprefix("neg_") for name in scorers]
     bootstrap = Bootstrap(len(y), None, 12, 3)
     found = measure_metrics([answers_of(ensemble, X)], truth, names, bootstrap)
@@ -90,12 +100,14 @@ def test_a_single_model_scores_as_with_scikit_learn_on_all_rows_and_on_every_res
     for name, scorer in zip(names, scorers, strict=True):
         sign = -1.0 if scorer.startswith("neg_") else 1.0
         ((value, draws),) = found[name]
-        assert value == pytest.approx(sign * get_scorer(scorer)(fitted, X[list("abc")], y))
+        score = partial(get_scorer(scorer), fitted)
+        assert value == pytest.approx(sign * score(X[list("abc")], y, **weights(weight)))
         for counts, own in zip(drawn, draws, strict=True):
             again = np.repeat(np.arange(len(y)), counts)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                expected = get_scorer(scorer)(fitted, X[list("abc")].iloc[again], y[again])
+                drawn_weights = weights(weight if weight is None else weight[again])
+                expected = score(X[list("abc")].iloc[again], y[again], **drawn_weights)
             assert own == pytest.approx(sign * expected, nan_ok=True), name
 
 

@@ -16,10 +16,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from conf.problem_sections import DataSection
 from swarm import SubsetSelector
-from swarm.errors import ConfigError, DataError
+from swarm.errors import ConfigError, DataError, InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.fastpaths import exact_path
 from swarm.problem.problem import Problem
+from swarm.validation.answers import Answers
+from tasks.refresh.decision import measure
 from tasks.report import costs_on_test
 from tasks.search_cell import cost_on_test_rows
 from tasks.table import Table
@@ -144,6 +146,34 @@ def test_costs_on_test_rows_are_weighted_as_those_of_the_folds(scored: bool) -> 
             yield model, features[["a", "b"]]
 
     assert costs_on_test(problem, OneModel(), test) == [expected]  # type: ignore[arg-type]
+
+
+def test_a_challenger_is_compared_with_the_champion_by_weighted_scores() -> None:
+    problem = weighted(GaussianNB(), "accuracy")
+    test = Table("t", "made", X, pd.Series(CLASSES), weight=pd.Series(WEIGHT))
+    right, wrong = Answers(CLASSES), Answers(np.where(X["b"] > 0, CLASSES, 1 - CLASSES))
+    found = measure(problem, test, test, wrong, right, metric="accuracy")
+    assert found.champion == pytest.approx(np.average(X["b"] > 0, weights=WEIGHT))
+    assert found.challenger == 1.0
+
+
+def test_a_selector_is_judged_by_the_weighted_score_of_the_test_rows() -> None:
+    selector = SubsetSelector(
+        GaussianNB(), strategy="random", epochs=2, scoring="f1", weights_in_score=True, n_jobs=1
+    )
+    fitted, unseen = np.arange(60), np.arange(60, 90)
+    given = {"sample_weight": WEIGHT[fitted]}
+    selector.fit(X.iloc[fitted], CLASSES[fitted], **given)
+    test = (X.iloc[unseen], CLASSES[unseen])
+    head = selector.judge(X.iloc[fitted], CLASSES[fitted], test=(*test, WEIGHT[unseen]), **given)
+    chosen = selector.subset_
+    model = GaussianNB().fit(X[chosen].iloc[fitted], CLASSES[fitted], **given)
+    expected = get_scorer("f1")(
+        model, X[chosen].iloc[unseen], CLASSES[unseen], sample_weight=WEIGHT[unseen]
+    )
+    assert head.evidence[0].chosen == pytest.approx(expected)
+    with pytest.raises(InputError, match=r"pass \(X_test, y_test, sample_weight\)"):
+        selector.judge(X.iloc[fitted], CLASSES[fitted], test=test, **given)
 
 
 def test_a_selector_and_a_configuration_have_the_option() -> None:

@@ -145,7 +145,7 @@ class SelectionDisplay:
         X: Any = None,
         y: Any = None,
         *,
-        test: tuple[Any, Any] | None = None,
+        test: tuple[Any, ...] | None = None,
         **params: Any,
     ) -> Path:
         """Write the report of the selection as one HTML file, as that of a run.
@@ -165,7 +165,8 @@ class SelectionDisplay:
             Rows that `fit` was called with. Without test rows the model is scored on a fold
             partition that the search did not use, if `cv` can be drawn again.
         test : (X_test, y_test), optional
-            Rows that `fit` has not seen. Needs `X` and `y`.
+            Rows that `fit` has not seen, and with `weights_in_score` their weights. Needs `X` and
+            `y`.
         **params
             As for `fit`: ``groups``, ``sample_weight`` and others.
 
@@ -192,7 +193,7 @@ class SelectionDisplay:
         return path
 
     @raises_in_arguments
-    def judge(self, X: Any, y: Any, test: tuple[Any, Any], **params: Any) -> Headline:
+    def judge(self, X: Any, y: Any, test: tuple[Any, ...], **params: Any) -> Headline:
         """Compare the selected features with all features on rows that `fit` has not seen.
 
         One model of each is fitted on the rows of the fit, and the difference of their scores is
@@ -206,7 +207,7 @@ class SelectionDisplay:
         X, y
             Rows that `fit` was called with.
         test : (X_test, y_test)
-            Rows that `fit` has not seen.
+            Rows that `fit` has not seen, and with `weights_in_score` their weights.
         **params
             As for `fit`: ``groups``, ``sample_weight`` and others.
 

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from swarm.arrays import Float
 from swarm.errors import DataError, InputError
 from swarm.findings import unmuted
 from swarm.findings.outcome import judgement_findings
 from swarm.findings.rows import hash_rows, is_distinguished
 from swarm.problem.hints import MOST_DENSE_COLUMNS, prepare_hints
-from swarm.problem.inputs import check_columns, check_rows
+from swarm.problem.inputs import check_columns, check_rows, checked_weights
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.report import ReportData, render
@@ -37,7 +38,7 @@ _COPIES = 0.1
 
 
 def headline_of(
-    selector: Any, X: Any, y: Any, test: tuple[Any, Any], params: dict[str, Any]
+    selector: Any, X: Any, y: Any, test: tuple[Any, ...], params: dict[str, Any]
 ) -> Headline:
     """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
     problem = _posed(selector, X, y, params).problem
@@ -46,7 +47,7 @@ def headline_of(
 
 
 def page_of(
-    selector: Any, X: Any, y: Any, test: tuple[Any, Any] | None, params: dict[str, Any]
+    selector: Any, X: Any, y: Any, test: tuple[Any, ...] | None, params: dict[str, Any]
 ) -> str:
     """Render the report of a fitted selector.
 
@@ -55,7 +56,7 @@ def page_of(
     selector : SubsetSelector
     X, y
         Rows of the fit, or None.
-    test : (X_test, y_test), optional
+    test : (X_test, y_test), with ``weights_in_score`` (X_test, y_test, weight), optional
     params : dict
         Further arguments of the fit.
 
@@ -77,7 +78,7 @@ def page_of(
     if test is not None:
         like = _like(selector, problem, test)
         data = _judged(selector, data, problem, like)
-        rows = [Unseen(np.arange(len(problem.target)), like[0], np.asarray(like[1]))]
+        rows = [Unseen(np.arange(len(problem.target)), like[0], np.asarray(like[1]), like[2])]
         named = f"{len(like[0]):,} unseen rows"
     else:
         rows, named = _folds(posed)
@@ -188,14 +189,22 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
     return replace(posed, problem=problem)
 
 
-def _like(
-    selector: Any, problem: Problem, test: tuple[Any, Any]
-) -> tuple[pd.DataFrame, pd.Series | pd.DataFrame]:
-    """Return test rows as a table with the columns of the problem, and their target."""
+TestRows = tuple[pd.DataFrame, pd.Series | pd.DataFrame, Float | None]
+
+
+def _like(selector: Any, problem: Problem, test: tuple[Any, ...]) -> TestRows:
+    """Return test rows as a table with the columns of the problem, their target and weights."""
     if problem.task == "unsupervised":
         raise InputError("models without a target cannot be compared on test rows; leave them out")
-    if not isinstance(test, (tuple, list)) or len(test) != 2 or test[1] is None:
-        raise InputError("test must be a pair of rows and their target; pass (X_test, y_test)")
+    weighted = problem.weights_in_score
+    complete = isinstance(test, (tuple, list)) and len(test) == 2 + weighted
+    if not complete or any(part is None for part in test[1:]):
+        raise InputError(
+            "test must be rows, their target and their weights, as weights count in the score; "
+            "pass (X_test, y_test, sample_weight)"
+            if weighted
+            else "test must be a pair of rows and their target; pass (X_test, y_test)"
+        )
     table, _ = as_table(clone(selector), test[0])
     missing = [name for name in problem.features.columns if name not in table.columns]
     if missing:
@@ -212,7 +221,8 @@ def _like(
             f"{seen:,} of {len(rows):,} test rows are rows of the fit; pass rows that fit has not "
             "seen"
         )
-    return rows, target
+    weight = checked_weights(test[2], len(rows), problem.estimator) if weighted else None
+    return rows, target, weight
 
 
 def _seen(problem: Problem, rows: pd.DataFrame, target: pd.Series | pd.DataFrame) -> int:
@@ -248,7 +258,7 @@ def _judged(
     selector: Any,
     data: ReportData,
     problem: Problem,
-    test: tuple[pd.DataFrame, pd.Series | pd.DataFrame],
+    test: TestRows,
 ) -> ReportData:
     """Add the comparison on test rows, of one model of the selected features."""
     judgement = _judgement(selector, problem, test)
@@ -273,7 +283,7 @@ def _judged(
 def _judgement(
     selector: Any,
     problem: Problem,
-    test: tuple[pd.DataFrame, pd.Series | pd.DataFrame],
+    test: TestRows,
     n_random: int = 5,
 ) -> Judgement:
     scoring, binary = problem.scoring, problem.task == "binary"
@@ -285,11 +295,12 @@ def _judgement(
     return judge(
         problem.estimator,
         (problem.features, _target(problem.target)),
-        test,
+        test[:2],
         [list(problem.space.subset(problem.space.mask(selector.subset_)))],
         space=problem.space,
         pos_label=positive_class(scoring, problem.target) if binary else None,
         train_weight=problem.weight,
+        test_weight=test[2],
         scoring=scoring,
         cv_cost=float(selector.cost_),
         n_random=n_random,

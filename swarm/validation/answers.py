@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from swarm.arrays import AnyArray
+from swarm.arrays import AnyArray, Float
 from swarm.ensemble import SubsetEnsemble, has_probabilities, plain_target
 from swarm.errors import DataError, InputError
 from swarm.problem.scoring import default_positive
@@ -50,6 +50,8 @@ class EvaluationTarget:
     pos_label : class, optional
         Positive class of a binary target; by default the label 1, else the rarer class of the
         training rows.
+    weight : float64 (n_rows,), optional
+        Weights of the test rows in every metric.
     """
 
     task: str
@@ -57,10 +59,16 @@ class EvaluationTarget:
     test: AnyArray
     classes: AnyArray
     pos_label: Any
+    weight: Float | None = None
 
     @classmethod
     def of(
-        cls, estimator: BaseEstimator, train: ArrayLike, test: ArrayLike, pos_label: Any
+        cls,
+        estimator: BaseEstimator,
+        train: ArrayLike,
+        test: ArrayLike,
+        pos_label: Any,
+        weight: ArrayLike | None = None,
     ) -> EvaluationTarget:
         """Infer the task from the estimator and the target.
 
@@ -73,22 +81,24 @@ class EvaluationTarget:
             If `pos_label` is not a class of the target.
         """
         y_train, y_test = plain_target(train), plain_target(test)
+        weights = None if weight is None else np.asarray(weight, dtype=np.float64)
         several = y_train.ndim == 2
         if is_regressor(estimator):
             if several:
                 raise DataError("regression with several targets is not supported; give one target")
-            return cls("regression", y_train, y_test.astype(np.float64), np.empty(0), None)
+            empty = np.empty(0)
+            return cls("regression", y_train, y_test.astype(np.float64), empty, None, weights)
         classes = np.unique(np.concatenate([y_train, y_test]))
         if several:
             if not np.isin(classes, [0, 1]).all():
                 raise DataError("the labels of a multi-label target must be 0 or 1; encode them")
-            return cls("multilabel", y_train, y_test, classes, None)
+            return cls("multilabel", y_train, y_test, classes, None, weights)
         if len(classes) < 2:
             raise DataError(
                 f"the target has only the class {classes.tolist()[0]!r}; at least two are needed"
             )
         if len(classes) > 2:
-            return cls("multiclass", y_train, y_test, classes, None)
+            return cls("multiclass", y_train, y_test, classes, None, weights)
         known = classes.tolist()
         if pos_label is not None and pos_label not in known:
             raise InputError(
@@ -96,7 +106,7 @@ class EvaluationTarget:
                 f"choose from {', '.join(map(repr, known))}"
             )
         positive = default_positive(y_train) if pos_label is None else pos_label
-        return cls("binary", y_train, y_test, classes, positive)
+        return cls("binary", y_train, y_test, classes, positive, weights)
 
     @property
     def positive_share(self) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ def judge(
     train_groups: ArrayLike | None = None,
     test_groups: ArrayLike | None = None,
     train_weight: ArrayLike | None = None,
+    test_weight: ArrayLike | None = None,
     scoring: Scoring | None = None,
     cost_of: CostOf | None = None,
     cv_cost: float | None = None,
@@ -108,7 +110,9 @@ def judge(
     train_groups, test_groups : (n_rows,), optional
         Rows that belong together.
     train_weight : (n_rows,), optional
-        Sample weights for training. The metrics are unweighted; `cost_of` may weight costs.
+        Sample weights for training.
+    test_weight : (n_rows,), optional
+        Weights of the test rows in all metrics and in the cost of `scoring`. Default: all equal.
     scoring : Scoring, optional
         Scorer of the search. Its metric comes first, and its cost is that of the contenders.
         Scorers that need probabilities get the mean over the members, whatever the vote.
@@ -150,7 +154,7 @@ def judge(
     _check_tables(train[0], test[0], subsets, fitted)
     if pos_label is None and scoring is not None:
         pos_label = scoring.pos_label
-    truth = EvaluationTarget.of(estimator, train[1], test[1], pos_label)
+    truth = EvaluationTarget.of(estimator, train[1], test[1], pos_label, test_weight)
     names = judged_metrics(metrics, truth.task, scoring)
     check_scorable(names, truth, scoring)
     model = _seeded(estimator, seed)
@@ -167,7 +171,7 @@ def judge(
         seed,
     )
     if cost_of is None and scoring is not None and not scoring.reads_answers:
-        cost_of = scoring.cost
+        cost_of = partial(scoring.cost, weight=truth.weight)
     calls = [
         delayed(_answer)(
             model,
@@ -188,7 +192,7 @@ def judge(
         on_models(len(contender.subsets))
     if cost_of is None and scoring is not None:
         positions = np.arange(len(test[0]))[:, None]
-        own = [scoring.cost(one.estimator(), positions, truth.test) for one in told]
+        own = [scoring.cost(one.estimator(), positions, truth.test, truth.weight) for one in told]
     known = {} if None in own else mean_by_contender(contenders, own)
     costs = {name: float(cost) for name, cost in known.items()}
     bootstrap = Bootstrap(len(test[0]), test_groups, n_resamples, seed, level)

@@ -143,6 +143,8 @@ def measure_metrics(
         statistics = [
             row_statistics(truth.task, truth.test, one.predicted, truth.classes) for one in answers
         ]
+        if truth.weight is not None:
+            statistics = [truth.weight[:, None] * one for one in statistics]
         drawn = bootstrap.sums(statistics)
         for name in summed:
             value = METRICS[truth.task][name]
@@ -195,11 +197,12 @@ def _scored(
     everything = np.arange(len(truth.test))
     scorer = _scorer(name, truth, own)
     areas = None if _is_own(name, own) else _areas(name, truth)
+    weighted = counts if truth.weight is None else counts * truth.weight
     found: MetricDraws = []
     for one in answers:
         value = _call(scorer, name, one, truth, everything)
         if areas is not None:
-            found.append((value, areas(one, truth, counts)))
+            found.append((value, areas(one, truth, weighted)))
             continue
         rows = (np.repeat(everything, row) for row in counts)
         drawn = [_call(scorer, name, one, truth, row, strict=False) for row in rows]
@@ -214,8 +217,8 @@ def _is_own(name: str, own: Scoring | None) -> bool:
 
 def _scorer(
     name: str, truth: EvaluationTarget, own: Scoring | None
-) -> Callable[[Any, Any, Any], float]:
-    """Return a function of estimator, rows and target with the natural sign."""
+) -> Callable[[Any, Any, Any, Any], float]:
+    """Return a function of estimator, rows, target and weights with the natural sign."""
     if own is not None and _is_own(name, own):
         scoring = own
     else:
@@ -226,7 +229,7 @@ def _scorer(
 
 
 def _call(
-    scorer: Callable[[Any, Any, Any], float],
+    scorer: Callable[[Any, Any, Any, Any], float],
     name: str,
     answers: Answers,
     truth: EvaluationTarget,
@@ -237,7 +240,8 @@ def _call(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return float(scorer(answers.estimator(), rows[:, None], truth.test[rows]))
+            weight = None if truth.weight is None else truth.weight[rows]
+            return float(scorer(answers.estimator(), rows[:, None], truth.test[rows], weight))
         except Exception as error:
             if not strict:
                 # A resample may lack a class.
@@ -251,8 +255,9 @@ def _call(
 
 # ---------------------------------------------------------------- areas under curves
 
-Area = Callable[[Float, Bool, Int], Float]
-Areas = Callable[[Answers, EvaluationTarget, Int], Float]
+# Rows count as often as they were drawn, times their weight.
+Area = Callable[[Float, Bool, Int | Float], Float]
+Areas = Callable[[Answers, EvaluationTarget, Int | Float], Float]
 
 
 def _areas(name: str, truth: EvaluationTarget) -> Areas | None:
@@ -267,7 +272,7 @@ def _areas(name: str, truth: EvaluationTarget) -> Areas | None:
     return None if area is None else lambda *given: _mean_area(area, *given)
 
 
-def _mean_area(area: Area, answers: Answers, truth: EvaluationTarget, counts: Int) -> Float:
+def _mean_area(area: Area, answers: Answers, truth: EvaluationTarget, counts: Int | Float) -> Float:
     """Average an area over the labels, or over the classes, each against the rest."""
     rows = np.arange(len(truth.test))[:, None]
     model = answers.estimator()
@@ -285,7 +290,7 @@ def _mean_area(area: Area, answers: Answers, truth: EvaluationTarget, counts: In
     return found
 
 
-def _tied(score: Float, positive: Bool, counts: Int) -> tuple[Float, Float]:
+def _tied(score: Float, positive: Bool, counts: Int | Float) -> tuple[Float, Float]:
     """Count positive and negative rows (n_resamples, n_values), the highest score first."""
     order = np.argsort(-score, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(score[order]) != 0))
@@ -295,7 +300,7 @@ def _tied(score: Float, positive: Bool, counts: Int) -> tuple[Float, Float]:
     return up, down
 
 
-def _roc_areas(score: Float, positive: Bool, counts: Int) -> Float:
+def _roc_areas(score: Float, positive: Bool, counts: Int | Float) -> Float:
     up, down = _tied(score, positive, counts)
     below = down.sum(axis=1, keepdims=True) - np.cumsum(down, axis=1)
     pairs = up.sum(axis=1) * down.sum(axis=1)
@@ -304,7 +309,7 @@ def _roc_areas(score: Float, positive: Bool, counts: Int) -> Float:
     return area
 
 
-def _precision_areas(score: Float, positive: Bool, counts: Int) -> Float:
+def _precision_areas(score: Float, positive: Bool, counts: Int | Float) -> Float:
     up, down = _tied(score, positive, counts)
     found, taken = np.cumsum(up, axis=1), np.cumsum(up + down, axis=1)
     precision = np.divide(found, taken, out=np.zeros_like(found), where=taken > 0)

@@ -95,7 +95,13 @@ def measure(
     **options: Any,
 ) -> PairedComparison:
     """Compare two predictions of the test rows by a paired bootstrap."""
-    truth = EvaluationTarget.of(problem.estimator, train.target, test.target, positive_of(problem))
+    truth = EvaluationTarget.of(
+        problem.estimator,
+        train.target,
+        test.target,
+        positive_of(problem),
+        test.weight_in_score(problem),
+    )
     groups = None if test.groups is None else test.groups.to_numpy()
     before, now = (
         replace(one, predicted=plain_target(one.predicted)) for one in (champion, challenger)
