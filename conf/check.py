@@ -14,9 +14,9 @@ from conf.estimator import (
     settings_of,
     with_params,
 )
-from conf.problem_sections import CsvSection, ModelSection
 from conf.resolve import fold_windows, kind_of_folds
 from conf.schema import CompareConfig, SelectConfig
+from conf.sections import CsvSection, ModelSection
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.findings.registry import check_mute
 from swarm.problem.time_folds import TIME_KINDS

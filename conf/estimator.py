@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from conf.problem_sections import ModelSection, StepSection
 from conf.schema import ComparedStrategySection
+from conf.sections import ModelSection, StepSection
 from swarm.errors import ConfigError, nearest
 from swarm.search.settings import expanded
 

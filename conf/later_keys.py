@@ -11,8 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from conf.problem_sections import CsvSection
-from conf.run_sections import PrefilterSection
+from conf.sections import CsvSection, PrefilterSection
 
 __all__ = ["earlier_values", "later_values", "without_later_keys"]
 

@@ -8,46 +8,42 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, FiniteFloat, field_validator, model_validator
 
-from conf.base import (
+from conf.sections import (
+    ArchiveSection,
+    BudgetSection,
     ClassPath,
+    ConfirmSection,
+    DataSection,
+    EnsembleSection,
+    EvaluationSection,
     FindingCode,
+    FoldsSection,
     Fraction,
+    HoldoutSection,
     Location,
+    ModelSection,
     Name,
     NotNegative,
     Params,
     PositiveCount,
     PosLabel,
-    Prefix,
-    Scoring,
-    Section,
-    Seed,
-    Text,
-    Workers,
-    sentence,
-)
-from conf.problem_sections import (
-    DataSection,
-    FoldsSection,
-    ModelSection,
-    PrepareSection,
-    SpaceSection,
-    SplitSection,
-)
-from conf.run_sections import (
-    ArchiveSection,
-    BudgetSection,
-    ConfirmSection,
-    EnsembleSection,
-    EvaluationSection,
-    HoldoutSection,
     PrefilterSection,
+    Prefix,
+    PrepareSection,
     ProxySection,
     RetriesSection,
     Schedule,
+    Scoring,
+    Section,
+    Seed,
+    SpaceSection,
+    SplitSection,
     StrategySection,
+    Text,
     TrackingSection,
     WarmSection,
+    Workers,
+    sentence,
 )
 
 __all__ = ["CompareConfig", "ComparedStrategySection", "RefreshConfig", "SelectConfig"]

@@ -6,7 +6,7 @@ later ones can report as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,8 @@ from conf.check import problems_of
 from conf.estimator import build_estimator
 from conf.load import AnyConfig, CompareConfig, load_leniently
 from conf.resolve import fold_kind, problem_options, split_options
-from conf.run_sections import StrategySection
 from conf.schema import SelectConfig
+from conf.sections import StrategySection
 from swarm.errors import ConfigError, InputError
 from swarm.evaluation.probe import probe
 from swarm.fastpaths import require_device
@@ -40,7 +40,7 @@ from swarm.problem.target import task_of
 from swarm.strategies.catalogue import make
 from tasks.preparation import Prepared, check_test_metrics, prepare
 from tasks.sources import read_raw
-from tasks.sources._assemble import assemble, check_features, parsed_dates
+from tasks.sources._assemble import assemble, check_features, date_columns, parsed_dates
 from tasks.sources._raw import Raw, name_list, unknown_column
 from tasks.split import horizon_findings, split, time_findings
 from tasks.table import Table
@@ -334,20 +334,7 @@ def _of_dropped(config: SelectConfig, raw: Raw) -> Iterator[Finding]:
             yield found("SWM106", text, [name])
     if data.time is not None or config.split.kind in ("time", "column", "group"):
         return
-    for name, moments in _moments(frame, data.dates):
+    for name, moments in date_columns(frame, data.dates):
         if is_sorted(moments):
             text = f"the rows are in order of {name!r}, but the split is {config.split.kind!r}"
             yield found("SWM107", text, [name])
-
-
-def _moments(
-    frame: pd.DataFrame, dates: Mapping[str, str | None]
-) -> Iterator[tuple[str, pd.Series]]:
-    """Yield the columns of dates, as timestamps."""
-    for name, column in frame.items():
-        if pd.api.types.is_datetime64_any_dtype(column):
-            yield str(name), column
-            continue
-        form = dates.get(str(name)) or date_format(column)
-        if form is not None:
-            yield str(name), pd.to_datetime(column, format=form, errors="coerce")

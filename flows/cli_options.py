@@ -18,7 +18,7 @@ from swarm.findings.registry import check_mute
 
 if TYPE_CHECKING:
     from conf.load import AnyConfig
-    from conf.run_sections import TrackingSection
+    from conf.sections import TrackingSection
 
 __all__ = [
     "AsJson",
@@ -168,7 +168,6 @@ def tracking_of(uri: str | None, *, create: bool = False) -> Any:
     InputError
         If it is an SQLite file that does not exist, unless it may be created.
     """
-    from tasks.secrets import expand
     from tasks.tracking import open_tracking
 
     # Not by `flows.tracking`: what writes runs imports pandas, scikit-learn and Prefect.
@@ -179,8 +178,7 @@ def tracking_of(uri: str | None, *, create: bool = False) -> Any:
             f"there are no runs in {section.uri!r}, which does not exist; change to the folder of "
             "your runs, or pass --tracking-uri"
         )
-    artifacts = expand(section.artifacts, "address of the artifacts")
-    return open_tracking(section.uri, section.experiment, artifacts)
+    return open_tracking(section.uri, section.experiment, section.artifacts)
 
 
 def _tell_ignored_uri(section: TrackingSection) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from conf.estimator import build_estimator, build_setting, settings_of, with_params
 from conf.resolve import fold_kind, problem_options, split_options
-from conf.run_sections import ArchiveSection, EvaluationSection, WarmSection
 from conf.schema import SelectConfig
+from conf.sections import ArchiveSection, WarmSection
 from flows.tracking import tracking_as_configured
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.probe import probe
@@ -41,7 +41,6 @@ __all__ = [
     "PreparedData",
     "archive_url",
     "checked_plan",
-    "evaluation_options",
     "fetched",
     "plan_as_configured",
     "prepare_as_configured",
@@ -220,6 +219,9 @@ def plan_as_configured(
         ranked, least = data.problem if proxy is None else proxy.problem, config.prefilter.least
         n_clusters = config.prepare.n_clusters
         prefilter = Prefilter.of(ranked, data.cut_folds, strategy, least, n_clusters)
+    # Importances are an option of the problem, and racing is one of the search.
+    evaluated = {"n_jobs", "backend", "pruning", "exact", "device", "address"}
+    timeout = config.evaluation.timeout_seconds
     return SearchPlan(
         data.problem,
         strategy,
@@ -227,7 +229,7 @@ def plan_as_configured(
         Budget(**config.budget.model_dump(exclude={"rows"})),
         config.seed if seed is None else seed,
         config.evaluation.racing,
-        evaluation_options(config.evaluation),
+        {**config.evaluation.model_dump(include=evaluated), "timeout": timeout},
         proxy,
         confirmation,
         config.folds.rotate,
@@ -258,15 +260,6 @@ def _tuning(config: SelectConfig, problem: Problem) -> Tuning | None:
     settings, n_grid = settings_of(config.model, config.seed)
     build = partial(build_setting, config.model)
     return Tuning.of(problem, settings, n_grid, build, config.evaluation.importance)
-
-
-def evaluation_options(section: EvaluationSection) -> dict[str, Any]:
-    """Return the options of :class:`swarm.evaluation.crossval.CrossValidation`.
-
-    Importances are an option of the problem, and racing is one of the search.
-    """
-    named = {"n_jobs", "backend", "pruning", "exact", "device", "address"}
-    return {**section.model_dump(include=named), "timeout": section.timeout_seconds}
 
 
 def probe_as_configured(

@@ -22,8 +22,8 @@ from prefect.client.schemas.objects import State, StateType
 from prefect.states import Crashed
 
 from conf.load import AnyConfig, from_yaml
-from conf.problem_sections import DataSection
 from conf.schema import CompareConfig, RefreshConfig
+from conf.sections import DataSection
 from conf.text import render
 from flows.prefect_server import process_of
 from flows.tracking import tracking_as_configured

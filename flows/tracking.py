@@ -8,12 +8,11 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from conf.load import AnyConfig, as_yaml, flatten
-from conf.run_sections import TrackingSection
 from conf.schema import SelectConfig
+from conf.sections import TrackingSection
 from conf.text import parse
 from flows.progress import say
 from swarm.problem.problem import Problem
-from tasks.secrets import expand
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.run_log import RunLog, describe_run
@@ -37,8 +36,7 @@ _LONG_QUEUE = 200
 
 def tracking_as_configured(section: TrackingSection) -> Tracking:
     """Open the tracking store of a configuration; see :func:`tasks.tracking.open_tracking`."""
-    artifacts = expand(section.artifacts, "address of the artifacts")
-    opened = open_tracking(section.uri, section.experiment, artifacts)
+    opened = open_tracking(section.uri, section.experiment, section.artifacts)
     return replace(opened, system_metrics=section.system_metrics or wants_system_metrics())
 
 

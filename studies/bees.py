@@ -15,8 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from conf.problem_sections import ModelSection, SpaceSection
-from conf.run_sections import BudgetSection, StrategySection
+from conf.sections import BudgetSection, ModelSection, SpaceSection, StrategySection
 from studies import page as pages
 from studies.runner import Part, configured, facts_of, rows_of, section
 from studies.tables import binned, find, read, written

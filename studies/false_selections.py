@@ -18,8 +18,14 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from conf.estimator import build_estimator
-from conf.problem_sections import DataSection, FoldsSection, ModelSection
-from conf.run_sections import BudgetSection, ConfirmSection, EvaluationSection
+from conf.sections import (
+    BudgetSection,
+    ConfirmSection,
+    DataSection,
+    EvaluationSection,
+    FoldsSection,
+    ModelSection,
+)
 from flows.configured import plan_as_configured, prepare_as_configured
 from flows.progress import say
 from studies.page import Page, command

@@ -18,9 +18,14 @@ from scipy.stats import ttest_1samp
 
 from conf.later_keys import without_later_keys
 from conf.load import load_select
-from conf.problem_sections import ModelSection, SplitSection
-from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
 from conf.schema import SelectConfig
+from conf.sections import (
+    BudgetSection,
+    EvaluationSection,
+    ModelSection,
+    SplitSection,
+    StrategySection,
+)
 from flows.prefect_server import start_prefect
 from flows.progress import say
 from flows.select import Outcome, select

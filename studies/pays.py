@@ -9,8 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from conf.problem_sections import FoldsSection, ModelSection, SplitSection
-from conf.run_sections import BudgetSection
+from conf.sections import BudgetSection, FoldsSection, ModelSection, SplitSection
 from studies import page as pages
 from studies.runner import Part, configured, facts_of, rows_of, section
 from studies.tables import complete, find, read, written

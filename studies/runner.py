@@ -26,8 +26,8 @@ from prefect import flow
 from threadpoolctl import threadpool_limits
 
 from conf.later_keys import without_later_keys
-from conf.run_sections import EvaluationSection, StrategySection
 from conf.schema import SelectConfig
+from conf.sections import EvaluationSection, StrategySection
 from flows.configured import PreparedData, fetched, plan_as_configured, prepare_as_configured
 from flows.prefect_server import start_prefect
 from flows.progress import cell_display

@@ -13,7 +13,7 @@ import pyarrow.parquet
 from sklearn.impute import KNNImputer
 from sklearn.model_selection import StratifiedKFold
 
-from conf.problem_sections import DataSection, FoldsSection
+from conf.sections import DataSection, FoldsSection
 from swarm.errors import DataError
 
 _LABEL = "label_"

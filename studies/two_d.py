@@ -13,8 +13,14 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from scipy.stats import friedmanchisquare, spearmanr, ttest_1samp
 
-from conf.problem_sections import FoldsSection, ModelSection, SplitSection
-from conf.run_sections import BudgetSection, EvaluationSection, StrategySection
+from conf.sections import (
+    BudgetSection,
+    EvaluationSection,
+    FoldsSection,
+    ModelSection,
+    SplitSection,
+    StrategySection,
+)
 from studies import page as pages
 from studies.runner import Part, configured, rows_of
 from studies.tables import complete, find, read, with_folds, written

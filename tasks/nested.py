@@ -188,7 +188,7 @@ def run_outer_fold(
         URL of the archive, with secrets.
     train, test : Table
     n_models, union_at_most, vote
-        See :class:`conf.run_sections.EnsembleSection`.
+        See :class:`conf.sections.EnsembleSection`.
     metrics : sequence of str, optional
         Metrics on the test rows.
 

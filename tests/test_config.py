@@ -24,8 +24,8 @@ from conf.load import (
     load,
     shipped,
 )
-from conf.problem_sections import ModelSection
 from conf.schema import CompareConfig, SelectConfig
+from conf.sections import ModelSection
 from conf.text import render
 from swarm.errors import ConfigError
 from swarm.problem.scoring import scorer_names

@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
 from conf.load import CompareConfig, from_yaml, load, shipped
-from conf.run_sections import StrategySection
+from conf.sections import StrategySection
 from flows.cli import app
 from flows.strategy_list import print_strategies
 from swarm import SubsetSelector

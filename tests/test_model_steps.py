@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from conf.estimator import build_estimator
-from conf.problem_sections import ModelSection
+from conf.sections import ModelSection
 from swarm import SubsetSelector
 from swarm.early_stopping import (
     EarlyStoppingLGBMClassifier,

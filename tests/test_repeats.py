@@ -16,7 +16,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_va
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from conf.problem_sections import FoldsSection
+from conf.sections import FoldsSection
 from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError

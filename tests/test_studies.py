@@ -12,8 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conf.problem_sections import DataSection, FoldsSection, ModelSection, SplitSection
-from conf.run_sections import BudgetSection, StrategySection
+from conf.sections import (
+    BudgetSection,
+    DataSection,
+    FoldsSection,
+    ModelSection,
+    SplitSection,
+    StrategySection,
+)
 from studies import bees, false_selections, musk, pays, two_d
 from studies.page import UnsupportedClaimError, render
 from studies.runner import COLUMNS, Part, Rows, configured, facts_of, rows_of, run_study, section

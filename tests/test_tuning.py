@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from conf.check import check
 from conf.estimator import build_setting, settings_of
-from conf.problem_sections import ModelSection
+from conf.sections import ModelSection
 from flows.configured import fetched, plan_as_configured, prepare_as_configured
 from flows.nested import OuterPlan, nested
 from flows.planning import lines, plan_search

@@ -14,7 +14,7 @@ from sklearn.metrics import get_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from conf.problem_sections import DataSection
+from conf.sections import DataSection
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
 from swarm.evaluation.crossval import CrossValidation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from swarm.findings.columns import date_format, is_sorted, is_text
 from tasks.sources._raw import Raw, labelled_rows, name_list, repeated, some, unknown_column
 from tasks.table import Table
 
-__all__ = ["assemble", "check_features", "parsed_dates"]
+__all__ = ["assemble", "check_features", "date_columns", "parsed_dates"]
 
 # Share of the rows; more classes have too few rows each to be learned.
 _MOST_CLASSES = 0.5
@@ -108,6 +108,7 @@ def assemble(
             f"horizon column {horizon.name!r} needs the times of the rows; name a time column"
         )
     moments = None if time is None else _time_of(time)
+    sorted_dates = (name for name, dated in date_columns(frame, formats) if is_sorted(dated))
     return Table(
         name=raw.name,
         source=raw.source,
@@ -120,7 +121,7 @@ def assemble(
         fold=column("fold"),
         label_end=None if horizon is None or moments is None else _label_end_of(horizon, moments),
         n_unlabelled=n_read - len(frame),
-        in_order_of=_sorted_dates(frame, formats) if time is None else None,
+        in_order_of=next(sorted_dates, None) if time is None else None,
         derived=tuple(features.columns[~features.columns.isin(frame.columns)]),
     )
 
@@ -320,23 +321,25 @@ def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:
     return pd.Series(found, index=column.index, name=column.name)
 
 
-def _sorted_dates(frame: pd.DataFrame, formats: Mapping[str, str | None]) -> str | None:
-    """Return the first column of dates by which the rows are sorted, whatever its role.
+def date_columns(
+    frame: pd.DataFrame, formats: Mapping[str, str | None]
+) -> Iterator[tuple[str, pd.Series]]:
+    """Yield the columns of dates as timestamps, whatever their role.
 
     `formats` are those of the columns that are known to be dates, None for ISO 8601.
     """
     # Of a wide table, most columns are numbers.
-    plain = [isinstance(dtype, np.dtype) and dtype.kind in "biufc" for dtype in frame.dtypes]
-    for name, column in frame.loc[:, [not p for p in plain]].items():
-        moments = column
-        if not is_datetime64_any_dtype(column):
-            form = formats.get(str(name)) or date_format(column)
-            if form is None:
-                continue
-            moments = pd.to_datetime(column, format=form, errors="coerce")
-        if is_sorted(moments):
-            return str(name)
-    return None
+    maybe = [
+        not isinstance(dtype, np.dtype) or dtype.kind not in "biufc" or str(name) in formats
+        for name, dtype in frame.dtypes.items()
+    ]
+    for name, column in frame.loc[:, maybe].items():
+        if is_datetime64_any_dtype(column):
+            yield str(name), column
+            continue
+        form = formats.get(str(name)) or date_format(column)
+        if form is not None:
+            yield str(name), pd.to_datetime(column, format=form, errors="coerce")
 
 
 def _date_parts(dates: Mapping[str, pd.Series], formats: Mapping[str, str | None]) -> pd.DataFrame:

@@ -23,52 +23,17 @@ _POINT = re.compile(r"\s*[-+]?\d*\.\d+(?:[eE][-+]?\d+)?\s*")
 _NUMBER = re.compile(r"\s*[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
 # Marks in a column of text; in a column of numbers any short text may be one.
 _MARKS = frozenset(
-    [
-        "-",
-        "--",
-        "---",
-        "?",
-        ".",
-        "k.A.",
-        "k. A.",
-        "n.a.",
-        "N.A.",
-        "na",
-        "none",
-        "missing",
-        "unknown",
-        "unbekannt",
-        "keine Angabe",
-        "#NV",
-        "#N/V",
-        "NULL",
-        "\\N",
-        "(null)",
-    ]
+    (
+        *("-", "--", "---", "?", ".", "na", "none", "missing", "unknown", "NULL", "\\N", "(null)"),
+        *("k.A.", "k. A.", "n.a.", "N.A.", "unbekannt", "keine Angabe", "#NV", "#N/V"),
+    )
 )
 # What pandas reads as missing without being told.
 _KNOWN = frozenset(
-    [
-        "",
-        "#N/A",
-        "#N/A N/A",
-        "#NA",
-        "-1.#IND",
-        "-1.#QNAN",
-        "-NaN",
-        "-nan",
-        "1.#IND",
-        "1.#QNAN",
-        "<NA>",
-        "N/A",
-        "NA",
-        "NULL",
-        "NaN",
-        "None",
-        "n/a",
-        "nan",
-        "null",
-    ]
+    (
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
+        *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+    )
 )
 _SHARE_NUMBERS = 0.6
 _MOST_MARKS, _LONGEST_MARK = 2, 15
