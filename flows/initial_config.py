@@ -26,128 +26,6 @@ _PLANS = {
 }
 _SMALL, _LARGE = 500, 5000
 
-# Values are written as JSON, which is YAML too.
-_TEMPLATE = """\
-# Written by `swarm init` from {{ "{:,}".format(profile.n_rows) }} rows. Read the comments, then
-# `swarm check`, `swarm plan` and `swarm select` this file.
-name: {{ name | json }}
-
-data:
-  source: file
-  path: {{ path | json }}
-  target: {{ profile.target | json }}  # {{ target }}
-{% if profile.n_unlabelled %}
-  # {{ "{:,}".format(profile.n_unlabelled) }} further rows have no target.
-  on_missing_target: drop
-{% endif %}
-{% if style != usual %}
-  csv:
-{% for key in ("separator", "decimal", "encoding", "na_values") if style[key] != usual[key] %}
-    {{ key }}: {{ style[key] | json }}{{ "  # read as missing" if key == "na_values" }}
-{% endfor %}
-{% endif %}
-{% if profile.dropped %}
-  # Columns that are no features. Remove a line to keep the column.
-  drop:
-{% for name, why in profile.dropped.items() %}
-    - {{ name | json }}  # {{ why.split() | join(" ") }}
-{% endfor %}
-{% endif %}
-{% if profile.categorical %}
-{% for name, number in profile.numbers.items() %}
-  # {{ name | json }} has numbers as text, such as {{ number | json }}: convert them in the table.
-{% endfor %}
-  categorical: {{ profile.categorical | json }}
-{% endif %}
-{% if profile.dates %}
-{% if profile.time not in profile.dates %}
-  # Replaced by year, month, day and weekday.
-{% elif profile.dates | length > 1 %}
-  # Replaced by year, month, day and weekday, except the one that orders the rows.
-{% else %}
-  # The format of the column that orders the rows, which is not a feature.
-{% endif %}
-  dates:
-{% for name, form in profile.dates.items() %}
-    {{ name | json }}: {{ form | json }}
-{% endfor %}
-{% endif %}
-{% if profile.group is not none %}
-{% if plan == "group" %}
-  # Rows with the same value seem to belong together. If not, drop the column,
-  # and set split.kind and folds.kind to stratified or random.
-{% else %}
-  # Groups that cannot be kept on one side of the split.
-{% endif %}
-  group: {{ profile.group | json }}
-{% endif %}
-{% if profile.time is not none %}
-{% if plan == "time" %}
-  # The rows are in order of this column: test on the latest ones.
-{% else %}
-  # The rows are in order of this column; to test on the latest ones, set
-  # split.kind and folds.kind to time.
-{% endif %}
-  time: {{ profile.time | json }}
-{% if plan == "time" %}
-  # If the target looks ahead, such as the sales of next week, set the number
-  # of rows or a column of durations: rows whose target overlaps are left out.
-  # horizon: 7
-{% endif %}
-{% endif %}
-
-# The test rows, which no search sees.
-split:
-  kind: {{ split }}
-  test_size: 0.3
-folds:
-  kind: {{ folds }}
-  n_folds: {{ n_folds }}
-{% if plan == "time" %}
-  # gap: 7  # rows left out between training and test rows; split has it too
-  # max_train_size: 1000  # train on the latest rows only: a rolling window
-{% endif %}
-{% if forbidden %}
-
-# Features with a single value in the training rows, such as parts of dates.
-space:
-  forbidden: {{ forbidden | json }}
-{% endif %}
-
-# Takes missing values and categories as they are.
-model:
-  estimator: lightgbm.{{ "LGBMClassifier" if classes else "LGBMRegressor" }}
-  params:
-    n_estimators: {{ 60 if profile.n_rows < large else 100 }}
-    num_leaves: {{ 8 if profile.n_rows < large else 31 }}
-    min_child_samples: {{ 5 if profile.n_rows < small else 10 }}
-{% if profile.is_rare %}
-    class_weight: balanced  # a class is rare
-{% endif %}
-    importance_type: gain
-    random_state: 0
-    verbosity: -1
-
-{% if not classes %}
-# The root of the mean squared error, in the unit of the target.
-scoring: neg_root_mean_squared_error
-{% elif classes | length == 2 %}
-# Whether rows of the positive class are ranked first, however rare they are.
-scoring: roc_auc
-{% if not numbered %}
-pos_label: {{ classes[0] | json }}  # the rarer class
-{% endif %}
-{% elif profile.is_rare %}
-# The mean recall of the classes, so that rare ones count.
-scoring: balanced_accuracy
-{% else %}
-scoring: accuracy
-{% endif %}
-
-budget:
-  epochs: 20  # `swarm plan` estimates the time
-"""
-
 
 def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Finding]]:
     """Look at a table; return the first configuration that can run, else the last one tried.
@@ -188,15 +66,19 @@ def _rendered(
     path: str, style: CsvStyle, profile: Profile, plan: str, forbidden: Sequence[str] = ()
 ) -> str:
     """Return a commented YAML configuration; `forbidden` features cannot be dropped."""
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
+        loader=FileSystemLoader(Path(__file__).parent),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
     )
+    # Values are written as JSON, which is YAML too.
     environment.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
     classes = list(profile.counts)
     split, folds = _PLANS[plan]
-    return environment.from_string(_TEMPLATE).render(
+    return environment.get_template("initial_config.yaml.j2").render(
         name=_name(path),
         path=path,
         profile=profile,
