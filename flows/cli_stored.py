@@ -131,11 +131,9 @@ def _print(found: list[Any]) -> None:
 
 def _cost(metrics: dict[str, float]) -> str:
     """State the cost on fresh folds: the lowest one of the search may be another subset's."""
-    from tasks.tracking.names import metric_key
-
-    for name, said in (("confirmed_cost", "cost on fresh folds"), ("best_cost", "cost")):
-        if metric_key(name) in metrics:
-            return f", {said} {metrics[metric_key(name)]:.4f}"
+    for name, said in (("confirm/cost", "cost on fresh folds"), ("cost/best", "cost")):
+        if name in metrics:
+            return f", {said} {metrics[name]:.4f}"
     return ""
 
 

@@ -70,7 +70,6 @@ from tasks.search_cell import (
 )
 from tasks.steps import positive_of
 from tasks.tracking import Tracking
-from tasks.tracking.note import note
 from tasks.tracking.run_log import RunLog, describe_run, failure
 
 __all__ = ["ComparisonRun", "FailedSearches", "compare"]
@@ -431,7 +430,7 @@ def _submitter(
     """Return a function that submits a search to the task runner and opens its run."""
     config, url = prepared.config, prepared.url
     tags = {key: describe_run(data.problem, key[0], "", 0) for key, data in prepared.data.items()}
-    retries = config.retries.attempts, config.retries.delay_seconds
+    retries = config.retries.model_dump()
 
     def submit(cell: Cell) -> PrefectFuture[Any]:
         key = prepared.key(cell)
@@ -445,11 +444,11 @@ def _submitter(
             # The check of the configuration requires a split.
             assert data.test is not None
             chosen = _selector(config, cell)
-            selecting = run_selector.retried(*retries).with_options(task_run_name=cell.name)
+            selecting = run_selector.retried(**retries, task_run_name=cell.name)
             return selecting.submit(cell, chosen, data.problem, url, stop, data.test)
         select = config.as_select(cell.dataset, cell.strategy, cell.seed)
         plan = plan_as_configured(select, data, cell.seed)
-        searching = run_cell.retried(*retries).with_options(task_run_name=cell.name)
+        searching = run_cell.retried(**retries, task_run_name=cell.name)
         return searching.submit(cell, plan, url, stop, data.test)
 
     return submit
@@ -522,8 +521,8 @@ def _concluded(
         log.metrics({0: parent_metrics(comparison)})
         answer, *more = sentences(comparison)
         links = {"report": "comparison.html", "summary": "summary.csv", "all searches": "cells.csv"}
-        more += [config.description] if config.description else []
-        log.tag({"headline": answer} | note(log.tracking, log.run_id, answer, links, more))
+        log.tag({"headline": answer})
+        log.note(answer, links, [*more, config.description])
     return ComparisonRun(
         log.run_id, comparison, cells, everything, read_back, told, test_everything
     )

@@ -45,11 +45,10 @@ from tasks.nested import (
     run_outer_fold,
 )
 from tasks.search_cell import Cell
-from tasks.stability import Assessment, assess, index_as_dict, stability_metrics
+from tasks.stability import Assessment, assess, index_as_dict, plain, stability_metrics
 from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
 from tasks.table import Table
-from tasks.tracking.note import note
 from tasks.tracking.run_log import RunLog, describe_run, failure
 
 __all__ = ["NestedRun", "OuterPlan", "nested"]
@@ -188,7 +187,7 @@ class NestedRun:
                     **({} if fold.setting is None else {"setting": dict(fold.setting)}),
                     "searched_cost": fold.scores.searched_cost,
                     "confirmed_cost": fold.scores.confirmed_cost,
-                    "costs": {name: _plain(cost) for name, cost in fold.scores.costs.items()},
+                    "costs": {name: plain(cost) for name, cost in fold.scores.costs.items()},
                 }
                 for fold in self.folds
             ],
@@ -299,8 +298,8 @@ def _run_fold(
     tags = describe_run(data.problem, table.source, cell.strategy, cell.seed)
     tags |= {"kind": "outer-fold", "dataset": table.name, "outer_fold": part.name}
     child = log.child(cell.name, {"outer_fold": part.name, "seed": cell.seed}, tags)
-    running = run_outer_fold.retried(config.retries.attempts, config.retries.delay_seconds)
-    running = running.with_options(task_run_name=f"{part.name}, seed {cell.seed}")
+    named = f"{part.name}, seed {cell.seed}"
+    running = run_outer_fold.retried(**config.retries.model_dump(), task_run_name=named)
     try:
         result = running(
             cell,
@@ -321,24 +320,18 @@ def _run_fold(
 
 def _log_fold(child: RunLog, result: FoldResult) -> None:
     """Log the search of an outer fold by epoch, then its scores."""
-    cell, scores = result.cell, result.scores
-    child.metrics(cell.steps())
-    child.metrics(
-        {
-            cell.epochs: {
-                **{f"outer/cost_{name}": _plain(cost) for name, cost in scores.costs.items()},
-                "outer/searched_cost": scores.searched_cost,
-                "outer/confirmed_cost": scores.confirmed_cost,
-                **{f"spent/fits_{stage}": float(result.fits[stage]) for stage in STAGES},
-                **{f"work_seconds_{stage}": result.seconds[stage] for stage in STAGES},
-            }
-        }
-    )
-    child.files(cell.files())
+    scores = result.scores
+    last = {
+        **{f"outer/cost_{name}": plain(cost) for name, cost in scores.costs.items()},
+        "outer/searched_cost": scores.searched_cost,
+        "outer/confirmed_cost": scores.confirmed_cost,
+        **{f"spent/fits_{stage}": float(result.fits[stage]) for stage in STAGES},
+        **{f"work/seconds_{stage}": result.seconds[stage] for stage in STAGES},
+    }
+    result.cell.log_to(child, last)
     child.files({"metrics.csv": scores.table.to_csv(index=False).encode()})
-    setting = {} if result.setting is None else result.setting
-    chosen = {f"model.chosen.{name}": str(value) for name, value in setting.items()}
-    child.tag({"stopped": cell.reason, **chosen})
+    setting = result.setting or {}
+    child.tag({f"model.chosen.{name}": str(value) for name, value in setting.items()})
     child.finish()
 
 
@@ -365,10 +358,8 @@ def _concluded(
     log.files(nested_files(results, run.estimate, run.stability, run.as_dict()))
     log.metrics({0: _metrics(run)})
     links = {"folds": "nested_folds.csv", "costs": "nested_costs.csv", "features": "stability.csv"}
-    log.tag(
-        {"headline": run.headline, "verdict": run.sentence()}
-        | note(log.tracking, log.run_id, run.sentence(), links, [])
-    )
+    log.tag({"headline": run.headline, "verdict": run.sentence()})
+    log.note(run.sentence(), links)
     return run
 
 
@@ -386,23 +377,17 @@ def _metrics(run: NestedRun) -> dict[str, float | None]:
         figures["nested/optimism_confirmed"] = run.estimate.optimism_confirmed.mean
     figures |= stability_metrics(run.stability)
     figures |= {f"spent/fits_{stage}": float(n) for stage, n in run.totals("fits").items()}
-    figures |= {f"work_seconds_{stage}": s for stage, s in run.totals("seconds").items()}
-    return {name: _plain(value) for name, value in figures.items()}
+    figures |= {f"work/seconds_{stage}": s for stage, s in run.totals("seconds").items()}
+    return {name: plain(value) for name, value in figures.items()}
 
 
 def _records(table: Any) -> list[dict[str, Any]]:
     return [
-        {str(key): _plain(value) for key, value in row.items()} for row in table.to_dict("records")
+        {str(key): plain(value) for key, value in row.items()} for row in table.to_dict("records")
     ]
 
 
 def _test(found: CorrectedTTest | None) -> dict[str, float | None] | None:
     if found is None:
         return None
-    return {name: _plain(getattr(found, name)) for name in ("mean", "low", "high", "p")}
-
-
-def _plain(value: Any) -> Any:
-    """Convert NumPy scalars to Python types, NaN to None."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and value != value else value
+    return {name: plain(getattr(found, name)) for name in ("mean", "low", "high", "p")}

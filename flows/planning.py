@@ -277,19 +277,13 @@ def lines(found: Plan) -> list[str]:
         "subsets": _span(found.evaluations, _count) + " proposed, repeated ones included",
         ("fold costs" if timing.exact else "fits"): _span(fits, _count)
         + f", {_count(fits.typical)} likely ({saved:.0%} saved by pruning and repetition)",
-        **(
-            {
-                "prefilter": f"at most {found.prefilter_fits:,} fits to rank and cut the units"
-                f" (by default beyond {MANY_COLUMNS:,} columns; null searches all)"
-            }
-            if found.prefilter_fits
-            else {}
-        ),
-        **(
-            {"settings": f"at most {found.tuning_fits:,} fits to choose a setting of the model"}
-            if found.tuning_fits
-            else {}
-        ),
+        "prefilter": f"at most {found.prefilter_fits:,} fits to rank and cut the units (by default"
+        f" beyond {MANY_COLUMNS:,} columns; null searches all)"
+        if found.prefilter_fits
+        else "",
+        "settings": f"at most {found.tuning_fits:,} fits to choose a setting of the model"
+        if found.tuning_fits
+        else "",
         "total time": _likely(sum(found.stages.values(), Span(0.0, 0.0, 0.0)))
         + f", with {found.workers} worker{'' if found.workers == 1 else 's'} on "
         f"{machine.cores} cores if these are free",
@@ -300,7 +294,8 @@ def lines(found: Plan) -> list[str]:
         "disk": f"{_span(found.archive, _bytes)} in the archive, "
         f"{_span(found.artifacts, _bytes)} of artifacts, models not counted",
     }
-    rows = [*told.items(), *(("note", note) for note in found.notes)]
+    rows = [(name, what) for name, what in told.items() if what]
+    rows += [("note", note) for note in found.notes]
     rows += [("warning", warning) for warning in found.warnings]
     return [f"{name:<{LABEL}}{what}" for name, what in rows]
 

@@ -166,7 +166,11 @@ class PrefectServer:
             _require_answer()
             return
         self._in_use = True
-        self._send(_all_settings())
+        assert process.stdin is not None
+        # If it has ended, the wait for its address reports why.
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(_all_settings()) + "\n")
+            process.stdin.flush()
         address = self._wait_for_address()
         # It serves no pages.
         _use({"PREFECT_API_URL": address, "PREFECT_UI_ENABLED": "0"})
@@ -194,14 +198,6 @@ class PrefectServer:
         if process is not None and process.stdout is not None:
             self._address.put(process.stdout.readline().strip())
 
-    def _send(self, settings: Mapping[str, str]) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        # If it has ended, the wait for its address reports why.
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(settings) + "\n")
-            self._process.stdin.flush()
-
     def _wait_for_address(self) -> str:
         try:
             address = self._address.get(timeout=_MOST_SECONDS)
@@ -210,21 +206,18 @@ class PrefectServer:
         if address:
             return address
         assert self._process is not None
+        assert self._errors is not None
         try:
             state = f"ended with status {self._process.wait(timeout=5)}"
         except subprocess.TimeoutExpired:
             state = "does not answer"
         self.stop()
+        self._errors.seek(0)
+        lines = last_lines(self._errors.read().decode(errors="replace"))
         raise StoreError(
             f"the Prefect server of this command {state}; set PREFECT_API_URL to the address of a"
-            f" running server, or fix the cause; its last lines:\n{self._last_lines()}"
+            f" running server, or fix the cause; its last lines:\n{lines}"
         )
-
-    def _last_lines(self) -> str:
-        if self._errors is None:
-            return ""
-        self._errors.seek(0)
-        return last_lines(self._errors.read().decode(errors="replace"))
 
 
 def process_of(pid: int, started: float) -> psutil.Process | None:

@@ -281,17 +281,11 @@ def display(
         _TimeLeft(),
         TextColumn("{task.fields[fits]}"),
     )
-    total = 1.0 if any(limit is not None for limit in _limits(budget).values()) else None
+    total = 1.0 if budget.limits else None
     with _live_lines(verbosity, *columns, total=total, number=_of(0, budget), fits="") as live:
         shown = _Epochs(budget, verbosity, clock, forecast, live)
         yield shown
         shown.end()
-
-
-def _limits(budget: Budget) -> dict[str, float | None]:
-    """Return the limits that measure progress, which patience does not."""
-    names = ("epochs", "evaluations", "distinct", "fits", "seconds")
-    return {name: getattr(budget, name) for name in names}
 
 
 def _of(epoch: int, budget: Budget) -> str:
@@ -358,21 +352,12 @@ class _Epochs(Display):
             self._say(_left(self.ahead()) if every else "")
 
     def _add(self, record: EpochRecord) -> None:
-        metrics = record.metrics
         self._hits += record.work.hits
         self._fits += record.work.fits
         units = self._units / self._since if self._since else None
         self._since = self._units = 0
-        self._pruned += round(metrics["folds_pruned"])
-        spent = {
-            "epochs": float(record.epoch),
-            "evaluations": metrics["evaluations"],
-            "distinct": metrics["distinct_evaluations"],
-            "fits": metrics["fits"],
-            "seconds": self.clock() - self._started,
-        }
-        limits = _limits(self.budget).items()
-        self._shares = {name: spent[name] / limit for name, limit in limits if limit is not None}
+        self._pruned += round(record.metrics["folds_pruned"])
+        self._shares = record.shares(self.budget, self.clock() - self._started)
         if not self._is_trained and not record.work.fits:
             # Cached epochs tell nothing about those that have to be trained.
             self._seen = [(self.clock(), self._shares, self._fits)]

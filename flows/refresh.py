@@ -48,6 +48,7 @@ from tasks.refresh.decision import (
     record_of_rows,
 )
 from tasks.refresh.lock import champion_lock
+from tasks.sources._raw import some
 from tasks.table import Table, formerly_named
 
 __all__ = ["RefreshRun", "refresh"]
@@ -230,9 +231,8 @@ class _Contest:
         needed = {name: None for subset in answer["subsets"] for name in subset["features"]}
         gone = [name for name in needed if name not in formerly_named(table.features, needed)]
         if gone:
-            more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
-            names, uri = ", ".join(map(repr, gone[:5])), self.champion.uri
-            self.replace(f"the table lacks {names}{more}, which champion {uri} needs")
+            uri = self.champion.uri
+            self.replace(f"the table lacks {some(gone)}, which champion {uri} needs")
 
     def look_for_drift(self, table: Table) -> None:
         """Compare the champion's columns with those of its training rows."""

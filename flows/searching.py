@@ -77,8 +77,7 @@ class _ShownSteps:
     shown: ExitStack
 
     def __post_init__(self) -> None:
-        retries = self.config.retries
-        self.epoch = run_epoch.retried(retries.attempts, retries.delay_seconds)
+        self.epoch = run_epoch.retried(**self.config.retries.model_dump())
         self.on_epoch: list[Callable[[EpochRecord], None]] = [self.log.epoch]
         self.on_fit: Callable[[Bool, Record], None] = lambda mask, record: None
 
@@ -225,9 +224,9 @@ def _log_proxy(finished: FinishedSearch, log: RunLog, verbosity: int) -> None:
         return
     correlation = confirmed.correlation
     best = float(confirmed.costs.min())
-    metrics = {"proxy_best_cost": float(confirmed.cheap.min()), "confirmed_best_cost": best}
+    metrics = {"proxy/best_cost": float(confirmed.cheap.min()), "proxy/confirmed_cost": best}
     if correlation == correlation:
-        metrics["proxy_rank_correlation"] = correlation
+        metrics["proxy/rank_correlation"] = correlation
     log.metrics({result.state.epoch: metrics})
     say(
         f"proxy: {len(confirmed.costs)} subsets evaluated on the full model, rank correlation "
@@ -241,9 +240,9 @@ def _log_parts(result: SearchResult, log: RunLog, verbosity: int) -> None:
     parts = result.parts
     if parts is None:
         return
-    metrics = {"rows_subsets_on_all": float(parts.subsets[-1])}
+    metrics = {"rows/subsets_on_all": float(parts.subsets[-1])}
     if parts.correlations[0] == parts.correlations[0]:
-        metrics["rows_rank_correlation"] = parts.correlations[0]
+        metrics["rows/rank_correlation"] = parts.correlations[0]
     log.metrics({result.state.epoch: metrics})
     say(parts.sentence(), verbosity)
 
@@ -254,15 +253,15 @@ def _log_confirmation(result: SearchResult, log: RunLog, verbosity: int) -> None
     if confirmation is None:
         return
     metrics = {
-        "confirmed_cost": confirmation.cost,
-        "winners_curse": confirmation.cost - confirmation.searched_cost,
+        "confirm/cost": confirmation.cost,
+        "confirm/winners_curse": confirmation.cost - confirmation.searched_cost,
     }
     if confirmation.gain is not None:
         metrics |= {
-            "confirmed_cost_all_features": confirmation.baseline_cost,
-            "confirmed_gain": confirmation.gain.mean,
-            "confirmed_gain_low": confirmation.gain.low,
-            "confirmed_gain_high": confirmation.gain.high,
+            "confirm/cost_all_features": confirmation.baseline_cost,
+            "confirm/gain": confirmation.gain.mean,
+            "confirm/gain_low": confirmation.gain.low,
+            "confirm/gain_high": confirmation.gain.high,
         }
     log.metrics({result.state.epoch: metrics})
     log.tag({"confirmed": confirmation.verdict})

@@ -57,20 +57,21 @@ from tasks.prefect_artifacts import show_answer
 from tasks.refresh.lock import run_lock
 from tasks.report import (
     answer_files,
+    baseline_metrics,
     costs_on_test,
     diagnose_answer,
-    final_metrics,
+    ensemble_metrics,
     judgement_files,
     report_data,
     run_facts,
     write_report,
 )
+from tasks.search_cell import Cell
 from tasks.steps import fit_ensemble, judge_answer, register_model
 from tasks.table import Table
 from tasks.tracking import Tracking
-from tasks.tracking.names import metric_key
-from tasks.tracking.note import answer_note, run_title
 from tasks.tracking.run_log import RunLog, describe_run, refuse_another_search
+from tasks.tracking.writes import metric_key
 
 __all__ = ["Outcome", "Started", "carry_out", "select", "start"]
 
@@ -79,6 +80,8 @@ _ShowStage = Callable[..., AbstractContextManager[StageDisplay]]
 
 # Rows on which the saved model is compared with the ensemble.
 _EXAMPLE_ROWS = 50
+# Features in the description of the run.
+_MOST_FEATURES = 40
 
 
 @dataclass(frozen=True)
@@ -309,7 +312,7 @@ def _open_run(
         return log
     return RunLog.start(
         tracking,
-        run_title(train.name, config.strategy.name, config.seed),
+        Cell(train.name, config.strategy.name, config.seed).name,
         logged_parameters(config),
         tags,
         text,
@@ -367,16 +370,10 @@ def _judge(started: Started, finished: FinishedSearch, show: _ShowStage, verbosi
     log.files({"findings.json": as_file(findings, config.mute)})
     log.files(judgement_files(judgement, head))
     # Those of the ensemble are logged with its model.
-    log.metrics({result.state.epoch: _metrics(judgement, of_model=False)})
+    log.metrics({result.state.epoch: baseline_metrics(judgement)})
     # The summary ends with the warnings.
     tell([each for each in late if each.severity == "note"], verbosity)
     return Outcome(log.run_id, finished, ensemble, judgement, head, findings, len(train.features))
-
-
-def _metrics(judgement: Judgement, of_model: bool) -> dict[str, float]:
-    """Return the metrics on the test rows: those of the ensemble, or all others."""
-    found = final_metrics(judgement)
-    return {key: found[key] for key in found if key.startswith("test_") == of_model}
 
 
 def _report(started: Started, outcome: Outcome) -> ReportData:
@@ -400,20 +397,18 @@ def _report(started: Started, outcome: Outcome) -> ReportData:
         n_jobs = config.evaluation.n_jobs
         diagnostics = diagnose_answer(problem, result, train, test, ensemble, n_jobs)
     return report_data(
-        f"{config.name}, {config.strategy.name}, seed {config.seed}",
-        problem,
-        result,
+        outcome.finished,
         outcome.judgement,
-        outcome.finished.known,
         plan.hints,
         config.ensemble.n_models,
+        at_most,
+        title=f"{config.name}, {config.strategy.name}, seed {config.seed}",
         headline=outcome.headline,
         regroup_every=getattr(plan.strategy, "regroup_every", None),
-        findings=outcome.findings,
+        findings=[each.as_dict() for each in outcome.findings],
         config_yaml=as_yaml(config),
         facts=facts,
         subset_test_costs=costs_on_test(problem, ensemble, test),
-        union_at_most=at_most,
         diagnostics=diagnostics,
     )
 
@@ -452,7 +447,7 @@ def _store_model(started: Started, outcome: Outcome, show: _ShowStage) -> tuple[
         uri = register_logged(log.tracking, log.run_id, model_id, name, told)
     # The tags first: a resume that finds them knows the model that its metrics belong to.
     log.tag({"answer": digest, "model": uri} | ({"model_id": model_id} if model_id else {}))
-    log.metrics({result.state.epoch: _metrics(judgement, of_model=True)}, model_id)
+    log.metrics({result.state.epoch: ensemble_metrics(judgement)}, model_id)
     return uri, declined
 
 
@@ -474,21 +469,19 @@ def _describe_run(started: Started, outcome: Outcome) -> None:
     config, log = started.config, started.log
     result, judgement, head = outcome.finished.result, outcome.judgement, outcome.headline
     tags = {} if judgement.pos_label is None else {"positive_class": str(judgement.pos_label)}
-    note = answer_note(
-        log.tracking,
-        log.run_id,
-        result.features,
-        " ".join([f"**{head.title}.**", *head.sentences(), head.searched]),
-        f"{judgement.verdict()} {judgement.positive}".rstrip(),
-        config.description,
-    )
     tags |= {
         "stopped": result.reason,
         "headline": head.title,
         "verdict": judgement.verdict(),
         "findings": codes_of(outcome.findings),
     }
-    log.tag(tags | note)
+    log.tag(tags)
+    listed = ", ".join(f"`{name}`" for name in result.features[:_MOST_FEATURES])
+    if len(result.features) > _MOST_FEATURES:
+        listed += f" and {len(result.features) - _MOST_FEATURES} more"
+    told = [f"**{head.title}.**", *head.sentences(), head.searched, judgement.verdict()]
+    links = {"report": "report.html", "features": "features.json", "subsets": "subsets.csv"}
+    log.note(" ".join([*told, judgement.positive]).rstrip(), links, [listed, config.description])
     log_line(f"{head.title}. {judgement.verdict()}")
     show_answer(config.name, result, head, judgement, log.tracking, log.run_id)
 

@@ -40,6 +40,7 @@ from tasks.stability import (
     assessment_files,
     draw_sample,
     index_as_dict,
+    plain,
     scheme_of,
     similarity_of,
     stability_metrics,
@@ -48,7 +49,6 @@ from tasks.stability import (
 from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
 from tasks.table import Table
-from tasks.tracking.note import note
 
 __all__ = ["Repetitions", "StabilityRun", "archived_evidence_of", "describe_index", "stability"]
 
@@ -165,8 +165,8 @@ class StabilityRun:
             "noise_to": found.thresholds[1],
             "stability_over_seeds": index_as_dict(found.by_seed),
             "stability_over_rows": index_as_dict(found.by_rows),
-            "adjusted_over_seeds": _plain(found.adjusted_by_seed),
-            "adjusted_over_rows": _plain(found.adjusted_by_rows),
+            "adjusted_over_seeds": plain(found.adjusted_by_seed),
+            "adjusted_over_rows": plain(found.adjusted_by_rows),
             "error_control": None
             if control is None
             else {
@@ -174,8 +174,8 @@ class StabilityRun:
                 "n_pairs": control.n_pairs,
                 "mean_size": control.mean_size,
                 "false_selections": control.wanted,
-                "threshold": _plain(control.threshold),
-                "bound": _plain(control.bound),
+                "threshold": plain(control.threshold),
+                "bound": plain(control.bound),
                 "lowest_bound": control.lowest,
                 "n_stable": int(control.stable.sum()),
             },
@@ -189,11 +189,6 @@ class StabilityRun:
             "consensus": list(found.consensus),
             "features": json.loads(found.table.to_json(orient="records")),
         }
-
-
-def _plain(value: float | None) -> float | None:
-    """Convert NaN to None."""
-    return None if value is None or value != value else value
 
 
 @flow(name="stability", **COMMAND_FLOW)
@@ -256,18 +251,12 @@ def stability(
         try:
             with cell_display(plan.seeds + plan.resamples, 0, verbosity) as shown:
                 by_seed = [
-                    _searched(config, _cell(config, "all rows", i), whole, shown)
-                    for i in range(plan.seeds)
+                    _searched(config, whole, "all rows", i, shown) for i in range(plan.seeds)
                 ]
-                by_rows = [
-                    _searched(
-                        config,
-                        _cell(config, f"draw {i + 1}", i),
-                        prepare_as_configured(config, sample(i), split=False),
-                        shown,
-                    )
-                    for i in range(plan.resamples)
-                ]
+                by_rows = []
+                for i in range(plan.resamples):
+                    drawn_rows = prepare_as_configured(config, sample(i), split=False)
+                    by_rows.append(_searched(config, drawn_rows, f"draw {i + 1}", i, shown))
         except SearchInterrupted:
             raise KeyboardInterrupt from None
         space = whole.problem.space
@@ -286,7 +275,8 @@ def stability(
         run = StabilityRun(log.run_id, assessment, scheme)
         links = {"features": "stability.csv", "figure": "figures/stability.svg"}
         answer, *more = run.sentences()
-        log.tag({"headline": run.headline} | note(log.tracking, log.run_id, answer, links, more))
+        log.tag({"headline": run.headline})
+        log.note(answer, links, more)
         wait_for_log(log, verbosity)
     return run
 
@@ -304,18 +294,15 @@ def _probed(
     return config.model_copy(update={"space": section}), wider, probes.names
 
 
-def _cell(config: SelectConfig, rows: str, number: int) -> Cell:
-    return Cell(rows, config.strategy.name, config.seed + number)
-
-
 def _searched(
-    config: SelectConfig, cell: Cell, prepared: PreparedData, shown: Display
+    config: SelectConfig, data: PreparedData, rows: str, number: int, shown: Display
 ) -> CellResult:
     """Run one search as a task; all workers evaluate its subsets."""
-    searching = run_cell.retried(config.retries.attempts, config.retries.delay_seconds)
-    named = searching.with_options(task_run_name=f"{cell.dataset}, seed {cell.seed}")
-    searched = plan_as_configured(config, prepared, cell.seed)
-    result = named(cell, searched, archive_url(config.archive))
+    cell = Cell(rows, config.strategy.name, config.seed + number)
+    named = f"{rows}, seed {cell.seed}"
+    searching = run_cell.retried(**config.retries.model_dump(), task_run_name=named)
+    plan = plan_as_configured(config, data, cell.seed)
+    result = searching(cell, plan, archive_url(config.archive))
     shown.finished(result)
     return result
 

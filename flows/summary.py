@@ -135,23 +135,17 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
             console.print(Padding(listed, (0, 0, 0, 2)))
         else:
             console.print("  ", listed, sep="", soft_wrap=True)
-    for text in head.sentences():
-        console.print(text, highlight=False, markup=False)
-    if head.offer:
-        console.print(head.offer, highlight=False, markup=False)
     epochs = result.state.epoch
-    console.print(
-        f"{head.searched} It took {epochs} epoch{'s' * (epochs != 1)}, ended by {result.reason}.",
-        highlight=False,
-        markup=False,
-    )
+    took = f"It took {epochs} epoch{'s' * (epochs != 1)}, ended by {result.reason}."
+    told = [*head.sentences(), head.offer, f"{head.searched} {took}"]
     if result.tuning is not None:
         text = result.tuning.sentence()
-        console.print(f"{text[0].upper()}{text[1:]}.", highlight=False, markup=False)
+        told.append(f"{text[0].upper()}{text[1:]}.")
+    for text in filter(None, told):
+        console.print(text, markup=False)
     console.print(_figures(judgement, wide=console.width >= WIDE))
-    console.print(judgement.verdict(), highlight=False, markup=False)
-    if judgement.positive:
-        console.print(judgement.positive, highlight=False, markup=False)
+    for text in filter(None, (judgement.verdict(), judgement.positive)):
+        console.print(text, markup=False)
     if judgement.optimism is not None:
         console.print(
             f"Optimism of the best subset: {judgement.optimism:+z.4f} "

@@ -92,20 +92,15 @@ class SearchRuns:
     def end(self, result: CellResult) -> None:
         """Log the result of a search and end its run."""
         log = self._logs[result.cell]
-        steps = result.steps()
         last: dict[str, float | None] = {
-            "work_seconds_algorithm": result.seconds_algorithm,
-            "work_seconds_evaluation": result.seconds_evaluation,
-            "test_cost": result.test_cost,
+            "work/seconds_algorithm": result.seconds_algorithm,
+            "work/seconds_evaluation": result.seconds_evaluation,
+            "test/cost": result.test_cost,
         }
-        if not steps:
-            # A selector has no epochs.
+        if not result.epochs:
+            # A selector.
             last |= {"best_cost": result.cost, "best_size": result.size, "fits": result.fits}
-        last = {name: value for name, value in last.items() if value is not None}
-        steps[result.epochs] = {**steps.get(result.epochs, {}), **last}
-        log.metrics(steps)
-        log.files(result.files())
-        log.tag({"stopped": result.reason})
+        result.log_to(log, last)
         log.finish()
 
     def fail(self, cell: Cell, error: str) -> None:

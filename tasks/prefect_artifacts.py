@@ -188,21 +188,12 @@ class _Bar:
 
 
 def _spent(budget: Budget, record: EpochRecord, seconds: float) -> tuple[float, str]:
-    metrics = record.metrics
-    spent = {
-        "epochs": float(record.epoch),
-        "evaluations": metrics["evaluations"],
-        "distinct": metrics["distinct_evaluations"],
-        "fits": metrics["fits"],
-        "seconds": seconds,
-    }
-    limits = {name: getattr(budget, name) for name in spent}
-    shares = [spent[name] / limit for name, limit in limits.items() if limit is not None]
+    metrics, shares = record.metrics, record.shares(budget, seconds)
     text = (
         f"epoch {record.epoch}{f' of {budget.epochs}' if budget.epochs else ''}: best cost"
         f" {metrics['best_cost']:.5f} with {metrics['best_size']:.0f} features"
     )
-    return 100.0 * min(1.0, max(shares, default=0.0)), text
+    return 100.0 * min(1.0, max(shares.values(), default=0.0)), text
 
 
 def _flow_run() -> UUID | None:

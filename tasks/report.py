@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.ensemble import SubsetEnsemble
-from swarm.findings import Finding
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
@@ -24,6 +23,7 @@ from swarm.search.asked import asked_evaluations
 from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import MANY_COLUMNS, Cut
 from swarm.search.result import SearchResult
+from swarm.search.runner import FinishedSearch
 from swarm.search.tuning import TuningResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record
@@ -41,9 +41,10 @@ Finished = tuple[Mask, Record]
 
 __all__ = [
     "answer_files",
+    "baseline_metrics",
     "costs_on_test",
     "diagnose_answer",
-    "final_metrics",
+    "ensemble_metrics",
     "judgement_files",
     "report_data",
     "run_facts",
@@ -284,24 +285,18 @@ def costs_on_test(problem: Problem, ensemble: SubsetEnsemble, test: Table) -> li
 
 
 def report_data(
-    title: str,
-    problem: Problem,
-    result: SearchResult,
+    search: FinishedSearch,
     judgement: Judgement,
-    known: KnownEvaluations,
     hints: Hints,
     n_models: int,
-    *,
-    headline: Headline,
-    regroup_every: int | None,
-    findings: Sequence[Finding],
-    config_yaml: str,
-    facts: Mapping[str, object],
-    subset_test_costs: Sequence[float] = (),
     union_at_most: int | float | None = None,
-    diagnostics: Diagnostics | None = None,
+    **described: Any,
 ) -> ReportData:
-    """Collect the data of the report from a search and its evaluation on the test rows."""
+    """Collect the data of the report from a search and its evaluation on the test rows.
+
+    `described` are the title, the headline and further fields of the data.
+    """
+    result, known = search.result, search.known
     space, confirmation = result.space, result.confirmation
     masks, costs = result.best_members(n_models, union_at_most)
     finished, useful = _finished(result, known)
@@ -324,8 +319,6 @@ def report_data(
         names = list(space.columns)
         distance = pd.DataFrame(hints.distance, index=names, columns=names)
     return ReportData(
-        title=title,
-        headline=headline,
         verdict=judgement.verdict(),
         features=result.features,
         n_available=space.n_columns,
@@ -344,18 +337,13 @@ def report_data(
         confirmation=None
         if confirmation is None
         else {**confirmation.as_dict(), "sentence": confirmation.sentence()},
-        subset_test_costs=subset_test_costs,
         picks=picks,
         agreement=_agreement(result, finished, one_se_limit(picks)),
-        cost_label=cost_label(problem.scoring),
+        cost_label=cost_label(search.problem.scoring),
         level=judgement.level,
-        regroup_every=regroup_every,
-        findings=[each.as_dict() for each in findings],
-        config_yaml=config_yaml,
         positive=judgement.positive,
-        diagnostics=diagnostics,
-        facts=facts,
         prices=prices,
+        **described,
     )
 
 
@@ -439,14 +427,18 @@ def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object
     }
 
 
-def final_metrics(judgement: Judgement) -> dict[str, float]:
-    """Return the test metrics: ``test_f1``, ``baseline_f1_all_features`` and so on."""
-    metrics: dict[str, float] = {}
-    for row in judgement.table.to_dict("records"):
-        name = f"test_{row['metric']}"
-        if row["contender"] != "ensemble":
-            name = f"baseline_{row['metric']}_{row['contender']}"
-        metrics[name] = float(row["value"])
+def ensemble_metrics(judgement: Judgement) -> dict[str, float]:
+    """Return the metrics of the ensemble on the test rows: ``test/f1`` and so on."""
+    rows = judgement.table[judgement.table["contender"] == "ensemble"].to_dict("records")
+    return {f"test/{row['metric']}": float(row["value"]) for row in rows}
+
+
+def baseline_metrics(judgement: Judgement) -> dict[str, float]:
+    """Return all other metrics on the test rows: ``test_baselines/f1_all_features`` and so on."""
+    rows = judgement.table[judgement.table["contender"] != "ensemble"].to_dict("records")
+    metrics = {
+        f"test_baselines/{row['metric']}_{row['contender']}": float(row["value"]) for row in rows
+    }
     if judgement.selection is not None:
         found = judgement.selection
         own = f"best_subset_minus_all_{found.metric}"
@@ -454,5 +446,5 @@ def final_metrics(judgement: Judgement) -> dict[str, float]:
         if found.low == found.low:
             metrics |= {f"{own}_low": found.low, f"{own}_high": found.high}
     if judgement.optimism is not None:
-        metrics["optimism"] = judgement.optimism
+        metrics["test/optimism"] = judgement.optimism
     return metrics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -24,8 +24,7 @@ from swarm.storage.archive import Archive
 from swarm.validation.selectors import select
 from tasks.step import SearchInterrupted, step
 from tasks.table import Table
-from tasks.tracking.note import run_title
-from tasks.tracking.run_log import json_file, parquet
+from tasks.tracking.run_log import RunLog, json_file, parquet
 
 __all__ = [
     "Cell",
@@ -86,7 +85,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Name of the MLflow run of the search."""
-        return run_title(self.dataset, self.strategy, self.seed)
+        return f"{self.dataset}-{self.strategy}-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -141,6 +140,13 @@ class CellResult:
             "features.json": lambda: json_file(facts),
             "history.parquet": lambda: parquet(self.history),
         }
+
+    def log_to(self, log: RunLog, last: Mapping[str, float | None]) -> None:
+        """Log the search by epoch, its artifacts, and further metrics of its `last` epoch."""
+        log.metrics(self.steps())
+        log.metrics({self.epochs: last})
+        log.files(self.files())
+        log.tag({"stopped": self.reason})
 
     @classmethod
     def read(cls, features: Path, history: Path) -> CellResult:

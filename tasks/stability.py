@@ -41,6 +41,7 @@ __all__ = [
     "assessment_files",
     "draw_sample",
     "index_as_dict",
+    "plain",
     "scheme_of",
     "similarity_of",
     "stability_metrics",
@@ -303,6 +304,12 @@ def assess(
         adjusted_by_seed=adjusted.get("seeds"),
         adjusted_by_rows=adjusted.get("resamples"),
     )
+
+
+def plain(value: Any) -> Any:
+    """Convert NumPy scalars to Python types, and NaN to None, as JSON needs."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and value != value else value
 
 
 def index_as_dict(found: Stability | None) -> dict[str, float] | None:

@@ -53,12 +53,13 @@ class Step(Generic[P, R]):
         """Return a copy of the step with other options of :class:`prefect.Task`."""
         return Step(self.fn, self.task.with_options(**options))
 
-    def retried(self, attempts: int, delay_seconds: float) -> Step[P, R]:
+    def retried(self, attempts: int, delay_seconds: float, **options: Any) -> Step[P, R]:
         """Return a copy that is attempted again after an error that may be transient."""
         return self.with_options(
             retries=attempts - 1,
             retry_delay_seconds=delay_seconds,
             retry_condition_fn=_is_retryable,
+            **options,
         )
 
 

@@ -18,7 +18,7 @@ from conf.text import render
 from flows.configured import fetched, prepare_as_configured
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
-from tasks.tracking.names import metric_key
+from tasks.tracking.writes import metric_key
 
 __all__ = [
     "ANSWER",

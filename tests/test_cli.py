@@ -17,8 +17,8 @@ from flows.cli import app
 from flows.summary import WIDE, result_console
 from flows.terminal import echo
 from tasks.tracking import open_tracking
-from tasks.tracking.names import metric_key
 from tasks.tracking.store import local_artifact
+from tasks.tracking.writes import metric_key
 from tests.small_run import table
 
 ROOT = Path(__file__).resolve().parents[1]

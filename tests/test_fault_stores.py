@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import StoreError
-from tasks.tracking.names import metric_key
+from tasks.tracking.writes import metric_key
 from tests.flaky_proxy import FlakyProxy
 from tests.servers import free_port, happens
 from tests.small_run import BAYES, Bench
@@ -164,7 +164,7 @@ def test_mlflow_that_is_killed_for_the_middle_half_has_everything_once_at_the_en
     (run,) = bench.runs()
     run_id = run.info.run_id
     assert run.info.status == "FINISHED"
-    for metric in ("best_cost", "fits", "diversity", "work_fits"):
+    for metric in ("best_cost", "fits", "diversity", "work/fits"):
         points = bench.tracking.client.get_metric_history(run_id, metric_key(metric))
         assert sorted(point.step for point in points) == list(range(1, epochs + 1)), metric
         told = [point.timestamp for point in sorted(points, key=lambda point: point.step)]

@@ -17,7 +17,7 @@ import pytest
 
 from swarm.storage.archive import Archive
 from tasks.tracking import RunRecord
-from tasks.tracking.names import metric_key
+from tasks.tracking.writes import metric_key
 from tests.small_run import NO_REPORT, Bench
 from tests.warm_swarm import Command, WarmSwarm
 
@@ -188,7 +188,7 @@ def assert_as_if_nothing_had_happened(bench: Bench, undisturbed: Undisturbed) ->
     assert bench.answer(run_id) == undisturbed.answer
     assert stored(bench, run_id) == undisturbed.stored
     assert bench.steps(run_id) == list(range(1, EPOCHS + 1))
-    assert bench.steps(run_id, "optimism") == [EPOCHS]
+    assert bench.steps(run_id, "test/optimism") == [EPOCHS]
 
 
 @pytest.mark.timeout(3600 if LONG else 600)

@@ -39,25 +39,20 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     prepared = prepare_as_configured(config, fetched(config))
     problem, train, test = prepared.problem, prepared.train, prepared.test
     finished = run_search(plan_as_configured(config, prepared), Archive(bench.archive))
-    result, known = finished.result, finished.known
+    result = finished.result
     subsets = [result.space.subset(mask) for mask in result.best_members(3)[0]]
     ensemble = fit_ensemble(problem, train, subsets, "auto")
     judgement = judge_answer(
         problem, train, test, ensemble, result.features, result.cost, by_group=False, n_resamples=20
     )
     data = report_data(
-        "t",
-        problem,
-        result,
+        finished,
         judgement,
-        known,
         prepared.hints,
         3,
+        title="t",
         headline=headline(result, problem.scoring, judgement),
         regroup_every=2,
-        findings=(),
-        config_yaml="",
-        facts={},
         subset_test_costs=costs_on_test(problem, ensemble, test),
     )
     return Told(result, judgement, data)

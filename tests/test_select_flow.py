@@ -25,7 +25,7 @@ from swarm.errors import ConfigError, EvaluationError, StoreError
 from swarm.search.driver import Search
 from swarm.validation.contenders import CONTENDERS
 from tasks.refresh.lock import run_lock
-from tasks.tracking.names import accepted_key
+from tasks.tracking.writes import accepted_key
 from tests.small_run import N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
 
 
@@ -182,7 +182,7 @@ def test_a_run_whose_process_was_killed_is_ended_by_the_next_run_on_its_machine(
 def test_every_metric_has_one_point_per_epoch(first):
     bench, _, outcome = first
     epochs = [1, 2, 3, 4]
-    names = [*outcome.result.records[0].metrics, "work_fits", "work_hits", "work_fallbacks"]
+    names = [*outcome.result.records[0].metrics, "work/fits", "work/hits", "work/fallbacks"]
     assert {"best_cost", "diversity", "swarm_0_best_cost", "swarm_1_best_cost"} <= set(names)
     for name in names:
         assert bench.steps(outcome.run_id, name) == epochs, name
@@ -192,7 +192,7 @@ def test_every_metric_has_one_point_per_epoch(first):
     assert last["confirm/cost"] == found.cost
     assert last["confirm/winners_curse"] == pytest.approx(found.cost - outcome.result.cost)
     assert last["confirm/gain"] == found.gain.mean
-    assert bench.steps(outcome.run_id, "optimism") == [4]
+    assert bench.steps(outcome.run_id, "test/optimism") == [4]
 
 
 def test_a_run_leaves_every_artifact_that_it_promises(first):
@@ -420,7 +420,7 @@ def test_an_epoch_that_fails_twice_is_the_same_epoch_again(first, bench, monkeyp
     assert calls == [1, 2, 2, 2, 3, 4]
     assert bench.statuses() == ["FINISHED"]
     assert bench.answer(disturbed.run_id) == reference.answer(outcome.run_id)
-    for name in ("best_cost", "fits", "work_fits"):
+    for name in ("best_cost", "fits", "work/fits"):
         assert bench.steps(disturbed.run_id, name) == [1, 2, 3, 4]
     tags = run_of(bench, disturbed.run_id).data.tags
     assert tags["answer"] == run_of(reference, outcome.run_id).data.tags["answer"]
@@ -462,7 +462,7 @@ def test_resuming_with_a_larger_budget_extends_the_run(first, bench):
     longer = select(bench.config(), short.run_id, 0)
     assert bench.statuses() == ["FINISHED"]
     assert longer.result.state.epoch == 4
-    for name in ("best_cost", "work_fits"):
+    for name in ("best_cost", "work/fits"):
         assert bench.steps(short.run_id, name) == [1, 2, 3, 4]
     assert bench.answer(short.run_id) == reference.answer(outcome.run_id)
     kept = from_yaml(bench.artifact(short.run_id, "config.yaml").decode(), env={})

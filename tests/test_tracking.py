@@ -49,7 +49,7 @@ def test_a_run_that_is_not_there_is_bad_input(tracking: Tracking, run_id: str) -
     if run_id == "a deleted one":
         run_id, words = tracking.start_run("gone", {}), "was deleted"
         tracking.client.delete_run(run_id)
-    for ask in (tracking.resume_run, tracking.run):
+    for ask in (tracking.steps, tracking.run):
         with pytest.raises(InputError, match=words):
             ask(run_id)
 

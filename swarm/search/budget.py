@@ -86,6 +86,13 @@ class Budget:
                 "distinct, fits, seconds, patience or noise_floor"
             )
 
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that measure progress, which those of early stopping do not."""
+        names = ("epochs", "evaluations", "distinct", "fits", "seconds")
+        known = {name: getattr(self, name) for name in names}
+        return {name: limit for name, limit in known.items() if limit is not None}
+
     def reached(self, epoch: int, counts: Counts, seconds: float, stalled: int) -> str | None:
         """Return the name of the limit that is reached, or None.
 

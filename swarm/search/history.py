@@ -11,7 +11,7 @@ import pandas as pd
 
 from swarm.arrays import Bool
 from swarm.evaluation.types import Evaluations, Work
-from swarm.search.budget import Counts
+from swarm.search.budget import Budget, Counts
 from swarm.strategies.base import Members, Proposal
 
 __all__ = ["EpochRecord", "diversity", "record_epoch"]
@@ -48,6 +48,20 @@ class EpochRecord:
         bits = self.columns["mask"].astype(np.uint8) + ord("0")
         masks = [row.tobytes().decode() for row in bits]
         return pd.DataFrame({**self.columns, "mask": masks})
+
+    def shares(self, budget: Budget, seconds: float) -> dict[str, float]:
+        """Return how much of each limit of a budget is spent after the epoch, by its name.
+
+        `seconds` is the wall time so far.
+        """
+        spent = {
+            "epochs": float(self.epoch),
+            "evaluations": self.metrics["evaluations"],
+            "distinct": self.metrics["distinct_evaluations"],
+            "fits": self.metrics["fits"],
+            "seconds": seconds,
+        }
+        return {name: spent[name] / limit for name, limit in budget.limits.items()}
 
 
 def record_epoch(

@@ -18,8 +18,8 @@ import pandas as pd
 from swarm.errors import StoreError
 from tasks.models.files import model_card, write_ensemble
 from tasks.tracking import Tracking
-from tasks.tracking.names import PARAM_LENGTH, accepted_key, cut
 from tasks.tracking.store import load_mlflow, store_errors
+from tasks.tracking.writes import PARAM_LENGTH, accepted_key, cut
 
 __all__ = ["ModelInfo", "is_version", "log_ensemble", "register_logged"]
 

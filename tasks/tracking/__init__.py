@@ -5,11 +5,9 @@
 `store`           addresses without secrets, connection timeout, errors in one sentence
 `run_log`         the log of one run; every flow writes through it
 `outbox`          the in-memory queue of messages, and the thread that sends them
-`writes`          idempotent calls of the MLflow client
+`writes`          names and values that MLflow accepts, and idempotent calls of its client
 `system_metrics`  use of the machine while a run goes on
-`names`           names and values in the form that MLflow accepts
 `dataset`         a table as an MLflow dataset input
-`note`            the description at the top of a run's page
 ================  ============================================================================
 """
 

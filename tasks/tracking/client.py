@@ -13,7 +13,6 @@ from urllib.request import url2pathname
 
 from swarm.errors import InputError, StoreError, check_known
 from tasks.secrets import expand
-from tasks.tracking.names import accepted_key
 from tasks.tracking.store import (
     alone,
     contact,
@@ -28,7 +27,7 @@ from tasks.tracking.store import (
     store_errors,
     within,
 )
-from tasks.tracking.writes import create_run, end_run, reopen_run
+from tasks.tracking.writes import accepted_key, create_run, end_run
 
 __all__ = ["RunRecord", "Tracking", "models_page", "open_tracking", "runs_page"]
 
@@ -69,6 +68,7 @@ def open_tracking(
     artifacts : str or Path, optional
         Folder or URI of the artifacts of a new experiment. Default: ``artifacts`` beside an
         SQLite file, ``mlruns/artifacts`` for another database, the default of a server.
+        Environment variables are replaced as in `uri`.
     timeout : float
         Connection timeout in seconds.
 
@@ -80,6 +80,8 @@ def open_tracking(
         If the store cannot be reached or used.
     """
     address = resolve(expand(uri, "address of the tracking store"))
+    if artifacts is not None:
+        artifacts = expand(str(artifacts), "address of the artifacts")
     location = _location(address, artifacts)
     with store_errors(address, "open the experiment"):
         if is_sqlite(address):
@@ -179,9 +181,9 @@ def _tags() -> dict[str, str]:
     return {**_KIND, _VIEW_TAG: view}
 
 
-def _location(uri: str, artifacts: str | Path | None) -> str | None:
-    if artifacts is not None and "://" in str(artifacts):
-        return str(artifacts)
+def _location(uri: str, artifacts: str | None) -> str | None:
+    if artifacts is not None and "://" in artifacts:
+        return artifacts
     if uri.startswith(("http://", "https://")):
         return None
     if artifacts is not None:
@@ -279,26 +281,25 @@ class Tracking:
                 self._add_to_view(tags["scoring"])
             return create_run(self.client, self.experiment_id, name, tags, description=description)
 
-    def resume_run(self, run_id: str) -> None:
-        """Set a run to running again and remove its error.
-
-        Raises
-        ------
-        InputError
-            If there is no such run, or it was deleted.
-        """
-        self._found(run_id)
-        with store_errors(self.uri, f"resume the run {run_id}"):
-            reopen_run(self.client, run_id)
-
     def finish(self, run_id: str, status: str = "FINISHED", error: str | None = None) -> None:
         """End a run as ``FINISHED``, ``FAILED`` or ``KILLED``."""
         with store_errors(self.uri, f"finish the run {run_id}"):
             end_run(self.client, run_id, status, error)
 
     def run(self, run_id: str) -> RunRecord:
-        """Return a run; InputError if there is none with this id."""
-        found = self._found(run_id)
+        """Return a run; InputError if there is none with this id, or it was deleted."""
+        from mlflow.exceptions import MlflowException
+
+        missing = InputError(f"there is no run {run_id!r} in {self.label}; `swarm runs` lists them")
+        with store_errors(self.uri, f"look up the run {run_id!r}"):
+            try:
+                found = self.client.get_run(run_id)
+            except MlflowException as error:
+                if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                    raise missing from None
+                raise
+        if found.info.lifecycle_stage != "active":
+            raise InputError(f"the run {run_id!r} was deleted; restore it in MLflow first")
         return RunRecord(
             run_id=found.info.run_id,
             name=found.info.run_name,
@@ -380,18 +381,3 @@ class Tracking:
         if columns and column not in columns:
             view["selectedColumns"] = [columns[0], column, *columns[1:]]
             self.client.set_experiment_tag(self.experiment_id, _VIEW_TAG, json.dumps(view))
-
-    def _found(self, run_id: str) -> Any:
-        from mlflow.exceptions import MlflowException
-
-        missing = InputError(f"there is no run {run_id!r} in {self.label}; `swarm runs` lists them")
-        with store_errors(self.uri, f"look up the run {run_id!r}"):
-            try:
-                found = self.client.get_run(run_id)
-            except MlflowException as error:
-                if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-                    raise missing from None
-                raise
-        if found.info.lifecycle_stage != "active":
-            raise InputError(f"the run {run_id!r} was deleted; restore it in MLflow first")
-        return found

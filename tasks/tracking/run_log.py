@@ -8,7 +8,7 @@ import json
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import PurePosixPath
 from types import TracebackType
@@ -24,18 +24,22 @@ from tasks.flow_run import flow_run_tags, log_line
 from tasks.table import Table
 from tasks.tracking.client import RunRecord, Tracking
 from tasks.tracking.dataset import log_dataset
-from tasks.tracking.names import PARAM_LENGTH, accepted_key, cut, metric_key
 from tasks.tracking.outbox import Outbox, Send, UnsendableMessage
 from tasks.tracking.store import store_errors, within
 from tasks.tracking.system_metrics import SystemMetrics
 from tasks.tracking.writes import (
+    BEST_COST,
+    PARAM_LENGTH,
+    accepted_key,
     create_run,
+    cut,
     end_run,
     find_child,
     log_file,
     log_params,
     log_points,
     log_tags,
+    metric_key,
     reopen_run,
 )
 
@@ -164,12 +168,15 @@ class RunLog:
 
         Raises
         ------
+        InputError
+            If there is no such run, or it was deleted.
         StoreError
             If the store does not accept the change; nothing has been trained yet.
         """
         tracking.require_writable()
         steps = tracking.steps(run_id)
-        tracking.resume_run(run_id)
+        with store_errors(tracking.uri, f"resume the run {run_id}"):
+            reopen_run(tracking.client, run_id)
         log = cls(tracking, run_id, tags, steps=steps)
         log._open({}, config_yaml, None, test)
         log.tag(flow_run_tags())
@@ -207,9 +214,10 @@ class RunLog:
     def epoch(self, record: EpochRecord) -> None:
         """Log the particles of an epoch as an artifact, then its metrics."""
         # If the store has the metrics, it also has the artifact, which is sent first.
-        if record.epoch not in self._steps.get(metric_key("best_cost"), ()):
+        if record.epoch not in self._steps.get(BEST_COST, ()):
             self.files({f"epochs/{record.epoch:04d}.parquet": lambda: parquet(record.particles)})
-        work = {f"work_{name}": float(value) for name, value in vars(record.work).items()}
+        # Work of this process; `spent` also includes evaluations from the archive.
+        work = {f"work/{name}": float(value) for name, value in vars(record.work).items()}
         self.metrics({record.epoch: {**record.metrics, **work}})
 
     def metrics(
@@ -243,6 +251,24 @@ class RunLog:
     def tag(self, tags: Mapping[str, str]) -> None:
         """Set tags of the run."""
         self._put("tags", lambda client: log_tags(client, self.run_id, tags))
+
+    def note(self, answer: str, links: Mapping[str, str], more: Iterable[str | None] = ()) -> None:
+        """Write the description at the top of the page of the run.
+
+        Parameters
+        ----------
+        answer : str
+            The result, as Markdown. MLflow collapses all but the first lines.
+        links : mapping of str to str
+            Artifacts by the words that link to them.
+        more : iterable of str
+            Further paragraphs; None is skipped.
+        """
+        # Links relative to the page work wherever the UI is served.
+        page = f"#/experiments/{self.tracking.experiment_id}/runs/{self.run_id}/artifacts"
+        joined = " · ".join(f"[{word}]({page}/{path})" for word, path in links.items())
+        paragraphs = filter(None, [answer, f"Open: {joined}", *more])
+        self.tag({"mlflow.note.content": "\n\n".join(paragraphs)})
 
     def files(self, files: Mapping[str, Content]) -> None:
         """Log artifacts by their relative path in the run, such as ``a/b.csv``.

@@ -1,4 +1,4 @@
-"""Idempotent calls of an MLflow client.
+"""What is written to MLflow: accepted names and values, and idempotent calls of its client.
 
 MLflow deduplicates points of a metric with the same step, time and value, and overwrites
 everything else. The exception is :func:`create_run`: before a retry, call :func:`find_child`.
@@ -7,28 +7,69 @@ everything else. The exception is :func:`create_run`: before a retry, call :func
 from __future__ import annotations
 
 import getpass
+import json
+import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any
-
-from tasks.tracking.names import PARAM_LENGTH, TAG_LENGTH, accepted_key, batches, cut
+from typing import Any, TypeVar
 
 __all__ = [
+    "BEST_COST",
+    "PARAM_LENGTH",
+    "accepted_key",
     "create_run",
+    "cut",
     "end_run",
     "find_child",
     "log_file",
     "log_params",
     "log_points",
     "log_tags",
+    "metric_key",
     "reopen_run",
 ]
 
-# MLflow's limits per request.
-_METRICS = 1000
-_RUNS = 1000
+T = TypeVar("T")
+
+# MLflow's limits of a value, a name and a request.
+PARAM_LENGTH, _TAG_LENGTH, _KEY_LENGTH = 6000, 8000, 250
+_BATCH, _METRICS, _RUNS = 100, 1000, 1000
 _PARENT = "mlflow.parentRunId"
+
+# MLflow groups the charts of metrics by prefix and sorts the groups by name, so that the cost,
+# which is the most important, comes first. These are the names of the metrics of an epoch.
+BEST_COST = "cost/best"
+_NAMES = {
+    "best_cost": BEST_COST,
+    "pbest_cost_mean": "cost/pbest_mean",
+    "pbest_cost_median": "cost/pbest_median",
+    "best_size": "size/best",
+    "size_mean": "size/mean",
+    "diversity": "swarms/diversity",
+    "evaluations": "spent/evaluations",
+    "distinct_evaluations": "spent/distinct_evaluations",
+    "fits": "spent/fits",
+    "folds_pruned": "spent/folds_pruned",
+    "failed_evaluations": "spent/failed_evaluations",
+}
+
+
+def metric_key(name: str) -> str:
+    """Return the name of a metric of an epoch with its group as a prefix, others unchanged."""
+    return _NAMES.get(name) or re.sub(r"^swarm_(\d+)_best_cost$", r"swarms/\1_best_cost", name)
+
+
+def accepted_key(name: str) -> str:
+    """Replace every character that MLflow does not allow in a key by ``_``."""
+    return re.sub(r"[^\w.\- :/]", "_", name)[:_KEY_LENGTH]
+
+
+def cut(value: object, length: int) -> str:
+    """Return a value as text, strings unchanged and others as JSON, truncated to `length`."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 def create_run(
@@ -47,7 +88,7 @@ def create_run(
         system["mlflow.note.content"] = description
     if parent:
         system[_PARENT] = parent
-    labels = {accepted_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()}
+    labels = {accepted_key(key): cut(value, _TAG_LENGTH) for key, value in tags.items()}
     run = client.create_run(experiment_id, start_time=start_ms, tags=system | labels, run_name=name)
     return str(run.info.run_id)
 
@@ -69,7 +110,7 @@ def log_params(client: Any, run_id: str, params: Mapping[str, object]) -> None:
     from mlflow.entities import Param
 
     written = ((k, v) for k, v in params.items() if v is not None)
-    for batch in batches(Param(accepted_key(k), cut(v, PARAM_LENGTH)) for k, v in written):
+    for batch in _batches(Param(accepted_key(k), cut(v, PARAM_LENGTH)) for k, v in written):
         client.log_batch(run_id, params=batch)
 
 
@@ -77,7 +118,7 @@ def log_tags(client: Any, run_id: str, tags: Mapping[str, str]) -> None:
     """Set tags of a run."""
     from mlflow.entities import RunTag
 
-    for batch in batches(RunTag(accepted_key(k), cut(v, TAG_LENGTH)) for k, v in tags.items()):
+    for batch in _batches(RunTag(accepted_key(k), cut(v, _TAG_LENGTH)) for k, v in tags.items()):
         client.log_batch(run_id, tags=batch)
 
 
@@ -100,7 +141,7 @@ def log_points(
     metrics = (
         Metric(name, value, time_ms, step, model_id, data, digest) for name, value, step in points
     )
-    for batch in batches(metrics, _METRICS):
+    for batch in _batches(metrics, _METRICS):
         client.log_batch(run_id, metrics=batch)
 
 
@@ -136,3 +177,9 @@ def _user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return "unknown"
+
+
+def _batches(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
