@@ -72,8 +72,7 @@ def resume(
 
     def load() -> SelectConfig:
         from conf.later_keys import earlier_values
-        from conf.load import RefreshConfig, from_yaml, only_select
-        from conf.text import parse
+        from conf.load import RefreshConfig, from_yaml, only_select, parse
 
         text = artifact_of(run_id, "config.yaml", tracking_uri)
         origin = f"the configuration of run {run_id}"

@@ -21,10 +21,9 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import State, StateType
 from prefect.states import Crashed
 
-from conf.load import AnyConfig, from_yaml
+from conf.load import AnyConfig, from_yaml, render
 from conf.schema import CompareConfig, RefreshConfig
 from conf.sections import DataSection
-from conf.text import render
 from flows.prefect_server import process_of
 from flows.tracking import tracking_as_configured
 from tasks.flow_run import FLOW_RUN_TAG

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from conf.load import AnyConfig, as_yaml, flatten
+from conf.load import AnyConfig, as_yaml, flatten, parse
 from conf.schema import SelectConfig
 from conf.sections import TrackingSection
-from conf.text import parse
 from flows.progress import say
 from swarm.problem.problem import Problem
 from tasks.table import Table

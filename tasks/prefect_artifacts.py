@@ -64,10 +64,41 @@ def show_progress(budget: Budget) -> Iterator[Callable[[EpochRecord], None]]:
     if run is None:
         yield lambda record: None
         return
-    bar = _Bar(run)
+    latest, ended = (0.0, "no epoch has finished yet"), threading.Event()
+
+    def send_updates() -> None:
+        sent = latest
+        try:
+            with _client() as client:
+                given: dict[str, Any] = {"type": "progress", "flow_run_id": run}
+                made = client.create_artifact(
+                    ArtifactCreate(data=sent[0], description=sent[1], **given)
+                )
+                last = False
+                while not last:
+                    last = ended.wait(_EVERY_SECONDS)
+                    if latest != sent:
+                        sent = latest
+                        changed = ArtifactUpdate(data=sent[0], description=sent[1])
+                        client.update_artifact(made.id, changed)
+        except Exception as error:
+            _complain("progress", error)
+
+    def move(record: EpochRecord) -> None:
+        nonlocal latest
+        latest = _spent(budget, record, time.monotonic() - started)
+
+    # Settings such as the address of the server are context variables.
+    within_context = contextvars.copy_context().run
+    thread = threading.Thread(
+        target=within_context, args=(send_updates,), name="prefect-progress", daemon=True
+    )
+    thread.start()
     started = time.monotonic()
-    yield lambda record: bar.move(*_spent(budget, record, time.monotonic() - started))
-    bar.end()
+    yield move
+    latest = (100.0, latest[1])
+    ended.set()
+    thread.join(_PATIENCE_SECONDS)
 
 
 def show_table(key: str, rows: Sequence[Row], description: str) -> bool:
@@ -144,47 +175,6 @@ def _run_link(tracking: Tracking, run_id: str) -> str:
     if address is None:
         return f"MLflow run {_code(run_id)} in {_code(tracking.label)}; `swarm ui` shows it."
     return f"[MLflow run {run_id}]({address})"
-
-
-class _Bar:
-    """Progress artifact that a background thread updates at a limited rate."""
-
-    def __init__(self, run: UUID) -> None:
-        self._run = run
-        self._latest = (0.0, "no epoch has finished yet")
-        self._ended = threading.Event()
-        # Settings such as the address of the server are context variables.
-        work = contextvars.copy_context().run
-        self._thread = threading.Thread(
-            target=work, args=(self._run_updates,), name="prefect-progress", daemon=True
-        )
-        self._thread.start()
-
-    def move(self, percent: float, text: str) -> None:
-        self._latest = (percent, text)
-
-    def end(self) -> None:
-        self._latest = (100.0, self._latest[1])
-        self._ended.set()
-        self._thread.join(_PATIENCE_SECONDS)
-
-    def _run_updates(self) -> None:
-        sent = self._latest
-        try:
-            with _client() as client:
-                given: dict[str, Any] = {"type": "progress", "flow_run_id": self._run}
-                made = client.create_artifact(
-                    ArtifactCreate(data=sent[0], description=sent[1], **given)
-                )
-                last = False
-                while not last:
-                    last = self._ended.wait(_EVERY_SECONDS)
-                    if self._latest != sent:
-                        sent = self._latest
-                        changed = ArtifactUpdate(data=sent[0], description=sent[1])
-                        client.update_artifact(made.id, changed)
-        except Exception as error:
-            _complain("progress", error)
 
 
 def _spent(budget: Budget, record: EpochRecord, seconds: float) -> tuple[float, str]:

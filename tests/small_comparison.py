@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from conf.load import from_yaml
+from conf.load import from_yaml, render
 from conf.schema import CompareConfig
-from conf.text import render
 from tests.small_run import BAYES, Bench
 
 __all__ = ["SAME", "file", "of", "small"]

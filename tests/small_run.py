@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conf.load import from_yaml
+from conf.load import from_yaml, render
 from conf.schema import SelectConfig
-from conf.text import render
 from flows.configured import fetched, prepare_as_configured
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conf.text import render
+from conf.load import render
 from swarm.errors import ConfigError
 from swarm.problem.hints import Hints
 from swarm.search.budget import Budget

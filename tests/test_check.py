@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.naive_bayes import GaussianNB
 
-from conf.text import render
+from conf.load import render
 from flows.checking import all_findings
 from flows.configured import fetched, prepare_as_configured
 from swarm import SubsetSelector

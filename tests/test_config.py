@@ -22,11 +22,11 @@ from conf.load import (
     from_yaml,
     json_schema,
     load,
+    render,
     shipped,
 )
 from conf.schema import CompareConfig, SelectConfig
 from conf.sections import ModelSection
-from conf.text import render
 from swarm.errors import ConfigError
 from swarm.problem.scoring import scorer_names
 from swarm.validation.metrics import metric_names

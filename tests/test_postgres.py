@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy as sa
 
-from conf.text import render
+from conf.load import render
 from swarm.errors import DataError, StoreError
 from swarm.storage.archive import Archive
 from tasks.sources import fetch

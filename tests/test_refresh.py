@@ -17,9 +17,8 @@ from prefect.client.orchestration import get_client
 
 import flows.refresh
 import swarm
-from conf.load import from_yaml
+from conf.load import from_yaml, render
 from conf.schema import RefreshConfig
-from conf.text import render
 from flows.approval import ask
 from flows.refresh import RefreshRun, refresh
 from swarm.errors import ConfigError, DataError, InputError, StoreError

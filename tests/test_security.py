@@ -24,8 +24,7 @@ from mlflow.artifacts import download_artifacts
 
 from conf.check import check
 from conf.estimator import build_estimator
-from conf.load import from_yaml
-from conf.text import parse
+from conf.load import from_yaml, parse
 from flows.cli import main
 from flows.select import select
 from swarm.errors import ConfigError

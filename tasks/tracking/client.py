@@ -11,10 +11,11 @@ from typing import Any
 from urllib.parse import urlparse, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
+from filelock import FileLock
+
 from swarm.errors import InputError, StoreError, check_known
 from tasks.secrets import expand
 from tasks.tracking.store import (
-    alone,
     contact,
     is_postgres,
     is_sqlite,
@@ -85,8 +86,10 @@ def open_tracking(
     location = _location(address, artifacts)
     with store_errors(address, "open the experiment"):
         if is_sqlite(address):
-            sqlite_file(address).parent.mkdir(parents=True, exist_ok=True)
-            with alone(address):
+            file = sqlite_file(address)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # One process at a time creates the tables.
+            with FileLock(file.with_name(f"{file.name}.lock")):
                 _make_tables(address)
                 contact(address, timeout)
                 return _open(address, experiment, location)

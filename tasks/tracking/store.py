@@ -22,7 +22,6 @@ from swarm.storage.database import postgres_driver
 from tasks.secrets import expand
 
 __all__ = [
-    "alone",
     "contact",
     "first_line",
     "is_postgres",
@@ -180,20 +179,6 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     # A daemon thread, so that a driver that hangs does not keep the process alive.
     threading.Thread(target=work, name="tracking-contact", daemon=True).start()
     return answer.result(timeout=seconds)
-
-
-@contextlib.contextmanager
-def alone(uri: str) -> Iterator[None]:
-    """Lock an SQLite file, so that only one process at a time creates its tables."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    path = sqlite_file(uri)
-    with open(path.with_name(path.name + ".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextlib.contextmanager

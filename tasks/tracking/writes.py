@@ -10,10 +10,9 @@ import getpass
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
 __all__ = [
     "BEST_COST",
@@ -31,11 +30,9 @@ __all__ = [
     "reopen_run",
 ]
 
-T = TypeVar("T")
-
-# MLflow's limits of a value, a name and a request.
+# MLflow's limits of a value, a name and a request; its client divides longer batches itself.
 PARAM_LENGTH, _TAG_LENGTH, _KEY_LENGTH = 6000, 8000, 250
-_BATCH, _METRICS, _RUNS = 100, 1000, 1000
+_RUNS = 1000
 _PARENT = "mlflow.parentRunId"
 
 # MLflow groups the charts of metrics by prefix and sorts the groups by name, so that the cost,
@@ -109,17 +106,20 @@ def log_params(client: Any, run_id: str, params: Mapping[str, object]) -> None:
     """Log parameters; long values are truncated to MLflow's limit, and null is not logged."""
     from mlflow.entities import Param
 
-    written = ((k, v) for k, v in params.items() if v is not None)
-    for batch in _batches(Param(accepted_key(k), cut(v, PARAM_LENGTH)) for k, v in written):
-        client.log_batch(run_id, params=batch)
+    written = [
+        Param(accepted_key(key), cut(value, PARAM_LENGTH))
+        for key, value in params.items()
+        if value is not None
+    ]
+    client.log_batch(run_id, params=written)
 
 
 def log_tags(client: Any, run_id: str, tags: Mapping[str, str]) -> None:
     """Set tags of a run."""
     from mlflow.entities import RunTag
 
-    for batch in _batches(RunTag(accepted_key(k), cut(v, _TAG_LENGTH)) for k, v in tags.items()):
-        client.log_batch(run_id, tags=batch)
+    written = [RunTag(accepted_key(key), cut(tags[key], _TAG_LENGTH)) for key in tags]
+    client.log_batch(run_id, tags=written)
 
 
 def log_points(
@@ -138,11 +138,10 @@ def log_points(
     from mlflow.entities import Metric
 
     data, digest = dataset or (None, None)
-    metrics = (
+    metrics = [
         Metric(name, value, time_ms, step, model_id, data, digest) for name, value, step in points
-    )
-    for batch in _batches(metrics, _METRICS):
-        client.log_batch(run_id, metrics=batch)
+    ]
+    client.log_batch(run_id, metrics=metrics)
 
 
 def log_file(client: Any, run_id: str, path: str, data: bytes) -> None:
@@ -177,9 +176,3 @@ def _user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return "unknown"
-
-
-def _batches(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
