@@ -98,8 +98,6 @@ class Outcome:
     headline : Headline
     findings : tuple of Finding
         Reasons to doubt the data or the result, without those that are muted.
-    n_train : int
-        Training rows.
     model_uri : str
         Empty if the estimator cannot be stored without pickle.
     declined : bool
@@ -114,7 +112,6 @@ class Outcome:
     judgement: Judgement
     headline: Headline
     findings: tuple[Finding, ...]
-    n_train: int
     model_uri: str = ""
     declined: bool = False
     unsent: str = ""
@@ -123,11 +120,6 @@ class Outcome:
     def result(self) -> SearchResult:
         """Result of the search."""
         return self.finished.result
-
-    @property
-    def training_seconds(self) -> float:
-        """Training time of the search, cached folds included."""
-        return self.finished.training_seconds
 
     @property
     def registered(self) -> bool:
@@ -373,7 +365,7 @@ def _judge(started: Started, finished: FinishedSearch, show: _ShowStage, verbosi
     log.metrics({result.state.epoch: baseline_metrics(judgement)})
     # The summary ends with the warnings.
     tell([each for each in late if each.severity == "note"], verbosity)
-    return Outcome(log.run_id, finished, ensemble, judgement, head, findings, len(train.features))
+    return Outcome(log.run_id, finished, ensemble, judgement, head, findings)
 
 
 def _report(started: Started, outcome: Outcome) -> ReportData:
