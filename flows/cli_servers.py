@@ -78,10 +78,7 @@ def up(
         _write(kept)
     if "MLflow" not in running:
         mlflow = f"http://127.0.0.1:{port}"
-        if _serves(mlflow):
-            raise StoreError(
-                f"{mlflow} is in use by another program; stop it, or pass another --port"
-            )
+        _require_free(mlflow)
         command, environment = _mlflow(
             "127.0.0.1", port, tracking_of(tracking_uri, create=True).uri
         )
@@ -138,14 +135,22 @@ def ui(
     """
     from tasks.tracking import models_page, runs_page
 
+    address = f"http://{host}:{port}"
+    running = [each for each in recorded() if each.name == "MLflow" and each.process() is not None]
+    is_up = tracking_uri is None and any(each.address == address for each in running)
+    if not is_up:
+        _require_free(address)
     store = tracking_of(tracking_uri, create=True)
-    page = f"http://{host}:{port}{runs_page(store.experiment_id)}"
-    typer.echo(f"MLflow UI of {store.label} (Ctrl-C stops it)")
+    page = f"{address}{runs_page(store.experiment_id)}"
+    stopper = "`swarm down`" if is_up else "Ctrl-C"
+    typer.echo(f"MLflow UI of {store.label} ({stopper} stops it)")
     typer.echo(f"runs    {page}")
-    typer.echo(f"models  http://{host}:{port}{models_page(store.experiment_id)}")
+    typer.echo(f"models  {address}{models_page(store.experiment_id)}")
     sys.stdout.flush()
     if browser:
         _open_later(host, port, page)
+    if is_up:
+        return
     command, environment = _mlflow(host, port, store.uri)
     # Replace this process by the server, so that no child process can be left behind.
     os.execve(sys.executable, [sys.executable, "-m", *command], environment)
@@ -207,6 +212,11 @@ def _start(
             raise StoreError(f"{name} did not start; its last lines, of {log}:\n{lines}")
         time.sleep(0.2)
     return server
+
+
+def _require_free(address: str) -> None:
+    if _serves(address):
+        raise StoreError(f"{address} is in use by another program; stop it, or pass another --port")
 
 
 def _serves(address: str) -> bool:

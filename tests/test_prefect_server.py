@@ -231,25 +231,37 @@ def test_up_says_what_a_server_that_does_not_start_said_last(own_ports, tracking
     assert "unable to open database file" in str(told.value)
 
 
-@pytest.mark.parametrize(
-    ("uri", "port", "is_said"),
-    [(None, 5001, False), (None, 5002, True), ("sqlite:///x.db", 5001, True)],
-)
-def test_a_second_up_says_that_it_moves_no_server(
-    tmp_path, monkeypatch, capsys, uri, port, is_said
-):
+@pytest.fixture
+def up_already(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder whose servers, of which this process is both, run already."""
     monkeypatch.chdir(tmp_path)
     started = psutil.Process().create_time()
     running = [
-        {"name": name, "address": f"http://x:{at}", "pid": os.getpid(), "started": started}
-        for name, at in (("Prefect", 4200), ("MLflow", 5001))
+        {"name": name, "address": address, "pid": os.getpid(), "started": started}
+        for name, address in (("Prefect", "http://127.0.0.1:4"), ("MLflow", "http://127.0.0.1:5"))
     ]
     (tmp_path / "mlruns").mkdir()
     (tmp_path / "mlruns" / "servers.json").write_text(json.dumps(running))
+
+
+@pytest.mark.usefixtures("up_already")
+@pytest.mark.parametrize(
+    ("uri", "port", "is_said"), [(None, 5, False), (None, 6, True), ("sqlite:///x.db", 5, True)]
+)
+def test_a_second_up_says_that_it_moves_no_server(capsys, uri, port, is_said):
     cli_servers.up(uri, port)
     told = capsys.readouterr()
-    assert "MLflow   http://x:5001" in told.out
-    assert ("http://x:5001; run `swarm down`" in told.err) == is_said
+    assert "MLflow   http://127.0.0.1:5" in told.out
+    assert ("http://127.0.0.1:5; run `swarm down`" in told.err) == is_said
+
+
+@pytest.mark.usefixtures("up_already")
+def test_ui_shows_the_pages_of_up_and_refuses_a_port_that_is_taken(monkeypatch, capsys):
+    monkeypatch.setattr(cli_servers, "_serves", lambda address: True)
+    cli_servers.ui(None, port=5)
+    assert "runs    http://127.0.0.1:5/#/experiments/" in capsys.readouterr().out
+    with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:4 is in use by another program"):
+        cli_servers.ui(None, port=4)
 
 
 def test_down_spares_a_process_that_only_has_the_number_of_a_server(tmp_path, monkeypatch, capsys):
