@@ -304,6 +304,8 @@ def test_the_ui_listens_on_this_machine_unless_told(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
+    # The port may be taken, by `swarm up` for example.
+    monkeypatch.setattr("flows.cli_servers._serves", lambda _: False)
     monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
     monkeypatch.setattr(os, "execve", lambda _, command, __: started.append(command), raising=False)
     for told in ([], ["--host", "0.0.0.0"]):
