@@ -89,12 +89,6 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(MLkNN(5).fit(X, Y).predict_proba(X), whole)
 
 
-def test_a_label_that_nobody_or_everybody_has_is_predicted_so() -> None:
-    X, _ = drawn(0, 30, 9)
-    Y = np.tile([0, 1], (30, 1))
-    assert np.array_equal(MLkNN(3).fit(X, Y).predict(X), Y)
-
-
 def test_it_behaves_as_a_classifier_of_scikit_learn() -> None:
     X, Y = drawn(1, 60, 50)
     table = pd.DataFrame(X, columns=["a", "b", "c"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -277,13 +276,6 @@ def test_a_model_without_importances_gets_mutual_information_and_may_have_none()
     assert np.array_equal(answers.used, mask)
 
 
-@pytest.mark.parametrize("kind", ["fold", "refit"])
-def test_importances_asked_of_a_model_that_has_none_are_refused(kind: Any) -> None:
-    X, y = cancer()
-    with pytest.raises(ConfigError, match="KNeighborsClassifier has none; use 'permutation'"):
-        Problem.build(X, y, KNeighborsClassifier(), importance=kind)
-
-
 def test_importances_of_a_group_are_the_sum_over_its_columns() -> None:
     X, y = cancer()
     X = X.iloc[:, :6]
@@ -344,17 +336,3 @@ def test_a_description_tells_settings_apart_and_refuses_what_has_no_name() -> No
     assert describe(make_pipeline(Ridge())) != describe(Ridge())
     with pytest.raises(ConfigError, match="no stable name"):
         describe(LGBMClassifier(objective=lambda y, p: (p - y, np.ones_like(p))))
-
-
-def test_on_musk_a_shrunk_subset_has_exactly_the_recorded_cost(
-    shared_data: Callable[[str], Path],
-) -> None:
-    table = pd.read_parquet(shared_data("musk_v2"))
-    X, y = table.drop(columns=["group", "target"]), table["target"]
-    model = LGBMClassifier(num_leaves=16, n_estimators=12, importance_type="gain")
-    problem = Problem.build(X, y, model, scoring="recall", folds=3)
-    masks = some_masks(3, X.shape[1])
-    recorded = evaluate(problem, masks)
-    smaller = shrink(masks, recorded.used, problem.space)
-    assert problem.exact_shrink
-    assert np.array_equal(recorded.fold_costs, evaluate(problem, smaller).fold_costs)

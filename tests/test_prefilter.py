@@ -257,21 +257,6 @@ def test_a_restricted_space_keeps_groups_and_constraints_in_their_order() -> Non
         space.restricted(space.mask(["a"]))
 
 
-@pytest.mark.parametrize(
-    ("prefilter", "words"),
-    [
-        ("yes", "prefilter must be True, False, 'auto' or a mapping of options, got 'yes'"),
-        ({"most": 3}, "unknown option 'most' of prefilter"),
-        ({"least": 0}, "prefilter least must be >= 1, got 0"),
-        ({"when": "never"}, "prefilter when must be one of 'always', 'auto', got 'never'"),
-    ],
-)
-def test_a_wrong_prefilter_is_refused_in_one_sentence(prefilter: Any, words: str) -> None:
-    with pytest.raises(ConfigError, match=words) as caught:
-        selector(prefilter=prefilter).fit(*numbers())
-    assert "\n" not in str(caught.value)
-
-
 def test_a_model_that_fails_on_all_features_is_refused_in_one_sentence() -> None:
     class Narrow(DecisionTreeClassifier):
         def fit(self, X: Any, y: Any, **params: Any) -> Any:

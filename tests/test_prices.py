@@ -14,7 +14,6 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
 from swarm import SubsetSelector
-from swarm.errors import SpaceError
 from swarm.problem.space import SearchSpace
 from swarm.report.figures import _tradeoff as tradeoff
 from swarm.selector.report import _picks
@@ -145,17 +144,3 @@ def test_the_report_draws_prices_in_place_of_sizes() -> None:
     for one, other in zip(before.lines, after.lines, strict=True):
         if one.get_label() in ("best subset", "in the ensemble", "1-SE pick", "knee"):
             assert other.get_xdata().tolist() == [2.5 * x for x in one.get_xdata()]
-
-
-@pytest.mark.parametrize(
-    ("costs", "message"),
-    [
-        ({"a": 2}, "costs names 'a', which is in a group; give the cost of the whole group"),
-        ({"q": 2}, "costs names an unknown feature 'q'"),
-        ({"b": -1}, "the cost of 'b' must be a number of at least 0, got -1"),
-        ({"b": float("nan")}, "the cost of 'b' must be a number of at least 0, got nan"),
-    ],
-)
-def test_prices_that_mean_nothing_are_refused(costs: Any, message: str) -> None:
-    with pytest.raises(SpaceError, match=message):
-        SearchSpace.build(["a", "b", "c"], groups={"panel": ["a", "c"]}, costs=costs)

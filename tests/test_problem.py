@@ -71,6 +71,8 @@ def cell(value: Any, name: str = "b") -> pd.DataFrame:
 WITHOUT_ONE = [(np.arange(10, 30), np.arange(10)), (np.arange(20), np.arange(20, 30))]
 GENERATOR = KFold(3, shuffle=True, random_state=np.random.RandomState(0))
 ONE_HOT = make_pipeline(OneHotEncoder(), LogisticRegression())
+SCORED = {"model": GaussianNB(), "weight": np.ones(30), "weights_in_score": True}
+NUMBERS = np.linspace(0.1, 0.9, 30)
 LATE_ONE = {"y": np.repeat([0, 1], [10, 20]), "folds": WITHOUT_ONE}
 REFUSED: dict[type[InputError], list[tuple[dict[str, Any], str]]] = {
     DataError: [
@@ -109,6 +111,20 @@ REFUSED: dict[type[InputError], list[tuple[dict[str, Any], str]]] = {
         ({"scoring": "r2"}, "'r2' is for numbers.*Spy.*accuracy"),
         ({"importance": "gini"}, "'gini'.*permutation"),
         ({"model": ONE_HOT, "importance": "fold"}, "creates new columns.*'permutation'"),
+        *(
+            (
+                {"model": KNeighborsClassifier(), "importance": kind},
+                "KNeighborsClassifier has none; use 'permutation'",
+            )
+            for kind in ("fold", "refit")
+        ),
+        ({"weights_in_score": True}, "needs sample weights and there are none"),
+        ({**SCORED, "scoring": lambda model, rows, y: 0.5}, "does not support sample weights"),
+        ({**SCORED, "scoring": "roc_auc_ovo", "y": np.arange(30) % 3}, "'roc_auc_ovo' does not"),
+        (
+            {**SCORED, "scoring": "neg_max_error", "y": NUMBERS, "model": LinearRegression()},
+            "'neg_max_error' does",
+        ),
         ({"model": LGBMClassifier}, "must be an object with fit"),
         ({"model": NoWeights(), "weight": np.ones(30)}, "NoWeights does not support sample weigh"),
     ],
@@ -167,15 +183,6 @@ def test_a_target_may_be_a_list_a_column_or_a_table_of_one() -> None:
     assert prints == {build().fingerprint()}
     assert build(y=pd.Categorical(["n", "y"] * 15)).task == "binary"
     assert build(y=pd.Series(["n", "y"] * 15, dtype="str")).target.shape == (30,)
-
-
-def test_folds_of_a_number_are_stratified_for_classes_and_shuffled_by_the_seed() -> None:
-    problem = build(folds=5, seed=1)
-    assert all(LABELS[test].mean() == 0.5 for _, test in problem.folds)
-    assert build(folds=5, seed=1).folds[0][1].tolist() == problem.folds[0][1].tolist()
-    assert build(folds=5, seed=2).folds[0][1].tolist() != problem.folds[0][1].tolist()
-    regression = build(y=np.linspace(0.1, 0.9, 30), model=LinearRegression(), folds=5)
-    assert regression.task == "regression"
 
 
 def test_test_rows_of_one_class_are_refused_only_if_the_scorer_has_no_score_for_them() -> None:

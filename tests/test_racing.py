@@ -76,23 +76,26 @@ def test_a_mask_asked_for_twice_goes_on_while_one_of_its_races_does() -> None:
     st.lists(st.floats(0, 1), min_size=5, max_size=5),
     st.permutations(range(5)),
     st.lists(st.booleans(), min_size=5, max_size=5),
-    st.floats(0.01, 0.49),
+    st.floats(0, 1),
+    st.none() | st.floats(0.01, 0.49),
 )
-def test_what_settles_a_race_does_not_depend_on_what_an_archive_knew(
-    costs: list[float], order: list[int], known: list[bool], chance: float
+def test_what_a_mask_is_charged_for_does_not_depend_on_what_an_archive_knew(
+    costs: list[float], order: list[int], known: list[bool], cost: float, chance: float | None
 ) -> None:
-    rivals = np.array([[0.4, 0.5, 0.3, 0.6, 0.5]])
-    limit = Limit(0.45, rivals, 0.1, chance)
+    limit = Limit(cost)
+    if chance is not None:
+        limit = Limit(cost, np.array([[0.4, 0.5, 0.3, 0.6, 0.5]]), 0.1, chance)
 
-    def settled(record: Record) -> tuple[list[bool], Record]:
+    def charged(record: Record) -> list[bool]:
         while (fold := limit.next_fold(record.fold_costs, np.array(order))) is not None:
-            record.fold_costs[fold] = costs[fold]
-        return list(limit.needed_folds(record.fold_costs, np.array(order))), record
+            fresh = Record.unknown(5, 2)
+            fresh.fold_costs[fold] = costs[fold]
+            record = record.merge(fresh)
+        return list(limit.needed_folds(record.fold_costs, np.array(order)))
 
-    fresh, _ = settled(Record.unknown(5, 2))
     partly = Record.unknown(5, 2)
-    partly.fold_costs[np.flatnonzero(known)] = np.array(costs)[known]
-    assert settled(partly)[0] == fresh
+    partly.fold_costs[known] = np.array(costs)[known]
+    assert charged(partly) == charged(Record.unknown(5, 2))
 
 
 def test_races_save_fits_and_hardly_cost_anything() -> None:

@@ -10,16 +10,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
+from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from conf.sections import FoldsSection
 from flows.select import select
 from swarm import SubsetSelector
-from swarm.errors import ConfigError, DataError
+from swarm.errors import DataError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import make_folds
 from swarm.problem.problem import Problem
@@ -36,6 +34,7 @@ from tests.small_run import BAYES
 # A swarm, one without pbests, one that compares all costs of an epoch, one that draws at random.
 NAMES = ["multiswarm", "genetic", "ant_colony", "random"]
 REPEATS, PER_PARTITION = 3, 4
+Table = tuple[pd.DataFrame, pd.Series]
 EVERY = pack_folds(np.ones(REPEATS * PER_PARTITION, dtype=bool))
 
 
@@ -47,14 +46,12 @@ def searched(name: str, evaluator: Planted, *, rotate: int = 0, **limits: Any) -
 
 
 @pytest.fixture(scope="module")
-def cancer() -> tuple[pd.DataFrame, pd.Series]:
+def cancer() -> Table:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     return X.iloc[:200, :12], y.iloc[:200]
 
 
-def test_the_first_partition_is_that_of_one_repeat_and_the_others_are_fresh(
-    cancer: tuple[pd.DataFrame, pd.Series],
-) -> None:
+def test_the_first_partition_is_that_of_one_repeat_and_the_others_are_fresh(cancer: Table) -> None:
     X, y = cancer
     plain = Problem.build(X, y, GaussianNB(), folds=4, seed=7)
     assert Problem.build(X, y, GaussianNB(), folds=4, repeats=1, seed=7).fingerprint() == (
@@ -76,9 +73,7 @@ def test_the_first_partition_is_that_of_one_repeat_and_the_others_are_fresh(
     assert fresh[0].fingerprint() == fresh[1].fingerprint()
 
 
-def test_the_cost_of_the_result_is_its_mean_over_the_folds_of_all_partitions(
-    cancer: tuple[pd.DataFrame, pd.Series],
-) -> None:
+def test_the_cost_of_the_result_is_its_mean_over_the_folds_of_all_partitions(cancer: Table) -> None:
     X, y = cancer
     problem = Problem.build(X, y, GaussianNB(), folds=4, repeats=3)
     for rotate in (0, 2):
@@ -119,9 +114,7 @@ def test_no_estimated_cost_is_below_the_best_measured_one(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"repeats": 3}, {"repeats": 3, "rotate": 2}])
-def test_two_workers_find_the_same_as_one(
-    options: dict[str, int], cancer: tuple[pd.DataFrame, pd.Series]
-) -> None:
+def test_two_workers_find_the_same_as_one(options: dict[str, int], cancer: Table) -> None:
     found = []
     for n_jobs in (1, 2):
         tree = DecisionTreeClassifier(max_depth=3, random_state=0)
@@ -130,9 +123,7 @@ def test_two_workers_find_the_same_as_one(
     assert found[0] == found[1]
 
 
-def test_a_fast_path_computes_the_partitions_that_are_asked_for(
-    cancer: tuple[pd.DataFrame, pd.Series],
-) -> None:
+def test_a_fast_path_computes_the_partitions_that_are_asked_for(cancer: Table) -> None:
     X, y = cancer
     problem = Problem.build(X, y, GaussianNB(), folds=3, repeats=3)
     masks = np.random.default_rng(0).random((12, 12)) < 0.5
@@ -187,31 +178,7 @@ def test_on_a_new_partition_the_members_are_evaluated_first() -> None:
     assert fourth.counts.fits - third.counts.fits == PER_PARTITION * len(np.unique(members, axis=0))
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"cv": GroupKFold(3)}, "repeats=2 needs folds that can be drawn again"),
-        ({"cv": KFold(3)}, "repeats=2 needs folds that can be drawn again"),
-        ({"cv": 0}, "repeats=2 needs folds that can be drawn again"),
-        ({"cv": [(np.arange(100), np.arange(100, 200))]}, "folds that can be drawn again"),
-        ({"repeats": 0}, "repeats must be a whole number of at least 1, got 0"),
-        ({"rotate": -1}, "rotate must be a whole number of at least 0, got -1"),
-    ],
-)
-def test_folds_that_cannot_be_repeated_are_refused_in_one_sentence(
-    options: dict[str, Any], words: str, cancer: tuple[pd.DataFrame, pd.Series]
-) -> None:
-    X, y = cancer
-    selector = SubsetSelector(**{"estimator": GaussianNB(), "repeats": 2, "cv": 3, **options})
-    groups = {"groups": np.arange(200) % 9} if isinstance(options.get("cv"), GroupKFold) else {}
-    with pytest.raises(ConfigError, match=words) as caught:
-        selector.fit(X, y, **groups)
-    assert "\n" not in str(caught.value)
-
-
-def test_partitions_that_cannot_differ_are_refused(
-    cancer: tuple[pd.DataFrame, pd.Series],
-) -> None:
+def test_partitions_that_cannot_differ_are_refused(cancer: Table) -> None:
     X, y = cancer
     # As many groups as folds: every partition has the same folds.
     splitter = GroupKFold(3, shuffle=True, random_state=0)
@@ -220,22 +187,6 @@ def test_partitions_that_cannot_differ_are_refused(
         selector.fit(X, y, groups=np.arange(200) % 3)
     drawn = StratifiedKFold(3, shuffle=True, random_state=5)
     assert SubsetSelector(GaussianNB(), cv=drawn, repeats=2, epochs=1).fit(X, y).subset_
-
-
-@pytest.mark.parametrize(
-    ("section", "words"),
-    [
-        ({"kind": "time", "repeats": 2}, "folds.repeats 2 needs folds that depend on a seed"),
-        ({"kind": "column", "column": "f", "repeats": 2}, "got kind 'column'"),
-        ({"shuffle": False, "repeats": 2}, "got shuffle false"),
-        ({"rotate": 2}, "folds.rotate 2 changes the fold partition, but there is only one"),
-    ],
-)
-def test_a_configuration_says_which_folds_cannot_be_repeated(
-    section: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(ValidationError, match=words):
-        FoldsSection(**section)
 
 
 @pytest.mark.slow

@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm.evaluation.limit import Limit
 from swarm.evaluation.types import evaluate_fully
 from swarm.search.driver import run
 from swarm.search.packing import unpack_masks
 from swarm.search.result import SearchResult
 from swarm.search.rotation import evaluate_finalists
-from swarm.storage.records import Record
 from swarm.strategies.catalogue import make
 from swarm.strategies.multiswarm import MultiSwarm
 from swarm.testing.planted import Planted, everything, make_search, plain_space, planted, snapshot
@@ -95,48 +93,6 @@ def test_a_search_is_replayed_from_any_archive_and_the_same_with_pruning_or_with
     assert unpruned.cost == whole.cost
 
 
-@lru_cache
-def left_by_everyone() -> dict[bytes, Record]:
-    shared = planted(plain_space(8))
-    for other in ("random", "bpso", "sbfs", "genetic"):
-        run(make_search(make(other), shared, seed=1, epochs=4))
-    return shared.known
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_what_others_left_in_the_archive_changes_nothing_but_the_work(name: str) -> None:
-    space = plain_space(8)
-    alone = run(make_search(make(name), planted(space), epochs=25))
-    shared = dataclasses.replace(planted(space), known=dict(left_by_everyone()))
-    late = run(make_search(make(name), shared, epochs=25))
-    assert everything(late) == everything(alone)
-    assert shared.fits < alone.state.counts.fits
-
-
-@calm
-@given(
-    st.lists(st.floats(0, 1), min_size=4, max_size=4),
-    st.permutations(range(4)),
-    st.lists(st.booleans(), min_size=4, max_size=4),
-    st.floats(0, 1),
-)
-def test_what_a_mask_is_charged_for_does_not_depend_on_what_was_known(
-    costs: list[float], order: list[int], known: list[bool], limit: float
-) -> None:
-    truth = np.array(costs)
-
-    def charged(record: Record) -> list[bool]:
-        while (fold := Limit(limit).next_fold(record.fold_costs, np.array(order))) is not None:
-            fresh = Record.unknown(4, 2)
-            fresh.fold_costs[fold] = truth[fold]
-            record = record.merge(fresh)
-        return list(Limit(limit).needed_folds(record.fold_costs, np.array(order)))
-
-    partly = Record.unknown(4, 2)
-    partly.fold_costs[known] = truth[known]
-    assert charged(partly) == charged(Record.unknown(4, 2))
-
-
 @pytest.mark.parametrize("name", ["multiswarm", "bpso"])
 def test_pruning_saves_fits_and_changes_nothing_else_even_where_fits_fail(name: str) -> None:
     pruned, plain = failing(0.02), failing(0.02)
@@ -166,9 +122,3 @@ def test_an_epoch_run_twice_from_one_state_gives_the_same_state_twice() -> None:
         for field in ("epoch", "best_cost", "stalled", "idle", "counts", "asked"):
             assert getattr(first, field) == getattr(second, field)
         state = first
-
-
-def test_a_longer_search_begins_like_the_shorter_one() -> None:
-    short = run(make_search(MultiSwarm(), planted(plain_space(15)), epochs=5))
-    long = run(make_search(MultiSwarm(), planted(plain_space(15)), epochs=9))
-    assert long.history.iloc[:5].to_csv() == short.history.to_csv()

@@ -19,7 +19,6 @@ from sklearn.tree import DecisionTreeClassifier
 from flows.planning import plan_search
 from flows.select import select
 from swarm import SubsetSelector
-from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.shipping import read_problem, write_problem
 from swarm.multilabel import MLkNN
@@ -332,31 +331,6 @@ def test_a_selector_searches_on_parts_and_lists_what_was_measured_on_all_rows() 
     assert selector.n_fits_ == selector.result_.state.counts.fits
     low = selector.result_.parts.correlations[0] < 0.8
     assert ("SWM208" in [each.code for each in selector.findings_]) == low
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"rows": 241}, "rows 241 is more than half of the 480 training rows"),
-        ({"rows": 3}, "rows 3 is too few for the folds"),
-        ({"rows": 0}, "rows must be a whole number of at least 1, 'auto' or None, got 0"),
-        ({"rows": "some"}, "got 'some'"),
-    ],
-)
-def test_a_selector_refuses_what_makes_no_sense_before_training(
-    options: dict[str, Any], words: str
-) -> None:
-    class Untrained(DecisionTreeClassifier):
-        def fit(self, *args: Any, **kwargs: Any) -> Any:
-            if len(args[0]) > 50:
-                raise AssertionError("trained")
-            return super().fit(*args, **kwargs)
-
-    with pytest.raises(ConfigError) as caught:
-        SubsetSelector(Untrained(), cv=3, **options).fit(*table())
-    assert words in str(caught.value)
-    assert "budget" not in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import swarm.search
 import swarm.validation
-from swarm.errors import ConfigError, EvaluationError, InputError
+from swarm.errors import EvaluationError, InputError
 from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
@@ -521,22 +521,6 @@ def test_a_search_without_new_masks_for_a_hundred_epochs_is_exhausted() -> None:
 
 
 # The registry
-
-
-@pytest.mark.parametrize(
-    ("name", "params", "words"),
-    [
-        ("multiswam", {}, ["'multiswam'", "did you mean 'multiswarm'"]),
-        ("bpso", {"n_particle": 3}, ["'n_particle'", "'bpso'", "did you mean 'n_particles'"]),
-        ("bpso", {"c1": -1}, ["'bpso'", "c1 must be >= 0, got -1"]),
-    ],
-)
-def test_unknown_strategies_and_parameters_are_named_with_the_nearest_known(
-    name: str, params: dict[str, Any], words: list[str]
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        make(name, params)
-    assert all(word in str(caught.value) for word in words)
 
 
 def test_warm_start_masks_of_another_space_are_refused_in_one_sentence() -> None:

@@ -528,8 +528,9 @@ def test_ctrl_c_while_confirming_is_told_with_the_command_that_confirms(bench, m
         ({"space": {"forbidden": ["x7"]}}, "space.forbidden"),
         ({"prepare": {"n_clusters": 3}}, "prepare.n_clusters"),
         ({"strategy": {"name": "random", "params": {}}}, "strategy"),
+        ({"warm": {"subsets": [["x0"]]}}, "warm.subsets"),
     ],
-    ids=["seed", "parameter", "constraint", "clusters", "strategy"],
+    ids=["seed", "parameter", "constraint", "clusters", "strategy", "warm start"],
 )
 def test_a_resumed_search_must_be_the_same_search(first, sections, named):
     bench, _, outcome = first

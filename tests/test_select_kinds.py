@@ -15,7 +15,7 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import Fold
 from swarm.search.runner import run_search
 from swarm.storage.archive import Archive
-from tests.small_run import BAYES, N_ROWS, OTHERS, Bench, prepared_by_hand, table
+from tests.small_run import BAYES, N_ROWS, OTHERS, Bench, prepared_by_hand
 
 
 @pytest.fixture(autouse=True)
@@ -60,21 +60,6 @@ def test_several_classes_run_and_a_split_that_leaks_groups_is_warned_about(bench
     assert "split kind 'group'" in told["SWM101"]
     # The folds divide the groups as well.
     assert "SWM105" in told
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("plain")
-def test_many_whole_numbers_are_classes_to_a_classifier(bench):
-    frame = table()[[f"x{i}" for i in range(8)]].iloc[:100]
-    frame["place"] = np.repeat(np.arange(25), 4)
-    frame["x2"] += frame["place"]
-    frame.to_csv(bench.folder / "places.csv", index=False)
-    data = {"path": str(bench.folder / "places.csv"), "target": "place", "drop": []}
-    config = bench.config(data=data, model=BAYES, folds={"n_folds": 2}, budget={"epochs": 2})
-    outcome = select(config, None, 0)
-    assert outcome.judgement.task == "multiclass"
-    assert set(outcome.judgement.predictions["ensemble"]) <= set(range(25))
-    assert "x2" in outcome.result.features
 
 
 SPLITS = {

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -20,7 +19,6 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import swarm.selector.selector
 from swarm import SubsetSelector
-from swarm.errors import ConfigError, DataError, SpaceError
 from swarm.problem.problem import Problem
 from tests.selecting import BRIEF, FEW, TREES, WINE
 
@@ -123,62 +121,6 @@ def test_groups_weights_and_callbacks_are_passed_on() -> None:
 
 
 SFS: dict[str, Any] = {"strategy": "sfs", "strategy_params": None}
-NO_SCORER = "the name of one scorer or a callable"
-REFUSED: list[tuple[type[Exception], dict[str, Any], str]] = [
-    (SpaceError, {"max_size": 14}, "max_size 14 is above the 13 units"),
-    (SpaceError, {"fixed": ["asch"]}, "did you mean 'ash'"),
-    (SpaceError, {"fixed": [13]}, "fixed has the position 13 but there are 13 columns"),
-    (SpaceError, {"fixed": [-1]}, "fixed has the position -1"),
-    (SpaceError, {"fixed": [True]}, "fixed must name features or their positions, got True"),
-    (SpaceError, {"fixed": [1.5]}, "fixed must name features or their positions, got 1.5"),
-    (SpaceError, {"fixed": "ash"}, "fixed must be a list of features, got 'ash'"),
-    (SpaceError, {"fixed": 1}, "fixed must be a list of features, got 1"),
-    (SpaceError, {"groups": [["ash", 99]]}, "group 0 has the position 99"),
-    (SpaceError, {"groups": {"two": 1}}, "group 'two' must be a list of features, got 1"),
-    (SpaceError, {"groups": 3}, "groups must be a mapping or a list of lists, got 3"),
-    (SpaceError, {"groups": [[0, 1], [1, 2]]}, "'malic_acid' is in the groups"),
-    (SpaceError, {"groups": [[1, 2], [1, 2]]}, r"group 'malic_acid\+ash' is given twice"),
-    (SpaceError, {"groups": [[]]}, "group '0' has no feature"),
-    (ConfigError, {"strategy": "multiswam"}, "did you mean 'multiswarm'"),
-    (ConfigError, {"strategy_params": {"particles": 3}}, "'particles'"),
-    (ConfigError, {"strategy_params": [1]}, "strategy_params must be a mapping"),
-    (ConfigError, {"n_clusters": 99}, "n_clusters must be from 1 to 13, the number of units"),
-    (ConfigError, {"random_state": np.random.RandomState(0)}, "random_state must be an int"),
-    (ConfigError, {"random_state": -1}, "random_state must be at least 0"),
-    (ConfigError, {"n_jobs": "2"}, "n_jobs must be a whole number"),
-    (ConfigError, {"epochs": None}, "the budget has no limit"),
-    (ConfigError, {"epochs": "many"}, "epochs must be a whole number, 'auto' or None, got 'many'"),
-    (DataError, {"cv": 200}, "178 rows cannot make 200 folds"),
-    (ConfigError, {"cv": iter([])}, r"cv is an iterator, .* would exhaust; pass list\(cv\)"),
-    (ConfigError, {"size": 4, "max_size": 5}, "size 4 and min_size or max_size are both given"),
-    (ConfigError, {"size": "parsimonious"}, "use pick='parsimonious'"),
-    (ConfigError, {"size": 0}, "size must be >= 1, got 0"),
-    (ConfigError, {"size": (5, 3)}, "min <= max"),
-    (ConfigError, {"size": "most", **SFS}, "'auto', 'best' or 'parsimonious', got 'most'"),
-    (ConfigError, {"size": "auto"}, "'multiswarm' does not support size 'auto'"),
-    (ConfigError, {**SFS, "size": 3, "strategy_params": {"size": 4}}, "size is given twice"),
-    (ConfigError, {**SFS, "strategy_params": {"tol": 0.1}}, "tol requires size 'auto', got size"),
-    (ConfigError, {**SFS, "size": "auto", "strategy_params": {"tol": -1}}, "tol must be > 0"),
-    (ConfigError, {**SFS, "size": "auto", "strategy_params": {"tol": "x"}}, "tol must be a number"),
-    (ConfigError, {"pick": "kneel"}, "did you mean 'knee'"),
-    (ValueError, {"racing": 0.7}, "racing must be < 0.5"),
-    (ConfigError, {"proxy": {"var_smothing": 1}}, "proxy: Invalid parameter 'var_smothing'"),
-    (ConfigError, {"confirm": {"best": 0}}, "confirm: best must be >= 1"),
-    (ConfigError, {"callbacks": ["bar"]}, "pass scikit-learn callbacks to set_callbacks"),
-    (ConfigError, {"callbacks": print}, "callbacks must be a sequence"),
-    (ConfigError, {"scoring": ["accuracy", "f1_macro"]}, NO_SCORER),
-    (ConfigError, {"scoring": {"a": "accuracy"}}, NO_SCORER),
-    (ConfigError, {"scoring": 3}, NO_SCORER),
-    (ConfigError, {"scoring": f1_score}, r"make_scorer\(f1_score\)"),
-    (ConfigError, {"estimator": GaussianNB}, "must be an object with fit"),
-]
-
-
-@pytest.mark.parametrize(("error", "options", "words"), REFUSED)
-def test_bad_parameters_are_one_sentence(error: type[Exception], options: Any, words: str) -> None:
-    with pytest.raises(error, match=words) as caught:
-        SubsetSelector(**{"estimator": GaussianNB(), **BRIEF, **options}).fit(X, y)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_example_of_the_docstring_runs() -> None:

@@ -26,6 +26,7 @@ from swarm import SubsetSelector
 from swarm.problem.problem import Problem
 from tests.selecting import BRIEF as SHORT
 from tests.selecting import IRIS, WINE
+from tests.test_runner import Impatient
 
 BRIEF: dict[str, Any] = {**SHORT, "epochs": 6}
 
@@ -46,19 +47,6 @@ def press_at(epoch: int) -> Any:
             signal.raise_signal(signal.SIGINT)
 
     return press
-
-
-class Impatient:
-    """Accuracy, and Ctrl-C after so many models."""
-
-    def __init__(self, models: int) -> None:
-        self.left = models
-
-    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return float((estimator.predict(X) == y).mean())
 
 
 def test_ctrl_c_leaves_a_usable_selector_and_says_so() -> None:

@@ -20,11 +20,9 @@ from swarm.search.driver import run
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make
 from swarm.strategies.operators.sequential import (
-    additions,
     answer_sizes,
     first_of_size,
     is_better,
-    removals,
     within_one_error,
 )
 from swarm.testing.planted import Planted, make_search, plain_space, planted, spaces
@@ -68,27 +66,6 @@ def roles(result: SearchResult) -> list[str]:
 
 
 class TestSets:
-    @calm
-    @given(space=spaces(), seed=st.integers(0, 1000))
-    def test_they_are_one_unit_away_all_different_and_in_order(
-        self, space: SearchSpace, seed: int
-    ) -> None:
-        mask = space.repair(np.zeros((1, space.n_units), bool), np.random.default_rng(seed))[0]
-        for masks, free in (
-            (additions(mask, space), ~mask & ~space.forbidden),
-            (removals(mask, space), mask & ~space.fixed),
-        ):
-            assert ((masks ^ mask).sum(axis=1) == 1).all()
-            assert np.array_equal((masks ^ mask).any(axis=0), free)
-            assert len(masks) == free.sum()
-        lists = [np.flatnonzero(row).tolist() for row in removals(mask, space)]
-        assert lists == sorted(lists)
-
-    def test_a_barred_unit_is_left_alone(self) -> None:
-        space, mask = plain_space(4), np.array([True, True, False, False])
-        assert [bits(row) for row in additions(mask, space, 2)] == ["1101"]
-        assert [bits(row) for row in removals(mask, space, 1)] == ["0100"]
-
     @calm
     @given(space=spaces())
     def test_the_first_of_each_size_obey_every_constraint(self, space: SearchSpace) -> None:

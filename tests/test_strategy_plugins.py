@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
@@ -59,11 +57,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return installed
 
 
-@dataclass(frozen=True)
-class Stranger:
-    """No strategy: it is not derived from one."""
-
-
 class TestAnObject:
     def test_it_gives_the_same_answer_as_its_name(self) -> None:
         by_name, by_object, changed = (
@@ -78,12 +71,6 @@ class TestAnObject:
         )
         assert by_name.results_.equals(by_object.results_)
         assert by_name.results_.equals(changed.results_)
-
-    def test_it_is_a_parameter_as_any_other(self) -> None:
-        selector = swarm.SubsetSelector(GaussianNB(), strategy=BinaryPso(n_particles=6))
-        assert clone(selector).get_params()["strategy"] == BinaryPso(n_particles=6)
-        assert selector.set_params(strategy="sfs").strategy == "sfs"
-        assert "BinaryPso(" in repr(swarm.SubsetSelector(GaussianNB(), strategy=BinaryPso()))
 
     def test_one_that_ends_by_itself_is_run_to_its_end(self) -> None:
         class Eager(RandomSearch):
@@ -108,19 +95,6 @@ class TestAnObject:
             for each in ("random", RandomSearch())
         ]
         assert everything(run(searches[0])) == everything(run(searches[1]))
-
-    @pytest.mark.parametrize(
-        ("given", "said"),
-        [
-            (BinaryPso, r"got the class BinaryPso; pass BinaryPso\(...\)"),
-            (Stranger(), r"derived from swarm.Strategy, got Stranger\(\)"),
-            (None, "got None"),
-            ("bspo", "did you mean 'bpso'"),
-        ],
-    )
-    def test_what_is_none_is_refused_in_a_sentence(self, given: Any, said: str) -> None:
-        with pytest.raises(ConfigError, match=said):
-            swarm.SubsetSelector(GaussianNB(), strategy=given).fit(*WINE)
 
 
 class TestAnEntryPoint:

@@ -16,7 +16,6 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, TimeSeriesSplit, cross_validate
 from sklearn.naive_bayes import GaussianNB
 
-from conf.check import problems_of
 from conf.later_keys import later_values
 from conf.load import load_compare, load_refresh
 from conf.resolve import fold_kind
@@ -90,12 +89,6 @@ def test_windows_purging_and_embargo_leave_out_these_rows(
     kind: str, options: dict[str, Any], folds: str
 ) -> None:
     assert " ".join(drawn(kind, **options)) == folds
-
-
-def test_rows_are_divided_by_their_time_and_not_by_their_place() -> None:
-    days = pd.to_datetime(["2024-01-0" + day for day in "521436"]).to_numpy()
-    (train, test), *_ = make_folds("time", np.zeros(6), "regression", n_folds=2, time=days)
-    assert (train.tolist(), test.tolist()) == ([2, 1], [4, 3])
 
 
 @st.composite
@@ -300,24 +293,6 @@ def test_durations_are_numbers_days_or_texts(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=sentence):
             fetch("file", path=file, target="y", time=time, horizon=horizon)
-
-
-def test_meaningless_keys_are_refused_before_data_are_read(bench: Bench) -> None:
-    for sections, sentence in (
-        ({"folds": {"kind": "stratified", "gap": 3}}, "folds.gap 3 is for folds of kind 'time'"),
-        ({"folds": {"embargo": 3}}, "folds.embargo 3 is for folds of kind 'purged', got kind"),
-        ({"folds": {"repeats": 2}}, "folds.kind 'auto' is 'time' here"),
-        ({"split": {"kind": "random", "gap": 3}}, "split.gap 3 is for split kind 'time'"),
-        ({"data": {"horizon": "when"}}, "'when' is both data.time and data.horizon"),
-    ):
-        (told,) = problems_of(timed(bench, **sections))
-        assert sentence in told
-    for sections, sentence in (
-        ({"data": {"time": None, "horizon": 3}}, "data.horizon 3 needs the order of the rows"),
-        ({"folds": {"kind": "purged", "repeats": 2}}, "folds.repeats 2 needs folds that depend"),
-    ):
-        with pytest.raises(ConfigError, match=sentence):
-            timed(bench, **sections)
 
 
 def dated(folder: Path) -> Path:

@@ -23,7 +23,6 @@ from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking, runs_page
 from tasks.tracking.dataset import dataset_input, log_dataset
 from tasks.tracking.run_log import RunLog
-from tasks.tracking.store import redact
 from tests.servers import free_port
 
 
@@ -249,19 +248,6 @@ def test_processes_that_open_a_new_store_together_all_succeed(tmp_path: Path) ->
     made = {path.name for path in tmp_path.iterdir()}
     assert made <= {"mlflow.db", "mlflow.db.lock", "artifacts"}
     assert list(tmp_path.glob("artifacts/*")) == []
-
-
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("postgresql://ann:p@ss:w0rd@db/x", "postgresql://ann:***@db/x"),
-        ("https://token@host/a", "https://***@host/a"),
-        ("mssql://h/db?Pwd=x&driver=y", "mssql://h/db?Pwd=***&driver=y"),
-        ("sqlite:///mlruns/mlflow.db", "sqlite:///mlruns/mlflow.db"),
-    ],
-)
-def test_addresses_are_shown_without_secrets(address: str, shown: str) -> None:
-    assert redact(address) == shown
 
 
 def test_an_experiment_whose_artifacts_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from conf.check import check
 from conf.estimator import build_setting, settings_of
 from conf.sections import ModelSection
 from flows.configured import fetched, plan_as_configured, prepare_as_configured
@@ -42,6 +41,7 @@ from swarm.search.confirmation import fresh_seed
 from swarm.search.settings import MOST_SETTINGS, expanded
 from swarm.search.tuning import rounds_of, subsets_in, without_rounds
 from tests.small_run import Bench
+from tests.test_prefilter import refuse_to_train
 
 GRID = {"max_depth": [1, 4], "min_samples_leaf": [1, 8]}
 SEARCH = {"num_leaves": [2, 4], "learning_rate": [0.01, 0.3]}
@@ -220,11 +220,7 @@ def test_a_search_that_was_killed_at_any_stage_ends_as_if_it_was_not(
     limit = float("inf")
     assert answer(selector(archive=url).fit(X, y)) == whole
 
-    def refuse(self: CrossValidation, jobs: Any, records: Any) -> tuple[int, float]:
-        assert not jobs, "an evaluation is missing from the archive"
-        return 0, 0.0
-
-    monkeypatch.setattr(CrossValidation, "_train", refuse)
+    monkeypatch.setattr(CrossValidation, "_train", refuse_to_train)
     assert answer(selector(archive=url).fit(X, y)) == whole
 
 
@@ -289,44 +285,6 @@ def test_prefilter_prices_confirmation_and_repeats_work_with_it() -> None:
     baseline = fitted.confirmation_.baseline
     assert any(baseline[i : i + 3] == pytest.approx(costs) for i in range(0, len(baseline), 3))
     assert fitted.n_fits_ > fitted.tuning_.fits + fitted.result_.state.counts.fits
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (
-            {"param_grid": {"max_dept": [1]}},
-            "param_grid names an unknown parameter 'max_dept' of DecisionTreeClassifier; "
-            "did you mean 'max_depth'?",
-        ),
-        (
-            {
-                "estimator": make_pipeline(StandardScaler(), LogisticRegression()),
-                "param_grid": {"C": [1.0]},
-            },
-            "param_grid names an unknown parameter 'C' of Pipeline; "
-            "did you mean 'logisticregression__C'?",
-        ),
-        ({"param_grid": {"max_depth": 3}}, "the settings must be lists of values by parameter"),
-        ({"param_grid": {"max_depth": []}}, "the settings must be lists of values by parameter"),
-        ({"param_grid": {}}, "there are no settings to choose from"),
-        ({"fits": None, "seconds": 5.0}, "set epochs, distinct or fits"),
-        ({"fits": 60}, "give fewer values, or allow 32 subsets or more"),
-    ],
-)
-def test_what_cannot_be_chosen_is_refused_in_one_sentence_before_training(
-    options: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def never(*_: Any) -> Any:
-        raise AssertionError("a model was trained")
-
-    monkeypatch.setattr(CrossValidation, "evaluate", never)
-    with pytest.raises(ConfigError) as caught:
-        selector(**options).fit(*numbers())
-    text = str(caught.value)
-    assert words in text
-    assert "\n" not in text
-    assert "model.search" not in text
 
 
 def test_a_value_that_the_model_refuses_is_reported_with_its_setting() -> None:
@@ -446,34 +404,6 @@ def test_a_searched_parameter_replaces_that_of_the_model() -> None:
     built = [build_setting(model, setting) for setting in settings_of(model, 0)[0]]
     assert [each.get_params()["n_estimators"] for each in built] == [2, 4]
     assert all(each.get_params()["min_child_samples"] == 5 for each in built)
-
-
-@pytest.mark.parametrize(
-    ("sections", "words"),
-    [
-        (
-            {"model": {**MODEL, "search": {"num_leavs": [2, 4]}}},
-            "unknown parameter 'model.search.num_leavs' of lightgbm.LGBMClassifier; "
-            "did you mean 'num_leaves'?",
-        ),
-        (
-            {
-                "model": {
-                    "estimator": "sklearn.linear_model.LogisticRegression",
-                    "search": {"C": [1.0, -1.0]},
-                }
-            },
-            "model.search.C must be",
-        ),
-    ],
-)
-def test_a_wrong_configuration_is_refused_by_its_check(
-    sections: dict[str, Any], words: str, bench: Bench
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        check(bench.config(**sections))
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_small_budget_is_refused_before_a_run_is_opened(bench: Bench) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -21,82 +19,23 @@ from tasks.sources import fetch
 from tasks.split import split
 from tests.servers import free_port
 
-
-@dataclass(frozen=True)
-class UciSet:
-    """A data set to serve; `variables` maps each column to its (role, type)."""
-
-    id: int
-    name: str
-    frame: pd.DataFrame
-    variables: dict[str, tuple[str, str]]
-
-    def metadata(self, base: str) -> dict[str, Any]:
-        """Give what the server says about the set."""
-        rest = {"demographic": None, "description": None, "units": None, "missing_values": "no"}
-        variables = [
-            {"name": name, "role": role, "type": kind, **rest}
-            for name, (role, kind) in self.variables.items()
-        ]
-        return {
-            "uci_id": self.id,
-            "name": self.name,
-            "data_url": f"{base}/static/public/{self.id}/data.csv",
-            "num_instances": len(self.frame),
-            "additional_info": {"summary": "served from memory"},
-            "intro_paper": None,
-            "variables": variables,
-        }
+NAME = "Musk (Version 2)"
+# Each column with its role and its type.
+VARIABLES = {
+    "molecule_name": ("ID", "Categorical"),
+    "conformation_name": ("ID", "Categorical"),
+    "f1": ("Feature", "Continuous"),
+    "shape": ("Feature", "Categorical"),
+    "code": ("Feature", "Categorical"),
+    "class": ("Target", "Binary"),
+    "strength": ("Target", "Continuous"),
+}
 
 
-@contextmanager
-def serve_uci(one: UciSet, missing_status: int) -> Iterator[str]:
-    """Serve a set and yield the API's base URL.
-
-    ``/api/dataset?id=N`` and ``/api/dataset?name=PART`` answer with metadata in JSON, whose
-    ``data_url`` points at a CSV on the same server. `missing_status` is the HTTP status of the
-    answer for an unknown set, whose body says 404.
-    """
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = urlsplit(self.path)
-            base = f"http://{self.headers['Host']}"
-            if asked.path == f"/static/public/{one.id}/data.csv":
-                return self.answer(200, "text/csv", one.frame.to_csv(index=False))
-            query = {key: values[0] for key, values in parse_qs(asked.query).items()}
-            by_id = query.get("id") == str(one.id)
-            by_name = "name" in query and query["name"].lower() in one.name.lower()
-            if asked.path == "/api/dataset" and (by_id or by_name):
-                body = {"status": 200, "statusText": "OK", "data": one.metadata(base)}
-                return self.answer(200, "application/json", json.dumps(body))
-            body = {"status": 404, "statusText": "Not Found", "message": "Dataset not found"}
-            return self.answer(missing_status, "application/json", json.dumps(body))
-
-        def answer(self, status: int, kind: str, text: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/api/dataset"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def musk_like() -> UciSet:
+def musk_like() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     molecule = np.repeat([f"MUSK-{i}" for i in range(12)], 5)
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "molecule_name": molecule,
             "conformation_name": [f"{m}+{i}" for i, m in enumerate(molecule)],
@@ -107,56 +46,97 @@ def musk_like() -> UciSet:
             "strength": rng.normal(size=60),
         }
     )
-    return UciSet(
-        id=75,
-        name="Musk (Version 2)",
-        frame=frame,
-        variables={
-            "molecule_name": ("ID", "Categorical"),
-            "conformation_name": ("ID", "Categorical"),
-            "f1": ("Feature", "Continuous"),
-            "shape": ("Feature", "Categorical"),
-            "code": ("Feature", "Categorical"),
-            "class": ("Target", "Binary"),
-            "strength": ("Target", "Continuous"),
-        },
-    )
 
 
-@pytest.fixture
-def missing_status() -> int:
-    return 200
+def metadata(base: str) -> dict[str, Any]:
+    """Give what the server says about the set."""
+    rest = {"demographic": None, "description": None, "units": None, "missing_values": "no"}
+    return {
+        "uci_id": 75,
+        "name": NAME,
+        "data_url": f"{base}/static/public/75/data.csv",
+        "num_instances": 60,
+        "additional_info": {"summary": "served from memory"},
+        "intro_paper": None,
+        "variables": [
+            {"name": name, "role": role, "type": kind, **rest}
+            for name, (role, kind) in VARIABLES.items()
+        ],
+    }
 
 
-@pytest.fixture
-def uci(missing_status: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with serve_uci(musk_like(), missing_status) as base:
-        monkeypatch.setattr(ucimlrepo.fetch, "API_BASE_URL", base)
-        yield base
+class Handler(BaseHTTPRequestHandler):
+    """Answers ``/api/dataset?id=N`` and ``/api/dataset?name=PART`` as the repository does.
+
+    Metadata come in JSON, whose ``data_url`` is of the same server. `missing_status` is the HTTP
+    status of the answer for an unknown set, whose body says 404.
+    """
+
+    missing_status = 200
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        if asked.path == "/static/public/75/data.csv":
+            return self.answer(200, "text/csv", musk_like().to_csv(index=False))
+        query = {key: values[0] for key, values in parse_qs(asked.query).items()}
+        by_name = "name" in query and query["name"].lower() in NAME.lower()
+        if asked.path == "/api/dataset" and (query.get("id") == "75" or by_name):
+            data = metadata(f"http://{self.headers['Host']}")
+            body = {"status": 200, "statusText": "OK", "data": data}
+            return self.answer(200, "application/json", json.dumps(body))
+        body = {"status": 404, "statusText": "Not Found", "message": "Dataset not found"}
+        return self.answer(self.missing_status, "application/json", json.dumps(body))
+
+    def answer(self, status: int, kind: str, text: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module", autouse=True)
+def uci() -> Iterator[None]:
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}/api/dataset"
+        patch.setattr(ucimlrepo.fetch, "API_BASE_URL", address)
+        yield
+        server.shutdown()
+        thread.join()
 
 
 @pytest.mark.parametrize("asked", [{"id": 75}, {"name": "Musk"}])
-def test_a_set_is_found_by_id_and_by_name(uci: str, asked: dict[str, Any]) -> None:
+def test_a_set_is_found_by_id_and_by_name(asked: dict[str, Any]) -> None:
     table = fetch("uci", target="class", group="molecule_name", **asked)
-    assert (table.name, table.source) == ("Musk (Version 2)", "uci:75")
+    assert (table.name, table.source) == (NAME, "uci:75")
     # Ids and the target that was not picked are no features; numbers are no categories.
     kinds = table.features.dtypes.astype(str).to_dict()
     assert kinds == {"f1": "float64", "shape": "category", "code": "int64"}
-    assert table.target.equals(musk_like().frame["class"])
+    assert table.target.equals(musk_like()["class"])
     # An id serves as group.
     rows = split(table, "group")
     assert table.groups is not None
     assert not set(table.groups[rows.train]) & set(table.groups[rows.test])
 
 
-def test_several_targets_that_are_no_labels_must_be_narrowed_to_one(uci: str) -> None:
+def test_several_targets_that_are_no_labels_must_be_narrowed_to_one() -> None:
     with pytest.raises(DataError, match=r"several targets \('class', 'strength'\).*one column"):
         fetch("uci", id=75, target=None)
 
 
 @pytest.mark.parametrize("missing_status", [200, 404])
 @pytest.mark.parametrize("asked", [{"id": 9999}, {"name": "no such set"}])
-def test_an_unknown_set_is_named(uci: str, asked: dict[str, Any]) -> None:
+def test_an_unknown_set_is_named(
+    missing_status: int, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handler, "missing_status", missing_status)
     with pytest.raises(DataError, match=r"no (usable )?UCI data set with") as caught:
         fetch("uci", target=None, **asked)
     assert str(next(iter(asked.values()))) in str(caught.value)

@@ -11,8 +11,7 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.naive_bayes import GaussianNB
 
-from conf.later_keys import later_values
-from conf.load import as_yaml, flatten, from_yaml
+from conf.load import as_yaml, from_yaml
 from conf.schema import SelectConfig
 from flows.cli_options import warm_setting
 from flows.configured import (
@@ -23,8 +22,6 @@ from flows.configured import (
 )
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError
-from tasks.tracking.client import RunRecord
-from tasks.tracking.run_log import refuse_another_search
 
 X, y = load_wine(return_X_y=True, as_frame=True)
 SUBSETS = [["proline", "alcohol", "hue"], ["ash", "flavanoids"]]
@@ -67,22 +64,6 @@ def test_a_search_behind_a_prefilter_starts_from_them_too() -> None:
     assert set(selector.results_["features"].iloc[0]) == set(kept)
 
 
-@pytest.mark.parametrize(
-    ("warm", "message"),
-    [
-        ([["prolin"]], "warm names an unknown feature 'prolin'; did you mean 'proline'?"),
-        ([[99]], "warm has the position 99 but there are 13 columns"),
-        ([[True, False]], "warm has a mask of length 2 but there are 13 columns"),
-        (["proline"], "warm must be a file, masks or lists of features, got 'proline' in it"),
-        ([[]], "warm has no subset of the features of X"),
-        (7, "warm must be a file, masks or lists of features, got 7"),
-    ],
-)
-def test_what_is_no_subset_is_refused(warm: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
-        fitted(warm)
-
-
 class Store:
     """A tracking store with a single run."""
 
@@ -117,18 +98,6 @@ def test_subsets_of_another_table_are_refused() -> None:
     other = config(subsets=[["a", "b"]])
     with pytest.raises(ConfigError, match="none of 1 subsets has a column of the table"):
         prepare_as_configured(other, fetched(other), needs=())
-
-
-def test_a_run_is_not_resumed_from_other_subsets() -> None:
-    tags = dict.fromkeys(("rows", "columns", "strategy", "seed", "problem"), "1")
-    was, now = flatten(config(subsets=SUBSETS)), flatten(config(subsets=SUBSETS[:1]))
-    was, now = (
-        {key: value for key, value in each.items() if key.startswith("warm")} for each in (was, now)
-    )
-    run = RunRecord("abc", "a", "FINISHED", "0", "", {}, tags, {})
-    refuse_another_search(run, was, was, tags, later_values())
-    with pytest.raises(ConfigError, match=r"was started with warm\.subsets"):
-        refuse_another_search(run, was, now, tags, later_values())
 
 
 def test_procedures_that_test_on_other_rows_refuse_saved_subsets() -> None:

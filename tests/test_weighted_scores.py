@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from conf.sections import DataSection
 from swarm import SubsetSelector
-from swarm.errors import ConfigError, DataError, InputError
+from swarm.errors import DataError, InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.fastpaths import exact_path
 from swarm.problem.problem import Problem
@@ -101,23 +101,6 @@ def test_the_fingerprint_has_the_option_only_where_it_is_set() -> None:
     plain = Problem.build(X, CLASSES, GaussianNB(), folds=3, weight=WEIGHT)
     off = weighted(GaussianNB(), None, weights_in_score=False)
     assert off.fingerprint() == plain.fingerprint() != weighted(GaussianNB(), None).fingerprint()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"scoring": "neg_max_error", "target": NUMBERS, "model": Ridge()}, "'neg_max_error' does"),
-        ({"scoring": lambda model, rows, y: 0.5}, "does not support sample weights"),
-        ({"scoring": "accuracy", "weight": None}, "needs sample weights and there are none"),
-        ({"scoring": "roc_auc_ovo", "target": np.arange(90) % 3}, "'roc_auc_ovo' does not"),
-    ],
-)
-def test_a_scorer_that_takes_no_weights_is_refused_in_one_sentence(
-    options: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(ConfigError, match=words) as caught:
-        weighted(**{"model": GaussianNB(), **options})
-    assert "\n" not in str(caught.value)
 
 
 def test_a_fold_whose_test_rows_weigh_nothing_is_refused() -> None:
