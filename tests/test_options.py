@@ -275,7 +275,11 @@ REFUSED: dict[type[Exception], list[tuple[dict[str, Any], str]]] = {
         ({**TREE, "param_grid": {"max_depth": []}}, NO_SETTINGS),
         ({**TREE, "param_grid": {}}, "there are no settings to choose from"),
     ],
-    ValueError: [({"racing": 0.7}, "racing must be < 0.5")],
+    ValueError: [
+        *(({"racing": chance}, f"racing must be < 0.5, got {chance}") for chance in (0.5, 2)),
+        ({"racing": 0}, "racing must be > 0, got 0"),
+        ({"racing": True}, "racing must be a number, got True"),
+    ],
     DataError: [({"cv": 200}, "178 rows cannot make 200 folds")],
     SpaceError: [
         ({"max_size": 14}, "max_size 14 is above the 13 units"),

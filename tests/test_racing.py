@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.errors import ConfigError
 from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
 from swarm.search.driver import run
 from swarm.search.racing import RaceMemory
@@ -208,9 +207,3 @@ def test_strategies_that_want_every_cost_are_not_raced() -> None:
     for name in ("two_d", "genetic", "sfs"):
         exact = raced(name, noisy(24, n_folds=5), None, epochs=6)
         assert everything(raced(name, noisy(24, n_folds=5), 0.3, epochs=6)) == everything(exact)
-
-
-@pytest.mark.parametrize("chance", [0, 0.5, 2, True])
-def test_a_chance_that_makes_no_sense_is_refused(chance: float) -> None:
-    with pytest.raises((ConfigError, ValueError), match="racing must be"):
-        raced("bpso", noisy(24, n_folds=5), chance, epochs=1)

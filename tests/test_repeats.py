@@ -15,7 +15,6 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import DataError
 from swarm.evaluation.crossval import CrossValidation
@@ -29,7 +28,6 @@ from swarm.search.rotation import N_FINALISTS, evaluate_finalists
 from swarm.strategies.catalogue import make
 from swarm.testing.planted import Planted, make_search
 from tests.fakes import calm, noisy
-from tests.small_run import BAYES
 
 # A swarm, one without pbests, one that compares all costs of an epoch, one that draws at random.
 NAMES = ["multiswarm", "genetic", "ant_colony", "random"]
@@ -187,21 +185,3 @@ def test_partitions_that_cannot_differ_are_refused(cancer: Table) -> None:
         selector.fit(X, y, groups=np.arange(200) % 3)
     drawn = StratifiedKFold(3, shuffle=True, random_state=5)
     assert SubsetSelector(GaussianNB(), cv=drawn, repeats=2, epochs=1).fit(X, y).subset_
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("plain", "prefect_server")
-@pytest.mark.parametrize("rotate", [0, 2])
-def test_a_run_over_several_partitions_is_replayed_to_the_same_bytes(
-    bench: Any, rotate: int
-) -> None:
-    config = bench.config(
-        folds={"n_folds": 3, "repeats": 2, "rotate": rotate},
-        model=BAYES,
-        budget={"epochs": 4},
-        confirm={"best": 4, "repeats": 2},
-    )
-    first = select(config, None, 0)
-    again = select(config, None, 0)
-    assert bench.statuses() == ["FINISHED", "FINISHED"]
-    assert bench.answer(again.run_id) == bench.answer(first.run_id)

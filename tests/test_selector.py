@@ -63,15 +63,6 @@ def test_tables_stay_tables_where_asked() -> None:
     assert isinstance(chosen["kind"].dtype, pd.CategoricalDtype)
 
 
-def test_an_array_has_columns_by_number() -> None:
-    array = X.to_numpy()
-    selector = SubsetSelector(GaussianNB(), forbidden=["x3"], **BRIEF).fit(array, y.to_numpy())
-    assert not hasattr(selector, "feature_names_in_")
-    assert set(selector.subset_) <= {f"x{i}" for i in range(13) if i != 3}
-    assert selector.get_feature_names_out().tolist() == selector.subset_
-    assert np.array_equal(selector.transform(array), array[:, selector.get_support()])
-
-
 def test_it_works_in_a_pipeline_and_a_grid_search() -> None:
     selector = SubsetSelector(GaussianNB(), **BRIEF)
     pipeline = make_pipeline(StandardScaler(), selector, KNeighborsClassifier())

@@ -163,10 +163,15 @@ def test_several_labels_are_one_problem() -> None:
 
 def test_columns_that_are_numbered_are_called_x0_and_so_on() -> None:
     X, y = WINE
-    plain = X.set_axis(range(X.shape[1]), axis=1)
-    selector = SubsetSelector(GaussianNB(), fixed=["x0"], **BRIEF).fit(plain, y)
-    assert selector.get_feature_names_out()[0] == selector.subset_[0] == "x0"
-    assert not hasattr(selector, "feature_names_in_")
+    array = X.to_numpy()
+    for plain in (X.set_axis(range(X.shape[1]), axis=1), array):
+        selector = SubsetSelector(GaussianNB(), fixed=["x0"], forbidden=["x3"], **BRIEF)
+        selector.fit(plain, y)
+        assert selector.get_feature_names_out().tolist() == selector.subset_
+        assert selector.subset_[0] == "x0"
+        assert set(selector.subset_) <= {f"x{i}" for i in range(13) if i != 3}
+        assert np.array_equal(selector.transform(plain), array[:, selector.get_support()])
+        assert not hasattr(selector, "feature_names_in_")
     # Numbers that are names and no positions constrain nothing.
     turned = X.iloc[:, :4].set_axis([3, 2, 1, 0], axis=1)
     assert SubsetSelector(GaussianNB(), **BRIEF).fit(turned, y).subset_
