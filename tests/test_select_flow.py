@@ -394,15 +394,6 @@ def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(first):
     assert last["spent/fits"] == before["spent/fits"] > 0
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("plain")
-def test_two_workers_give_the_same_bytes_as_one(first, bench):
-    reference, _, outcome = first
-    two = select(bench.config(evaluation={"n_jobs": 2}), None, 0)
-    assert fits(two) > 0
-    assert bench.answer(two.run_id) == reference.answer(outcome.run_id)
-
-
 @pytest.mark.usefixtures("plain")
 def test_an_epoch_that_fails_twice_is_the_same_epoch_again(first, bench, monkeypatch):
     reference, _, outcome = first
