@@ -159,6 +159,8 @@ def test_several_labels_are_one_problem() -> None:
     assert selector.subset_ == named.subset_
     assert 0 < selector.cost_ < 1
     assert (selector.importances_ > 0).any()
+    # A model of one target with a fast path, which is not for several.
+    assert SubsetSelector(KNeighborsClassifier(), **BRIEF).fit(X, Y).subset_
 
 
 def test_columns_that_are_numbered_are_called_x0_and_so_on() -> None:
@@ -470,8 +472,9 @@ class TestManyClasses:
 
     def test_they_are_numbers_to_a_regressor(self) -> None:
         X = np.random.default_rng(0).normal(size=(100, 3))
-        # Too rare for stratified folds, each of them.
+        # Each is too rare for stratified folds, and one for the checks of columns.
         y = np.repeat(np.arange(25), 4)
+        y[0] = 30
         selector = SubsetSelector(Ridge(), **SFS).fit(X, y)
         folds = KFold(5, shuffle=True, random_state=0)
         scores = cross_val_score(Ridge(), X[:, selector.get_support()], y, cv=folds)

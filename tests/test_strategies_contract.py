@@ -104,6 +104,7 @@ def test_an_attribute_that_is_not_true_fails_the_contract(
         ("multiswarm", {"n_particles": 0}, "n_particles must be >= 1, got 0"),
         ("multiswarm", {"n_particles": 10**9}, "n_particles must be <= 100000, got 1000000000"),
         ("multiswarm", {"inertia": float("nan")}, "inertia must be finite, got nan"),
+        ("bpso", {"c1": -1}, "c1 must be >= 0, got -1"),
         ("bee_colony", {"alpha": 0}, "alpha must be >= 1, got 0"),
         ("bee_colony", {"k_max": 1.5}, "k_max must be a whole number"),
         ("bee_colony", {"size": 0}, "size must be >= 1, got 0"),
