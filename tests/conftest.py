@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -27,6 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Prefect's and MLflow's own tables, with a newer SQLAlchemy than they were written for.
     for message in ("Type object .* OperatorClass", "The ``noload`` loader strategy"):
         config.addinivalue_line("filterwarnings", f"ignore:{message}:DeprecationWarning")
+    # Hypothesis does not see what refers to a generator that is frozen below.
+    config.addinivalue_line("filterwarnings", "ignore:It looks like `register_random`")
     config.stash[_HOME] = tempfile.mkdtemp(prefix="prefect-home-")
     for name in ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE"):
         os.environ.pop(name, None)
@@ -38,6 +41,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
         "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     }
+
+
+def pytest_collection_finish() -> None:
+    """Spare collections what is imported: statsmodels asks for one with every correction."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
