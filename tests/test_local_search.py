@@ -96,22 +96,28 @@ def test_the_total_distance_is_the_documents_sum_of_squares(
     assert np.flatnonzero(found).tolist() == [0, entering]
 
 
-def test_low_importance_leaves_and_high_distance_enters_as_often_as_the_document_says() -> None:
-    # l = 2, d - l = 3: xi and eta are 1 or 2. The first candidate flips in half of all cases,
-    # the second in a quarter, the third is never one.
-    flips = searched(np.random.default_rng(1), 20_000) ^ SUBSET
-    assert np.allclose(flips.mean(axis=0), [0.25, 0.5, 0.25, 0.5, 0.0], atol=0.015)
+WIDE = np.array([True, True, True, False, False])
 
 
-def test_the_bound_max_lets_every_outside_unit_enter() -> None:
+@pytest.mark.parametrize(
+    ("subset", "distance", "bound", "expected"),
+    [
+        # l = 2, d - l = 3: xi and eta are 1 or 2. The first candidate flips in half of all cases,
+        # the second in a quarter, the third is never one.
+        (SUBSET, DISTANCE, "min", [0.25, 0.5, 0.25, 0.5, 0.0]),
+        # eta ~ U{1..3}: candidates with probabilities 1, 2/3, 1/3, halved.
+        (SUBSET, DISTANCE, "max", [0.25, 0.5, 1 / 3, 0.5, 1 / 6]),
+        # l = 3, d - l = 2: eta ~ U{1..3} of two units, all of them with probability 2/3.
+        (WIDE, np.tile([0, 0, 0, 1.0, 0.5], (5, 1)), "max", [1 / 3, 0.5, 1 / 6, 0.5, 1 / 3]),
+    ],
+    ids=["as many as are inside", "every outside unit", "more than are outside"],
+)
+def test_low_importance_leaves_and_high_distance_enters_as_often_as_the_document_says(
+    subset: np.ndarray, distance: np.ndarray, bound: str, expected: list[float]
+) -> None:
     rng = np.random.default_rng(1)
-    # eta ~ U{1..3}: candidates with probabilities 1, 2/3, 1/3, halved.
-    found = searched(rng, 20_000, addition_bound="max")
-    assert np.allclose(found[:, 2:].mean(axis=0), [1 / 3, 0.5, 1 / 6], atol=0.015)
-    # l = 3, d - l = 2: eta ~ U{1..3} of two units, all of them with probability 2/3.
-    wide, distance = [True, True, True, False, False], np.tile([0, 0, 0, 1.0, 0.5], (5, 1))
-    found = searched(rng, 20_000, wide, distance, addition_bound="max")
-    assert np.allclose(found[:, 3:].mean(axis=0), [0.5, 1 / 3], atol=0.015)
+    flips = searched(rng, 20_000, subset, distance, addition_bound=bound) ^ subset
+    assert np.allclose(flips.mean(axis=0), expected, atol=0.015)
 
 
 @settings(calm, max_examples=100)
