@@ -205,7 +205,9 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) 
             few = [f"{name!r} ({look})" for name, look in list(texts.items())[:10]]
             more = f" and {len(texts) - 10} more" if len(texts) > 10 else ""
             verb = "holds" if len(texts) == 1 else "hold"
-            told.append(found("SWM117", f"{', '.join(few)}{more} {verb} text", list(texts)))
+            numbers = any(look.startswith("numbers") for look in texts.values())
+            key = ", of which data.csv.decimal may make numbers" if numbers else ""
+            told.append(found("SWM117", f"{', '.join(few)}{more} {verb} text{key}", list(texts)))
             drop += texts
     left = features.drop(columns=[name for name in features.columns if name in drop])
     try:

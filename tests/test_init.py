@@ -89,6 +89,7 @@ def test_what_init_read_into_the_cells_is_commented(tmp_path: Path, swarm: Swarm
     [
         ({"y": 1}, "target 'y' is constant (1 in every row)"),
         ({"y": [f"u{i}" for i in range(N)]}, "240 different texts in 240 rows: an identifier"),
+        ({"y": [f"{i},5" for i in range(N)]}, "text, such as '0,5'; set data.csv.decimal"),
         ({"a": 1}, "no features are left"),
     ],
 )

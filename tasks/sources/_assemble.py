@@ -9,7 +9,7 @@ import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from swarm.errors import DataError
-from swarm.findings.columns import date_format, is_sorted, is_text
+from swarm.findings.columns import date_format, is_sorted, is_text, signed_number
 from tasks.sources._raw import Raw, labelled_rows, name_list, repeated, some, unknown_column
 from tasks.table import Table
 
@@ -175,9 +175,15 @@ def _check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.
                 f"target {name!r} is constant ({value!r} in every row); choose another target"
             )
         if is_text(label) and n_values > 2 and n_values > _MOST_CLASSES * len(label):
+            number = signed_number(label)
+            remedy = (
+                "an identifier, not classes; choose another target"
+                if number is None
+                else f"numbers as text, such as {number!r}; set data.csv.decimal, or convert them "
+                "in the table"
+            )
             raise DataError(
-                f"target {name!r} has {n_values:,} different texts in {len(label):,} rows: an "
-                "identifier, not classes; choose another target"
+                f"target {name!r} has {n_values:,} different texts in {len(label):,} rows: {remedy}"
             )
     if isinstance(target, pd.Series):
         return target
