@@ -209,6 +209,10 @@ def test_a_committee_leaves_groups_out_whole_by_their_class_unless_there_are_too
     # Two groups of the one class and one of the other to each part.
     twelve, kinds = np.repeat(np.arange(12), 3), np.tile(np.repeat([0, 0, 1], 3), 4)
     assert [kinds[out].sum() for out in left_out(4, kinds, 36, twelve)] == [3] * 4
+    # Each part has a large group and a small one of either class, and not all of one class.
+    sizes, either = [5, 3, 4, 2], np.repeat([0, 0, 1, 1], [5, 3, 4, 2])
+    for out in left_out(2, either, 14, np.repeat(np.arange(4), sizes)):
+        assert set(either[out]) == {0, 1}
     # As many groups as members are enough.
     few = np.repeat([0, 1, 2], 4)
     parts = left_out(3, None, 12, few)
