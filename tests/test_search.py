@@ -520,9 +520,6 @@ def test_a_search_without_new_masks_for_a_hundred_epochs_is_exhausted() -> None:
     assert result.state.epoch == last_new + 100
 
 
-# The registry
-
-
 def test_warm_start_masks_of_another_space_are_refused_in_one_sentence() -> None:
     warm = np.ones((1, 7), dtype=bool)
     search = make_search(make("random"), planted(plain_space(3)), warm=warm, epochs=1)

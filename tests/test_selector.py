@@ -111,9 +111,6 @@ def test_groups_weights_and_callbacks_are_passed_on() -> None:
     assert not np.array_equal(weighted.results_["cost"], selector.results_["cost"])
 
 
-SFS: dict[str, Any] = {"strategy": "sfs", "strategy_params": None}
-
-
 def test_the_example_of_the_docstring_runs() -> None:
     outcome = doctest.testmod(swarm.selector.selector)
     assert outcome.attempted > 0

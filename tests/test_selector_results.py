@@ -151,10 +151,6 @@ def theirs(data: Any = IRIS, **options: Any) -> Any:
     return mlxtend.SequentialFeatureSelector(KNN, scoring="accuracy", **options).fit(*data)
 
 
-def chosen(selector: SubsetSelector) -> tuple[int, ...]:
-    return tuple(selector.get_support(indices=True).tolist())
-
-
 def search(**options: Any) -> SubsetSelector:
     return SubsetSelector(KNN, **{"strategy": "sfs", **options})
 
