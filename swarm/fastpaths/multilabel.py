@@ -6,6 +6,7 @@ takes its training rows from the sorted neighbours of a row.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from swarm.fastpaths.neighbours import (
     queries,
     reference,
     rounding_of,
+    scratch_for,
     smallest,
     sums_are_exact,
     whole_columns,
@@ -217,12 +219,14 @@ def _count_labels(
         Output: whether rounding cannot change the counts.
     """
     n_folds, n_rows = trained.shape
-    # Usually few of the nearest rows are outside the training rows; otherwise, all are examined.
-    size = min(n_rows, k + 2 + k // 2 + 4)
+    # So many that k + 1 of them are training rows, but for three standard deviations of a random
+    # draw; where they are not, all rows are examined.
+    share = trained.sum() / trained.size
+    size = min(n_rows, math.ceil((k + 1 + 3.0 * math.sqrt((k + 1) * (1.0 - share))) / share))
     block, masked = np.empty((ROWS, n_rows)), np.empty(n_rows)
     best, who = np.empty(size), np.empty(size, np.int64)
     least, lying = np.empty(k + 2), np.empty(k + 2, np.int64)
-    there = reference(rows, columns)
+    scratch, there = scratch_for(n_rows), reference(rows, columns)
     sure[:] = True
     for row in range(n_rows):
         if row % ROWS == 0:
@@ -230,7 +234,7 @@ def _count_labels(
             np.dot(here, there, block[: len(here)])
         work = block[row % ROWS]
         work[row] = np.inf
-        smallest(work, size - 1, best, who)
+        smallest(work, size - 1, best, who, scratch)
         for fold in range(n_folds):
             if not asked[fold, row]:
                 continue
@@ -239,7 +243,7 @@ def _count_labels(
             if taken <= k:
                 for i in range(n_rows):
                     masked[i] = work[i] if trained[fold, i] else np.inf
-                smallest(masked, k, least[: k + 1], lying[: k + 1])
+                smallest(masked, k, least[: k + 1], lying[: k + 1], scratch)
                 taken, bound, last = _take(
                     least[: k + 1], lying[: k + 1], trained[fold], labels, k, own
                 )

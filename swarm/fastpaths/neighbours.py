@@ -30,6 +30,7 @@ __all__ = [
     "queries",
     "reference",
     "rounding_of",
+    "scratch_for",
     "smallest",
     "sums_are_exact",
     "vote",
@@ -40,6 +41,8 @@ __all__ = [
 ROWS = 64
 # Block size of the search for small values.
 _BLOCK = 16
+# Arrays of :func:`smallest`.
+Scratch = tuple[Float, Int, Int]
 # Integers up to this limit are exact in float64.
 _EXACT = 2.0**53
 # Rows that fitted models have to confirm before a rule is trusted.
@@ -184,7 +187,14 @@ def queries(test: Float, columns: Int, start: int, stop: int) -> Float:  # pragm
 
 @njit(nogil=True, cache=True)
 def _nearest(
-    test: Float, there: Float, columns: Int, start: int, block: Float, best: Float, who: Int
+    test: Float,
+    there: Float,
+    columns: Int,
+    start: int,
+    block: Float,
+    best: Float,
+    who: Int,
+    scratch: Scratch,
 ) -> Float:  # pragma: no cover
     """Find the training rows nearest to the test rows from `start` on, see :func:`smallest`.
 
@@ -193,18 +203,27 @@ def _nearest(
     here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
     np.dot(here, there, block[: len(here)])
     for row in range(len(here)):
-        smallest(block[row], best.shape[1] - 1, best[row], who[row])
+        smallest(block[row], best.shape[1] - 1, best[row], who[row], scratch)
     return here
 
 
 @njit(nogil=True, cache=True)
-def smallest(work: Float, k: int, best: Float, who: Int) -> None:  # pragma: no cover
+def scratch_for(n: int) -> Scratch:  # pragma: no cover
+    """Allocate what :func:`smallest` needs for `n` values: an allocation takes as long as a row."""
+    n_blocks = (n + _BLOCK - 1) // _BLOCK
+    return np.empty(n_blocks), np.empty(n_blocks + 1, np.int64), np.empty(_BLOCK + 1, np.int64)
+
+
+@njit(nogil=True, cache=True)
+def smallest(
+    work: Float, k: int, best: Float, who: Int, scratch: Scratch
+) -> None:  # pragma: no cover
     """Find the `k` + 1 smallest values of `work`, in order; inf and -1 if there are fewer.
 
     Branches on the values would be unpredictable, so that the inner loops are branch-free.
     """
-    n, n_blocks = len(work), (len(work) + _BLOCK - 1) // _BLOCK
-    lows = np.empty(n_blocks)
+    lows, kept, found = scratch
+    n, n_blocks = len(work), len(lows)
     for b in range(n_blocks):
         lows[b] = _least(work[b * _BLOCK : (b + 1) * _BLOCK])
     # Each of the k + 1 blocks with the lowest minima has a value up to the highest of these
@@ -217,13 +236,12 @@ def smallest(work: Float, k: int, best: Float, who: Int) -> None:  # pragma: no 
             best[place] = best[place] if best[place] < higher else higher
         best[0] = best[0] if best[0] < value else value
     bound = best[k]
-    kept, n_kept = np.empty(n_blocks + 1, np.int64), 0
+    n_kept = 0
     for b in range(n_blocks):
         kept[n_kept] = b
         n_kept += lows[b] <= bound
     best[:] = np.inf
     who[:] = -1
-    found = np.empty(_BLOCK + 1, np.int64)
     for b in kept[:n_kept]:
         first, n_found = b * _BLOCK, 0
         for i in range(first, min(first + _BLOCK, n)):
@@ -297,13 +315,14 @@ def vote(
     """
     n_train = train.shape[1]
     block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    scratch = scratch_for(n_train)
     who = np.empty((ROWS, k + 1), np.int64)
     votes, weight = np.empty(n_classes, np.int64), np.empty(n_classes)
     for m in range(len(pointers) - 1):
         columns = chosen[pointers[m] : pointers[m + 1]]
         tolerance, there = rounding_of(largest, columns), reference(train, columns)
         for start in range(0, test.shape[1], ROWS):
-            here = _nearest(test, there, columns, start, block, best, who)
+            here = _nearest(test, there, columns, start, block, best, who, scratch)
             for row in range(len(here)):
                 if weighted:
                     best[row] += _norm(here[row])
@@ -340,12 +359,13 @@ def count_votes(
     """
     n_train = train.shape[1]
     block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    scratch = scratch_for(n_train)
     who = np.empty((ROWS, k + 1), np.int64)
     for m in range(len(pointers) - 1):
         columns = chosen[pointers[m] : pointers[m + 1]]
         tolerance, there = rounding_of(largest, columns), reference(train, columns)
         for start in range(0, test.shape[1], ROWS):
-            here = _nearest(test, there, columns, start, block, best, who)
+            here = _nearest(test, there, columns, start, block, best, who, scratch)
             for row in range(len(here)):
                 own = votes[:, m, start + row]
                 if best[row, k] - best[row, k - 1] > tolerance:
@@ -477,13 +497,14 @@ def neighbours_of(
     """
     n_train = train.shape[1]
     block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
+    scratch = scratch_for(n_train)
     found = np.empty((ROWS, k + 1), np.int64)
     for m in range(len(pointers) - 1):
         columns = chosen[pointers[m] : pointers[m + 1]]
         tolerance, there = rounding_of(largest, columns), reference(train, columns)
         sure[m] = True
         for start in range(0, test.shape[1], ROWS):
-            here = _nearest(test, there, columns, start, block, best, found)
+            here = _nearest(test, there, columns, start, block, best, found, scratch)
             for row in range(len(here)):
                 sure[m] = sure[m] and best[row, k] - best[row, k - 1] > tolerance
                 who[m, start + row] = found[row, :k]
