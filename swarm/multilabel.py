@@ -92,7 +92,8 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = [np.array([0, 1]) for _ in range(labels.shape[1])]
         # A training row is not a neighbour of itself.
         counts = self._neighbours(rows, leave_out=True)
-        with_label, without = label_evidence(counts, labels, k, s)
+        seen_with, seen_without = (_seen(counts, labels == value, k) for value in (1, 0))
+        with_label, without = label_evidence(seen_with, seen_without, s)
         self.decision_ = (with_label > without).astype(np.int64)
         self.probability_ = with_label / (with_label + without)
         return self
@@ -137,14 +138,14 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return counts
 
 
-def label_evidence(counts: Int, labels: Int, k: int, smoothing: float) -> tuple[Float, Float]:
+def label_evidence(seen_with: Int, seen_without: Int, smoothing: float) -> tuple[Float, Float]:
     """Compute the evidence for and against each label, for every count of neighbours with it.
 
     Parameters
     ----------
-    counts : int (n_rows, n_labels)
-        Number of the `k` neighbours of each training row that have each label.
-    labels : int (n_rows, n_labels)
+    seen_with, seen_without : int (k + 1, n_labels)
+        Number of training rows with and without each label, by the number of their `k` neighbours
+        that have it.
 
     Returns
     -------
@@ -155,10 +156,8 @@ def label_evidence(counts: Int, labels: Int, k: int, smoothing: float) -> tuple[
     ----------
     Zhang and Zhou (2007), equations 3 to 5.
     """
-    having = labels.sum(axis=0)
-    missing = len(labels) - having
-    seen_with, seen_without = _seen(counts, labels == 1, k), _seen(counts, labels == 0, k)
-    s = smoothing
+    having, missing = seen_with.sum(axis=0), seen_without.sum(axis=0)
+    k, s = len(seen_with) - 1, smoothing
     # Both sides of the comparison are multiplied by (2 s + n_rows) (s (k + 1) + having) and so
     # on. For an integer s they are integers, so that ties are exact.
     with_label = (s + having) * (s + seen_with) * (s * (k + 1) + missing)

@@ -44,6 +44,7 @@ from swarm.problem.problem import Problem
 __all__ = ["MultiLabelPath", "path_of"]
 
 Words = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
 
 # A count is stored in a byte.
 _MOST_NEIGHBOURS = 255
@@ -123,9 +124,9 @@ class MultiLabelPath:
                 tolerance = _NO_DOUBT if trusted else rounding_of(part.largest, columns)
                 which = (words, part.trained, part.asked)
                 _count_labels(part.rows, columns, *which, self._k, tolerance, counts, certain)
-                seen = counts.view(np.uint8)[..., :n_labels].astype(np.int64)
+                told = counts.view(np.uint8)
                 for place, fold in enumerate(part.folds):
-                    here = self._predicted(seen[place], fold)
+                    here = self._predicted(told[place], fold)
                     predicted[fold][m] = here
                     sure[m, fold] = certain[place] or (exact and self._holds(columns, fold, here))
         for fold, found in enumerate(predicted):
@@ -143,12 +144,14 @@ class MultiLabelPath:
 
         return self.trust.holds(len(predicted), agrees)
 
-    def _predicted(self, counts: Int, fold: int) -> Int:
-        train, test = self._problem.folds[fold]
-        labels = self._labels[train]
-        having, missing = label_evidence(counts[train], labels, self._k, self._smoothing)
+    def _predicted(self, counts: Bytes, fold: int) -> Int:
+        """Predict the test rows from counts (n_rows, at least n_labels)."""
+        (train, test), n_labels = self._problem.folds[fold], self._labels.shape[1]
+        seen = np.zeros((2, self._k + 1, n_labels), dtype=np.int64)
+        _tally(counts, self._labels, train, seen)
+        having, missing = label_evidence(seen[1], seen[0], self._smoothing)
         decision = (having > missing).astype(np.int64)
-        return np.take_along_axis(decision, counts[test], axis=0)
+        return np.take_along_axis(decision, counts[test, :n_labels].astype(np.int64), axis=0)
 
 
 def path_of(
@@ -249,6 +252,23 @@ def _count_labels(
                 )
             if last - bound <= tolerance:
                 sure[fold] = sure[fold] and _alike(work, bound, tolerance, labels, trained[fold])
+
+
+@njit(nogil=True, cache=True)
+def _tally(counts: Bytes, labels: Int, rows: Int, seen: Int) -> None:  # pragma: no cover
+    """Count rows with and without each label by their neighbours that have it.
+
+    Parameters
+    ----------
+    counts : uint8 (n_rows, at least n_labels)
+    labels : int (n_rows, n_labels) of 0 and 1
+    rows : int (n_train,)
+    seen : int (2, k + 1, n_labels)
+        Output, zeros before.
+    """
+    for row in rows:
+        for label in range(labels.shape[1]):
+            seen[labels[row, label], counts[row, label], label] += 1
 
 
 @njit(nogil=True, cache=True)
