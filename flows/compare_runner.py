@@ -119,7 +119,8 @@ def connection_check(kind: str, address: str | None) -> Callable[[], None]:
     if kind == "ray":
         return RayHead(address).check
     if kind != "dask":
-        return _nothing
+        # Threads and processes of this machine report their own failures.
+        return lambda: None
     context = FlowRunContext.get()
     assert context is not None
     with children_ignore_sigint():
@@ -133,10 +134,6 @@ def connection_check(kind: str, address: str | None) -> Callable[[], None]:
             )
 
     return check
-
-
-def _nothing() -> None:
-    """Check nothing: threads and processes of this machine report their own failures."""
 
 
 def as_they_finish(

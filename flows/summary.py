@@ -345,13 +345,10 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
     longest = max(map(len, found.table["feature"].astype(str)), default=0)
     table.add_column("feature", overflow="fold", min_width=min(longest, 18))
     table.add_column("class")
-    table.add_column("selected", justify="right")
-    table.add_column("95 % interval", justify="right")
-    if both:
-        table.add_column("over seeds", justify="right")
     controlled = {"bound": "false selections", "q_value": "q-value"}
     controlled = {key: name for key, name in controlled.items() if key in found.table}
-    for name in controlled.values():
+    over_seeds = ["over seeds"] if both else []
+    for name in ("selected", "95 % interval", *over_seeds, *controlled.values()):
         table.add_column(name, justify="right")
     colours = {"core": "bold", "optional": "", "noise": "dim"}
     rows = found.table.to_dict("records")
