@@ -15,6 +15,7 @@ from swarm.redaction import redact
 
 __all__ = ["explain", "sentences", "shown"]
 
+_OUT_OF_RANGE = {"greater_than", "greater_than_equal", "less_than", "less_than_equal"}
 _EXPECTED = {
     "bool_type": "true or false",
     "dict_type": "a mapping of keys",
@@ -94,6 +95,9 @@ def _path(detail: ErrorDetails, data: Any) -> tuple[str, ...]:
 def _sentence(
     path: tuple[str, ...], details: list[ErrorDetails], model: type[BaseModel], origin: str
 ) -> str:
+    if any(each["type"] in _OUT_OF_RANGE for each in details):
+        # A number that is out of range is no attempt to write a text.
+        details = [each for each in details if each["type"] != "string_type"]
     key, detail = ".".join(path), details[-1]
     match detail["type"]:
         case "sentence":

@@ -131,6 +131,8 @@ REFUSED = {
     " columns)",
     "name: a b\ndata: {source: bundled, name: wine}": "name must be letters, digits, '.', '_' or"
     " '-', got 'a b' in conf/x.yaml",
+    "name: x\ndata: {source: file, path: x, target: y, time: t, horizon: 2000000000}": ""
+    "data.horizon must be at most 1000000000, got 2000000000 in conf/x.yaml",
     "name: 3\ndata: {source: bundled, name: wine}": "name must be text, got 3 in conf/x.yaml; put"
     " it in quotes",
     "name: a\ndata: {source: fil}": "data.source must be 'bundled', 'file', 'uci' or 'sql', got"
