@@ -144,24 +144,27 @@ def evaluate_by_partition(
     return race.finished()
 
 
-@dataclass(eq=False)
 class _Race:
     """Results of the stages so far, row by row; filled in as the stages end."""
 
-    evaluator: Evaluator
-    masks: Bool
-    incumbents: Float
-    order: Int
-    repeats: int
-    memory: RaceMemory
-    chance: float
-
-    def __post_init__(self) -> None:
-        memory, n, n_folds = self.memory, len(self.masks), len(self.order)
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        masks: Bool,
+        incumbents: Float,
+        order: Int,
+        repeats: int,
+        memory: RaceMemory,
+        chance: float,
+    ) -> None:
+        self.evaluator, self.masks, self.incumbents = evaluator, masks, incumbents
+        self.order, self.repeats = order, repeats
+        self.memory, self.chance = memory, chance
+        n, n_folds = len(masks), len(order)
         self.costs = np.full(n, np.inf)
         self.fold_costs = np.full((n, n_folds), np.nan)
-        self.importances = np.zeros(self.masks.shape)
-        self.used = self.masks.copy()
+        self.importances = np.zeros(masks.shape)
+        self.used = masks.copy()
         self.failed, self.complete = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         self.needed = np.zeros((n, n_folds), dtype=bool)
         self.work, self.exact_shrink = Work(), False
