@@ -310,7 +310,7 @@ def _within(
                 shift = rank_sum(costs[a], costs[b], 1 - alpha)
             else:
                 test = corrected_t(costs[a] - costs[b], *resampled[str(dataset)], 1 - alpha)
-                shift = Shift(test.p, test.mean, test.low, test.high)
+                shift = Shift(test.p, test.mean, test.low, test.high, 0.0)
             rows.append(_row({"dataset": dataset}, (a, b), shift))
         # Each data set is a separate family of tests.
         tables.append(_tested(rows, alpha))

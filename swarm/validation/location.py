@@ -36,12 +36,15 @@ class Shift:
         Hodges-Lehmann estimate of the shift.
     low, high : float
         Confidence interval; infinite if no finite interval has the confidence level.
+    smallest_p : float
+        Smallest possible `p` with samples of these sizes.
     """
 
     p: float
     estimate: float
     low: float
     high: float
+    smallest_p: float
 
 
 def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Shift:
@@ -79,7 +82,8 @@ def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Sh
         kept = _normal_rank(
             float(untied.sum()) / 4, math.sqrt(float((untied**2).sum()) / 16), level
         )
-    return Shift(p, float(np.median(walsh)), *_between(walsh, kept))
+    low, high = _between(walsh, kept)
+    return Shift(p, float(np.median(walsh)), low, high, min(1.0, 2.0 ** (1 - n)))
 
 
 def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: float = 0.95) -> Shift:
@@ -105,7 +109,9 @@ def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: floa
     else:
         p = _normal_p(observed / 2, n_x * float(weights.mean()) / 2, _sum_spread(weights, n_x) / 2)
         kept = _normal_rank(n_x * n_y / 2, _sum_spread(untied, n_x) / 2, level)
-    return Shift(p, float(np.median(between)), *_between(between, kept))
+    low, high = _between(between, kept)
+    smallest = min(1.0, 2.0 / math.comb(n_x + n_y, n_x))
+    return Shift(p, float(np.median(between)), low, high, smallest)
 
 
 def _sample(name: str, values: Sequence[float] | Float) -> Float:
