@@ -6,8 +6,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["main"]
-
 _PACKAGES = ("conf", "flows", "tasks", "swarm")
 _EXTRAS = {
     "dask": "dask",

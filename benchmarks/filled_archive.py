@@ -8,8 +8,6 @@ from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 
-__all__ = ["fill"]
-
 _PART = 5000
 
 

@@ -10,8 +10,6 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["DATA", "RESULTS", "save", "show"]
-
 RESULTS = Path(__file__).resolve().parent / "results"
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "lightgbm", "joblib")

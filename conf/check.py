@@ -24,8 +24,6 @@ from swarm.search.options import check_options
 from swarm.search.settings import described
 from swarm.strategies.catalogue import make
 
-__all__ = ["LIGHTGBM_MODELS", "LIGHTGBM_PARAMETERS", "SCORERS", "check", "problems_of"]
-
 # Names that every supported version of LightGBM and scikit-learn has. Importing these packages
 # takes two seconds of processor time, so a configuration that uses only these names is checked
 # without them; any other name is checked against the installed packages.

@@ -18,15 +18,6 @@ from swarm.search.settings import expanded
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = [
-    "build_estimator",
-    "build_selector",
-    "build_setting",
-    "named_as",
-    "settings_of",
-    "with_params",
-]
-
 # scikit-learn's message about a refused parameter.
 _TOLD = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
 _PACKAGES = ("sklearn", "lightgbm", "swarm")

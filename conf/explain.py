@@ -13,8 +13,6 @@ from pydantic_core import ErrorDetails
 from swarm.errors import nearest
 from swarm.redaction import redact
 
-__all__ = ["explain", "sentences", "shown"]
-
 _OUT_OF_RANGE = {"greater_than", "greater_than_equal", "less_than", "less_than_equal"}
 _EXPECTED = {
     "bool_type": "true or false",

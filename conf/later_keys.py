@@ -13,8 +13,6 @@ from typing import Any
 
 from conf.sections import CsvSection, PrefilterSection
 
-__all__ = ["earlier_values", "later_values", "without_later_keys"]
-
 # By dotted key; a new key with an effect on results belongs here.
 _LATER: Mapping[str, Any] = {
     "resample": False,

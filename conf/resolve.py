@@ -7,15 +7,6 @@ from typing import Any
 from conf.schema import SelectConfig
 from swarm.problem.time_folds import TimeWindows
 
-__all__ = [
-    "fold_kind",
-    "fold_windows",
-    "kind_of_folds",
-    "outer_windows",
-    "problem_options",
-    "split_options",
-]
-
 
 def fold_kind(config: SelectConfig, estimator: Any) -> str:
     """Return the kind of the folds, with ``auto`` resolved."""

@@ -46,8 +46,6 @@ from conf.sections import (
     sentence,
 )
 
-__all__ = ["CompareConfig", "ComparedStrategySection", "RefreshConfig", "SelectConfig"]
-
 # Names become parts of file names, metric names and run names.
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")
 # Sections that a data set may override.

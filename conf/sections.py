@@ -19,49 +19,6 @@ from pydantic_core import PydanticCustomError
 from swarm.errors import nearest
 from swarm.redaction import holds_secret
 
-__all__ = [
-    "ArchiveSection",
-    "BudgetSection",
-    "ClassPath",
-    "Column",
-    "ConfirmSection",
-    "Count",
-    "CsvSection",
-    "DataSection",
-    "EarlyStoppingSection",
-    "EnsembleSection",
-    "EvaluationSection",
-    "FindingCode",
-    "FoldsSection",
-    "Fraction",
-    "HoldoutSection",
-    "Location",
-    "ModelSection",
-    "Name",
-    "NotNegative",
-    "Params",
-    "PosLabel",
-    "PositiveCount",
-    "PrefilterSection",
-    "Prefix",
-    "PrepareSection",
-    "ProxySection",
-    "RetriesSection",
-    "Schedule",
-    "Scoring",
-    "Section",
-    "Seed",
-    "SpaceSection",
-    "SplitSection",
-    "StepSection",
-    "StrategySection",
-    "Text",
-    "TrackingSection",
-    "WarmSection",
-    "Workers",
-    "sentence",
-]
-
 
 def _unwrapped(schema: dict[str, Any]) -> None:
     """Join the lines of the descriptions of keys."""

@@ -16,8 +16,6 @@ from pydantic import Field
 from swarm.validation.metrics import display_name
 from swarm.validation.paired_comparison import PairedComparison
 
-__all__ = ["Answer", "Approval", "ask", "form"]
-
 _POLL_SECONDS = 5
 
 

@@ -45,8 +45,6 @@ from tasks.sources._raw import Raw, name_list, unknown_column
 from tasks.split import horizon_findings, split, time_findings
 from tasks.table import Table
 
-__all__ = ["all_findings", "findings_of"]
-
 _ROLES = ("group", "time", "weight", "part")
 # Larger tables are probed in a process of their own, which can be ended.
 _PROBED_CELLS, _PROBE_SECONDS = 1_000_000, 20.0

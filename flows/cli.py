@@ -20,8 +20,6 @@ from flows.prefect_server import lost_connection
 from flows.terminal import echo, show_warnings_once
 from swarm.errors import InputError, StoreError, SwarmError
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -29,8 +29,6 @@ from swarm.errors import ConfigError
 if TYPE_CHECKING:
     from conf.schema import SelectConfig
 
-__all__ = ["compare", "nested", "refresh", "resume", "select", "stability"]
-
 
 def select(
     config: Config,

@@ -20,26 +20,6 @@ if TYPE_CHECKING:
     from conf.load import AnyConfig
     from conf.sections import TrackingSection
 
-__all__ = [
-    "AsJson",
-    "Config",
-    "Mute",
-    "Quiet",
-    "RunId",
-    "Set",
-    "Uri",
-    "Verbose",
-    "artifact_of",
-    "echo_json",
-    "has_runs",
-    "interruptible",
-    "loaded",
-    "starting",
-    "tracking_of",
-    "warm_setting",
-    "with_mute",
-]
-
 C = TypeVar("C", bound="AnyConfig")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")]

@@ -33,8 +33,6 @@ from swarm.errors import ConfigError, StoreError
 if TYPE_CHECKING:
     from conf.load import AnyConfig
 
-__all__ = ["down", "serve", "ui", "up"]
-
 # Logs of the servers that `swarm up` starts.
 _LOGS = Path("mlruns", "logs")
 _MOST_SECONDS = 600.0

@@ -17,8 +17,6 @@ from flows.prefect_server import prefect_is_there
 from flows.terminal import echo
 from swarm.errors import InputError
 
-__all__ = ["champion", "features", "report", "rollback", "runs"]
-
 KINDS = ("select", "refresh", "compare", "stability", "nested", "search")
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
 

@@ -72,8 +72,6 @@ from tasks.steps import positive_of
 from tasks.tracking import Tracking
 from tasks.tracking.run_log import RunLog, describe_run, failure
 
-__all__ = ["ComparisonRun", "FailedSearches", "compare"]
-
 # Keys that define where and how a comparison runs, without effect on its results.
 _ELSEWHERE = ("description", "runner", "tracking", "archive", "retries", "mute", "schedule")
 

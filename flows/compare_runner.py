@@ -21,8 +21,6 @@ from swarm.evaluation.executors import CLUSTER_TIMEOUT, is_reachable
 from swarm.evaluation.ray_executor import RayConnection, RayHead
 from swarm.interrupts import children_ignore_sigint
 
-__all__ = ["as_they_finish", "connected", "connection_check", "one_server", "task_runner"]
-
 T = TypeVar("T")
 
 

@@ -37,20 +37,6 @@ from tasks.steps import fetch_data, prepare_search, split_rows
 from tasks.table import Table
 from tasks.tracking import Tracking
 
-__all__ = [
-    "PreparedData",
-    "archive_url",
-    "checked_plan",
-    "fetched",
-    "plan_as_configured",
-    "prepare_as_configured",
-    "prepare_run",
-    "probe_as_configured",
-    "refuse_warm_start",
-    "with_warm_subsets",
-]
-
-
 _Config = TypeVar("_Config", bound=SelectConfig)
 
 

@@ -30,15 +30,6 @@ from conf.schema import CompareConfig, RefreshConfig, SelectConfig
 from flows.flow_runs import DEPLOYED_FLOW, configuration_of, flow_name, tags_of
 from swarm.errors import ConfigError, InputError, SwarmError
 
-__all__ = [
-    "compare",
-    "deployment_of",
-    "read_parameter",
-    "refresh",
-    "select",
-    "serve_until_stopped",
-]
-
 C = TypeVar("C", bound=SelectConfig | CompareConfig)
 
 # Delays before each retry.

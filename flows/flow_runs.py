@@ -30,17 +30,6 @@ from tasks.flow_run import FLOW_RUN_TAG
 from tasks.secrets import expand
 from tasks.sources import newest
 
-__all__ = [
-    "COMMAND_FLOW",
-    "DEPLOYED_FLOW",
-    "configuration_of",
-    "end_crashed",
-    "flow_name",
-    "mark_run",
-    "run_name",
-    "tags_of",
-]
-
 # Label of a flow run: id, start time and machine of its process.
 _PROCESS = "swarm.process"
 # Names listed in the name of a run; longer lists are counted.

@@ -15,8 +15,6 @@ from tasks.profile import Profile, profile_of
 from tasks.sources import read_raw
 from tasks.sources._sniff import CsvStyle, sniffed
 
-__all__ = ["first_without_errors"]
-
 # How rows are divided: split.kind and folds.kind, by what is known of the rows.
 _PLANS = {
     "group": ("group", "stratified_group"),

@@ -51,8 +51,6 @@ from tasks.steps import split_rows
 from tasks.table import Table
 from tasks.tracking.run_log import RunLog, describe_run, failure
 
-__all__ = ["NestedRun", "OuterPlan", "nested"]
-
 _KINDS = {
     "stratified": "at random, with the classes in proportion",
     "random": "at random",

@@ -25,8 +25,6 @@ from swarm.storage.archive import Archive
 from swarm.validation.diagnostics import FULL_FITS
 from tasks.models.files import is_storable
 
-__all__ = ["LABEL", "as_dict", "estimate_search", "lines", "plan_search", "workload_of"]
-
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 # Width of the names of the topics.
 LABEL = 15

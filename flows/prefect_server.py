@@ -30,25 +30,6 @@ from tasks.tracking.store import load_mlflow
 if TYPE_CHECKING:
     import psutil
 
-__all__ = [
-    "HOME",
-    "LOCAL_API",
-    "RECORD",
-    "SERVER_SETTINGS",
-    "PrefectServer",
-    "Server",
-    "answers",
-    "health",
-    "last_lines",
-    "launch_prefect",
-    "lost_connection",
-    "prefect_home",
-    "prefect_is_there",
-    "process_of",
-    "recorded",
-    "start_prefect",
-]
-
 # Folder of the database of a private server, unless PREFECT_HOME is set.
 HOME = Path("mlruns", "prefect")
 # Where `swarm up` starts Prefect, and the servers that it started in this folder.

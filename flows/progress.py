@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from swarm.storage.records import Record
     from tasks.search_cell import Cell, CellResult
 
-__all__ = [
-    "Display",
-    "StageDisplay",
-    "cell_display",
-    "display",
-    "plain_seconds",
-    "say",
-    "show_stage",
-    "tell",
-    "warnings_of",
-]
-
 # Interval of the lines where there is no terminal.
 _LINE_SECONDS = 60.0
 # Recent epochs used for the ETA: cached epochs are much faster than trained ones.

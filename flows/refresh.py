@@ -51,8 +51,6 @@ from tasks.refresh.lock import champion_lock
 from tasks.sources._raw import some
 from tasks.table import Table, formerly_named
 
-__all__ = ["RefreshRun", "refresh"]
-
 Decision = Literal["first", "promoted", "replaced", "kept", "declined", "unchanged"]
 # Sections that affect a search and its evaluation, besides those of the problem.
 _TELLING = (

@@ -35,8 +35,6 @@ from tasks.steps import (
 )
 from tasks.tracking.run_log import RunLog
 
-__all__ = ["search_as_configured"]
-
 
 def search_as_configured(
     config: SelectConfig,

@@ -73,8 +73,6 @@ from tasks.tracking import Tracking
 from tasks.tracking.run_log import RunLog, describe_run, refuse_another_search
 from tasks.tracking.writes import metric_key
 
-__all__ = ["Outcome", "Started", "carry_out", "select", "start"]
-
 # Shows a stage of the run, see `show_stage`.
 _ShowStage = Callable[..., AbstractContextManager[StageDisplay]]
 

@@ -50,8 +50,6 @@ from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
 from tasks.table import Table
 
-__all__ = ["Repetitions", "StabilityRun", "archived_evidence_of", "describe_index", "stability"]
-
 _SCHEMES = {
     "group": "whole groups",
     "stratified": "rows, with the classes in proportion",

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from swarm.arrays import Bool
     from swarm.storage.records import Record
 
-__all__ = ["AFTER", "FitSeconds", "Forecast", "Stage", "Workload"]
-
 # Seconds without the models: metrics and their intervals, figures, and messages to MLflow.
 _JUDGE, _REPORT, _REGISTER = 2.0, 6.0, 4.0
 # Contenders are trained serially for this long, see swarm.validation.holdout.

@@ -11,8 +11,6 @@ from rich.table import Table
 
 from swarm.strategies.catalogue import StrategyEntry, catalogue, describe
 
-__all__ = ["print_strategies"]
-
 
 def print_strategies(name: str | None = None) -> None:
     """Print a line for each strategy, or the details of the one called `name`.

@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from flows.stability import StabilityRun
     from swarm.validation.archived import ArchivedEvidence
 
-__all__ = [
-    "WIDE",
-    "comparison_as_dict",
-    "outcome_as_dict",
-    "print_archived",
-    "print_comparison",
-    "print_nested",
-    "print_refresh",
-    "print_stability",
-    "print_summary",
-    "result_console",
-]
-
 # Width of the output in a file, and of that of a comparison.
 WIDE, _WIDE_COMPARISON = 110, 120
 # Metrics that fit side by side; the report has all of them.

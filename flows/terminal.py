@@ -13,8 +13,6 @@ from typing import Any
 
 import typer
 
-__all__ = ["echo", "enable_logs", "hide_warnings", "show_warnings_once"]
-
 # Not those of the server, which logs every request.
 _LOGS = ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL")
 

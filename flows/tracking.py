@@ -17,14 +17,6 @@ from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.run_log import RunLog, describe_run
 from tasks.tracking.system_metrics import wants_system_metrics
 
-__all__ = [
-    "logged_parameters",
-    "start_repeated",
-    "stored_configuration",
-    "tracking_as_configured",
-    "wait_for_log",
-]
-
 # Logged even at their defaults, as runs are filtered and compared by them.
 _ALWAYS = ("seed", "strategy.name", "model.estimator", "folds.n_folds", "budget.epochs")
 # Where a run is kept and what it is for, not what it does.

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AnyArray", "Bool", "Float", "Int", "read_only"]
-
 AnyArray = NDArray[Any]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]

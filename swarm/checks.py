@@ -8,8 +8,6 @@ from importlib.util import find_spec
 
 from swarm.errors import ConfigError
 
-__all__ = ["MAX_POPULATION", "require", "require_package"]
-
 # Largest number of masks per proposal: far above any real use, far below what fills the memory.
 MAX_POPULATION = 100_000
 

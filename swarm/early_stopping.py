@@ -11,8 +11,6 @@ from sklearn.utils import _safe_indexing
 
 from swarm.arrays import Int
 
-__all__ = ["EarlyStoppingLGBMClassifier", "EarlyStoppingLGBMRegressor", "held_out"]
-
 
 class _StopsEarly(LGBMModel):
     """Training of both models; `__init__` is their own, as scikit-learn reads its signature."""

@@ -18,8 +18,6 @@ from swarm.errors import DataError, InputError, nearest
 from swarm.problem.model_inputs import for_columns, with_accepted_names
 from swarm.problem.scoring import default_positive
 
-__all__ = ["SubsetEnsemble", "has_probabilities", "one_thread", "plain_target"]
-
 VOTES = ("auto", "hard", "soft", "any", "mean")
 
 

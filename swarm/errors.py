@@ -18,18 +18,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable
 
-__all__ = [
-    "ConfigError",
-    "DataError",
-    "EvaluationError",
-    "InputError",
-    "SpaceError",
-    "StoreError",
-    "SwarmError",
-    "check_known",
-    "nearest",
-]
-
 # Longer lists of names are cut.
 _MOST_LISTED, _FEW = 40, 10
 

@@ -9,13 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = [
-    "children_ignore_sigint",
-    "sigint_deferred",
-    "silence_pool_thread",
-    "within_model_selection",
-]
-
 
 @contextmanager
 def children_ignore_sigint() -> Iterator[None]:

@@ -8,8 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Machine", "this_machine"]
-
 # Bytes of a process with numpy, pandas, scikit-learn and LightGBM.
 _PROCESS = 300 * 2**20
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")

@@ -16,8 +16,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from swarm.arrays import Bool, Float, Int
 from swarm.statistics.lowest import lowest
 
-__all__ = ["MLkNN", "label_evidence"]
-
 # Memory for the distances of one block of rows.
 _BLOCK_BYTES = 2**26
 

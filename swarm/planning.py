@@ -27,15 +27,6 @@ from swarm.search.packing import unpack_masks
 from swarm.search.rotation import N_FINALISTS
 from swarm.storage.records import Record
 
-__all__ = [
-    "START_SECONDS",
-    "Plan",
-    "Span",
-    "Timing",
-    "make_plan",
-    "time_subsets",
-]
-
 # Kinds of synthetic costs: how much subsets differ, relative to the measured costs, and the share
 # of units of a subset that the models do not use.
 _LANDSCAPES = ((1.0, 0.0), (2.0, 0.15), (0.5, 0.3))

@@ -7,8 +7,6 @@ import traceback
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, quote, unquote
 
-__all__ = ["cause_without_secrets", "holds_secret", "redact", "scrub", "secrets_of"]
-
 _KEY = (
     r"(?:[\w-]*(?:password|passwd|pwd|token|secret|credential|signature"
     r"|api_?key|access_?key|account_?key)[\w-]*|sig)"

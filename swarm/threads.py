@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["one_thread"]
-
 
 def one_thread() -> AbstractContextManager[Any]:
     """Return a context that limits BLAS and OpenMP to one thread, as ``threadpool_limits(1)``.

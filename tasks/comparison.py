@@ -18,15 +18,6 @@ from tasks.step import step
 from tasks.tracking import Tracking
 from tasks.tracking.run_log import RunLog
 
-__all__ = [
-    "SearchRuns",
-    "by_strategy",
-    "package_versions",
-    "parent_metrics",
-    "unfinished",
-    "write_comparison",
-]
-
 T = TypeVar("T")
 
 _SECONDS = ("seconds_algorithm", "seconds_evaluation")

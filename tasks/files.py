@@ -7,8 +7,6 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_atomically"]
-
 
 def write_atomically(path: Path, text: str, mode: int) -> None:
     """Write a file by its side and move it, with these permissions."""

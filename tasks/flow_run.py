@@ -12,8 +12,6 @@ from prefect.runtime import flow_run
 from prefect.settings import PREFECT_UI_ENABLED
 from prefect.utilities.urls import url_for
 
-__all__ = ["FLOW_RUN_TAG", "flow_run_tags", "log_line"]
-
 # Tags of an MLflow run.
 FLOW_RUN_TAG = "prefect.flow_run"
 _ADDRESS_TAG = "prefect.url"

@@ -29,17 +29,6 @@ from tasks.steps import fit_ensemble, judge_answer
 from tasks.table import Table
 from tasks.tracking.run_log import json_file
 
-__all__ = [
-    "STAGES",
-    "FoldResult",
-    "OuterFold",
-    "fold_table",
-    "nested_files",
-    "outer_folds",
-    "outer_kind",
-    "run_outer_fold",
-]
-
 STAGES = ("search", "proxy", "confirmation", "ensemble", "baselines")
 # One draw per outer fold: the mean over the outer folds averages over the draws.
 _N_RANDOM = 1

@@ -33,8 +33,6 @@ from swarm.validation.headline import Headline
 from tasks.tracking import Tracking
 from tasks.tracking.store import first_line, within
 
-__all__ = ["show_answer", "show_progress", "show_table"]
-
 # Interval between two updates of the progress.
 _EVERY_SECONDS = 3.0
 # Timeout for a slow or unavailable server.

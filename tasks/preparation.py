@@ -28,8 +28,6 @@ from swarm.validation.scorer_metrics import check_scorable
 from tasks.split import label_spans
 from tasks.table import Table
 
-__all__ = ["Prepared", "check_test_metrics", "prepare", "table_folds"]
-
 
 @dataclass(frozen=True, eq=False)
 class Prepared:

@@ -25,8 +25,6 @@ from swarm.findings.leaks import leak_columns
 from swarm.problem.target import Task, task_of
 from tasks.sources._raw import Raw, labelled_rows, unknown_column
 
-__all__ = ["Profile", "profile_of"]
-
 _RARE = 0.1
 # Categories with more values than this share of the rows are left out.
 _MOST_VALUES = 0.5

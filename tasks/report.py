@@ -39,18 +39,6 @@ from tasks.tracking.run_log import json_file, parquet
 Mask = NDArray[np.bool_]
 Finished = tuple[Mask, Record]
 
-__all__ = [
-    "answer_files",
-    "baseline_metrics",
-    "costs_on_test",
-    "diagnose_answer",
-    "ensemble_metrics",
-    "judgement_files",
-    "report_data",
-    "run_facts",
-    "write_report",
-]
-
 
 def answer_files(
     result: SearchResult,

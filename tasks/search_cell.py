@@ -26,18 +26,6 @@ from tasks.step import SearchInterrupted, step
 from tasks.table import Table
 from tasks.tracking.run_log import RunLog, json_file, parquet
 
-__all__ = [
-    "Cell",
-    "CellResult",
-    "ConfiguredSelector",
-    "cost_of_all",
-    "cost_on_test_rows",
-    "run_cell",
-    "run_selector",
-    "search_cell",
-]
-
-
 # Columns of the history of a selector, which has no epochs.
 _HISTORY = ("epoch", "distinct_evaluations", "best_cost")
 

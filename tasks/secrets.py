@@ -10,8 +10,6 @@ from urllib.parse import quote as percent_encoded
 from swarm.errors import DataError
 from swarm.redaction import scrub
 
-__all__ = ["expand", "reason"]
-
 
 def expand(text: str, what: str, quote: Callable[[int, str], str] | None = None) -> str:
     """Replace each ``${VAR}`` by its value from the environment.

@@ -17,8 +17,6 @@ from swarm.problem.target import task_of
 from swarm.problem.time_folds import LabelSpans, TimeWindows, training_rows_before
 from tasks.table import Table
 
-__all__ = ["Split", "classes_of", "horizon_findings", "label_spans", "split", "time_findings"]
-
 Rows = NDArray[np.intp]
 # The target where it has classes.
 Classes = pd.Series | None

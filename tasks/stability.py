@@ -34,20 +34,6 @@ from tasks.split import classes_of, split
 from tasks.step import step
 from tasks.table import Table
 
-__all__ = [
-    "Assessment",
-    "Probes",
-    "assess",
-    "assessment_files",
-    "draw_sample",
-    "index_as_dict",
-    "plain",
-    "scheme_of",
-    "similarity_of",
-    "stability_metrics",
-    "with_probes",
-]
-
 # Above this number of units there is no matrix of similarities.
 _MOST_SIMILAR = 2000
 

@@ -14,8 +14,6 @@ from prefect.futures import PrefectFuture
 
 from swarm.errors import InputError, SwarmError
 
-__all__ = ["SearchInterrupted", "Step", "step"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

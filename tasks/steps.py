@@ -28,22 +28,6 @@ from tasks.split import split
 from tasks.step import step
 from tasks.table import Table
 
-__all__ = [
-    "choose_model_setting",
-    "confirm_best",
-    "confirm_fresh",
-    "cut_by_importance",
-    "fetch_data",
-    "fit_ensemble",
-    "judge_answer",
-    "positive_of",
-    "prepare_search",
-    "register_model",
-    "run_epoch",
-    "split_rows",
-]
-
-
 fetch_data = step("fetch")(fetch)
 split_rows = step("split")(split)
 prepare_search = step("prepare")(prepare)

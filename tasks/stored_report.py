@@ -11,8 +11,6 @@ from swarm.report.comparison import render_comparison
 from swarm.report.serialization import comparison_of, report_of
 from tasks.tracking import RunRecord, Tracking
 
-__all__ = ["Page", "page_of"]
-
 
 @dataclass(frozen=True)
 class Page:

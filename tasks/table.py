@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from swarm.problem.problem import Problem
 
-__all__ = ["Table", "formerly_named"]
-
 
 @dataclass(frozen=True, eq=False)
 class Table:

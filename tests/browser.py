@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NoBrowser", "opened", "problems", "requests", "resized", "settled"]
-
 # Nothing of its own accord may reach the network, or a page would be blamed for it.
 _FLAGS = (
     "--headless=new",

@@ -14,8 +14,6 @@ import pytest
 
 from flows.cli import main
 
-__all__ = ["Said", "Swarm", "command_of", "imported_by"]
-
 ROOT = Path(__file__).resolve().parents[1]
 
 # First words of the lines that announce a stage.

@@ -7,8 +7,6 @@ import socket
 import threading
 import time
 
-__all__ = ["FlakyProxy"]
-
 
 class FlakyProxy:
     """Forwards connections from a port of its own to another one; use as a context.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-__all__ = ["CASES", "failures"]
-
 CASES = int(os.environ.get("SWARM_FUZZ_CASES", "200"))
 
 

@@ -10,8 +10,6 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-__all__ = ["LeakyDialect", "address", "register"]
-
 
 class LeakyDialect(SQLiteDialect_pysqlite):
     """SQLite that asks for a password, which has to be the value of an environment variable.

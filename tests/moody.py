@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
-__all__ = ["HangsOnAll", "Moody"]
-
 
 class Moody(GaussianNB):
     """Hangs or fails for one subset, or finds no memory with a given column; notes who fits."""

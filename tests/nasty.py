@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-__all__ = ["nasty_table", "write_nasty"]
-
 
 def nasty_table(n_rows: int = 1200, seed: int = 5) -> pd.DataFrame:
     """Return contracts of which 3 % end, with columns that should not be features."""

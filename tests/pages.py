@@ -7,8 +7,6 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DOCS", "GENERATED", "ROOT", "Block", "blocks", "command_lines", "links", "pages"]
-
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 GENERATED = ("config-reference.md", "cli-reference.md", "strategies.md", "findings.md")

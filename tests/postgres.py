@@ -18,8 +18,6 @@ import sqlalchemy as sa
 
 from tests.servers import free_port
 
-__all__ = ["NoPostgres", "Postgres", "running"]
-
 VARIABLE = "SWARM_TEST_POSTGRES"
 _SECONDS = 60.0
 

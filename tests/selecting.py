@@ -7,8 +7,6 @@ from typing import Any
 from lightgbm import LGBMClassifier
 from sklearn.datasets import load_iris, load_wine
 
-__all__ = ["BRIEF", "FEW", "IRIS", "TREES", "WINE"]
-
 # Not to be changed: a test that does takes a copy.
 WINE: Any = load_wine(return_X_y=True, as_frame=True)
 IRIS: Any = load_iris(return_X_y=True)

@@ -10,8 +10,6 @@ from urllib.request import urlopen
 
 import psutil
 
-__all__ = ["answers_soon", "free_port", "happens", "is_gone"]
-
 
 def free_port() -> int:
     """Return a port of this machine that nobody listens on."""

@@ -8,8 +8,6 @@ from conf.load import from_yaml, render
 from conf.schema import CompareConfig
 from tests.small_run import BAYES, Bench
 
-__all__ = ["SAME", "file", "of", "small"]
-
 # Artifacts of a comparison that must be the same whatever happened to it.
 SAME = ("cells.csv", "summary.csv", "ranks.csv", "tests_over_datasets.csv", "tests_over_seeds.csv")
 

@@ -16,16 +16,6 @@ from swarm.report.data import Agreement, Pick
 from swarm.report.drawing import Drawing
 from swarm.validation.contenders import CONTENDERS
 
-__all__ = [
-    "CASES",
-    "Page",
-    "drawn",
-    "plain_report",
-    "rendered",
-    "report",
-    "table_without_intervals",
-]
-
 INF, NAN = float("inf"), float("nan")
 
 

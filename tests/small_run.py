@@ -19,19 +19,6 @@ from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.writes import metric_key
 
-__all__ = [
-    "ANSWER",
-    "BAYES",
-    "NO_REPORT",
-    "N_ROWS",
-    "OTHERS",
-    "TAKEN",
-    "Bench",
-    "leave_report_out",
-    "prepared_by_hand",
-    "table",
-]
-
 N_ROWS = 120
 # What depends on configuration, seed and data alone.
 ANSWER = ("features.json", "history.parquet", "subsets.csv")

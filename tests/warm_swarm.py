@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Command", "WarmSwarm"]
-
 _PRELOADED = (
     "conf.check, conf.load, flows.cli, flows.select, flows.summary, lightgbm, matplotlib.figure, "
     "mlflow.pyfunc, mlflow.store.tracking.sqlalchemy_store, prefect.client.orchestration, "

@@ -13,8 +13,6 @@ from sklearn.metrics import make_scorer
 
 from swarm.problem.scoring import Scoring
 
-__all__ = ["OURS", "SCORING", "balanced_accuracy"]
-
 
 def balanced_accuracy(truth: Any, predicted: Any) -> float:
     """Return the mean recall of the classes of `truth`, which are small whole numbers."""

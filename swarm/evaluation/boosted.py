@@ -23,8 +23,6 @@ from swarm.arrays import Float, Int
 from swarm.problem.models import chooses_by_column, shrinks_exactly
 from swarm.problem.problem import Problem
 
-__all__ = ["Boosted", "boosted_path"]
-
 # Keyword arguments of the wrapper that are passed to LightGBM unchanged.
 _KNOWN = {
     *("deterministic", "verbosity", "verbose", "force_col_wise", "num_threads", "nthread"),

@@ -21,8 +21,6 @@ from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record, costs_of
 
-__all__ = ["COMMIT_SECONDS", "CrossValidation"]
-
 # Interval between commits of finished evaluations.
 COMMIT_SECONDS = 0.2
 _AS_CONFIGURED = "models are fitted: as configured"

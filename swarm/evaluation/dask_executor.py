@@ -17,8 +17,6 @@ from swarm.evaluation.shipping import Shipment
 from swarm.interrupts import children_ignore_sigint
 from swarm.problem.problem import Problem
 
-__all__ = ["dask_pool", "quiet_dask"]
-
 # The death of a worker is reported at once and counted by the caller. No worker queues jobs, so
 # that a death is never attributed to a mask that was only queued.
 _LOCAL = {

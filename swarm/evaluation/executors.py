@@ -24,14 +24,6 @@ from swarm.evaluation.shipping import read_problem, write_problem
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 
-__all__ = [
-    "CLUSTER_TIMEOUT",
-    "Pool",
-    "is_reachable",
-    "process_pool",
-    "thread_pool",
-]
-
 # Timeout, in seconds, of a connection, and of a cluster without workers.
 CLUSTER_TIMEOUT = 10.0
 # Seconds after which idle processes exit and free their copy of the data.

@@ -26,8 +26,6 @@ from swarm.problem.models import model_importances, used_by
 from swarm.problem.problem import Problem
 from swarm.storage.records import Record
 
-__all__ = ["REFIT", "InvalidCost", "Job", "fit_mask", "fit_model", "lowest_cost"]
-
 # Fold number of the model on all rows.
 REFIT = -1
 # A cost may be below its lower bound by rounding.

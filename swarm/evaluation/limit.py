@@ -11,8 +11,6 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.storage.records import Record
 
-__all__ = ["Limit", "Race", "limit_of", "loosest_of", "settle"]
-
 # Sums in another order differ in the last digits; this tolerance keeps ties below the limit.
 _MARGIN = 1e-10
 

@@ -25,8 +25,6 @@ from swarm.threads import one_thread
 if TYPE_CHECKING:
     from swarm.storage.archive import Archive
 
-__all__ = ["probe"]
-
 # Parameters that limit the length of a fit, of LightGBM with aliases and of scikit-learn.
 _ROUNDS = {
     *("n_estimators", "max_iter", "num_iterations", "num_iteration", "n_iter", "num_tree"),

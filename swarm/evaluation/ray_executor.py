@@ -17,8 +17,6 @@ from swarm.evaluation.shipping import Shipment
 from swarm.interrupts import children_ignore_sigint
 from swarm.problem.problem import Problem
 
-__all__ = ["RayConnection", "RayHead", "ray_pool"]
-
 # Seconds between two checks of the head, and until one fails.
 _CHECK_SECONDS = 1.0
 

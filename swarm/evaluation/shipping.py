@@ -15,8 +15,6 @@ from typing import Any
 
 from swarm.problem.problem import Problem
 
-__all__ = ["Shipment", "read_problem", "write_problem"]
-
 # Arrays start at multiples of this many bytes, as NumPy's vectorized loops are fastest there.
 _ALIGNMENT = 64
 # Problems that this process has read as a worker, with the sizes of their files.

@@ -22,8 +22,6 @@ from swarm.evaluation.fitting import InvalidCost, Job
 from swarm.evaluation.types import Work
 from swarm.storage.records import Record
 
-__all__ = ["MaskStream", "Stream"]
-
 
 class Stream(Protocol):
     """Evaluates masks in any order, and tells which are finished."""

@@ -12,16 +12,6 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.evaluation.limit import Race
 
-__all__ = [
-    "ROW_ARRAYS",
-    "Evaluations",
-    "Evaluator",
-    "Work",
-    "censored",
-    "evaluate_fully",
-    "stacked",
-]
-
 # Arrays of Evaluations with a row for each mask.
 ROW_ARRAYS = ("costs", "fold_costs", "importances", "used", "censored", "failed", "needed")
 

@@ -28,8 +28,6 @@ from swarm.problem.problem import Problem
 from swarm.storage.records import Record
 from swarm.threads import one_thread
 
-__all__ = ["BACKENDS", "Deadline", "Workers", "kept_in_flight"]
-
 _POOLS = {"loky": process_pool, "threading": thread_pool, "dask": dask_pool, "ray": ray_pool}
 # Backends on several machines: the module and the extra that each needs.
 _CLUSTERS = {"dask": ("distributed", "dask"), "ray": ("ray", "ray")}

@@ -10,15 +10,6 @@ from numba import njit
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.pairwise import pairwise_sum
 
-__all__ = [
-    "FARTHEST",
-    "SmoothedVariances",
-    "class_shares",
-    "exact_joints",
-    "exact_sums",
-    "smoothed",
-]
-
 # In a column farther from zero than this many standard deviations, distances from the mean have
 # lost their digits, and sums depend on the order.
 FARTHEST = 1e7

@@ -17,14 +17,6 @@ from swarm.problem.models import is_short_float, last_step, steps_before
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 
-__all__ = [
-    "ExactPath",
-    "PathResult",
-    "evaluate_masks",
-    "exact_path",
-    "require_device",
-]
-
 # The module of the fast path of each model. Its function `path_of` returns the path, or None and
 # the reason; it is imported when needed, as compiled code takes a while to load.
 _PATHS = {

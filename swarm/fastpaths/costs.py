@@ -17,8 +17,6 @@ from swarm.fastpaths.scores import confusions, label_scores, number_scores, prob
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 
-__all__ = ["FoldCosts", "errors_are_rounding", "logs_lose_digits"]
-
 # Errors below this share of the largest target have lost half of their digits.
 _ROUNDING = 1e-7
 # Logarithms of values below this share of the largest lose two digits.

@@ -21,8 +21,6 @@ from swarm.arrays import Bool
 from swarm.checks import require_package
 from swarm.errors import ConfigError
 
-__all__ = ["DEVICES", "Device", "chunks", "open_device"]
-
 DEVICES = ("cpu", "cuda")
 _LIBRARIES = {"torch": "PyTorch", "cupy": "CuPy"}
 # Elements of the largest array of a chunk, 256 MiB; a chunk needs up to six arrays at once.

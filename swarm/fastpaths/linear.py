@@ -18,8 +18,6 @@ from swarm.fastpaths.solve import LinearOnDevice, predict_masks, solve_masks
 from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership
 from swarm.problem.problem import Problem
 
-__all__ = ["LinearPath", "System", "path_of"]
-
 # If two decisions are closer than this share of the largest, a fitted model decides.
 _MARGIN = 1e-7
 # With a higher condition number, solvers differ by more than the tolerance.

@@ -8,8 +8,6 @@ from typing import Any
 
 from swarm.problem.scoring import Scoring
 
-__all__ = ["Metric", "magnifies_rounding", "metric_of", "takes_labels", "takes_probabilities"]
-
 
 @dataclass(frozen=True)
 class Metric:

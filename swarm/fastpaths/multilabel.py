@@ -41,8 +41,6 @@ from swarm.multilabel import label_evidence
 from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 
-__all__ = ["MultiLabelPath", "path_of"]
-
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 

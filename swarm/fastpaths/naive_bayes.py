@@ -30,8 +30,6 @@ from swarm.fastpaths.tables import (
 )
 from swarm.problem.problem import Problem
 
-__all__ = ["NaiveBayesPath", "moments_are_exact", "path_of"]
-
 # If two classes are closer than this share of their log-likelihood, the sums are computed again in
 # the order of the model. Sums in another order differ by about 1e-15 of it, or by more if a mean is
 # far from zero.

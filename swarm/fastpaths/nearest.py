@@ -35,8 +35,6 @@ from swarm.fastpaths.tables import (
 from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 
-__all__ = ["NearestPath", "heap_neighbours", "path_of"]
-
 # Highest relative error of a squared distance that is used as a weight.
 _MARGIN = 1e-9
 # The largest number of columns for which ``algorithm="auto"`` builds a tree.

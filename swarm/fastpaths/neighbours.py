@@ -20,23 +20,6 @@ from swarm.fastpaths.device import Device, chunks
 from swarm.fastpaths.tables import FoldTable
 from swarm.threads import one_thread
 
-__all__ = [
-    "ROWS",
-    "NeighboursOnDevice",
-    "Trust",
-    "count_votes",
-    "largest_squares",
-    "neighbours_of",
-    "queries",
-    "reference",
-    "rounding_of",
-    "scratch_for",
-    "smallest",
-    "sums_are_exact",
-    "vote",
-    "whole_columns",
-]
-
 # Rows whose distances are computed together.
 ROWS = 64
 # Block size of the search for small values.

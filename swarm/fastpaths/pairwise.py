@@ -7,8 +7,6 @@ from numba import njit
 
 from swarm.arrays import Float
 
-__all__ = ["pairwise_sum"]
-
 # Longer sums are split in two.
 _BLOCK = 128
 # Splits of the longest array in memory.

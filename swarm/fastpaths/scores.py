@@ -19,14 +19,6 @@ from swarm.fastpaths.metrics import Metric, metric_of
 from swarm.fastpaths.pairwise import pairwise_sum
 from swarm.problem.scoring import Scoring
 
-__all__ = [
-    "confusions",
-    "label_scores",
-    "number_scores",
-    "probability_scores",
-    "scores_numbers",
-]
-
 
 @njit(nogil=True, cache=True)
 def confusions(codes: Int, truth: Int, counts: Int) -> None:  # pragma: no cover

@@ -10,8 +10,6 @@ from numba import njit
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.device import Device, chunks
 
-__all__ = ["LinearOnDevice", "predict_masks", "solve_masks"]
-
 # In a matrix with unit diagonal, a smaller pivot is rounding.
 _SMALLEST_PIVOT = 1e-13
 # An inverse of a matrix with unit diagonal has no smaller diagonal element, unless it is rounding.

@@ -13,18 +13,6 @@ from swarm.arrays import Bool, Float, Int
 from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 
-__all__ = [
-    "Chosen",
-    "FoldTable",
-    "chosen_columns",
-    "columns_are_contiguous",
-    "columns_of",
-    "fitted_on",
-    "fold_tables",
-    "membership",
-    "scales_are_exact",
-]
-
 
 @dataclass(frozen=True)
 class Chosen:

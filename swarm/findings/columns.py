@@ -12,24 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = [
-    "constant_columns",
-    "date_format",
-    "duplicate_columns",
-    "group_columns",
-    "hashable",
-    "id_columns",
-    "is_free_text",
-    "is_number",
-    "is_sorted",
-    "is_text",
-    "number_blocks",
-    "other_columns",
-    "signed_number",
-    "text_columns",
-    "text_values",
-]
-
 # Fewer rows say nothing about identifiers: 30 ages of 30 people may all differ.
 _FEWEST_ROWS = 50
 # Rows that are looked at before all are.

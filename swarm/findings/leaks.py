@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from swarm.arrays import Float
 from swarm.findings.columns import hashable, number_blocks, other_columns
 
-__all__ = ["Leak", "leak_columns"]
-
 # Rows and cells that are looked at.
 _ROWS, _CELLS, _FEWEST_ROWS = 5000, 4_000_000, 30
 _BINS = 32

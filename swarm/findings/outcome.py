@@ -17,8 +17,6 @@ from swarm.validation.judgement import Judgement, number
 from swarm.validation.metrics import display_name
 from swarm.validation.stability import interpret_index, nogueira
 
-__all__ = ["judgement_findings", "search_findings"]
-
 # See the reason of SWM205.
 _ROWS_PER_LOG_SUBSET = 50
 

@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 from swarm.errors import ConfigError, nearest
 
-__all__ = ["KINDS", "Finding", "Kind", "as_file", "check_mute", "codes_of", "found", "unmuted"]
-
 # Columns that a finding names one by one.
 _MOST_COLUMNS = 100
 

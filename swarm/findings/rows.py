@@ -11,8 +11,6 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from swarm.findings.columns import hashable
 
-__all__ = ["hash_rows", "is_distinguished", "repeated_rows"]
-
 _PRIME = np.uint64(1_099_511_628_211)
 # Rows are distinguished by so many columns first; only those that these leave equal are compared in
 # all of them.

@@ -25,8 +25,6 @@ from swarm.findings.registry import Finding, found
 from swarm.findings.rows import repeated_rows
 from swarm.problem.scoring import default_positive
 
-__all__ = ["column_findings", "some", "target_findings"]
-
 # Scorers that count rows, so that a rare class hardly matters.
 _COUNTS_ROWS = ("accuracy", "top_k_accuracy")
 _RARE = 0.1

@@ -18,8 +18,6 @@ from swarm.problem.scoring import averages_classes
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
-__all__ = ["data_hash", "digests", "had_wrong_costs", "recipe"]
-
 # Incremented whenever costs are corrected, see :func:`had_wrong_costs`.
 _REVISION = 2
 # Columns whose bytes are read at once.

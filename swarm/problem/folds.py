@@ -19,8 +19,6 @@ from swarm.problem.time_folds import (
     purged_folds,
 )
 
-__all__ = ["Fold", "make_folds", "partition_key", "repeated_folds"]
-
 Fold = tuple[Int, Int]
 _KINDS = ("stratified", "random", "group", "stratified_group", *TIME_KINDS, "column")
 

@@ -18,15 +18,6 @@ from swarm.statistics.distances import Distances
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "MOST_DENSE_COLUMNS",
-    "MOST_ROWS",
-    "TARGET_HINTS",
-    "Hints",
-    "default_clusters",
-    "prepare_hints",
-]
-
 # Above this number of columns, the full distance matrix is not computed: it takes 200 MB at this
 # size, and 80 GB at 100,000 columns.
 MOST_DENSE_COLUMNS = 5000

@@ -25,23 +25,6 @@ from swarm.problem.models import (
 )
 from swarm.problem.scoring import Scoring, scores_perfect_predictions
 
-__all__ = [
-    "check_columns",
-    "check_estimator",
-    "check_fit_params",
-    "check_fold_weights",
-    "check_folds",
-    "check_rows",
-    "check_score_weights",
-    "check_target_range",
-    "check_task",
-    "checked_weights",
-    "missing_classes",
-    "partitions",
-    "resolve_folds",
-    "takes_fit_param",
-]
-
 # Trees compute in float32. Within its range, sums of squares in float64 stay finite.
 _LARGEST = float(np.finfo(np.float32).max)
 # Columns that are checked at once.

@@ -13,18 +13,6 @@ from swarm.arrays import Int
 from swarm.errors import ConfigError
 from swarm.problem.models import is_lightgbm, steps_before
 
-__all__ = [
-    "column_params",
-    "fit_params_of",
-    "for_columns",
-    "names_columns",
-    "narrowed",
-    "rows_for_model",
-    "with_accepted_names",
-    "with_named_columns",
-    "with_names",
-]
-
 # Parameters that name columns: of LightGBM, CatBoost and scikit-learn's histogram models.
 _BY_COLUMN = ("categorical_feature", "cat_features", "categorical_features")
 # The parameter of ColumnTransformer.

@@ -13,25 +13,6 @@ from numpy.typing import NDArray
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError
 
-__all__ = [
-    "allows_missing",
-    "chooses_by_column",
-    "describe",
-    "has_importances",
-    "is_a",
-    "is_lightgbm",
-    "is_short_float",
-    "keeps_columns",
-    "last_step",
-    "make_deterministic",
-    "model_importances",
-    "shrinks_exactly",
-    "steps_before",
-    "tags_of",
-    "takes_categorical",
-    "used_by",
-]
-
 # LightGBM settings under which the candidate features of a split, or their bins, depend on the
 # other features, so that dropping an unused feature could change a model.
 _COLUMN_SAMPLING = {

@@ -41,8 +41,6 @@ from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.problem.space import SearchSpace, canonical_order
 from swarm.problem.target import task_of
 
-__all__ = ["IMPORTANCES", "Importance", "Problem"]
-
 Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
 IMPORTANCES = ("auto", "fold", "refit", "permutation", "mutual_information", "none")
 

@@ -13,17 +13,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier, is_regre
 from swarm.errors import ConfigError, check_known
 from swarm.problem.models import is_a, last_step
 
-__all__ = [
-    "Scoring",
-    "UnsupervisedScorer",
-    "averages_classes",
-    "default_positive",
-    "positive_class",
-    "resolve_scoring",
-    "scorer_names",
-    "scores_perfect_predictions",
-]
-
 # Scorers of a single positive class, which fail on string labels if it is not set.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
 # Scorers of scikit-learn without an upper bound.

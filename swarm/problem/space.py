@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.errors import SpaceError, nearest
 
-__all__ = ["Groups", "SearchSpace", "canonical_order"]
-
 Groups = Mapping[str, Sequence[str | int]] | Iterable[Sequence[str | int]]
 
 # To which prices of subsets are rounded, so that equal sums are equal.

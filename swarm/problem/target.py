@@ -14,8 +14,6 @@ from sklearn.utils.multiclass import type_of_target
 from swarm.errors import DataError
 from swarm.problem.models import is_a
 
-__all__ = ["Task", "task_of"]
-
 Task = Literal["binary", "multiclass", "regression", "multilabel"]
 
 

@@ -20,15 +20,6 @@ from swarm.arrays import Bool, Int
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError
 
-__all__ = [
-    "TIME_KINDS",
-    "LabelSpans",
-    "TimeWindows",
-    "forward_folds",
-    "purged_folds",
-    "training_rows_before",
-]
-
 # Kinds of folds that follow from the order of time alone.
 TIME_KINDS = ("time", "purged")
 # The kind of folds that each parameter is for.

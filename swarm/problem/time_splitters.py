@@ -14,8 +14,6 @@ from swarm.arrays import Int
 from swarm.errors import ConfigError, DataError
 from swarm.problem.time_folds import LabelSpans, TimeWindows, forward_folds, purged_folds
 
-__all__ = ["PurgedKFold", "PurgedTimeSeriesSplit"]
-
 
 class _TimeSplitter(BaseCrossValidator):  # type: ignore[misc]
     """Reads times, and the ends of labels, from `groups`."""

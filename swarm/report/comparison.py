@@ -18,17 +18,6 @@ from swarm.validation.comparison import Comparison
 if TYPE_CHECKING:
     from swarm.report.drawing import Drawing
 
-__all__ = [
-    "COLUMNS",
-    "ComparisonData",
-    "columns_of",
-    "formatted",
-    "judged_cost",
-    "markdown",
-    "render_comparison",
-    "sentences",
-]
-
 # Columns of the summary: key, heading and format.
 COLUMNS = {
     "strategy": ("strategy", "{}"),

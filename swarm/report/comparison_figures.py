@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from swarm.report.comparison import ComparisonData
 
-__all__ = ["cliques", "convergence_bands", "critical_difference_diagram", "draw_comparison"]
-
 _WIDTH = 800
 _COLUMNS = 4
 # Share of the budget to skip: the first costs are far off, and would flatten the rest.

@@ -11,16 +11,6 @@ from swarm.report.data import ReportData
 from swarm.report.formatting import interval, metric_name, plain, signed
 from swarm.validation.metrics import LOWER_IS_BETTER
 
-__all__ = [
-    "contender_rows",
-    "is_single",
-    "label_of",
-    "lower_is_better",
-    "paired_differences",
-    "rivals_of",
-    "rows_of",
-]
-
 # Name, short name for figures, and note.
 _CONTENDERS = {
     "ensemble": (

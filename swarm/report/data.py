@@ -20,17 +20,6 @@ from swarm.validation.diagnostics import Diagnostics
 from swarm.validation.headline import Headline
 from swarm.validation.stability import interpret_index, nogueira
 
-__all__ = [
-    "PRICED_RULES",
-    "RULES",
-    "Agreement",
-    "Pick",
-    "ReportData",
-    "one_se_limit",
-    "pick_by_rules",
-    "work_of",
-]
-
 _COLUMNS = {
     "history": ("epoch", "best_cost"),
     "evaluations": ("size", "cost"),

@@ -29,28 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = [
-    "ABOVE",
-    "DARK",
-    "DASHED",
-    "DOT",
-    "DOTTED",
-    "LIGHT",
-    "NAME_LENGTH",
-    "STYLE",
-    "Drawing",
-    "blank",
-    "blue",
-    "draw",
-    "empty_figure",
-    "limits",
-    "named_rows",
-    "one_panel",
-    "plain_ticks",
-    "right_labels",
-    "styled",
-]
-
 # Blue and orange are safe for colour blindness; both have a contrast of at least 4.5:1.
 LIGHT = MappingProxyType(
     {

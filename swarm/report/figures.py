@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MOST_FREQUENT", "draw_figures", "metric_figure_name"]
-
 MOST_FREQUENT = 30
 # Points closer than 1 / _GRID of the axes are drawn as one.
 _GRID = 400

@@ -7,19 +7,6 @@ import re
 
 from swarm.validation.metrics import display_name
 
-__all__ = [
-    "cost",
-    "counted",
-    "duration",
-    "interval",
-    "metric_name",
-    "number",
-    "plain",
-    "sentence",
-    "shortened",
-    "signed",
-]
-
 # Not allowed in HTML and XML: control characters, lone surrogates, non-characters.
 _ILLEGAL = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]"

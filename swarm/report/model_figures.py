@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from swarm.validation.diagnostics import Diagnostics
 
-__all__ = ["ModelFigure", "model_figures"]
-
 _LABELS = {"chosen": "chosen features", "all_features": "all features", "ensemble": "ensemble"}
 _LINES: MappingProxyType[str, Any] = MappingProxyType(
     {

@@ -39,8 +39,6 @@ from swarm.validation.judgement import ALL
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["render", "template"]
-
 Tile = tuple[str, str, str]
 
 _ROWS_SHOWN = 20

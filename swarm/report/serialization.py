@@ -24,8 +24,6 @@ from swarm.validation.diagnostics import Diagnostics
 from swarm.validation.headline import Headline
 from swarm.validation.metrics import natural_name
 
-__all__ = ["comparison_of", "comparison_text", "report_of", "report_text"]
-
 _REPORT, _COMPARISON = "swarm-report-1", "swarm-comparison-1"
 _DRAWN = ["distinct_evaluations", "best_cost"]
 

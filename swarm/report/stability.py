@@ -10,8 +10,6 @@ from swarm.report.drawing import LIGHT, draw, empty_figure, styled
 from swarm.report.formatting import shortened
 from swarm.validation.stability import Frequencies
 
-__all__ = ["stability_files"]
-
 # Further units are only in the table.
 _MOST_ROWS = 40
 _COLOURS = {"core": "accent", "optional": "second", "noise": "faint"}

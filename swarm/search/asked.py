@@ -16,8 +16,6 @@ from swarm.storage.records import Record
 if TYPE_CHECKING:
     from swarm.search.result import SearchResult
 
-__all__ = ["asked_evaluations", "asked_masks", "looked_up", "training_seconds"]
-
 # Per lookup: records take much more memory than what is kept of them.
 _MOST_MASKS = 500
 _MOST_BYTES = 1 << 26

@@ -11,8 +11,6 @@ from swarm.errors import ConfigError
 from swarm.evaluation.types import Evaluations
 from swarm.search.packing import pack_folds, pack_masks
 
-__all__ = ["Budget", "Counts", "added", "charged"]
-
 # Larger than any search needs, and exact in every store.
 _MOST = 10**9
 

@@ -31,16 +31,6 @@ from swarm.search.result import SearchResult
 from swarm.statistics.resampled import CorrectedTTest, corrected_t
 from swarm.storage.records import costs_of
 
-__all__ = [
-    "GOALS",
-    "Confirmation",
-    "ConfirmationPlan",
-    "candidates",
-    "confirm_on_fresh_folds",
-    "fresh_problem",
-    "fresh_seed",
-]
-
 Goal = Literal["score", "balanced", "size"]
 GOALS = ("score", "balanced", "size")
 

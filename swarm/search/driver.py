@@ -33,8 +33,6 @@ from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.catalogue import make
 from swarm.strategies.operators.memory import shrink
 
-__all__ = ["Search", "SearchState", "run"]
-
 # A larger share of failed evaluations indicates a mistake in the model or the data.
 _FAILED_SHARE = 0.1
 # Epochs without a new mask before a search with a limit on new masks ends.

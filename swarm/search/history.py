@@ -14,8 +14,6 @@ from swarm.evaluation.types import Evaluations, Work
 from swarm.search.budget import Budget, Counts
 from swarm.strategies.base import Members, Proposal
 
-__all__ = ["EpochRecord", "diversity", "record_epoch"]
-
 
 @dataclass(frozen=True)
 class EpochRecord:

@@ -13,8 +13,6 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
 
-__all__ = ["Narrowed", "NarrowedState"]
-
 
 @dataclass(frozen=True)
 class NarrowedState:

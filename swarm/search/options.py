@@ -8,8 +8,6 @@ from swarm.errors import ConfigError
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import STRATEGIES, name_of, strategy_class
 
-__all__ = ["check_options"]
-
 
 def check_options(
     strategy: Strategy,

@@ -8,8 +8,6 @@ import numpy as np
 
 from swarm.arrays import Bool, Int
 
-__all__ = ["first_of_equal", "in_turn", "pack_folds", "pack_masks", "unpack_folds", "unpack_masks"]
-
 
 def pack_masks(masks: Bool) -> list[bytes]:
     """Return a key for each of the masks (n, n_units)."""

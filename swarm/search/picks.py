@@ -14,8 +14,6 @@ from swarm.arrays import Float, Int
 from swarm.errors import DataError, check_known
 from swarm.strategies.operators.sequential import first_best, within_one_error
 
-__all__ = ["PICKS", "Pick", "check_pick", "knee", "pareto_front", "pick"]
-
 Pick = Literal["best", "parsimonious", "knee"]
 PICKS = ("best", "parsimonious", "knee")
 

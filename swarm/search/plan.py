@@ -37,8 +37,6 @@ from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 from swarm.strategies.base import Strategy
 
-__all__ = ["Proxy", "SearchPlan"]
-
 
 @dataclass(frozen=True, eq=False)
 class Proxy:

@@ -29,18 +29,6 @@ from swarm.problem.space import SearchSpace
 from swarm.statistics.information import target_information
 from swarm.strategies.base import Strategy
 
-__all__ = [
-    "MANY_COLUMNS",
-    "Cut",
-    "Prefilter",
-    "When",
-    "cut_units",
-    "golden_section",
-    "is_wide",
-    "most_cut_fits",
-    "ranking_problem",
-]
-
 When = Literal["always", "auto"]
 
 # With `auto`, tables with more columns than this are cut.

@@ -9,8 +9,6 @@ from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator
 from swarm.problem.space import SearchSpace
 
-__all__ = ["Priced", "limits_without_prices", "priced"]
-
 # Subtracting a penalty and adding it again changes the last digits; ties are to remain.
 _MARGIN = 1e-12
 

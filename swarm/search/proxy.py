@@ -17,8 +17,6 @@ from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
 from swarm.search.result import ConfirmedSubsets, SearchResult
 from swarm.strategies.operators.memory import shrink
 
-__all__ = ["LOW_CORRELATION", "best_subsets", "confirm", "probe_masks", "rank_correlation"]
-
 # Below this rank correlation the cheaper model is a poor guide.
 LOW_CORRELATION = 0.8
 

@@ -20,8 +20,6 @@ from swarm.evaluation.types import Evaluations, Evaluator, Work
 from swarm.storage.records import costs_of
 from swarm.strategies.base import Members, Proposal
 
-__all__ = ["RaceMemory", "evaluate_by_partition"]
-
 # Degrees of freedom of the spread before racing starts.
 _FREEDOM = 20
 

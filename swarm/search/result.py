@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from swarm.search.tuning import TuningResult
     from swarm.strategies.base import Members
 
-__all__ = ["ConfirmedSubsets", "SearchResult", "aligned", "counts_of", "listed"]
-
 _MOST_NAMED = 8
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from swarm.search.driver import SearchState
     from swarm.search.result import SearchResult
 
-__all__ = ["N_FINALISTS", "evaluate_finalists", "leaders_of"]
-
 # Members of an ensemble of the usual size, and a few that turn out to be worse.
 N_FINALISTS = 10
 

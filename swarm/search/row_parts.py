@@ -38,19 +38,6 @@ if TYPE_CHECKING:
     from swarm.search.driver import Search
     from swarm.search.result import SearchResult
 
-__all__ = [
-    "AUTO_ROWS",
-    "N_PROBES",
-    "PartsResult",
-    "RowParts",
-    "charged_on_parts",
-    "evaluate_by_rows",
-    "folds_on_parts",
-    "measure_parts",
-    "nested_order",
-    "row_parts",
-]
-
 # Ratio of the rows of successive parts, and of the masks that are evaluated on them.
 _FACTOR = 4
 # Training rows from which "auto" applies.

@@ -38,8 +38,6 @@ from swarm.search.tuning import (
 from swarm.storage.archive import AnswerOrder, Archive, KnownEvaluations
 from swarm.storage.records import Record
 
-__all__ = ["FinishedSearch", "SearchHooks", "run_search"]
-
 
 @dataclass(frozen=True, eq=False)
 class FinishedSearch:

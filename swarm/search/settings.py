@@ -9,8 +9,6 @@ import numpy as np
 
 from swarm.errors import ConfigError, nearest
 
-__all__ = ["MOST_SETTINGS", "Setting", "check_names", "described", "expanded"]
-
 # Values by name of parameter.
 Setting = Mapping[str, Any]
 

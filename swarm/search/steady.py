@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from swarm.evaluation.stream import Stream
     from swarm.storage.archive import AnswerOrder
 
-__all__ = ["Steady", "Unanswered", "search_name"]
-
 
 @dataclass(frozen=True)
 class Unanswered:

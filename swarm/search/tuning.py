@@ -37,16 +37,6 @@ from swarm.search.result import SearchResult
 from swarm.search.rotation import leaders_of
 from swarm.search.settings import Setting, described
 
-__all__ = [
-    "Round",
-    "Tuning",
-    "TuningResult",
-    "choose_setting",
-    "rounds_of",
-    "subsets_in",
-    "without_rounds",
-]
-
 # Creates the search of a setting in a round: evaluator, warm-start masks, seed, budget.
 MakeSearch = Callable[[Evaluator, Bool, int, Budget], Search]
 

@@ -13,8 +13,6 @@ from swarm.errors import ConfigError, nearest
 from swarm.problem.space import SearchSpace
 from swarm.storage.features_file import load_subsets
 
-__all__ = ["read_warm", "warm_masks"]
-
 
 def warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> Bool | None:
     """Return the masks (n, n_units) of subsets, best first; None if there are none.

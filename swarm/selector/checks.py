@@ -16,8 +16,6 @@ from swarm.problem.scoring import Scoring
 from swarm.search.picks import check_pick
 from swarm.search.settings import check_names, expanded
 
-__all__ = ["check_parameters", "prefilter_options"]
-
 _CONFIRM_OPTIONS = ("best", "repeats", "goal", "margin", "confidence", "min_gain")
 _PREFILTER_OPTIONS = {"when": "always", "least": 20}
 _INTEGER = (int, np.integer)

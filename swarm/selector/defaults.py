@@ -23,16 +23,6 @@ from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import STRATEGIES, make, name_of, strategy_class
 from swarm.strategies.operators.sequential import answer_sizes, check_size
 
-__all__ = [
-    "bounds_of_answer",
-    "budget_of",
-    "folds_and_scorer",
-    "known_epochs",
-    "n_jobs_of",
-    "sized",
-    "task_for",
-]
-
 _LIMITS = ("epochs", "distinct", "fits", "seconds", "patience", "noise_floor")
 _EPOCHS = 30
 # More epochs than any strategy that terminates by itself takes.

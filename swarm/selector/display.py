@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from swarm.problem.scoring import Scoring
 
-__all__ = ["SelectionDisplay", "head_of"]
-
 _MOST_BARS = 20
 _MOST_CHIPS = 24
 _NAME_LENGTH = 40

@@ -15,8 +15,6 @@ from sklearn.utils.validation import validate_data
 from swarm.errors import ConfigError, DataError
 from swarm.problem.inputs import takes_fit_param
 
-__all__ = ["as_table", "as_target", "is_polars", "router_of", "sent", "wants_polars"]
-
 try:
     from sklearn.utils.metadata_routing import _routing_enabled
 except ImportError:  # private, so it may be moved

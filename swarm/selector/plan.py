@@ -30,8 +30,6 @@ from swarm.selector.inputs import as_table, as_target, sent
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
 
-__all__ = ["PosedProblem", "plan_of", "pose"]
-
 
 @dataclass(frozen=True, eq=False)
 class PosedProblem:

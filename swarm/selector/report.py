@@ -31,8 +31,6 @@ from swarm.validation.diagnostics import Unseen, diagnose
 from swarm.validation.headline import Headline, headline
 from swarm.validation.metrics import cost_label
 
-__all__ = ["headline_of", "page_of"]
-
 # Share of test rows that may equal rows of the fit: tables have copies of rows.
 _COPIES = 0.1
 

@@ -26,8 +26,6 @@ from swarm.storage.records import Record, costs_of
 from swarm.strategies.operators.memory import shrink
 from swarm.strategies.operators.sequential import standard_error
 
-__all__ = ["EvaluatedSubsets", "best_by_size", "selected", "selected_at", "with_interval"]
-
 _CONFIDENCE = 0.95
 
 

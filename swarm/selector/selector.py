@@ -41,8 +41,6 @@ from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
 
-__all__ = ["SubsetSelector"]
-
 
 class SubsetSelector(
     SelectionDisplay,

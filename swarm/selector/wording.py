@@ -15,8 +15,6 @@ from typing import Any, ParamSpec, TypeVar
 from swarm.errors import SwarmError
 from swarm.findings import Finding
 
-__all__ = ["findings_in_arguments", "in_arguments", "raises_in_arguments"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from swarm.arrays import Float, Int
 from swarm.statistics.spearman import LazyDistances, spread_order
 
-__all__ = ["clusters", "line_clusters"]
-
 # Sample size of the initial complete linkage of wide tables, and number of k-means rounds after it.
 _SAMPLE, _ROUNDS = 1000, 5
 # Columns of one product, and the largest integer in a centre: products stay below 2^53.

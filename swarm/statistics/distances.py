@@ -9,8 +9,6 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, read_only
 
-__all__ = ["DenseDistances", "Distances", "as_distances"]
-
 
 @runtime_checkable
 class Distances(Protocol):

@@ -12,8 +12,6 @@ from pandas.api import types
 from swarm.arrays import Float, Int
 from swarm.errors import DataError, InputError
 
-__all__ = ["as_numbers", "columns_of_units", "is_nominal"]
-
 
 def as_numbers(features: pd.DataFrame) -> Float:
     """Return the table as float64 (n_rows, n_columns), with NaN for missing cells.

@@ -15,14 +15,6 @@ from swarm.arrays import Float, Int, read_only
 from swarm.errors import DataError, InputError
 from swarm.statistics.encoding import as_numbers, columns_of_units, is_nominal
 
-__all__ = [
-    "mutual_information",
-    "neighbour_information",
-    "target_information",
-    "unit_information",
-    "unit_relevance",
-]
-
 # Intervals of equal width into which numbers are divided.
 _BINS = 10
 # Columns with more codes are counted by sorting, because their indicators would fill memory.

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool
 
-__all__ = ["lowest"]
-
 
 def lowest(values: NDArray[Any], count: int) -> Bool:
     """Mark the `count` lowest values of each row; ties are broken by position.

@@ -15,8 +15,6 @@ import numpy as np
 
 from swarm.arrays import Float
 
-__all__ = ["CorrectedTTest", "corrected_t"]
-
 
 @dataclass(frozen=True)
 class CorrectedTTest:

@@ -20,15 +20,6 @@ from scipy import stats
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.statistics.encoding import as_numbers, columns_of_units
 
-__all__ = [
-    "LazyDistances",
-    "centred_ranks",
-    "spearman_distance",
-    "spread_order",
-    "spread_rows",
-    "unit_distance",
-]
-
 Ranks = NDArray[np.int16]
 
 # Cells that are ranked together, as ranking takes several copies of them.

@@ -29,8 +29,6 @@ from swarm.storage.records import Recall, Record, decode, encode, former_key, ma
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
-__all__ = ["AnswerOrder", "Archive", "KnownEvaluations"]
-
 _FORMAT = "swarm-archive-1"
 _CHUNK = 400
 # Bytes of the in-memory cache of final records.

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-__all__ = ["open_engine", "postgres_driver", "with_driver"]
-
 _POSTGRES_DRIVERS = ("psycopg", "psycopg2")
 # The default of the operating system is minutes.
 _CONNECT_SECONDS = 15

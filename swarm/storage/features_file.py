@@ -9,8 +9,6 @@ from typing import Any
 from swarm.errors import DataError
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 
-__all__ = ["FORMAT", "load_features", "load_subsets", "read_published"]
-
 FORMAT = "swarm-features-1"
 
 

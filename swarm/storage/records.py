@@ -16,17 +16,6 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int, read_only
 
-__all__ = [
-    "Recall",
-    "Record",
-    "costs_of",
-    "decode",
-    "encode",
-    "former_key",
-    "mask_key",
-    "round_cost",
-]
-
 # Masks of fewer units are never stored as positions.
 _FEW_UNITS = 4096
 # Bytes of a record in memory besides its arrays.

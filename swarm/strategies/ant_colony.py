@@ -26,8 +26,6 @@ from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.operators.initialise import warm_first
 from swarm.strategies.operators.memory import Memory, MemoryState, best_of, learn
 
-__all__ = ["AntColony", "AntColonyState", "deposit", "walk"]
-
 
 @dataclass(frozen=True)
 class AntColonyState(MemoryState):

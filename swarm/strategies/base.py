@@ -22,8 +22,6 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import TARGET_HINTS, Hints
 from swarm.problem.space import SearchSpace
 
-__all__ = ["Members", "Proposal", "State", "Strategy"]
-
 
 @dataclass(frozen=True)
 class Proposal:

@@ -29,8 +29,6 @@ from swarm.strategies.operators.information_search import Merit, add_one, delete
 from swarm.strategies.operators.initialise import draw_sizes, warm_first
 from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
-__all__ = ["BeeColony", "BeeColonyState", "follow", "loyalty", "recruitment"]
-
 
 @dataclass(frozen=True)
 class BeeColonyState(MemoryState):

@@ -8,8 +8,6 @@ from typing import ClassVar
 from swarm.strategies.operators.binary_swarm import BinarySwarmStrategy
 from swarm.strategies.operators.steps import Step, check_step
 
-__all__ = ["BinaryPso"]
-
 
 @dataclass(frozen=True)
 class BinaryPso(BinarySwarmStrategy):

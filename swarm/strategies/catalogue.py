@@ -39,19 +39,6 @@ from swarm.strategies.sffs import FloatingForwardSelection
 from swarm.strategies.sfs import ForwardSelection
 from swarm.strategies.two_d import TwoD
 
-__all__ = [
-    "GROUP",
-    "STRATEGIES",
-    "Parameter",
-    "StrategyEntry",
-    "catalogue",
-    "describe",
-    "make",
-    "name_of",
-    "registry",
-    "strategy_class",
-]
-
 GROUP = "swarmselect.strategies"
 
 

@@ -13,8 +13,6 @@ from swarm.strategies.base import Proposal
 from swarm.strategies.operators.binary_swarm import BinarySwarm, BinarySwarmStrategy
 from swarm.strategies.operators.memory import best_of, learn
 
-__all__ = ["CatfishPso"]
-
 
 @dataclass(frozen=True)
 class CatfishPso(BinarySwarmStrategy):

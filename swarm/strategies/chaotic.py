@@ -10,8 +10,6 @@ import numpy as np
 from swarm.checks import require
 from swarm.strategies.operators.binary_swarm import BinarySwarm, BinarySwarmStrategy
 
-__all__ = ["ChaoticPso", "logistic"]
-
 
 def logistic(inertia: float) -> float:
     """Iterate the logistic map once with the parameter 4: ``4 w (1 - w)``."""

@@ -16,8 +16,6 @@ from swarm.strategies.operators.continuous_swarm import (
 )
 from swarm.strategies.operators.initialise import warm_first
 
-__all__ = ["ErrorRatePso"]
-
 
 @dataclass(frozen=True)
 class ErrorRatePso(ContinuousSwarmStrategy):

@@ -17,8 +17,6 @@ from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.sequential import first_of_size, is_better
 
-__all__ = ["Exhaustive", "ExhaustiveState", "batch_of_subsets"]
-
 
 @dataclass(frozen=True)
 class ExhaustiveState:

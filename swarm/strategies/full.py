@@ -13,8 +13,6 @@ from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
-__all__ = ["FullSet"]
-
 
 @dataclass(frozen=True)
 class FullSet(Strategy):

@@ -25,8 +25,6 @@ from swarm.strategies.operators.genetics import crossover, fitness, mutate, sele
 from swarm.strategies.operators.initialise import bernoulli, warm_first
 from swarm.strategies.operators.memory import Memory, MemoryState
 
-__all__ = ["Genetic", "Population"]
-
 
 @dataclass(frozen=True)
 class Population(MemoryState):

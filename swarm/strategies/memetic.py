@@ -32,8 +32,6 @@ from swarm.strategies.operators.information_search import Merit, add_one, delete
 from swarm.strategies.operators.initialise import draw_sizes, of_sizes, warm_first
 from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
-__all__ = ["Memetic", "MemeticState", "refined", "survivors"]
-
 
 @dataclass(frozen=True)
 class MemeticState(MemoryState):

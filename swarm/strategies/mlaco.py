@@ -37,8 +37,6 @@ from swarm.strategies.operators.genetics import fitness
 from swarm.strategies.operators.initialise import draw_sizes, warm_first
 from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
-__all__ = ["MultiLabelAnts", "MultiLabelAntsState", "reinforced"]
-
 # Lower bound of pheromone and relevance, relative to the highest: every unit stays reachable.
 _LEAST = 1e-6
 

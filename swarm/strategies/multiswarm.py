@@ -36,15 +36,6 @@ from swarm.strategies.operators.local_search import search_locally
 from swarm.strategies.operators.memory import Memory, MemoryState, remember, shrink
 from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWeights, check_step
 
-__all__ = [
-    "MultiSwarm",
-    "MultiSwarmState",
-    "leader_of_each",
-    "local_searchers",
-    "rank_in_group",
-    "split_evenly",
-]
-
 
 @dataclass(frozen=True)
 class MultiSwarmState(MemoryState):

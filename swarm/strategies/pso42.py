@@ -17,8 +17,6 @@ from swarm.strategies.operators.continuous_swarm import (
 )
 from swarm.strategies.operators.initialise import of_sizes, warm_first
 
-__all__ = ["MixedStartPso"]
-
 
 @dataclass(frozen=True)
 class MixedStartPso(ContinuousSwarmStrategy):

@@ -21,8 +21,6 @@ from swarm.strategies.operators.memory import (
     propose_to_improve,
 )
 
-__all__ = ["RandomSearch", "RandomSearchState"]
-
 
 @dataclass(frozen=True)
 class RandomSearchState(MemoryState):

@@ -24,8 +24,6 @@ from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.sequential import answer_sizes, first_of_size, is_better
 
-__all__ = ["Ranked", "RankedForwardSelection"]
-
 _Phase = Literal["rank", "start", "add", "fill", "finished"]
 
 

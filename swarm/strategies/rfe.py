@@ -16,8 +16,6 @@ from swarm.strategies.base import Members, Proposal, Strategy
 from swarm.strategies.operators.local_search import lowest
 from swarm.strategies.operators.sequential import answer_sizes, first_of_size
 
-__all__ = ["Elimination", "RecursiveElimination"]
-
 
 @dataclass(frozen=True)
 class Elimination:

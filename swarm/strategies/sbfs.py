@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from swarm.strategies.operators.sequential import FloatingStrategy
 
-__all__ = ["FloatingBackwardSelection"]
-
 
 @dataclass(frozen=True)
 class FloatingBackwardSelection(FloatingStrategy):

@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from swarm.strategies.operators.sequential import SequentialStrategy
 
-__all__ = ["BackwardSelection"]
-
 
 @dataclass(frozen=True)
 class BackwardSelection(SequentialStrategy):

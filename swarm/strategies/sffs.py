@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from swarm.strategies.operators.sequential import FloatingStrategy
 
-__all__ = ["FloatingForwardSelection"]
-
 
 @dataclass(frozen=True)
 class FloatingForwardSelection(FloatingStrategy):

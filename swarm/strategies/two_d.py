@@ -36,20 +36,6 @@ from swarm.strategies.operators.initialise import bernoulli, warm_first
 from swarm.strategies.operators.local_search import lowest
 from swarm.strategies.operators.memory import Memory, MemoryState, best_of, learn
 
-__all__ = [
-    "TwoD",
-    "TwoDState",
-    "exemplar_learning",
-    "learning_probability",
-    "ring_best",
-    "roulette_size",
-    "self_influence",
-    "self_learning",
-    "size_learning",
-    "take_likeliest",
-    "tournament_exemplars",
-]
-
 _LEARNING = ("upso", "gpso", "lpso", "clpso")
 
 

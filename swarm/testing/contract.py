@@ -52,8 +52,6 @@ from swarm.testing.planted import (
     spaces,
 )
 
-__all__ = ["StrategyContract"]
-
 # Subclasses inherit the same tests, which share no state.
 SUPPRESSED = [HealthCheck.too_slow, HealthCheck.differing_executors]
 

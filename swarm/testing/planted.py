@@ -24,24 +24,6 @@ from swarm.search.result import SearchResult
 from swarm.storage.records import Record, costs_of
 from swarm.strategies.base import Proposal, Strategy
 
-__all__ = [
-    "Planted",
-    "Step",
-    "all_masks",
-    "arrays",
-    "constant",
-    "drive",
-    "everything",
-    "failed_evaluations_of",
-    "hints_for",
-    "make_search",
-    "plain_space",
-    "planted",
-    "proposed",
-    "snapshot",
-    "spaces",
-]
-
 
 def _never(mask: Bool) -> bool:
     return False

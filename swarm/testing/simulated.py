@@ -13,8 +13,6 @@ from swarm.evaluation.limit import Race
 from swarm.evaluation.types import Evaluations, Evaluator, Work
 from swarm.evaluation.workers import kept_in_flight
 
-__all__ = ["SimulatedBatches", "SimulatedStream", "heavy_tailed"]
-
 
 def heavy_tailed(sigma: float = 1.5, seed: int = 0) -> Callable[[Bool], float]:
     """Return a function that gives every mask a log-normal time: median 1 s, always the same."""

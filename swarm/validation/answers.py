@@ -23,14 +23,6 @@ from swarm.ensemble import SubsetEnsemble, has_probabilities, plain_target
 from swarm.errors import DataError, InputError
 from swarm.problem.scoring import default_positive
 
-__all__ = [
-    "Answers",
-    "EvaluationTarget",
-    "answers_of",
-    "guess",
-    "serial_first",
-]
-
 # Models are trained serially for this long, as starting a worker takes about as long.
 SERIAL_SECONDS = 3.0
 

@@ -27,8 +27,6 @@ from swarm.errors import DataError
 from swarm.search.packing import first_of_equal
 from swarm.statistics.resampled import corrected_t
 
-__all__ = ["ArchivedEvidence", "archived_evidence"]
-
 _DRAWS = 2000
 
 

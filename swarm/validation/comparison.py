@@ -23,15 +23,6 @@ from swarm.storage.records import round_cost
 from swarm.validation.location import Shift, rank_sum, signed_rank
 from swarm.validation.stability import nogueira
 
-__all__ = [
-    "Comparison",
-    "Friedman",
-    "compare",
-    "critical_difference",
-    "friedman_of_blocks",
-    "holm",
-]
-
 # Required columns of the cells, and those that are averaged if present.
 _NEEDED = ("dataset", "strategy", "seed", "cost", "size", "evaluations", "distinct")
 _AVERAGED = ("evaluations", "distinct", "fits", "seconds_algorithm", "seconds_evaluation")

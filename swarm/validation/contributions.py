@@ -18,8 +18,6 @@ from swarm.errors import InputError
 from swarm.problem.models import is_lightgbm
 from swarm.problem.problem import Problem
 
-__all__ = ["Contributions", "contributions"]
-
 _MOST_ROWS = 150
 _MOST_FEATURES = 12
 # Models without an explainer of their own are explained by permutation: rows, background rows.

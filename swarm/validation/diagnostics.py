@@ -36,16 +36,6 @@ from swarm.statistics.spearman import spread_rows
 from swarm.validation.answers import Answers, serial_first
 from swarm.validation.contributions import Contributions, contributions
 
-__all__ = [
-    "FULL_FITS",
-    "LEARNING_FITS",
-    "MOST_DROPPED",
-    "MOST_TRAINING_ROWS",
-    "Diagnostics",
-    "Unseen",
-    "diagnose",
-]
-
 MOST_DROPPED = 12
 MOST_TRAINING_ROWS = 100_000
 _SHARES, _DRAWS = (0.125, 0.25, 0.5), 3

@@ -16,8 +16,6 @@ from scipy import stats
 
 from swarm.arrays import Float
 
-__all__ = ["drift_table", "summarise"]
-
 # Quantiles of a longer numeric column in its summary: the KS statistic is exact to within 1/256.
 _QUANTILES = 257
 # Bins of the population stability index: deciles of the reference.

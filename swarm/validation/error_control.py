@@ -24,14 +24,6 @@ from swarm.arrays import Bool, Float, read_only
 from swarm.checks import require
 from swarm.errors import InputError
 
-__all__ = [
-    "ErrorControl",
-    "ProbeEstimate",
-    "complementary_pairs",
-    "false_selection_bound",
-    "probe_estimate",
-]
-
 # Shares are multiples of 1 / (2 B), and must count as such despite rounding.
 _MARGIN = 1e-9
 

@@ -17,8 +17,6 @@ from swarm.search.result import SearchResult, listed
 from swarm.validation.judgement import ALL, CHOSEN, Evidence, Judgement, Verdict, number, signed
 from swarm.validation.metrics import display_name
 
-__all__ = ["Headline", "headline"]
-
 
 @dataclass(frozen=True)
 class Headline:

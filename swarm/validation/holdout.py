@@ -30,8 +30,6 @@ from swarm.validation.judgement import Judgement, unseen_rows
 from swarm.validation.metrics import check_metrics, default_metrics
 from swarm.validation.scorer_metrics import Bootstrap, check_scorable, measure_metrics
 
-__all__ = ["judge", "judged_metrics"]
-
 Target = pd.Series | pd.DataFrame
 CostOf = Callable[[Any, pd.DataFrame, Target], float]
 

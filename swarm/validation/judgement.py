@@ -12,20 +12,6 @@ import pandas as pd
 from swarm.errors import InputError, nearest
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name
 
-__all__ = [
-    "ALL",
-    "CHOSEN",
-    "CONTENDERS",
-    "Evidence",
-    "Guessing",
-    "Judgement",
-    "Verdict",
-    "number",
-    "signed",
-    "unseen_rows",
-    "with_interval",
-]
-
 Verdict = Literal["better", "no clear difference", "worse"]
 # In the order of the table, with their names in the verdict.
 CONTENDERS = {

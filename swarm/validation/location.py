@@ -17,8 +17,6 @@ import numpy as np
 
 from swarm.arrays import Float, Int
 
-__all__ = ["Shift", "rank_sum", "signed_rank"]
-
 # Above this many values the normal approximation is used.
 _EXACT = 60
 

@@ -22,20 +22,6 @@ from swarm.arrays import AnyArray, Bool, Float
 from swarm.errors import InputError, nearest
 from swarm.problem.scoring import Scoring, scorer_names
 
-__all__ = [
-    "LOWER_IS_BETTER",
-    "METRICS",
-    "check_metrics",
-    "cost_label",
-    "default_metrics",
-    "display_name",
-    "metric_names",
-    "natural_name",
-    "row_statistics",
-    "scorer_of",
-    "value_range",
-]
-
 # Maps sums (..., n_statistics) and the position of the positive class to values (...).
 Value = Callable[[Float, int], Float]
 

@@ -25,8 +25,6 @@ from swarm.errors import InputError
 from swarm.statistics.resampled import CorrectedTTest, corrected_t
 from swarm.validation.metrics import value_range
 
-__all__ = ["NestedEstimate", "OuterScores", "estimate"]
-
 # The contender whose selection is under test, and the baselines of its gain.
 _SELECTED = ("ensemble", "best_subset")
 _BASELINES = ("all_features", "all_features_ensemble", "random_subsets")

@@ -12,8 +12,6 @@ from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name, natural_name
 from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
 
-__all__ = ["PairedComparison", "duel"]
-
 
 @dataclass(frozen=True)
 class PairedComparison:

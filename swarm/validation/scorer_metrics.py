@@ -20,8 +20,6 @@ from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.metrics import METRICS, row_statistics, scorer_of
 
-__all__ = ["Bootstrap", "MetricDraws", "check_scorable", "measure_metrics"]
-
 CELLS_PER_BLOCK = 4_000_000
 
 

@@ -28,18 +28,6 @@ from swarm.statistics.resampled import corrected_t
 from swarm.validation.comparison import Friedman, friedman_of_blocks, holm
 from swarm.validation.stability import nogueira
 
-__all__ = [
-    "ALL_FEATURES",
-    "FitCount",
-    "Selection",
-    "SelectorComparison",
-    "check_selectors",
-    "compare_selectors",
-    "counted",
-    "counts_by_itself",
-    "select",
-]
-
 Resample = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 # Label of the baseline that selects every column.

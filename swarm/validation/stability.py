@@ -20,20 +20,6 @@ from scipy.stats import norm
 from swarm.arrays import Bool, Float, read_only
 from swarm.errors import InputError
 
-__all__ = [
-    "CORE",
-    "NOISE",
-    "SIMILAR",
-    "Frequencies",
-    "Stability",
-    "adjusted_stability",
-    "classify",
-    "consensus",
-    "frequencies",
-    "interpret_index",
-    "nogueira",
-]
-
 # A unit in at least CORE of the subsets is core, one in at most NOISE of them is noise.
 CORE = 0.8
 NOISE = 0.2

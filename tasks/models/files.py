@@ -14,8 +14,6 @@ from swarm.errors import StoreError
 from swarm.problem.model_inputs import with_accepted_names
 from tasks.secrets import reason
 
-__all__ = ["is_storable", "model_card", "write_ensemble"]
-
 _PLAIN = ("lightgbm.sklearn.LGBMClassifier", "lightgbm.sklearn.LGBMRegressor")
 _STOPPING = (
     "swarm.early_stopping.EarlyStoppingLGBMClassifier",

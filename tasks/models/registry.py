@@ -21,8 +21,6 @@ from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
 from tasks.tracking.writes import PARAM_LENGTH, accepted_key, cut
 
-__all__ = ["ModelInfo", "is_version", "log_ensemble", "register_logged"]
-
 EXAMPLE_ROWS = 5
 
 

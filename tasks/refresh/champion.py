@@ -26,8 +26,6 @@ from tasks.table import formerly_named
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
 
-__all__ = ["ALIAS", "Champion", "Champions", "publish", "publish_features", "published_version"]
-
 ALIAS = "champion"
 _TAG = "champion."
 

@@ -26,15 +26,6 @@ from tasks.steps import positive_of
 from tasks.table import Table, formerly_named
 from tasks.tracking.run_log import json_file
 
-__all__ = [
-    "announce",
-    "decision_files",
-    "emit_change",
-    "find_trained_rows",
-    "measure",
-    "record_of_rows",
-]
-
 
 def record_of_rows(train: Table) -> bytes:
     """Return the names of the columns and a hash of 32 bits of each row, as a file of NumPy.

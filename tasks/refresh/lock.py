@@ -25,8 +25,6 @@ from swarm.redaction import redact, secrets_of
 from swarm.storage.database import open_engine
 from tasks.secrets import reason
 
-__all__ = ["champion_lock", "run_lock"]
-
 _POLL_SECONDS = 0.5
 
 

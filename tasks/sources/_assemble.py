@@ -13,8 +13,6 @@ from swarm.findings.columns import date_format, is_sorted, is_text, signed_numbe
 from tasks.sources._raw import Raw, labelled_rows, name_list, repeated, some, unknown_column
 from tasks.table import Table
 
-__all__ = ["assemble", "check_features", "date_columns", "parsed_dates"]
-
 # Share of the rows; more classes have too few rows each to be learned.
 _MOST_CLASSES = 0.5
 _HOURS = ("%H", "%I", "%c", "%X")

@@ -17,8 +17,6 @@ from swarm.errors import DataError
 from tasks.secrets import expand, reason
 from tasks.sources._raw import Raw, release_arrow_memory, repeated, some
 
-__all__ = ["newest", "read_file"]
-
 _PATTERN = re.compile(r"\{date(?::([^{}]*))?\}")
 _USUAL = "%Y-%m-%d"
 

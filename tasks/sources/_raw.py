@@ -11,16 +11,6 @@ import pandas as pd
 
 from swarm.errors import nearest
 
-__all__ = [
-    "Raw",
-    "labelled_rows",
-    "name_list",
-    "release_arrow_memory",
-    "repeated",
-    "some",
-    "unknown_column",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Raw:

@@ -11,8 +11,6 @@ from swarm.errors import DataError, nearest
 from tasks.secrets import reason
 from tasks.sources._raw import Raw, repeated, some
 
-__all__ = ["read_bundled", "read_uci"]
-
 
 def read_bundled(name: str) -> Raw:
     """Read a data set of scikit-learn, which needs no network; its target column is ``target``."""

@@ -13,8 +13,6 @@ from pathlib import Path
 from swarm.errors import DataError
 from swarm.findings.columns import is_number
 
-__all__ = ["CsvStyle", "sniffed"]
-
 _BYTES = 50_000_000
 _ROWS = 5000
 _SEPARATORS = (",", ";", "\t", "|")

@@ -18,8 +18,6 @@ from tasks.sources._raw import Raw
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection
 
-__all__ = ["read_sql"]
-
 
 def read_sql(url: str, query: str) -> Raw:
     """Run `query`, which may only read, and return its rows.

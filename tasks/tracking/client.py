@@ -30,8 +30,6 @@ from tasks.tracking.store import (
 )
 from tasks.tracking.writes import accepted_key, create_run, end_run
 
-__all__ = ["RunRecord", "Tracking", "models_page", "open_tracking", "runs_page"]
-
 # Creating the tables of a database server takes seconds; other processes wait meanwhile.
 _MAKING_SECONDS = 120.0
 _LOCK = 0x5A4C

@@ -13,8 +13,6 @@ from tasks.table import Table
 from tasks.tracking.client import Tracking
 from tasks.tracking.store import redact, store_errors
 
-__all__ = ["dataset_input", "log_dataset"]
-
 SCHEMA_LENGTH = 1_048_575
 _FIRST_ROWS = 1000
 

@@ -16,8 +16,6 @@ from typing import Any
 
 from tasks.tracking.store import first_line
 
-__all__ = ["Outbox", "Send", "UnsendableMessage"]
-
 Send = Callable[[Any], None]
 
 _DRAIN_WAIT = 1.0

@@ -43,8 +43,6 @@ from tasks.tracking.writes import (
     reopen_run,
 )
 
-__all__ = ["RunLog", "describe_run", "failure", "json_file", "parquet", "refuse_another_search"]
-
 # Seconds that a failed run waits for its store at most.
 _PATIENCE_FAILED = 30.0
 _LAST_WORD_SECONDS = 5.0

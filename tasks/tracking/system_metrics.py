@@ -10,8 +10,6 @@ from typing import Any
 
 from tasks.tracking.store import load_mlflow
 
-__all__ = ["SystemMetrics", "wants_system_metrics"]
-
 Log = Callable[[Mapping[int, Mapping[str, float | None]]], None]
 
 _PREFIX = "system/"

@@ -14,22 +14,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-__all__ = [
-    "BEST_COST",
-    "PARAM_LENGTH",
-    "accepted_key",
-    "create_run",
-    "cut",
-    "end_run",
-    "find_child",
-    "log_file",
-    "log_params",
-    "log_points",
-    "log_tags",
-    "metric_key",
-    "reopen_run",
-]
-
 # MLflow's limits of a value, a name and a request; its client divides longer batches itself.
 PARAM_LENGTH, _TAG_LENGTH, _KEY_LENGTH = 6000, 8000, 250
 _RUNS = 1000

@@ -23,8 +23,6 @@ from swarm.strategies.operators.memory import (
 )
 from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWeights
 
-__all__ = ["BinarySwarm", "BinarySwarmStrategy"]
-
 
 @dataclass(frozen=True)
 class BinarySwarm(MemoryState):

@@ -21,8 +21,6 @@ from swarm.strategies.operators.memory import (
 )
 from swarm.strategies.operators.steps import VelocityWeights, update_velocity
 
-__all__ = ["ContinuousSwarm", "ContinuousSwarmStrategy", "coordinates"]
-
 
 def coordinates(masks: Bool, threshold: float, rng: np.random.Generator) -> Float:
     """Draw coordinates in [0, 1] that select exactly the units of `masks` (n, n_units).

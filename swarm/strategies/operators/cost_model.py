@@ -21,8 +21,6 @@ from swarm.arrays import Bool, Float, read_only
 from swarm.problem.space import SearchSpace
 from swarm.threads import one_thread
 
-__all__ = ["NOISE", "Told", "draw_effects", "fill_bounds", "flip_by_gain", "in_proportion"]
-
 # Distinct masks that the model is fitted on, the latest ones: a few milliseconds for 1,000 units.
 _WINDOW = 256
 # Variance of the cost that is not linear in the units, over that which is, before any observation.

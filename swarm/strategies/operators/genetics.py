@@ -6,8 +6,6 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, Int
 
-__all__ = ["crossover", "fitness", "mutate", "select_parents"]
-
 
 def fitness(costs: Float) -> Float:
     """Turn costs (n,) into fitness relative to the worst finite cost: 0 for it and for inf.

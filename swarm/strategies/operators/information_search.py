@@ -16,8 +16,6 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.statistics.lowest import lowest
 
-__all__ = ["Merit", "add_one", "delete_one", "grow"]
-
 # Information is rounded to this fraction of a nat: sums of such numbers are exact, so that a merit
 # does not depend on the order of summation.
 _PART = 2.0**-30

@@ -8,17 +8,6 @@ from swarm.arrays import Bool, Float, Int
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 
-__all__ = [
-    "bernoulli",
-    "draw_sizes",
-    "hints_to_place",
-    "of_sizes",
-    "one_per_cluster",
-    "place",
-    "ranked_prefixes",
-    "warm_first",
-]
-
 
 def bernoulli(
     n: int, space: SearchSpace, rng: np.random.Generator, *, probability: float = 0.5

@@ -10,8 +10,6 @@ from swarm.arrays import Bool, Float, Int
 from swarm.problem.space import SearchSpace
 from swarm.statistics.distances import Distances
 
-__all__ = ["lowest", "search_locally"]
-
 
 def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Bool:
     """Mark the `count` lowest keys of each row among the marked units.

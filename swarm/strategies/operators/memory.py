@@ -11,17 +11,6 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal
 
-__all__ = [
-    "Memory",
-    "MemoryState",
-    "best_of",
-    "improves",
-    "learn",
-    "propose_to_improve",
-    "remember",
-    "shrink",
-]
-
 
 @dataclass(frozen=True)
 class Memory:

@@ -15,22 +15,6 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
 
-__all__ = [
-    "FloatingStrategy",
-    "SequentialState",
-    "SequentialStrategy",
-    "Size",
-    "additions",
-    "answer_sizes",
-    "check_size",
-    "first_best",
-    "first_of_size",
-    "is_better",
-    "removals",
-    "standard_error",
-    "within_one_error",
-]
-
 # A number, a range, or a rule over all allowed sizes.
 Size = int | str | tuple[int, int] | list[int]
 

@@ -27,16 +27,6 @@ from swarm.arrays import Bool, Float
 from swarm.checks import require
 from swarm.problem.space import SearchSpace
 
-__all__ = [
-    "STEPS",
-    "Particles",
-    "Step",
-    "VelocityWeights",
-    "check_step",
-    "flip_probability",
-    "update_velocity",
-]
-
 Step = Literal["bpso", "recombine", "sticky", "v_shaped"]
 
 # Sticky steps. i_s = 4 / n_units: four bits flip per step if none is sticky. Ours: at most a half,

@@ -7,8 +7,6 @@ from numba import njit
 
 from swarm.arrays import Bool, Float, Int
 
-__all__ = ["walk"]
-
 
 @njit(nogil=True, cache=True)
 def _first_of_highest(values: Float) -> int:  # pragma: no cover
