@@ -53,7 +53,7 @@ def about(
 
 def init(
     table: Annotated[str, typer.Argument(help="A CSV or Parquet file.")],
-    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
+    target: Annotated[list[str], typer.Option("--target", "-t", help="Column to predict.")],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -69,12 +69,17 @@ def init(
     Example: swarm init my.csv --target y, then swarm check my.yaml and swarm select my.yaml.
     Exit status: 0 without errors, 2 with errors.
     """
+    if len(target) > 1:
+        raise InputError(
+            f"swarm init looks at one target, got {', '.join(target)}; for several labels write "
+            f"data.target: [{', '.join(target)}] and model.estimator: swarm.MLkNN into a file"
+        )
     file = out or Path(Path(table).name.split(".")[0] + ".yaml")
     if file.exists() and not force:
         raise InputError(f"{file} exists already; pass --force to overwrite it, or --out")
     from flows.initial_config import first_without_errors
 
-    profile, text, told = first_without_errors(table, target)
+    profile, text, told = first_without_errors(table, target[0])
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

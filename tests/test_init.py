@@ -221,6 +221,7 @@ def test_names_that_yaml_would_read_as_something_else_are_quoted(
         (["none.csv", "--target", "y"], "cannot read 'none.csv': No such file"),
         (["table.csv", "--target", "z"], "unknown target column 'z'"),
         (["table.csv", "--target", "y", "--out", "table.csv"], "exists already; pass --force"),
+        (["table.csv", "--target", "y", "--target", "x"], "for several labels write data.target"),
         (["table.txt", "--target", "y"], "its extension is unknown"),
         (["empty.csv", "--target", "y"], "cannot read 'empty.csv': the file is empty"),
     ],
