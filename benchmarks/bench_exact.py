@@ -81,14 +81,14 @@ CASES = {
     ),
     "GaussianNB by F1, wdbc": Case("wdbc", GaussianNB(), 300, 3, options={"scoring": "f1_macro"}),
     "scaled GaussianNB, wdbc": Case("wdbc", make_pipeline(StandardScaler(), GaussianNB()), 300, 3),
-    "k-NN, wdbc": Case("wdbc", KNeighborsClassifier(5), 100, 3, 50),
+    "k-NN, wdbc": Case("wdbc", KNeighborsClassifier(5), 100, 30, 50),
     "k-NN by balanced accuracy, wdbc": Case(
         "wdbc", KNeighborsClassifier(5), 100, 3, options={"scoring": "balanced_accuracy"}
     ),
     "k-NN, sonar": Case("sonar", KNeighborsClassifier(5), 300, 3, 50),
     "weighted k-NN, wdbc": Case("wdbc", KNeighborsClassifier(5, weights="distance"), 100, 3),
     "ML-kNN, emotions": Case(
-        "emotions", MLkNN(), 20, 2, 50, options={"scoring": "neg_hamming_loss"}
+        "emotions", MLkNN(), 20, 10, 50, options={"scoring": "neg_hamming_loss"}
     ),
     "Ridge, wdbc": Case("wdbc", Ridge(), 300, 3, number=True, options={"scoring": "r2"}),
     "LDA, wdbc": Case("wdbc", LinearDiscriminantAnalysis(), 300, 3),
