@@ -304,8 +304,10 @@ def test_a_lambda_and_a_class_of_a_script_work_in_processes(tmp_path: Path) -> N
     assert all(cost < 0 for cost in map(float, one.strip("[]").split(",")))
 
 
+# A background job of a shell, such as these tests may be, ignores SIGINT otherwise.
 CTRL_C = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np
 from swarm import CrossValidation
 from tests.test_workers import Noted, problem_of
@@ -344,7 +346,8 @@ def test_ctrl_c_ends_every_process_that_was_started(backend: str, tmp_path: Path
 
 
 OWN = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from distributed import LocalCluster
 if __name__ == "__main__":
