@@ -26,6 +26,7 @@ from flows.prefect_server import (
     prefect_home,
     prefect_is_there,
     recorded,
+    running,
     start_prefect,
 )
 from swarm.errors import ConfigError, StoreError
@@ -57,16 +58,16 @@ def up(
     Example: swarm up
     """
     prefect = LOCAL_API.removesuffix("/api")
-    kept = [server for server in recorded() if server.process() is not None]
-    running = {server.name: server.address for server in kept}
+    kept = running()
+    before = {server.name: server.address for server in kept}
     _LOGS.mkdir(parents=True, exist_ok=True)
-    if "Prefect" not in running and answers(LOCAL_API):
+    if "Prefect" not in before and answers(LOCAL_API):
         typer.echo(
             f"the Prefect server at {prefect} is not of this folder: commands use it only if"
             f" PREFECT_API_URL is {LOCAL_API}",
             err=True,
         )
-    elif "Prefect" not in running:
+    elif "Prefect" not in before:
         host, _, number = prefect.removeprefix("http://").partition(":")
         command = ["prefect", "server", "start", "--host", host, "--port", number]
         home = {"PREFECT_HOME": str(prefect_home())}
@@ -74,7 +75,7 @@ def up(
         environment = {**os.environ, **SERVER_SETTINGS, **home, "PREFECT_UI_API_URL": LOCAL_API}
         kept.append(_start("Prefect", prefect, command, environment, lambda: answers(LOCAL_API)))
         _write(kept)
-    if "MLflow" not in running:
+    if "MLflow" not in before:
         mlflow = f"http://127.0.0.1:{port}"
         _require_free(mlflow)
         command, environment = _mlflow(
@@ -82,9 +83,9 @@ def up(
         )
         kept.append(_start("MLflow", mlflow, command, environment, lambda: _serves(mlflow)))
         _write(kept)
-    elif tracking_uri is not None or not running["MLflow"].endswith(f":{port}"):
+    elif tracking_uri is not None or not before["MLflow"].endswith(f":{port}"):
         typer.echo(
-            f"MLflow keeps running at {running['MLflow']}; run `swarm down` before `swarm up` to"
+            f"MLflow keeps running at {before['MLflow']}; run `swarm down` before `swarm up` to"
             " change its port or store",
             err=True,
         )
@@ -134,8 +135,8 @@ def ui(
     from tasks.tracking import models_page, runs_page
 
     address = f"http://{host}:{port}"
-    running = [each for each in recorded() if each.name == "MLflow" and each.process() is not None]
-    is_up = tracking_uri is None and any(each.address == address for each in running)
+    served = [each.address for each in running() if each.name == "MLflow"]
+    is_up = tracking_uri is None and address in served
     if not is_up:
         _require_free(address)
     store = tracking_of(tracking_uri, create=True)

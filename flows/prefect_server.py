@@ -221,13 +221,18 @@ def prefect_is_there() -> bool:
             return True
     if os.environ.get("PREFECT_API_URL"):
         return True
-    for server in recorded():
+    for server in running():
         # Any other server may be that of another project.
-        if server.name == "Prefect" and server.process() and answers(f"{server.address}/api"):
+        if server.name == "Prefect" and answers(f"{server.address}/api"):
             typer.echo(f"using the Prefect server at {server.address}", err=True)
             _use({"PREFECT_API_URL": f"{server.address}/api"})
             return True
     return False
+
+
+def running() -> list[Server]:
+    """Return the servers that `swarm up` started in this folder and that have not ended."""
+    return [server for server in recorded() if server.process() is not None]
 
 
 def recorded() -> list[Server]:
