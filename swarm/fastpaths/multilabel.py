@@ -114,6 +114,7 @@ class MultiLabelPath:
         sure = np.empty(costs.shape, dtype=bool)
         for part in self._parts:
             counts = np.empty((len(part.folds), *words.shape), dtype=np.uint64)
+            told = counts.view(np.uint8)
             certain = np.empty(len(part.folds), dtype=bool)
             for m in range(len(masks)):
                 columns = chosen.of(m)
@@ -122,7 +123,6 @@ class MultiLabelPath:
                 tolerance = _NO_DOUBT if trusted else rounding_of(part.largest, columns)
                 which = (words, part.trained, part.asked)
                 _count_labels(part.rows, columns, *which, self._k, tolerance, counts, certain)
-                told = counts.view(np.uint8)
                 for place, fold in enumerate(part.folds):
                     here = self._predicted(told[place], fold)
                     predicted[fold][m] = here

@@ -150,10 +150,10 @@ def measure_metrics(
                 (float(value(own.sum(axis=0), truth.positive)), value(sums, truth.positive))
                 for own, sums in zip(statistics, drawn, strict=True)
             ]
-    for name in metrics:
-        if name not in found:
-            counts = np.concatenate(list(bootstrap.blocks()))
-            found[name] = _scored(name, answers, truth, counts, own)
+    called = [name for name in metrics if name not in found]
+    if called:
+        counts = np.concatenate(list(bootstrap.blocks()))
+        found |= {name: _scored(name, answers, truth, counts, own) for name in called}
     return {name: found[name] for name in metrics}
 
 
@@ -189,18 +189,19 @@ def _scored(
     name: str,
     answers: Sequence[Answers],
     truth: EvaluationTarget,
-    counts: Int,
+    counts: Int | Float,
     own: Scoring | None,
 ) -> MetricDraws:
     everything = np.arange(len(truth.test))
     scorer = _scorer(name, truth, own)
     areas = None if _is_own(name, own) else _areas(name, truth)
-    weighted = counts if truth.weight is None else counts * truth.weight
+    if areas is not None and truth.weight is not None:
+        counts = counts * truth.weight
     found: MetricDraws = []
     for one in answers:
         value = _call(scorer, name, one, truth, everything)
         if areas is not None:
-            found.append((value, areas(one, truth, weighted)))
+            found.append((value, areas(one, truth, counts)))
             continue
         rows = (np.repeat(everything, row) for row in counts)
         drawn = [_call(scorer, name, one, truth, row, strict=False) for row in rows]
