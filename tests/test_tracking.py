@@ -153,10 +153,12 @@ def test_an_experiment_shows_its_runs_in_telling_columns_even_an_older_one(
 def test_the_runs_are_shown_with_the_metrics_that_they_search_by(tracking: Tracking) -> None:
     for scorer in ("roc_auc", "neg_root_mean_squared_error", "roc_auc"):
         tracking.start_run("a run", {"scoring": scorer})
+    tracking.start_run("of labels", {"scoring": "accuracy", "task": "multilabel"})
     tags = tracking.client.get_experiment(tracking.experiment_id).tags
     shown = json.loads(tags["mlflow.sharedViewState.swarm"])["selectedColumns"]
     tests = [name for name in shown if name.startswith("metrics.`test/")]
-    assert tests == ["metrics.`test/root_mean_squared_error`", "metrics.`test/roc_auc`"]
+    names = ["subset_accuracy", "root_mean_squared_error", "roc_auc"]
+    assert tests == [f"metrics.`test/{name}`" for name in names]
 
 
 def test_a_view_that_a_user_has_saved_is_left_alone(tracking: Tracking) -> None:

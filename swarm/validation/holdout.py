@@ -27,7 +27,7 @@ from swarm.validation.contenders import (
     prediction_table,
 )
 from swarm.validation.judgement import Judgement, unseen_rows
-from swarm.validation.metrics import check_metrics, default_metrics
+from swarm.validation.metrics import check_metrics, default_metrics, tested_metric
 from swarm.validation.scorer_metrics import Bootstrap, check_scorable, measure_metrics
 
 Target = pd.Series | pd.DataFrame
@@ -244,10 +244,7 @@ def judged_metrics(metrics: Sequence[str] | None, task: str, scoring: Scoring | 
     names = default_metrics(task) if metrics is None else check_metrics(metrics, task)
     if scoring is None or not scoring.reads_answers:
         return names
-    # Of several labels, scikit-learn's accuracy is the share of rows with all labels correct.
-    several = task == "multilabel" and scoring.name == "accuracy"
-    first = "subset_accuracy" if several else scoring.metric
-    return list(dict.fromkeys([first, *names]))
+    return list(dict.fromkeys([tested_metric(scoring.metric, task), *names]))
 
 
 def _check_numbers(n_random: int, n_resamples: int, level: float) -> None:

@@ -62,6 +62,14 @@ def natural_name(scorer: str) -> str:
     return scorer.removeprefix("neg_")
 
 
+def tested_metric(metric: str, task: str) -> str:
+    """Return the metric on test rows of that of a scorer.
+
+    Of several labels, scikit-learn's accuracy is the share of rows with all labels correct.
+    """
+    return "subset_accuracy" if (task, metric) == ("multilabel", "accuracy") else metric
+
+
 _DISPLAY = {
     "f1": "F1",
     "f1_macro": "macro F1",

@@ -279,7 +279,7 @@ class Tracking:
         """
         with store_errors(self.uri, f"start the run {name!r}"):
             if "scoring" in tags:
-                self._add_to_view(tags["scoring"])
+                self._add_to_view(tags["scoring"], tags.get("task", ""))
             return create_run(self.client, self.experiment_id, name, tags, description=description)
 
     def finish(self, run_id: str, status: str = "FINISHED", error: str | None = None) -> None:
@@ -370,15 +370,16 @@ class Tracking:
         with store_errors(self.uri, f"fetch the artifact {path!r}"):
             return Path(self.client.download_artifacts(run_id, path))
 
-    def _add_to_view(self, scorer: str) -> None:
+    def _add_to_view(self, scorer: str, task: str) -> None:
         """Add the metric of a scorer on test rows to the shared view of the runs."""
-        from swarm.validation.metrics import natural_name
+        from swarm.validation.metrics import natural_name, tested_metric
 
         stored = self.client.get_experiment(self.experiment_id).tags.get(_VIEW_TAG, "{}")
         # MLflow stores the view that a user has saved under the name in a form of its own.
         view = json.loads(stored) if stored.startswith("{") else {}
         columns = view.get("selectedColumns", [])
-        column = f"metrics.`test/{accepted_key(natural_name(scorer))}`"
+        metric = tested_metric(natural_name(scorer), task)
+        column = f"metrics.`test/{accepted_key(metric)}`"
         if columns and column not in columns:
             view["selectedColumns"] = [columns[0], column, *columns[1:]]
             self.client.set_experiment_tag(self.experiment_id, _VIEW_TAG, json.dumps(view))
