@@ -1,7 +1,8 @@
-"""Claims on scikit-learn scorers as metrics of the test rows."""
+"""Metrics of the test rows, on these and on every resample; scikit-learn scorers as metrics."""
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
+from sklearn import metrics as sk
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, get_scorer_names
@@ -22,7 +24,15 @@ from swarm.problem.scoring import resolve_scoring
 from swarm.validation import judge
 from swarm.validation.answers import EvaluationTarget, answers_of
 from swarm.validation.holdout import judged_metrics
-from swarm.validation.metrics import LOWER_IS_BETTER, display_name
+from swarm.validation.metrics import (
+    LOWER_IS_BETTER,
+    METRICS,
+    check_metrics,
+    default_metrics,
+    display_name,
+    metric_names,
+    row_statistics,
+)
 from swarm.validation.scorer_metrics import Bootstrap, check_scorable, measure_metrics
 
 LIGHT = {"n_estimators": 5, "num_leaves": 4, "verbose": -1, "n_jobs": 1}
@@ -197,3 +207,110 @@ def test_the_positive_class_is_the_rarer_one_and_is_named() -> None:
     assert judged.positive == f"Positive class: churn, {share:.0%} of the training rows."
     other = judge(LogisticRegression(), train, test, SUBSETS, pos_label="stay", **options)
     assert other.positive.startswith("Positive class: stay, ")
+
+
+# ---------------------------------------------------------------- sums and resamples
+
+
+def test_metrics_are_checked_and_each_is_listed_once() -> None:
+    assert check_metrics(["recall", "f1", "recall"], "binary") == ["recall", "f1"]
+    assert all(set(default_metrics(task)) <= set(known) for task, known in METRICS.items())
+    names = metric_names()
+    assert names == sorted(set(names))
+    assert {"f1", "f1_macro", "hamming_loss", "r2"} <= set(names)
+
+
+def test_r2_of_a_constant_target_is_1_if_predicted_exactly_and_0_otherwise() -> None:
+    y = np.full(5, 1e6) / 3
+    for p, expected in ((y, 1.0), (y + 1.0, 0.0)):
+        sums = row_statistics("regression", y, p, np.empty(0)).sum(axis=0)
+        assert METRICS["regression"]["r2"](sums, 0) == expected == sk.r2_score(y, p)
+    # A spread that is small, beside the distance from the mean of all rows, is a spread.
+    y = np.array([1.0, 1.001, -2.001])
+    sums = row_statistics("regression", y, y + 1e-4, np.empty(0))[:2].sum(axis=0)
+    expected = sk.r2_score(y[:2], y[:2] + 1e-4)
+    assert METRICS["regression"]["r2"](sums, 0) == pytest.approx(expected)
+
+
+def test_an_interval_cuts_the_same_share_off_both_ends() -> None:
+    assert Bootstrap(7, level=0.9).interval(np.arange(101.0)) == pytest.approx((5.0, 95.0))
+    assert Bootstrap(7, level=0.5).interval(np.arange(101.0)) == pytest.approx((25.0, 75.0))
+
+
+def test_a_single_row_or_group_has_no_interval() -> None:
+    for alone in (Bootstrap(1), Bootstrap(7, list("aaaaaaa"))):
+        assert not alone.varies
+        assert np.isnan(alone.interval(np.arange(101.0))).all()
+
+
+def test_a_resample_draws_as_many_rows_as_there_are_and_another_seed_draws_others() -> None:
+    ones = [np.column_stack([np.ones(20), np.arange(20.0)])]
+    (sums,) = Bootstrap(20, None, 500, seed=0).sums(ones)
+    assert sums.shape == (500, 2)
+    assert (sums[:, 0] == 20).all()
+    assert sums[:, 1].mean() == pytest.approx(190, rel=0.02)
+    assert sums[:, 1].std() == pytest.approx(np.sqrt(20) * np.arange(20).std(), rel=0.1)
+    assert not np.array_equal(sums, Bootstrap(20, None, 500, seed=1).sums(ones)[0])
+    assert Bootstrap(7).n_groups is None
+    assert Bootstrap(7, list("aabbccc")).n_groups == 3
+
+
+def by_scikit_learn(name: str, y: Any, p: Any, positive: Any) -> float:
+    of_positive = {"f1": sk.f1_score, "recall": sk.recall_score, "precision": sk.precision_score}
+    if name in of_positive:
+        return float(of_positive[name](y, p, pos_label=positive, zero_division=0))
+    if name in ("accuracy", "subset_accuracy"):
+        return float(sk.accuracy_score(y, p))
+    if name in ("balanced_accuracy", "hamming_loss", "r2", "matthews_corrcoef"):
+        suffix = "_score" if name in ("balanced_accuracy", "r2") else ""
+        return float(getattr(sk, name + suffix)(y, p))
+    if name.endswith("error"):
+        return float(getattr(sk, name)(y, p))
+    kind, average = name.rsplit("_", 1)
+    return float(getattr(sk, f"{kind}_score")(y, p, average=average, zero_division=0))
+
+
+@pytest.mark.filterwarnings("ignore:y_pred contains classes:UserWarning")
+@pytest.mark.parametrize("task", list(METRICS))
+def test_every_metric_equals_scikit_learn_on_the_resampled_rows(task: str) -> None:
+    rng = np.random.default_rng(0)
+    n_rows = 40
+    if task == "regression":
+        y = 50 + rng.normal(size=n_rows)
+        p = y + rng.normal(size=n_rows)
+    elif task == "multilabel":
+        y = rng.integers(2, size=(n_rows, 5)) * (rng.random((n_rows, 1)) > 0.2)
+        p = np.where(rng.random(y.shape) < 0.3, 1 - y, y)
+        p[:4] = y[:4] = 0
+    else:
+        y = rng.choice(2 if task == "binary" else 6, size=n_rows)
+        p = np.where(rng.random(n_rows) < 0.5, rng.permutation(y), y)
+    classes = np.unique(y)
+    statistics = row_statistics(task, y, p, classes)
+    bootstrap = Bootstrap(n_rows, None, 30, seed=5)
+    sums = bootstrap.sums([statistics])[0]
+    counts = next(bootstrap.blocks())
+    for name, positive in itertools.product(METRICS[task], (0, 1) if task == "binary" else (0,)):
+        values = METRICS[task][name](sums, positive)
+        for value, count in zip(values, counts, strict=True):
+            rows = np.repeat(np.arange(n_rows), count)
+            expected = by_scikit_learn(name, y[rows], p[rows], classes[positive])
+            assert value == pytest.approx(expected, abs=1e-9)
+
+
+def test_groups_are_resampled_whole() -> None:
+    groups = np.array(list("aabbbcdddd"))
+    counts = next(Bootstrap(10, groups, 200, seed=0).blocks())
+    for letter in "abcd":
+        of_group = counts[:, groups == letter]
+        assert (of_group == of_group[:, :1]).all()
+    assert (counts[:, [0, 2, 5, 6]].sum(axis=1) == 4).all()
+    assert len(set(counts.sum(axis=1).tolist())) > 1
+
+
+def test_drawing_in_blocks_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.concatenate(list(Bootstrap(30, None, 20, seed=2).blocks()))
+    monkeypatch.setattr("swarm.validation.scorer_metrics.CELLS_PER_BLOCK", 90)
+    pieces = list(Bootstrap(30, None, 20, seed=2).blocks())
+    assert len(pieces) == 7
+    assert (np.concatenate(pieces) == whole).all()
