@@ -93,7 +93,8 @@ def open_tracking(
                 return _open(address, experiment, location)
         load_mlflow()
         deadline = time.monotonic() + timeout
-        within(timeout, lambda: contact(address, timeout))
+        # The request gives up later, so that the limit is what is told, not MLflow's own message.
+        within(timeout, lambda: contact(address, 2 * timeout))
         if is_postgres(address):
             within(_MAKING_SECONDS, lambda: _make_server_tables(address))
             deadline = time.monotonic() + timeout
